@@ -1,0 +1,62 @@
+# make demo | test | lint | types | bench | clean; the first one builds .venv, which takes a few minutes.
+
+PYTHON ?= python3
+BIN := .venv/bin
+DEMO := build/demo
+
+# OMP_NUM_THREADS=1: the test workers share the cores, so each gets one thread.
+# HF_HUB_OFFLINE=1: no test and no demo may need the network.
+test: export OMP_NUM_THREADS = 1
+test demo: export HF_HUB_OFFLINE = 1
+
+.PHONY: demo test lint types bench clean
+
+demo: .venv/.made
+	rm -rf $(DEMO)
+	$(BIN)/bertfeat extract examples/corpus.txt -o $(DEMO)/corpus.features --layers concat4
+	$(BIN)/bertfeat index $(DEMO)/corpus.features -o $(DEMO)/corpus.index
+	$(BIN)/bertfeat search $(DEMO)/corpus.index "where does the river flow into the sea?" -k 5
+	$(BIN)/bertfeat search $(DEMO)/corpus.index "the bank raised its interest rate" -k 5
+
+test: .venv/.made
+	$(BIN)/python -m pytest -n 2 $(TESTS)
+
+lint: .venv/.made
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/.made
+	$(BIN)/mypy
+
+# One question a script; make bench BENCH=benchmarks/NAME.py asks just one.
+BENCH ?= $(sort $(filter-out benchmarks/_%,$(wildcard benchmarks/*.py)))
+bench: .venv/.made
+	@set -e; for script in $(BENCH); do echo "$(BIN)/python $$script"; $(BIN)/python $$script; done
+
+clean:
+	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The environment is made anew when what it is made from changes, and else is reused.
+# torch comes first and by itself: another package's "torch>=…" would fetch the newest one.
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.venv/.made: constraints.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "bertfeat needs Python 3.11 or newer, but '$(PYTHON)' is $$($(PYTHON) --version 2>&1);" \
+	       "name another one: make PYTHON=python3.12" >&2; exit 1; }
+	@echo "making .venv from constraints.txt (a few minutes)"
+	@rm -rf .venv
+	@$(MAKE) --no-print-directory .venv-with-pip
+	$(INSTALL) torch
+	$(INSTALL) -e '.[minilm,cpu,analysis,dev]'
+	@touch $@
+
+# A bare Debian has pip but no ensurepip, without which venv cannot put pip into an environment; pip itself can.
+.PHONY: .venv-with-pip
+.venv-with-pip:
+	@$(PYTHON) -m venv .venv >/dev/null 2>&1 \
+	|| { $(PYTHON) -m venv --clear --without-pip .venv \
+	     && $(PYTHON) -m pip --python .venv/bin/python install --quiet --disable-pip-version-check pip; } \
+	|| { rm -rf .venv; echo "'$(PYTHON)' can neither make an environment with pip nor install pip into one;" \
+	     "on Debian: apt install python3-venv" >&2; exit 1; }
