@@ -39,7 +39,7 @@ clean:
 
 # The environment is made anew when what it is made from changes, and else is reused.
 # torch comes first and by itself: another package's "torch>=…" would fetch the newest one.
-INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+INSTALL = $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 
 .venv/.made: constraints.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -57,6 +57,6 @@ INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 .venv-with-pip:
 	@$(PYTHON) -m venv .venv >/dev/null 2>&1 \
 	|| { $(PYTHON) -m venv --clear --without-pip .venv \
-	     && $(PYTHON) -m pip --python .venv/bin/python install --quiet --disable-pip-version-check pip; } \
+	     && $(PYTHON) -m pip --python .venv/bin/python install -qq --disable-pip-version-check pip; } \
 	|| { rm -rf .venv; echo "'$(PYTHON)' can neither make an environment with pip nor install pip into one;" \
 	     "on Debian: apt install python3-venv" >&2; exit 1; }
