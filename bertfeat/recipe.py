@@ -146,9 +146,7 @@ def feature_columns(
         for recipe in _parse(names, num_layers):
             for pooling in wanted:
                 kind = "float32" if pooling.per_document else dtype
-                columns.setdefault(
-                    (recipe, pooling), FeatureColumn(recipe, pooling, recipe.width(hidden_size), kind)
-                )
+                columns.setdefault((recipe, pooling), FeatureColumn(recipe, pooling, recipe.width(hidden_size), kind))
     return tuple(columns.values())
 
 

@@ -1,0 +1,64 @@
+"""In which floating-point format the encoder computes, and whether this hardware has it."""
+
+from enum import StrEnum
+
+import torch
+
+from bertfeat.errors import UsageError
+
+
+class Precision(StrEnum):
+    """The format of weights and hidden states; sums over tokens and layers are always float32."""
+
+    FP32 = "fp32"
+    BF16 = "bf16"
+    FP16 = "fp16"
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The torch dtype of this precision."""
+        return {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[self.value]
+
+
+def resolve_precision(wanted: str, device: torch.device) -> Precision:
+    """Resolve ``auto`` to bf16 where the hardware multiplies it natively, else to fp32.
+
+    Raises:
+        UsageError: a name that is no precision.
+    """
+    if wanted != "auto":
+        try:
+            return Precision(wanted)
+        except ValueError:
+            names = ", ".join(["auto", *Precision])
+            raise UsageError(f"unknown precision {wanted!r}; known are {names}") from None
+    return Precision.BF16 if has_native_bf16(device) else Precision.FP32
+
+
+def has_native_bf16(device: torch.device) -> bool:
+    """Whether a device multiplies bfloat16 in hardware: CUDA from sm_80, CPUs with AMX or AVX512-BF16."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_capability(device) >= (8, 0)
+    if device.type != "cpu":
+        return False
+    checks = (getattr(torch.cpu, name, None) for name in ("_is_amx_tile_supported", "_is_avx512_bf16_supported"))
+    return any(check is not None and check() for check in checks)
+
+
+def resolve_device(wanted: str | None) -> torch.device:
+    """Resolve a device name; the default is the first CUDA device where there is one, else the CPU.
+
+    Raises:
+        UsageError: a name that torch does not know, or a device that is not there.
+    """
+    if wanted is None or wanted == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(wanted)
+    except RuntimeError:
+        raise UsageError(f"unknown device {wanted!r}; write cpu, cuda or cuda:0") from None
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise UsageError(f"device {wanted} is not there: torch sees {torch.cuda.device_count()} CUDA devices; use cpu")
+    if device.type not in ("cpu", "cuda"):
+        raise UsageError(f"device {wanted!r} is not supported; write cpu, cuda or cuda:0")
+    return device

@@ -1,0 +1,103 @@
+"""Linear products with what follows them fused in: oneDNN's prepacked form on CPU, plain torch elsewhere.
+
+oneDNN's operators are the ones torch.compile itself calls, but private; this module alone knows them, and falls back
+on plain torch where they are missing or the hardware has no such kernel.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F  # noqa: N812 - torch's own name
+
+Activation = Callable[[Tensor], Tensor]
+
+ACTIVATIONS: dict[str, Activation] = {
+    "gelu": F.gelu,
+    "gelu_new": lambda x: F.gelu(x, approximate="tanh"),
+    "gelu_pytorch_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "relu": F.relu,
+}
+_FUSED = {
+    "gelu": ("gelu", "none"),
+    "gelu_new": ("gelu", "tanh"),
+    "gelu_pytorch_tanh": ("gelu", "tanh"),
+    "relu": ("relu", ""),
+}
+_ROWS = 8192  # rows that weights are packed for; other numbers work too
+
+
+class Product(Protocol):
+    """``x @ weight.T + bias``. Shape: ``[T, in]`` → ``[T, out]``."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Multiply."""
+
+    def activated(self, x: Tensor, activation: str) -> Tensor:
+        """Multiply, then apply an activation of :data:`ACTIVATIONS`."""
+
+    def added(self, x: Tensor, residual: Tensor) -> Tensor:
+        """Multiply, then add a residual of the result's shape."""
+
+
+def make_product(weight: Tensor, bias: Tensor) -> Product:
+    """Choose the fastest form of a product for the weight's device and dtype."""
+    return OneDnnProduct(weight, bias) if onednn_serves(weight) else PlainProduct(weight, bias)
+
+
+class PlainProduct:
+    """A product by plain torch."""
+
+    def __init__(self, weight: Tensor, bias: Tensor) -> None:
+        self._weight, self._bias = weight, bias
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Multiply."""
+        return F.linear(x, self._weight, self._bias)
+
+    def activated(self, x: Tensor, activation: str) -> Tensor:
+        """Multiply, then apply an activation."""
+        return ACTIVATIONS[activation](self(x))
+
+    def added(self, x: Tensor, residual: Tensor) -> Tensor:
+        """Multiply, then add a residual."""
+        return self(x) + residual
+
+
+class OneDnnProduct:
+    """A product by oneDNN, its weights packed once and its epilogue part of the kernel."""
+
+    def __init__(self, weight: Tensor, bias: Tensor) -> None:
+        self._weight = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), _ROWS)
+        self._bias = bias.contiguous()
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Multiply."""
+        return self._pointwise(x, "none", "")
+
+    def activated(self, x: Tensor, activation: str) -> Tensor:
+        """Multiply, then apply an activation."""
+        return self._pointwise(x, *_FUSED[activation])
+
+    def added(self, x: Tensor, residual: Tensor) -> Tensor:
+        """Multiply, then add a residual."""
+        result: Tensor = torch.ops.mkldnn._linear_pointwise.binary(x, residual, self._weight, self._bias, "add")
+        return result
+
+    def _pointwise(self, x: Tensor, epilogue: str, algorithm: str) -> Tensor:
+        result: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._weight, self._bias, epilogue, [], algorithm)
+        return result
+
+
+def onednn_serves(weight: Tensor) -> bool:
+    """Whether oneDNN has a kernel for this device and dtype, and torch still has its private operators."""
+    if weight.device.type != "cpu" or not torch.backends.mkldnn.is_available():
+        return False
+    operators = ("_reorder_linear_weight", "_linear_pointwise")
+    if not all(hasattr(torch.ops.mkldnn, name) for name in operators):
+        return False
+    if weight.dtype is torch.float32:
+        return True
+    check = {torch.bfloat16: "_is_mkldnn_bf16_supported", torch.float16: "_is_mkldnn_fp16_supported"}[weight.dtype]
+    return hasattr(torch.ops.mkldnn, check) and bool(getattr(torch.ops.mkldnn, check)())

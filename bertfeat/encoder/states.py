@@ -1,0 +1,35 @@
+"""What an encoder is, to everything that uses one."""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from bertfeat.encoder.precision import Precision
+from bertfeat.tokens import Batch
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenState:
+    """One layer of a batch; layer 0 is the embedding output, 1..L are the outputs of the blocks."""
+
+    layer: int
+    values: Tensor  # [T, H], or [S, H] where only the first token of each sequence was computed
+    firsts: bool
+
+
+class Encoder(Protocol):
+    """A frozen encoder that computes chosen layers of packed batches."""
+
+    num_layers: int
+    hidden_size: int
+    precision: Precision
+    device: torch.device
+    padded: bool  # whether a batch costs as many tokens as its longest sequence times their number
+
+    def hidden_states(
+        self, batch: Batch, layers: Collection[int], *, first_only: bool = False
+    ) -> Iterator[HiddenState]:
+        """Yield the wanted layers, ascending, each valid until the next is asked for."""

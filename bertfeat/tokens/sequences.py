@@ -1,0 +1,206 @@
+"""One document as a sequence of tokens: special tokens, a pair's first text, and the body that windows run over."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertfeat.corpus import Document
+from bertfeat.tokens.tokenizer import Template, TextPieces, Tokenizer
+from bertfeat.tokens.windows import Cut, Long, around, cut
+from bertfeat.tokens.words import Spans
+
+LEAST_ROOM = 16  # pieces of a pair's second text that a window must have room for
+
+
+class Subword(StrEnum):
+    """Which pieces of a word give its vector (the paper takes the first)."""
+
+    FIRST = "first"
+    MEAN = "mean"
+    LAST = "last"
+
+
+@dataclass(frozen=True, slots=True)
+class TokenSettings:
+    """How documents become windows of tokens, and what of them is kept."""
+
+    max_length: int
+    long: Long = Long.WINDOW
+    prompt: str = ""
+    special_tokens: bool = True  # whether [CLS] and [SEP] count in mean, max and token features
+    subword: Subword = Subword.FIRST
+    with_tokens: bool = False
+    with_words: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Neighbouring tokens of one origin: the special tokens at one place, or pieces of one text."""
+
+    ids: NDArray[np.int32]  # [n]
+    types: NDArray[np.int8]  # [n] segment ids
+    special: bool
+    segment: int  # 0 first text, 1 second
+    spans: Spans | None  # [n] character offsets in the document's own text, where they are wanted
+    own: NDArray[np.bool_] | None = None  # [n] False for a prompt's or a neighbour's pieces; None: all own
+
+
+@dataclass(frozen=True, slots=True)
+class TokenSequence:
+    """One document's tokens, each once: ``chunks`` are the head, the body (its last text) and the tail."""
+
+    chunks: tuple[Chunk, ...] = ()
+    cuts: tuple[Cut, ...] = ()  # windows over the body
+    texts: tuple[Spans, ...] = ()  # pieces of each text, before anything was cut off
+    read: tuple[tuple[int, int], ...] = ()  # the range of each text's pieces that is read
+    truncated: int = 0  # pieces cut off
+    rejected: str = ""  # why the document cannot be embedded
+
+    @property
+    def head(self) -> int:
+        """Tokens before the body."""
+        return sum(len(chunk.ids) for chunk in self.chunks[:-2])
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """A text's pieces, and where its own characters lie between a prompt or its neighbours."""
+
+    pieces: TextPieces
+    lead: int = 0
+    stop: int | None = None  # None: nothing follows the own characters
+    length: int = 0
+    segment: int = 0
+    kind: int = 0  # segment id of its tokens
+
+    @property
+    def size(self) -> int:
+        return len(self.pieces.ids)
+
+    def own(self) -> NDArray[np.bool_] | None:
+        spans = self.pieces.spans
+        if spans is None or (self.lead == 0 and self.stop is None):
+            return None
+        stop = self.lead + self.length
+        return (spans.end > self.lead) & (spans.start < stop)
+
+    def offsets(self) -> Spans | None:
+        """Offsets in the own text."""
+        spans = self.pieces.spans
+        return Spans(spans.start - self.lead, spans.end - self.lead) if spans and self.lead else spans
+
+    def chunk(self, start: int, stop: int) -> Chunk:
+        spans, own = self.offsets(), self.own()
+        return Chunk(
+            self.pieces.ids[start:stop],
+            np.full(stop - start, self.kind, np.int8),
+            False,
+            self.segment,
+            Spans(spans.start[start:stop], spans.end[start:stop]) if spans else None,
+            None if own is None else own[start:stop],
+        )
+
+
+def sequences(documents: Sequence[Document], tokenizer: Tokenizer, settings: TokenSettings) -> list[TokenSequence]:
+    """Tokenise documents and lay out each one's tokens, windows and cuts."""
+    context = bool(settings.prompt) or any(document.before or document.after for document in documents)
+    offsets = settings.with_tokens or settings.with_words or context
+    firsts = tokenizer.pieces([_embedded(document, settings.prompt) for document in documents], offsets=offsets)
+    seconds = iter(tokenizer.pieces([d.pair for d in documents if d.pair is not None], offsets=offsets))
+    made = []
+    for document, pieces in zip(documents, firsts, strict=True):
+        template = tokenizer.single if document.pair is None else tokenizer.pair
+        lead = len(_lead(document, settings.prompt))
+        stop = lead + len(document.text) if document.after else None
+        first = _Text(pieces, lead, stop, len(document.text), kind=template.text_types[0])
+        if document.pair is None:
+            made.append(_single(first, template, settings, context=bool(document.before or document.after)))
+        else:
+            second = _Text(next(seconds), 0, None, len(document.pair), 1, template.text_types[1])
+            made.append(_pair(first, second, template, settings))
+    return made
+
+
+def _lead(document: Document, prompt: str) -> str:
+    return prompt + (f"{document.before} " if document.before else "")
+
+
+def _embedded(document: Document, prompt: str) -> str:
+    return _lead(document, prompt) + document.text + (f" {document.after}" if document.after else "")
+
+
+def _single(text: _Text, template: Template, settings: TokenSettings, *, context: bool) -> TokenSequence:
+    capacity = settings.max_length - template.size
+    start, stop = _with_context(text, capacity) if context else (0, text.size)
+    excess = max(0, stop - start - capacity)
+    if excess and settings.long is Long.ERROR:
+        return TokenSequence(rejected=_too_long(stop - start + template.size, settings.max_length))
+    truncated = excess if settings.long is Long.TRUNCATE else 0
+    stop -= truncated
+    chunks = (
+        _special(template.before, template.before_types, 0, 0),
+        text.chunk(start, stop),
+        _special(template.after, template.after_types, text.length, 0),
+    )
+    return _sequence(chunks, (text,), ((start, stop),), capacity, truncated)
+
+
+def _with_context(text: _Text, capacity: int) -> tuple[int, int]:
+    """The range of pieces that holds the text and as much of its neighbours as there is room for."""
+    own = text.own()
+    at = np.flatnonzero(own) if own is not None else np.arange(text.size)
+    if not len(at):
+        return 0, 0
+    first, after = int(at[0]), int(at[-1]) + 1
+    left, right = around(first, after - first, text.size - after, capacity)
+    return first - left, after + right
+
+
+def _pair(first: _Text, second: _Text, template: Template, settings: TokenSettings) -> TokenSequence:
+    capacity = settings.max_length - template.size
+    excess = max(0, first.size + second.size - capacity)
+    room = capacity - first.size
+    if excess and settings.long is Long.ERROR:
+        return TokenSequence(rejected=_too_long(first.size + second.size + template.size, settings.max_length))
+    if excess and settings.long is Long.WINDOW and room < min(second.size, LEAST_ROOM):
+        return TokenSequence(
+            rejected=f"the pair's first text has {first.size} tokens and leaves no room for its second within "
+            f"{settings.max_length}; shorten it, swap the two, or use --long truncate"
+        )
+    truncated = excess if settings.long is Long.TRUNCATE else 0
+    first_stop, second_stop = first.size, second.size - truncated
+    if second_stop < 0:  # even the first text is too long
+        first_stop, second_stop = capacity, 0
+    chunks = (
+        _special(template.before, template.before_types, 0, 0),
+        first.chunk(0, first_stop),
+        _special(template.between, template.between_types, first.length, 0),
+        second.chunk(0, second_stop),
+        _special(template.after, template.after_types, second.length, 1),
+    )
+    return _sequence(chunks, (first, second), ((0, first_stop), (0, second_stop)), capacity - first_stop, truncated)
+
+
+def _sequence(
+    chunks: tuple[Chunk, ...],
+    texts: tuple[_Text, ...],
+    read: tuple[tuple[int, int], ...],
+    capacity: int,
+    truncated: int,
+) -> TokenSequence:
+    cuts = tuple(cut(len(chunks[-2].ids), capacity))
+    spans = tuple(offsets for text in texts if (offsets := text.offsets()) is not None)
+    return TokenSequence(chunks, cuts, spans, read, truncated)
+
+
+def _special(ids: tuple[int, ...], types: tuple[int, ...], at: int, segment: int) -> Chunk:
+    """Special tokens, at a place in the text and of no width."""
+    place = np.full(len(ids), at, np.int32)
+    return Chunk(np.array(ids, np.int32), np.array(types, np.int8), True, segment, Spans(place, place))
+
+
+def _too_long(tokens: int, limit: int) -> str:
+    return f"it has {tokens} tokens and the model reads {limit}; use --long window or --long truncate"

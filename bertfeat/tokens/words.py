@@ -1,0 +1,51 @@
+"""Words, the same for every model: where they are in a text, and which pieces make them up."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
+import regex
+from numpy.typing import NDArray
+
+# a punctuation mark is a word; so is a run of anything else between white space and punctuation
+_WORD = regex.compile(r"\p{P}|[^\s\p{P}]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """Where words (or pieces) are in a text: character offsets, end exclusive, in order."""
+
+    start: NDArray[np.int32]  # [N]
+    end: NDArray[np.int32]  # [N]
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+
+def split_words(text: str) -> Spans:
+    """Find the words of a running text: runs between white space and Unicode punctuation, each mark a word."""
+    found = np.array([match.span() for match in _WORD.finditer(text)], np.int32).reshape(-1, 2)
+    return Spans(found[:, 0], found[:, 1])
+
+
+def given_words(words: Sequence[str]) -> Spans:
+    """Find given words in their text, which is the words joined by one space."""
+    lengths = np.fromiter(map(len, words), np.int32, len(words))
+    start = np.fromiter(accumulate((lengths + 1)[:-1].tolist(), initial=0), np.int32) if len(words) else lengths
+    return Spans(start, start + lengths)
+
+
+def align(words: Spans, pieces: Spans) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Find the range of pieces that overlap each word; empty where a word has none.
+
+    A piece that reaches over two words (``'t`` of ``don't``) belongs to both.
+
+    Shape: ``words [N]``, ``pieces [P]`` → first piece ``[N]`` and the one after the last ``[N]``.
+    """
+    # normalisation can reorder characters within a cluster; running extremes keep the searches right
+    ends = np.maximum.accumulate(pieces.end)
+    starts = np.minimum.accumulate(pieces.start[::-1])[::-1]
+    first = np.searchsorted(ends, words.start, side="right")
+    stop = np.searchsorted(starts, words.end, side="left")
+    return first, np.where(words.end > words.start, np.maximum(stop, first), first)
