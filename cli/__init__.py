@@ -1,0 +1,48 @@
+"""The command line: thin commands that parse, call the Python API and print."""
+
+import click
+
+from bertfeat import __version__
+
+from .frame import ENVIRONMENT_PREFIX, Program
+
+__all__ = ["main"]
+
+VERBS = {
+    "Features": ("extract",),
+}
+
+EPILOG = f"""
+\b
+Exit codes: 0 done; 1 error; 2 wrong usage; 3 done, but some rows failed;
+130 and 143 interrupted by Ctrl-C or SIGTERM (the same command goes on from there).
+
+\b
+Every option can be set in the environment: {ENVIRONMENT_PREFIX}_EXTRACT_LAYERS=concat4.
+HF_HOME, HF_HUB_OFFLINE, HF_TOKEN, NO_COLOR and CUDA_VISIBLE_DEVICES are honoured.
+
+\b
+Shell completion, for bash (zsh and fish alike):
+  eval "$(_{ENVIRONMENT_PREFIX}_COMPLETE=bash_source bertfeat)"
+"""
+
+
+@click.group(
+    cls=Program,
+    verbs=VERBS,
+    epilog=EPILOG,
+    context_settings={
+        "auto_envvar_prefix": ENVIRONMENT_PREFIX,
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 100,
+    },
+)
+@click.version_option(__version__, "--version", prog_name="bertfeat", message="%(prog)s %(version)s")
+def main() -> None:
+    """Keep the layers of a frozen BERT as features of a whole corpus, and work with them.
+
+    \b
+    bertfeat extract corpus.txt --layers concat4
+    bertfeat extract news.jsonl.gz --text-column title,body --pooling mean,word
+    bertfeat COMMAND --help
+    """

@@ -1,0 +1,76 @@
+"""How a command ends: every exception becomes one line on stderr and a documented exit code."""
+
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import NoReturn
+
+import click
+
+from bertfeat import __version__
+from bertfeat.errors import INTERRUPTED, TERMINATED, BertfeatError
+
+BROKEN_PIPE = 141  # what a shell says of a program that died of SIGPIPE
+
+
+class Terminated(BaseException):
+    """SIGTERM arrived; like KeyboardInterrupt, nothing but the outermost frame may swallow it."""
+
+
+@contextmanager
+def reported_errors() -> Iterator[None]:
+    """End the command with the right exit code, whatever happens inside; click's own exceptions pass."""
+    try:
+        with _sigterm_raises():
+            yield
+            sys.stdout.flush()  # else a closed pipe would be noticed only after the last handler is gone
+    except (click.ClickException, click.exceptions.Exit, click.Abort):
+        raise
+    except BertfeatError as error:
+        _end(f"error: {error}", error.exit_code)
+    except BrokenPipeError:
+        _silence_stdout()
+        raise click.exceptions.Exit(BROKEN_PIPE) from None
+    except OSError as error:
+        where = f": {error.filename}" if error.filename else ""
+        _end(f"error: {error.strerror or error}{where}", 1)
+    except KeyboardInterrupt:
+        _end("interrupted", INTERRUPTED)
+    except Terminated:
+        _end("terminated", TERMINATED)
+    except Exception:
+        traceback.print_exc()
+        _end(f"error: this is a bug in bertfeat {__version__}, not in your input; please report the lines above", 1)
+
+
+def _end(message: str, exit_code: int) -> NoReturn:
+    click.echo(message, err=True)
+    raise click.exceptions.Exit(exit_code) from None
+
+
+@contextmanager
+def _sigterm_raises() -> Iterator[None]:
+    """Let SIGTERM unwind the stack as Ctrl-C does, so that files are closed and locks released."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, _raise_terminated)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _raise_terminated(_signal: int, _frame: FrameType | None) -> NoReturn:
+    raise Terminated
+
+
+def _silence_stdout() -> None:
+    """Point stdout nowhere, so that the interpreter's last flush does not complain about the closed pipe."""
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())

@@ -1,0 +1,159 @@
+"""``bertfeat extract``: a corpus becomes a feature set."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bertfeat.errors import ROWS_FAILED
+
+from .errors import Terminated
+from .frame import Command, option
+from .options import ModelOptions, bundle, listed_option, model_options, reading_options, talk_options
+from .progress import shown_progress
+from .sources import default_output
+from .talk import Talk, duration, size
+
+if TYPE_CHECKING:
+    from bertfeat.corpus import CorpusSettings
+    from bertfeat.extraction import ExtractionReport
+
+POOLINGS = ("mean", "cls", "max", "token", "word")
+SHOWN_FAILURES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureOptions:
+    """What is computed of each text; the names are those of ``Extractor``'s arguments."""
+
+    layers: tuple[str, ...]
+    pooling: tuple[str, ...] | None
+    long: str
+    max_length: int | None
+    dtype: str
+    subword: str
+    special_tokens: bool
+    prompt: str | None
+
+
+feature_options = bundle(
+    "features",
+    lambda layers, pooling, **others: FeatureOptions(layers or ("last",), pooling or None, **others),
+    ("layers", "pooling", "long", "max_length", "dtype", "subword", "special_tokens", "prompt"),
+    listed_option(
+        "--layers",
+        metavar="SPEC[,SPEC]",
+        help="Default: last. Others: concat4, sum4, mean-all, -1,-2, all, embeddings, cls, mean=1..6, concat=9+12.",
+    ),
+    listed_option(
+        "--pooling",
+        choices=POOLINGS,
+        metavar="KIND[,KIND]",
+        help="One vector a text: mean, cls, max; one each: token, word. Default: the model's own, else mean.",
+    ),
+    option(
+        "--long",
+        type=click.Choice(["window", "truncate", "error"]),
+        default="window",
+        further=True,
+        help="Texts longer than the model's positions: overlapping windows (default), cut, or failed rows.",
+    ),
+    option("--max-length", type=int, metavar="N", further=True, help="Tokens at once; default: the model's positions."),
+    option(
+        "--dtype",
+        type=click.Choice(["float16", "float32"]),
+        default="float16",
+        further=True,
+        help="Of token and word matrices as stored (default float16); vectors of texts are float32.",
+    ),
+    option(
+        "--subword",
+        type=click.Choice(["first", "mean", "last"]),
+        default="first",
+        further=True,
+        help="Which piece stands for a word under word pooling; default: first.",
+    ),
+    option(
+        "--special-tokens/--no-special-tokens",
+        default=True,
+        further=True,
+        help="Whether [CLS] and [SEP] count in mean, max and token pooling; default: they do.",
+    ),
+    option("--prompt", metavar="TEXT", further=True, help="Put before each text; counts in document vectors only."),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How a run goes; the names are those of ``Extractor.extract``'s arguments."""
+
+    part_rows: int | None
+    max_failures: int | None
+    allow_failures: bool
+    strict: bool
+    overwrite: bool
+    keep_text: bool
+
+
+run_options = bundle(
+    "run",
+    RunOptions,
+    ("part_rows", "max_failures", "allow_failures", "strict", "overwrite", "keep_text"),
+    option("--overwrite", is_flag=True, help="Start anew where another run's parts are; default: go on from there."),
+    option(
+        "--part-rows", type=click.IntRange(min=1), metavar="N", further=True, help="Rows of a part; default: 256 MiB."
+    ),
+    option("--max-failures", type=click.IntRange(min=0), metavar="N", further=True, help="Stop after N failed rows."),
+    option("--allow-failures", is_flag=True, further=True, help="Exit with 0 though some rows failed."),
+    option("--strict", is_flag=True, further=True, help="Stop at the first row that fails."),
+    option(
+        "--text/--no-text",
+        "keep_text",
+        default=True,
+        further=True,
+        help="Whether texts, tokens and words are stored beside the features; default: they are.",
+    ),
+)
+
+
+@click.command(cls=Command, name="extract")
+@click.argument("sources", nargs=-1, required=True, metavar="CORPUS...")
+@option(
+    "-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help="Default: corpus.features for corpus.txt."
+)
+@feature_options
+@model_options
+@reading_options
+@run_options
+@talk_options
+def command(
+    sources: tuple[str, ...],
+    output: Path | None,
+    features: FeatureOptions,
+    model: ModelOptions,
+    reading: "CorpusSettings",
+    run: RunOptions,
+    talk: Talk,
+) -> None:
+    """Run a corpus through a frozen BERT and keep the layers asked for.
+
+    CORPUS are files, folders or patterns: text (a document a line), JSONL, CSV, TSV, Parquet or CoNLL, compressed
+    or not; - is stdin. What is written is a folder of Parquet files. Interrupted, the same command goes on from
+    where it was.
+
+    \b
+    bertfeat extract corpus.txt --layers concat4
+    bertfeat extract news.jsonl.gz --text-column title,body --keep year --pooling mean,word
+    zcat logs.gz | bertfeat extract - -o logs.features --layers -1,-2
+    """
+    folder = output or default_output(sources, ".features")
+    from bertfeat.extraction import Extractor  # torch: seconds
+
+    extractor = Extractor(**asdict(model), **asdict(features))
+    try:
+        with shown_progress(talk) as progress:
+            report = extractor.extract(sources, folder, corpus_settings=reading, progress=progress, **asdict(run))
+    except (KeyboardInterrupt, Terminated):
+        talk.say(f"the finished parts stay in {folder}; the same command goes on from there")
+        raise

@@ -1,0 +1,77 @@
+"""The frame around the commands: commands found when they are asked for, and help that begins with what matters."""
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import click
+
+from .errors import reported_errors
+
+ENVIRONMENT_PREFIX = "BERTFEAT"
+
+
+class Option(click.Option):
+    """An option; a ``further`` one stands at the end of the help, under a heading of its own."""
+
+    def __init__(self, *args: Any, further: bool = False, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.further = further
+
+
+class Command(click.Command):
+    """A command whose help shows the options that matter first and the further ones after them."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write both lists of options, and how they are set in the environment."""
+        first, further = [], []
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx) if isinstance(parameter, click.Option) else None
+            if record is not None:
+                (further if getattr(parameter, "further", False) else first).append(record)
+        for heading, records in (("Options", first), ("Further options", further)):
+            if records:
+                with formatter.section(heading):
+                    formatter.write_dl(records)
+        with formatter.section("Environment"):
+            formatter.write_text(f"Every option is also {ctx.auto_envvar_prefix}_<OPTION>, in capitals.")
+
+
+def option(*declarations: str, further: bool = False, **settings: Any) -> Callable[[Any], Any]:
+    """Declare an :class:`Option`, as ``click.option`` does."""
+    return click.option(*declarations, cls=Option, further=further, **settings)
+
+
+class Program(click.Group):
+    """The program itself: imports a command's module only when that command, or the help, is asked for."""
+
+    def __init__(self, *args: Any, verbs: Mapping[str, Sequence[str]], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.verbs = verbs  # heading → names of commands, each the name of a module with a `command` in it
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Every command, in the order of the help."""
+        return [name for names in self.verbs.values() for name in names]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command's module."""
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        command: click.Command = importlib.import_module(f".{cmd_name}", __package__).command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands under their headings."""
+        width = max(map(len, self.list_commands(ctx)))
+        for heading, names in self.verbs.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name.ljust(width), self._summary(ctx, name)) for name in names])
+
+    def _summary(self, ctx: click.Context, name: str) -> str:
+        command = self.get_command(ctx, name)
+        return command.get_short_help_str(limit=80) if command else ""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; errors end it with a message and a documented exit code."""
+        with reported_errors():
+            return super().invoke(ctx)

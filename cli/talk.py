@@ -1,0 +1,74 @@
+"""What a command says: results on stdout, everything else on stderr."""
+
+import dataclasses
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """How a command was asked to speak."""
+
+    as_json: bool
+    quiet: bool
+
+    def result(self, value: Any, lines: Iterable[str]) -> None:
+        """Print a result on stdout: ``value`` as one line of JSON if that was asked for, else ``lines``."""
+        if self.as_json:
+            click.echo(json.dumps(value, default=_plain, ensure_ascii=False))
+            return
+        for line in lines:
+            click.echo(line)
+
+    def say(self, line: str) -> None:
+        """Tell something by the way, on stderr; not with ``--quiet``."""
+        if not self.quiet:
+            click.echo(line, err=True)
+
+    def warn(self, line: str) -> None:
+        """Tell something that the user ought to know, on stderr, even with ``--quiet``."""
+        click.echo(f"warning: {line}", err=True)
+
+
+def table(rows: Iterable[tuple[str, Any]]) -> list[str]:
+    """Lay out names and values in two columns; a value of several lines is indented under its first."""
+    shown = [(name, str(value).split("\n")) for name, value in rows if value is not None]
+    width = max((len(name) for name, _ in shown), default=0)
+    return [
+        f"{name if at == 0 else '':<{width}}  {line}".rstrip() for name, lines in shown for at, line in enumerate(lines)
+    ]
+
+
+def size(number: float) -> str:
+    """A number of bytes for people: ``1.5 MB``."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if number < 1000:
+            return f"{number:.3g} {unit}"
+        number /= 1000
+    return f"{number:,.3g} TB"
+
+
+def duration(seconds: float) -> str:
+    """A time for people: ``42 s``, ``3 min 20 s``, ``5 h 12 min``."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def _plain(value: Any) -> Any:
+    """What JSON does not know: dataclasses become objects, paths strings, sets and arrays lists."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, Path):
+        return str(value)
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return list(value)

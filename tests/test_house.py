@@ -1,0 +1,195 @@
+"""The rules of the house: who may import whom, what stays light, what must be written down."""
+
+import ast
+import re
+import resource
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+import bertfeat
+from bertfeat.cli import main
+
+ROOT = Path(__file__).parent.parent
+
+# A room imports only from rooms above it.
+ROOMS = (
+    "errors",
+    "recipe",
+    "pooling",
+    "corpus",
+    "plan",
+    "models",
+    "tokens",
+    "encoder",
+    "features",
+    "extraction",
+    "index",
+    "retrieval",
+    "usages",
+    "plots",
+)
+
+# The rooms in which a heavy library may be imported.
+HOMES = {
+    "click": {"cli"},
+    "faiss": {"index"},
+    "matplotlib": {"plots"},
+    "pyarrow": {"corpus", "features", "index"},
+    "rich": {"cli"},
+    "torch": {"pooling", "encoder", "extraction"},
+    "transformers": {"models", "tokens", "encoder"},
+}
+
+MODULES = sorted([*(ROOT / "bertfeat").rglob("*.py"), *(ROOT / "cli").rglob("*.py")])
+
+
+def room_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return "cli" if parts[0] == "cli" else parts[1]
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Every dotted name that a module imports, relative ones resolved."""
+    package = path.relative_to(ROOT).with_suffix("").parts[:-1]
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            module = ".".join((*base, *((node.module or "").split(".") if node.module else ())))
+            yield from (f"{module}.{alias.name}" for alias in node.names)
+
+
+def pyproject() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def names(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=names)
+def test_room_imports_only_from_rooms_above(path: Path) -> None:
+    room = room_of(path)
+    if room in ("__init__", "cli"):
+        return
+    assert room in ROOMS, f"{names(path)} belongs to no room; give it a place in ROOMS"
+    imported = {name.split(".")[1] for name in imports(path) if name.startswith("bertfeat.")} - {"__version__"}
+    assert imported <= set(ROOMS[: ROOMS.index(room) + 1])
+
+
+@pytest.mark.parametrize("path", MODULES, ids=names)
+def test_heavy_libraries_stay_in_their_homes(path: Path) -> None:
+    strangers = {name.split(".")[0] for name in imports(path)} & set(HOMES)
+    assert {library for library in strangers if room_of(path) not in HOMES[library]} == set()
+
+
+def test_every_folder_is_listed_as_a_package() -> None:
+    setuptools = pyproject()["tool"]["setuptools"]
+    folders = {".".join(path.parent.relative_to(ROOT).parts) for path in ROOT.glob("bertfeat/**/*.py")}
+    assert sorted(setuptools["packages"]) == sorted(folders | {"bertfeat.cli"})
+    assert setuptools["package-dir"] == {"bertfeat.cli": "cli"}
+
+
+@pytest.mark.parametrize("folder", sorted({path.parent for path in MODULES}), ids=names)
+def test_every_package_has_an_init(folder: Path) -> None:
+    assert (folder / "__init__.py").is_file()
+
+
+def test_all_is_sorted_and_honest() -> None:
+    assert bertfeat.__all__ == sorted(bertfeat.__all__)
+    assert set(dir(bertfeat)) == set(bertfeat.__all__)
+    for name in bertfeat.__all__:
+        assert getattr(bertfeat, name) is not None
+    with pytest.raises(AttributeError, match="nonsense"):
+        bertfeat.nonsense  # noqa: B018
+
+
+def test_type_checkers_see_the_same_names() -> None:
+    tree = ast.parse((ROOT / "bertfeat" / "__init__.py").read_text())
+    typed = {
+        alias.name: node.module
+        for block in tree.body
+        if isinstance(block, ast.If)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert typed == bertfeat._HOMES
+    assert set(typed) | {"__version__"} == set(bertfeat.__all__)
+
+
+def test_no_public_name_is_also_a_module() -> None:
+    # a lazily exported function and a module of one name would be had by turns
+    modules = {path.stem for path in (ROOT / "bertfeat").iterdir()}
+    assert modules & set(bertfeat.__all__) == set()
+
+
+def loaded_by(code: str) -> set[str]:
+    """The top-level modules that a fresh interpreter has loaded after ``code``."""
+    told = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport sys; print('LOADED', *sys.modules)"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    return {name.split(".")[0] for name in told.split("LOADED")[-1].split()}
+
+
+HELP = "import sys; from bertfeat.cli import main; sys.argv = {argv!r}; main(standalone_mode=False)"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param("import bertfeat", id="import"),
+        pytest.param(HELP.format(argv=["bertfeat", "--help"]), id="help"),
+        *(
+            pytest.param(HELP.format(argv=["bertfeat", verb, "--help"]), id=f"{verb} help")
+            for verb in main.list_commands(click.Context(main))
+        ),
+    ],
+)
+def test_nothing_heavy_on_the_way_to_the_help(code: str) -> None:
+    assert loaded_by(code) & {*HOMES, "numpy", "sklearn", "scipy"} <= {"click"}
+
+
+def test_reading_features_needs_no_model_libraries() -> None:
+    assert loaded_by("import bertfeat.features, bertfeat.corpus") & {"torch", "transformers", "faiss"} == set()
+
+
+def test_help_answers_within_300_ms() -> None:
+    code = HELP.format(argv=["bertfeat", "--help"])
+    times = []
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        # processor time: it does not count what other tests do meanwhile
+        times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    assert min(times) < 0.3
+
+
+def test_dependencies_are_pinned_by_name_and_version_only() -> None:
+    pins = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
+    assert pins[0] == "torch==2.13.0"
+    assert [pin for pin in pins if not re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.]+", pin)] == []
+    project = pyproject()["project"]
+    extras = project["optional-dependencies"]
+    wanted = [
+        *project["dependencies"],
+        *(name for extra in ("minilm", "cpu", "analysis", "dev") for name in extras[extra]),
+    ]
+    pinned = {canonical(pin) for pin in pins}
+    assert [name for name in wanted if canonical(name) not in pinned] == []
+
+
+def canonical(requirement: str) -> str:
+    return re.sub(r"[-_.]+", "-", re.split(r"[^A-Za-z0-9._-]", requirement)[0]).lower()
