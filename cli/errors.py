@@ -1,10 +1,12 @@
 """How a command ends: every exception becomes one line on stderr and a documented exit code."""
 
+import io
 import os
 import signal
 import sys
 import threading
 import traceback
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -26,7 +28,8 @@ class Terminated(BaseException):
 def reported_errors() -> Iterator[None]:
     """End the command with the right exit code, whatever happens inside; click's own exceptions pass."""
     try:
-        with _sigterm_raises():
+        with _sigterm_raises(), _plain_warnings():
+            _let_stdout_print_anything()
             yield
             sys.stdout.flush()  # else a closed pipe would be noticed only after the last handler is gone
     except (click.ClickException, click.exceptions.Exit, click.Abort):
@@ -68,6 +71,20 @@ def _sigterm_raises() -> Iterator[None]:
 
 def _raise_terminated(_signal: int, _frame: FrameType | None) -> NoReturn:
     raise Terminated
+
+
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Show a library's warning as one line, without the source line that it came from."""
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_: click.echo(f"warning: {message}", err=True)
+        yield
+
+
+def _let_stdout_print_anything() -> None:
+    """Texts may hold what the terminal's encoding does not know; escape that rather than fail."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _silence_stdout() -> None:

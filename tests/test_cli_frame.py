@@ -185,11 +185,11 @@ def test_a_bug_keeps_its_traceback() -> None:
     assert "this is a bug in bertfeat" in result.stderr
 
 
-def run(code: str, **settings: Any) -> subprocess.Popen[str]:
-    settings = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | settings
+def run(code: str, **settings: Any) -> subprocess.Popen[Any]:
+    settings = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | settings
     start = "import sys, time, click; from bertfeat.cli.errors import reported_errors\n"
     guard = "try:\n    with reported_errors():\n        {}\nexcept click.exceptions.Exit as e: sys.exit(e.exit_code)"
-    return subprocess.Popen([sys.executable, "-c", start + guard.format(code)], text=True, **settings)
+    return subprocess.Popen([sys.executable, "-c", start + guard.format(code)], **settings)
 
 
 @pytest.mark.parametrize(
@@ -213,6 +213,20 @@ def test_a_closed_pipe_ends_in_silence() -> None:
     with os.fdopen(writer, "w") as closed, run("click.echo('to nobody')", stdout=closed) as process:
         _, err = process.communicate(timeout=10)
     assert (err, process.returncode) == ("", 141)
+
+
+def test_warnings_are_one_line() -> None:
+    with run("import warnings; warnings.warn('few known words')") as process:
+        out, err = process.communicate(timeout=10)
+    assert (out, err, process.returncode) == ("", "warning: few known words\n", 0)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+def test_any_text_can_be_printed(encoding: str) -> None:
+    text = "\udc80 é 은행"
+    with run(f"click.echo({ascii(text)})", env=os.environ | {"PYTHONIOENCODING": encoding}, text=False) as process:
+        out, err = process.communicate(timeout=10)
+    assert (out, err, process.returncode) == (f"{text}\n".encode(encoding, "backslashreplace"), b"", 0)
 
 
 def test_sigterm_is_handed_back() -> None:

@@ -1,0 +1,169 @@
+"""``bertfeat info``: what a feature set, a model or a corpus is."""
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .frame import Command, option
+from .options import reading_options, talk_options
+from .talk import Talk, size, table
+
+if TYPE_CHECKING:
+    from bertfeat.corpus import CorpusSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What is said of a thing: for programs, and for people."""
+
+    value: dict[str, Any]
+    rows: list[tuple[str, Any]]
+
+
+@click.command(cls=Command, name="info")
+@click.argument("thing", metavar="FEATURES|MODEL|CORPUS")
+@option("--revision", metavar="REV", help="The hub's branch, tag or commit, where a model is asked about.")
+@reading_options
+@talk_options
+def command(thing: str, revision: str | None, reading: "CorpusSettings", talk: Talk) -> None:
+    """Tell what a feature set, a model or a corpus is.
+
+    A corpus is read to its end and counted. What is no path is taken for a model's name.
+
+    \b
+    bertfeat info corpus.features
+    bertfeat info sentence-transformers/all-MiniLM-L6-v2
+    bertfeat info news.jsonl.gz --text-column title,body
+    """
+    path = Path(thing)
+    if path.is_dir() and (any(path.glob("part-*.parquet")) or (path / "_manifest.json").exists()):
+        described = describe_features(path)
+    elif path.exists() and not (path / "config.json").exists():
+        described = describe_corpus(thing, reading)
+    else:
+        described = describe_model(thing, revision)
+    talk.result(described.value, table(described.rows))
+
+
+def describe_features(folder: Path) -> Description:
+    """What a feature set holds, finished or not."""
+    from bertfeat.features import FeatureSet
+
+    features = FeatureSet(folder, allow_unfinished=True)
+    counts, model, entries = features.counts, features.header.model, features.entries
+    failed, blank = (sum(getattr(entry, kind) for entry in entries) for kind in ("failed", "blank"))
+    stored = sum(entry.bytes for entry in entries)
+    value = {
+        "kind": "features",
+        "finished": features.manifest is not None,
+        "documents": len(features),
+        "failed": failed,
+        "blank": blank,
+        "parts": len(entries),
+        "bytes": stored,
+        "counts": counts,
+        "model": model,
+        "columns": [
+            {"name": c.name, "width": c.width, "dtype": c.dtype, "layers": c.recipe.layers} for c in features.columns
+        ],
+        "kept": features.kept,
+        "settings": features.header.settings,
+        "sources": features.header.sources,
+        "times": features.manifest.times if features.manifest else {},
+        "versions": features.manifest.versions if features.manifest else {},
+    }
+    rows = [
+        ("feature set", folder if features.manifest else f"{folder} (not finished: run the same extract command again)"),
+        ("documents", f"{len(features):,}; failed {failed:,}; blank lines {blank:,}"),
+        ("tokens", _tokens(counts)),
+        ("words", f"{counts.words:,}; {counts.unaligned_words:,} without a vector" if counts.words else None),
+        ("parts", f"{len(entries):,}, {size(stored)}"),
+        ("model", f"{model.name}, {model.num_layers} layers of {model.hidden_size}"),
+        ("", f"fingerprint {model.fingerprint[:16]}…" + (f", revision {model.revision}" if model.revision else "")),
+        ("columns", "\n".join(f"{c.name}  {c.width} × {c.dtype}  layers {_layers(c.recipe.layers)}" for c in features.columns)),
+        ("kept", "\n".join(f"{column.name}  {column.type}" for column in features.kept) or None),
+        ("settings", "\n".join(f"{key} = {shown}" for key, shown in features.header.settings.items())),
+        ("sources", "\n".join(features.header.sources)),
+    ]  # fmt: skip
+    return Description(value, rows)
+
+
+def describe_model(name: str, revision: str | None) -> Description:
+    """What a model is, and which of its own settings are followed."""
+    from bertfeat.models import find_model
+
+    model = find_model(name, revision=revision)
+    value = {
+        "kind": "model",
+        "name": model.name,
+        "folder": model.folder,
+        "revision": model.revision,
+        "fingerprint": model.fingerprint,
+        "type": model.config.model_type,
+        "num_layers": model.num_layers,
+        "hidden_size": model.hidden_size,
+        "max_tokens": model.max_tokens,
+        "pooling": model.pooling,
+        "prompts": model.prompts,
+        "default_prompt": model.default_prompt,
+        "heads_not_applied": model.heads_not_applied,
+        "stored_limits": model.stored_limits,
+    }
+    rows = [
+        ("model", f"{model.name}, of the {model.config.model_type} family"),
+        ("layers", f"0 (embeddings) to {model.num_layers}, each {model.hidden_size} wide"),
+        ("positions", f"{model.max_tokens:,} tokens at once; longer texts are read in windows"),
+        (
+            "switched off",
+            "\n".join(f"{limit} tokens, says {file}" for file, limit in model.stored_limits.items()) or None,
+        ),
+        ("pooling", f"{model.pooling}, as its own configuration says, or by default"),
+        ("not applied", ", ".join(model.heads_not_applied) or None),
+        ("prompts", "\n".join(f"{key}: {prompt!r}" for key, prompt in model.prompts.items()) or None),
+        ("folder", model.folder),
+        ("fingerprint", model.fingerprint),
+        ("revision", model.revision),
+    ]
+    return Description(value, rows)
+
+
+def describe_corpus(source: str, reading: "CorpusSettings") -> Description:
+    """What a corpus holds, counted to its end."""
+    from bertfeat.corpus import Document, Failure, open_corpus
+
+    corpus = open_corpus([source], reading)
+    counted: Counter[str] = Counter()
+    first_failure = None
+    for row in corpus.rows():
+        if isinstance(row, Document):
+            counted.update(documents=1, characters=len(row.text), words=len(row.words or ()))
+        elif isinstance(row, Failure):
+            counted["failed"] += 1
+            first_failure = first_failure or row
+        else:
+            counted["blank"] += 1
+    numbers = {name: counted[name] for name in ("documents", "failed", "blank", "characters", "words")}
+    value = {"kind": "corpus", "sources": corpus.sources, **numbers, "kept": corpus.kept}
+    rows = [
+        ("corpus", "\n".join(corpus.sources)),
+        ("documents", f"{counted['documents']:,}; unreadable {counted['failed']:,}; blank lines {counted['blank']:,}"),
+        ("characters", f"{counted['characters']:,}"),
+        ("words", f"{counted['words']:,}, given" if counted["words"] else None),
+        ("kept", "\n".join(f"{column.name}  {column.type}" for column in corpus.kept) or None),
+        ("first failure", f"row {first_failure.row}: {first_failure.reason}" if first_failure else None),
+    ]
+    return Description(value, rows)
+
+
+def _tokens(counts: Any) -> str:
+    unknown = counts.unknown_tokens / max(counts.tokens, 1)
+    said = f"{counts.tokens:,}; unknown {counts.unknown_tokens:,} ({unknown:.2%})"
+    cut = f"; cut off {counts.truncated_tokens:,} in {counts.truncated_documents:,} documents"
+    return said + (cut if counts.truncated_tokens else "")
+
+
+def _layers(layers: tuple[int, ...]) -> str:
+    return ", ".join(map(str, layers))
