@@ -9,7 +9,7 @@ from .frame import ENVIRONMENT_PREFIX, Program
 __all__ = ["main"]
 
 VERBS = {
-    "Features": ("extract", "info"),
+    "Features": ("extract", "info", "export"),
 }
 
 EPILOG = f"""

@@ -1,0 +1,45 @@
+"""``bertfeat export``: features in forms that every tool reads."""
+
+from pathlib import Path
+
+import click
+
+from .frame import Command, option
+from .options import talk_options
+from .talk import Talk, size
+
+# bertfeat.features.FORMS, and how their files end
+ENDINGS = {"npy": ".npy", "jsonl": ".jsonl", "bert-jsonl": ".bert.jsonl", "csv": ".csv"}
+
+
+@click.command(cls=Command, name="export")
+@click.argument("folder", metavar="FEATURES", type=click.Path(path_type=Path))
+@option("--to", required=True, type=click.Choice(list(ENDINGS)), help="The form; bert-jsonl is google's.")
+@option(
+    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Default: corpus.npy for corpus.features."
+)
+@option(
+    "--column",
+    metavar="COLUMN",
+    help="concat4_mean, or a recipe such as sum4, derived; needed where there are several.",
+)
+@option("--overwrite", is_flag=True, help="Replace a file that is there already.")
+@talk_options
+def command(folder: Path, to: str, output: Path | None, column: str | None, overwrite: bool, talk: Talk) -> None:
+    """Write features in a portable form, a batch at a time.
+
+    npy: the vectors as float32, and beside them FILE.ids.jsonl with a line a vector; jsonl: an object a document;
+    bert-jsonl: tokens and layers as google's extract_features.py writes them; csv: a line a vector.
+    The features themselves are Parquet, which most tools read as it is.
+
+    \b
+    bertfeat export corpus.features --to npy --column concat4_mean
+    bertfeat export corpus.features --to csv --column sum4 -o vectors.csv
+    """
+    from bertfeat.features import export
+
+    target = output or Path(folder.absolute().name.removesuffix(".features") + ENDINGS[to])
+    exported = export(folder, to, target, column=column, overwrite=overwrite)
+    said = f"{exported.documents:,} documents, {exported.vectors:,} vectors"
+    files = [f"{path}  {size(path.stat().st_size)}" for path in exported.files]
+    talk.result(exported, [said, *files])
