@@ -1,0 +1,52 @@
+"""Feature sets on disk: parts that describe themselves, the manifest, the reader, exports.
+
+Nothing here needs torch or transformers, so that reading features is light.
+"""
+
+from bertfeat.features.columns import FoundColumn, find_column
+from bertfeat.features.document import DocumentFeatures, DocumentPieces, batch_documents, content_documents
+from bertfeat.features.export import FORMS, Exported, export
+from bertfeat.features.folder import PartEntry, check_accounting, list_parts, remove_leftovers
+from bertfeat.features.header import FORMAT_VERSION, Counts, ModelIdentity, PartHeader, settings_fingerprint
+from bertfeat.features.lock import LockOwner, locked
+from bertfeat.features.manifest import Manifest, read_manifest, remove_manifest, write_manifest
+from bertfeat.features.part import check_part, part_path, read_header, write_part
+from bertfeat.features.reader import FeatureSet
+from bertfeat.features.schema import PartContent, Pieces, check_kept
+from bertfeat.features.vectors import VectorBatch
+
+__all__ = [
+    "FORMAT_VERSION",
+    "FORMS",
+    "Counts",
+    "DocumentFeatures",
+    "DocumentPieces",
+    "Exported",
+    "FeatureSet",
+    "FoundColumn",
+    "LockOwner",
+    "Manifest",
+    "ModelIdentity",
+    "PartContent",
+    "PartEntry",
+    "PartHeader",
+    "Pieces",
+    "VectorBatch",
+    "batch_documents",
+    "check_accounting",
+    "check_kept",
+    "check_part",
+    "content_documents",
+    "export",
+    "find_column",
+    "list_parts",
+    "locked",
+    "part_path",
+    "read_header",
+    "read_manifest",
+    "remove_leftovers",
+    "remove_manifest",
+    "settings_fingerprint",
+    "write_manifest",
+    "write_part",
+]

@@ -1,0 +1,132 @@
+"""Which column a name means: a stored one, or one derived from stored ones at read time."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bertfeat.errors import NotDerivable, RecipeError
+from bertfeat.recipe import (
+    Derivation,
+    FeatureColumn,
+    Operation,
+    Pooling,
+    Recipe,
+    derive,
+    parse_recipes,
+)
+
+_COMBINED = re.compile(r"(sum|mean|concat)_(\d+(?:_\d+)*|\d+_plus_\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class FoundColumn:
+    """A feature column that can be had from stored ones."""
+
+    recipe: Recipe
+    pooling: Pooling
+    derivation: Derivation
+
+    @property
+    def name(self) -> str:
+        """``<recipe>_<pooling>``, for example ``sum4_mean``."""
+        return f"{self.recipe.name}_{self.pooling}"
+
+    @property
+    def width(self) -> int:
+        """Number of values in one vector."""
+        return self.derivation.width
+
+
+def find_column(
+    stored: Sequence[FeatureColumn],
+    num_layers: int,
+    name: str | None = None,
+    pooling: str | None = None,
+    *,
+    weights: Sequence[float] | None = None,
+) -> FoundColumn:
+    """Find a column by name (``concat4_mean``), or by recipe (``sum4``, ``-2``, ``sum=9..12``) and pooling.
+
+    ``name`` and ``pooling`` may be left out where only one thing can be meant; document columns come first.
+    ``weights`` replaces the ones of a sum, one for each of its layers in ascending order.
+
+    Raises:
+        NotDerivable: the stored columns do not contain it, or several could be meant; the message lists them.
+    """
+    if name is None:
+        column = _only(stored, pooling)
+        return FoundColumn(column.recipe, column.pooling, derive(column.recipe, column.pooling, stored))
+    recipe, named_pooling = _parse(name, stored, num_layers)
+    if pooling is not None and named_pooling not in (None, pooling):
+        raise NotDerivable(f"{name!r} already names its pooling; leave out {pooling!r}")
+    if weights is not None and recipe.operation is not Operation.SUM:
+        raise NotDerivable(f"weights go with a sum of layers such as sum4 or sum=9..12, not with {recipe}")
+    found, problems = [], []
+    for candidate in _poolings(named_pooling or pooling, stored):
+        try:
+            found.append(FoundColumn(recipe, candidate, derive(recipe, candidate, stored, weights=weights)))
+        except NotDerivable as error:
+            problems.append(error)
+    if len(found) > 1:
+        names = " or ".join(column.name for column in found)
+        raise NotDerivable(f"{name!r} may mean {names}: say which; stored are: {listed(stored)}")
+    if not found:
+        raise problems[0]
+    return found[0]
+
+
+def listed(stored: Sequence[FeatureColumn]) -> str:
+    """Names of the columns, for messages."""
+    return ", ".join(column.name for column in stored) or "none"
+
+
+def _only(stored: Sequence[FeatureColumn], pooling: str | None) -> FeatureColumn:
+    found = [column for column in _first_kind(stored) if pooling in (None, column.pooling)]
+    if len(found) != 1:
+        raise NotDerivable(f"say which column is wanted; stored are: {listed(stored)}")
+    return found[0]
+
+
+def _first_kind(stored: Sequence[FeatureColumn]) -> Sequence[FeatureColumn]:
+    """The document columns; where there are none, all."""
+    return [column for column in stored if column.pooling.per_document] or stored
+
+
+def _parse(name: str, stored: Sequence[FeatureColumn], num_layers: int) -> tuple[Recipe, str | None]:
+    for column in stored:
+        if column.name == name:
+            return column.recipe, column.pooling
+    if name == "cls":
+        name = "last_cls"
+    recipe, _, pooling = name.rpartition("_")
+    if pooling not in list(Pooling):
+        recipe, pooling = name, ""
+    try:
+        (parsed,) = parse_recipes(_spec(recipe), num_layers)
+    except RecipeError as error:
+        raise NotDerivable(f"there is no column {name!r}; stored are: {listed(stored)} ({error})") from error
+    except ValueError as error:
+        raise NotDerivable(f"{name!r} means several columns; name one of them") from error
+    return parsed, pooling or None
+
+
+def _poolings(name: str | None, stored: Sequence[FeatureColumn]) -> list[Pooling]:
+    """The poolings that may be meant: the named one, else those of the stored document columns, else all stored."""
+    if name is None:
+        candidates = dict.fromkeys(column.pooling for column in _first_kind(stored))
+        return list(candidates) or [Pooling.MEAN]
+    try:
+        return [Pooling(name)]
+    except ValueError as error:
+        raise NotDerivable(f"unknown pooling {name!r}; there are: {', '.join(Pooling)}") from error
+
+
+def _spec(name: str) -> str:
+    """The specification that a recipe's name stands for: ``sum_9_12`` is ``sum=9..12``; others as they are."""
+    if match := _COMBINED.fullmatch(name):
+        layers = re.findall(r"\d+", match[2])
+        ranged = len(layers) == 2 and "plus" not in name
+        return f"{match[1]}={('..' if ranged else '+').join(layers)}"
+    if re.fullmatch(r"layer\d+", name):
+        return name.removeprefix("layer")
+    return name.replace("_", "-")

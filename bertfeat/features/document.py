@@ -1,0 +1,150 @@
+"""One document of a feature set: its text, its tokens and words with their places, and its vectors."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from bertfeat.corpus import Value
+from bertfeat.errors import NotDerivable
+from bertfeat.features.columns import find_column, listed
+from bertfeat.features.schema import RESERVED, PartContent, content_table
+from bertfeat.features.vectors import piece_offsets, stored_matrices
+from bertfeat.recipe import FeatureColumn
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentPieces:
+    """The tokens or the words of one document, n in number."""
+
+    strings: Sequence[str] | None  # [n]; None where the set was made with --no-text
+    start: NDArray[np.int32]  # [n] character offsets in the text; special tokens have zero width
+    end: NDArray[np.int32]  # [n]
+    segment: NDArray[np.int8] | None  # [n] 0 first text, 1 pair: the text that the offsets count in
+    aligned: NDArray[np.bool_] | None  # [n] words only: False where the word has no vector of its own
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentFeatures:
+    """One document with its features."""
+
+    row: int
+    id: str
+    text: str | None
+    pair: str | None
+    values: Mapping[str, Value]  # kept columns
+    n_tokens: int
+    n_unk: int
+    n_truncated: int
+    tokens: DocumentPieces | None
+    words: DocumentPieces | None
+    tags: Sequence[str] | None
+    columns: tuple[FeatureColumn, ...]  # the stored columns that are at hand
+    stored: Mapping[str, NDArray[Any]]  # name of the column -> [width] or [n, width], as stored
+    num_layers: int
+
+    def vector(
+        self, column: str | None = None, pooling: str | None = None, *, weights: Sequence[float] | None = None
+    ) -> NDArray[np.float32]:
+        """A document vector ``[width]`` by column name or recipe, derived where it is not stored.
+
+        Raises:
+            NotDerivable: the stored document columns do not contain it.
+        """
+        vector: NDArray[np.float32] = self._compute(column, pooling, weights, per_document=True)[0]
+        return vector
+
+    def matrix(
+        self, column: str | None = None, pooling: str | None = None, *, weights: Sequence[float] | None = None
+    ) -> NDArray[np.float32]:
+        """The vectors ``[n, width]`` of the document's tokens or words, derived where they are not stored.
+
+        Raises:
+            NotDerivable: the stored token and word columns do not contain them.
+        """
+        return self._compute(column, pooling, weights, per_document=False)
+
+    def _compute(
+        self, column: str | None, pooling: str | None, weights: Sequence[float] | None, per_document: bool
+    ) -> NDArray[np.float32]:
+        stored = [known for known in self.columns if known.pooling.per_document is per_document]
+        if column and column not in {known.name for known in stored} and column in self.stored:
+            other = "matrix" if per_document else "vector"
+            raise NotDerivable(f"{column} is had by {other}(); of this kind there are: {listed(stored)}")
+        found = find_column(stored, self.num_layers, column, pooling, weights=weights)
+        return found.derivation.apply({name: np.atleast_2d(self.stored[name]) for name in found.derivation.columns})
+
+
+def batch_documents(
+    batch: pa.RecordBatch, columns: Sequence[FeatureColumn], num_layers: int
+) -> Iterator[DocumentFeatures]:
+    """The documents of a record batch, with those of the feature columns that it holds."""
+    columns = tuple(column for column in columns if column.name in batch.schema.names)
+    matrices = stored_matrices(batch, columns)
+    offsets = {column.name: _offsets(batch, column) for column in columns}
+    features = {column.name for column in columns}
+    kept = [name for name in batch.schema.names if name not in features and name not in RESERVED]
+    plain = batch.select([*(name for name in _PLAIN if name in batch.schema.names), *kept]).to_pylist()
+    pieces = {kind: _pieces(batch, kind) for kind in ("token", "word")}
+    for at, values in enumerate(plain):
+        yield DocumentFeatures(
+            row=values["row"],
+            id=values["id"],
+            text=values.get("text"),
+            pair=values.get("pair"),
+            values={name: values[name] for name in kept},
+            n_tokens=values["n_tokens"],
+            n_unk=values["n_unk"],
+            n_truncated=values["n_truncated"],
+            tokens=pieces["token"][at] if pieces["token"] else None,
+            words=pieces["word"][at] if pieces["word"] else None,
+            tags=values.get("tags"),
+            columns=columns,
+            # copied, so that one document kept does not keep its whole batch in memory
+            stored={
+                name: (matrix[at] if (ends := offsets[name]) is None else matrix[ends[at] : ends[at + 1]]).copy()
+                for name, matrix in matrices.items()
+            },
+            num_layers=num_layers,
+        )
+
+
+def content_documents(
+    content: PartContent, columns: Sequence[FeatureColumn], num_layers: int
+) -> Iterator[DocumentFeatures]:
+    """The documents of a part that was never written."""
+    for batch in content_table(content, columns).to_batches():
+        yield from batch_documents(batch, columns, num_layers)
+
+
+_PLAIN = ("row", "id", "text", "pair", "n_tokens", "n_unk", "n_truncated", "tags")
+
+
+def _offsets(batch: pa.RecordBatch, column: FeatureColumn) -> NDArray[np.int64] | None:
+    return None if column.pooling.per_document else piece_offsets(batch, column)
+
+
+def _pieces(batch: pa.RecordBatch, kind: str) -> list[DocumentPieces] | None:
+    """The tokens or words of each document; None where there are none in the batch."""
+    names = batch.schema.names
+    if f"{kind}_start" not in names:
+        return None
+    starts = batch.column(f"{kind}_start")
+    ends = np.concatenate([[0], np.cumsum(starts.value_lengths().to_numpy())])
+
+    def split(name: str) -> list[Any]:
+        if name not in names:
+            return [None] * len(starts)
+        flat = batch.column(name).flatten()
+        values = tuple(flat.to_pylist()) if name == f"{kind}s" else flat.to_numpy(zero_copy_only=False)
+        return [values[ends[at] : ends[at + 1]] for at in range(len(starts))]
+
+    aligned = "aligned" if kind == "word" else ""
+    listed_values = map(split, (f"{kind}s", f"{kind}_start", f"{kind}_end", f"{kind}_segment", aligned))
+    return [DocumentPieces(*values) for values in zip(*listed_values, strict=True)]

@@ -1,0 +1,69 @@
+"""Files that appear whole or not at all: temporary name, fsync, rename, fsync of the folder."""
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bertfeat.errors import FeatureSetError
+
+_REMEDIES = {
+    errno.ENOSPC: "no space is left: free some, or move the folder to a larger disk",
+    errno.EDQUOT: "the quota is used up: free some space, or move the folder elsewhere",
+    errno.EFBIG: "the file is larger than is allowed here: raise the limit, or choose smaller parts",
+    errno.EROFS: "the file system is read-only: choose another folder",
+    errno.EACCES: "you may not write there: change its permissions or choose another folder",
+    errno.EPERM: "you may not write there: change its permissions or choose another folder",
+    errno.ENOENT: "the folder does not exist (any more): create it or choose another one",
+    errno.ENOTDIR: "a file stands where a folder is needed: choose another folder",
+    errno.EEXIST: "a file stands where a folder is needed: choose another folder",
+}
+
+
+@contextmanager
+def atomic(path: Path) -> Iterator[Path]:
+    """Give a temporary path beside ``path``; when the block is done, the file bears its final name for good.
+
+    When the block fails, the temporary file is removed and ``path`` is as it was before.
+
+    Raises:
+        FeatureSetError: the folder cannot be written; the message names it and the remedy.
+    """
+    temporary = path.with_name(f".{path.name}.tmp")
+    with writing(path.parent):
+        try:
+            yield temporary
+            _sync(temporary)
+            os.replace(temporary, path)
+            _sync(path.parent)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+
+@contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Turn the operating system's errors in the block into a :class:`FeatureSetError` that names the remedy."""
+    try:
+        yield
+    except OSError as error:
+        remedy = _REMEDIES.get(error.errno or 0, "see that the disk is sound and the folder can be written")
+        what = os.strerror(error.errno) if error.errno else str(error)
+        raise FeatureSetError(f"cannot write to {folder}: {what}; {remedy}, then run the same command again") from error
+
+
+def remove(path: Path) -> None:
+    """Remove a file for good, if it is there."""
+    with writing(path.parent):
+        if path.exists():
+            path.unlink()
+            _sync(path.parent)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,120 @@
+"""The parts of a folder, what they account for, and the leftovers of runs that were killed."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bertfeat.errors import Damaged, FeatureSetError
+from bertfeat.features.files import writing
+from bertfeat.features.header import PartHeader
+from bertfeat.features.part import PartFooter, part_path, read_footer
+
+_AGAIN = "run the same extract command again: it redoes what is missing"
+
+
+@dataclass(frozen=True, slots=True)
+class PartEntry:
+    """A part as the manifest lists it."""
+
+    number: int
+    name: str
+    first_row: int
+    last_row: int  # exclusive
+    documents: int
+    failed: int
+    blank: int
+    bytes: int
+    sha256: str  # PartFooter.sha256
+
+
+def part_entry(footer: PartFooter) -> PartEntry:
+    """The manifest's line for a part."""
+    header = footer.header
+    return PartEntry(
+        number=header.number,
+        name=footer.path.name,
+        first_row=header.first_row,
+        last_row=header.last_row,
+        documents=footer.metadata.num_rows,
+        failed=len(header.failures),
+        blank=header.blank,
+        bytes=footer.path.stat().st_size,
+        sha256=footer.sha256,
+    )
+
+
+def list_parts(folder: Path) -> tuple[Path, ...]:
+    """Paths of the folder's parts, by number.
+
+    Raises:
+        FeatureSetError: there is no such folder.
+    """
+    try:
+        return tuple(sorted(folder.glob("part-*.parquet"), key=lambda path: (len(path.name), path.name)))
+    except OSError as error:
+        raise FeatureSetError(f"{folder} cannot be read: {error.strerror or error}") from error
+
+
+def part_footers(folder: Path) -> Iterator[PartFooter]:
+    """What every part says of itself, by number.
+
+    Raises:
+        FeatureSetError: there is no part; or two parts were made with different settings.
+        Damaged: a part's footer is damaged.
+    """
+    paths = list_parts(folder)
+    if not paths:
+        raise FeatureSetError(f"{folder}: this folder holds no feature set; bertfeat extract makes one")
+    first: PartHeader | None = None
+    for path in paths:
+        footer = read_footer(path)
+        first = first or footer.header
+        _check_settings(path, footer.header, first)
+        yield footer
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove the temporary files that killed runs left behind; call it with the folder locked."""
+    with writing(folder):
+        for path in folder.glob(".*.tmp"):
+            if path.name.startswith((".part-", "._")):
+                path.unlink(missing_ok=True)
+
+
+def check_accounting(folder: Path, parts: Sequence[PartEntry], *, gaps: bool = False) -> None:
+    """Check that rows in are rows out, failed and blank, and that the parts follow one another without gap.
+
+    Raises:
+        Damaged: names the part that breaks the account; ``gaps`` allows missing parts (an unfinished set).
+    """
+    for part in parts:
+        if part.last_row - part.first_row != part.documents + part.failed + part.blank:
+            raise Damaged(
+                f"{folder / part.name}: rows {part.first_row} to {part.last_row} are not {part.documents} documents, "
+                f"{part.failed} failed and {part.blank} blank rows; {_AGAIN}"
+            )
+    for problem in _breaks(folder, parts, gaps):
+        raise Damaged(f"{problem}; {_AGAIN}")
+
+
+def _check_settings(path: Path, header: PartHeader, first: PartHeader) -> None:
+    if header.fingerprint == first.fingerprint:
+        return
+    ours, theirs = header.settings, first.settings
+    differ = sorted(key for key in {*ours, *theirs} if ours.get(key) != theirs.get(key))
+    raise FeatureSetError(
+        f"{path}: made with other settings than part {first.number} (they differ in {', '.join(differ)}), so parts "
+        f"of two feature sets lie in one folder; move this one away, or extract anew with --overwrite"
+    )
+
+
+def _breaks(folder: Path, parts: Sequence[PartEntry], gaps: bool) -> Iterator[str]:
+    number, row = 0, 0
+    for part in parts:
+        if part.name != part_path(folder, part.number).name:
+            yield f"{folder / part.name}: says of itself that it is part {part.number}"
+        if part.number != number and not gaps:
+            yield f"{part_path(folder, number)} is missing"
+        if part.first_row < row or (part.first_row != row and not gaps):
+            yield f"{folder / part.name}: begins with row {part.first_row} where row {row} is expected"
+        number, row = part.number + 1, part.last_row

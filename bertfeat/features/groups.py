@@ -1,0 +1,69 @@
+"""Reading parts row group by row group: the only way in which pages of a part are read."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bertfeat.errors import Damaged
+from bertfeat.features.part import PartFooter
+
+
+@dataclass(frozen=True)
+class OpenPart:
+    """A part whose footer was read; its file is opened anew for every read, so that threads do not meet."""
+
+    footer: PartFooter
+
+    @cached_property
+    def bounds(self) -> list[tuple[int, int]]:
+        """First and last row of each row group, from the statistics of the column ``row``."""
+        metadata = self.footer.metadata
+        statistics = [metadata.row_group(at).column(0).statistics for at in range(metadata.num_row_groups)]
+        return [(int(found.min), int(found.max)) for found in statistics if found is not None]
+
+    def batches(self, names: Sequence[str], *, start: int, stop: int, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """The documents with ``start <= row < stop``, at most a row group and ``batch_rows`` documents at a time.
+
+        Raises:
+            Damaged: a page's checksum does not hold.
+        """
+        for group, (first, last) in enumerate(self.bounds):
+            if first >= stop or last < start:
+                continue
+            table = self._read(group, ["row", *(name for name in names if name != "row")])
+            if first < start or last >= stop:
+                begin, end = np.searchsorted(table.column("row").to_numpy(), [start, stop])
+                table = table.slice(begin, end - begin)
+            yield from table.select(names).combine_chunks().to_batches(max_chunksize=batch_rows)
+
+    def may_hold_id(self, group: int, wanted: str) -> bool:
+        """Whether a row group may hold the id, by the statistics of the column ``id``."""
+        statistics = self.footer.metadata.row_group(group).column(1).statistics
+        return statistics is None or not statistics.has_min_max or statistics.min <= wanted <= statistics.max
+
+    def rows_of_id(self, wanted: str) -> list[int]:
+        """Rows of the documents with that id."""
+        rows: list[int] = []
+        for group in range(self.footer.metadata.num_row_groups):
+            if self.may_hold_id(group, wanted):
+                table = self._read(group, ["row", "id"])
+                ids = table.column("id").to_numpy()
+                rows.extend(table.column("row").to_numpy()[ids == wanted].tolist())
+        return rows
+
+    def _read(self, group: int, names: list[str]) -> pa.Table:
+        try:
+            with pq.ParquetFile(
+                self.footer.path, metadata=self.footer.metadata, page_checksum_verification=True, pre_buffer=False
+            ) as file:
+                # one thread: no gain over a single column, and the caller's own threads are left alone
+                return file.read_row_group(group, columns=names, use_threads=False).select(names)
+        except (OSError, pa.ArrowException) as error:
+            raise Damaged(
+                f"{self.footer.path}: row group {group} cannot be read ({error}); "
+                f"bertfeat verify says what else is damaged, and the same extract command redoes it"
+            ) from error

@@ -1,0 +1,156 @@
+"""One run at a time on a folder: ``_lock`` is held by flock, and names host and process for those who meet it."""
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from bertfeat.errors import FolderLocked
+from bertfeat.features.files import writing
+
+LOCK_NAME = "_lock"
+
+
+@dataclass(frozen=True, slots=True)
+class LockOwner:
+    """The process that holds, or held, a folder's lock."""
+
+    host: str
+    boot: str  # id of the machine's last start: equal in all containers of one machine
+    pid: int
+    ticks: int  # when the process started, to tell it from a later one of the same number
+    since: str
+
+    @classmethod
+    def current(cls) -> "LockOwner":
+        """This process."""
+        since = datetime.now(UTC).isoformat(timespec="seconds")
+        return cls(socket.gethostname(), _boot(), os.getpid(), _ticks(os.getpid()), since)
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host} since {self.since}"
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the process ran on this machine, so that it can be seen from here."""
+        return self.host == socket.gethostname() or (self.boot == _boot() != "")
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the process is known to have ended, or its number to be another's by now."""
+        if not self.is_local:
+            return False
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return True
+        except OSError:
+            pass  # it is there, but another user's
+        return self.ticks != _ticks(self.pid)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the folder, made if need be, against other runs; a lock that a dead run left is taken over.
+
+    The lock is an flock, which the system drops when the process dies in whatever way. Where the file system
+    has none, and for runs on other machines, the file's content decides.
+
+    Raises:
+        FolderLocked: another run holds the folder; the message names its process and host.
+        FeatureSetError: the folder cannot be written.
+    """
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / LOCK_NAME
+        handle = _acquire(path)
+    try:
+        yield
+    finally:
+        # removed while still held, so that nobody's new lock is removed
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
+        os.close(handle)
+
+
+def _acquire(path: Path) -> int:
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            free = _flock(handle)
+            owner = _owner(handle)
+            if not free:
+                raise FolderLocked(f"{path.parent}: another run is at work on it ({owner or 'just starting'})")
+            if _still_there(handle, path):
+                _refuse_living(owner, path)
+                _sign(handle)
+                return handle
+            os.close(handle)  # the former owner removed the file between our opening and locking it
+        except BaseException:
+            os.close(handle)
+            raise
+
+
+def _flock(handle: int) -> bool:
+    """Whether the lock was got; true as well where the file system knows no locks."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS):
+            raise
+    return True
+
+
+def _still_there(handle: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _refuse_living(owner: LockOwner | None, path: Path) -> None:
+    if owner is None or owner.is_gone:
+        return
+    if owner.is_local:
+        raise FolderLocked(f"{path.parent}: another run is at work on it ({owner})")
+    raise FolderLocked(
+        f"{path.parent}: locked by {owner}; whether that run is alive cannot be seen from this machine. "
+        f"If it is over, delete {path} and run the same command again"
+    )
+
+
+def _owner(handle: int) -> LockOwner | None:
+    try:
+        return LockOwner(**json.loads(os.pread(handle, 4096, 0)))
+    except (ValueError, TypeError):
+        return None  # empty: its owner is only starting, or died before it signed
+
+
+def _sign(handle: int) -> None:
+    os.ftruncate(handle, 0)
+    os.pwrite(handle, json.dumps(asdict(LockOwner.current())).encode(), 0)
+    os.fsync(handle)
+
+
+def _ticks(pid: int) -> int:
+    """When the process started, in clock ticks since the machine did; 0 where the system does not tell."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def _boot() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""

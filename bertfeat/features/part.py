@@ -1,0 +1,178 @@
+"""One part on disk: write it, read what it says of itself, check every byte of it."""
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from bertfeat.errors import Damaged, FeatureSetError
+from bertfeat.features.files import atomic
+from bertfeat.features.header import PartHeader, decode_header, encode_header, refuse_newer
+from bertfeat.features.schema import PartContent, content_table, row_bytes
+from bertfeat.features.seal import EMPTY_SEAL, SEAL_KEY, check_footer, check_pages, seal
+
+HEADER_KEY = b"bertfeat"
+_REPEATED = {"tokens.list.element", "words.list.element", "tags.list.element"}
+ROW_GROUP_BYTES = 8 << 20  # what a reader must fetch for one document; 1 to 64 MiB write equally fast
+
+
+@dataclass(frozen=True, slots=True)
+class PartFooter:
+    """What is known of a part without reading its pages."""
+
+    path: Path
+    header: PartHeader
+    metadata: Any  # pyarrow.parquet.FileMetaData
+    sha256: str  # of the footer, which holds that of the pages: it stands for the whole file
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Arrow schema of the part's columns."""
+        return self.metadata.schema.to_arrow_schema()
+
+
+def part_path(folder: Path, number: int) -> Path:
+    """Path of the part of that number: ``part-00000.parquet``."""
+    return folder / f"part-{number:05d}.parquet"
+
+
+def write_part(folder: Path, header: PartHeader, content: PartContent) -> Path:
+    """Write one part, whole or not at all, and return its path; equal input gives equal bytes.
+
+    Without texts (``--no-text``) the values of failures are left out as well.
+
+    Raises:
+        FeatureSetError: the folder cannot be written, or the content has a cell of 2 GiB or more.
+        Damaged: rows in are not rows out, failed and blank.
+    """
+    path = part_path(folder, header.number)
+    if content.texts is None:
+        header = dataclasses.replace(
+            header, failures=tuple(dataclasses.replace(failure, value="") for failure in header.failures)
+        )
+    _check_rows(path, header, content)
+    table = content_table(content, header.columns)
+    with atomic(path) as temporary:
+        _write(temporary, header, table, row_bytes(content, header.columns))
+        seal(temporary)
+    return path
+
+
+def read_header(path: Path) -> PartHeader:
+    """Read what a part says of itself.
+
+    Raises:
+        FeatureSetError: not a part, or written by a newer bertfeat.
+        Damaged: truncated, or its footer changed.
+    """
+    return read_footer(path).header
+
+
+def read_footer(path: Path) -> PartFooter:
+    """Read a part's header together with its Parquet metadata; errors as in :func:`read_header`."""
+    try:
+        return _open(path, check_footer(path))
+    except Damaged:
+        _explain(path)
+        raise
+    except OSError as error:
+        raise FeatureSetError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def check_part(path: Path) -> PartHeader:
+    """Read every byte of a part against its checksums, and its number of rows against its header.
+
+    Raises:
+        FeatureSetError: not a part, or written by a newer bertfeat.
+        Damaged: truncated or changed, in whatever place.
+    """
+    footer = read_footer(path)
+    try:
+        check_pages(path)
+    except OSError as error:
+        raise Damaged(f"{path} cannot be read: {error.strerror or error}; extract it again") from error
+    header = footer.header
+    if footer.metadata.num_rows != header.counts.documents or path.name != part_path(path.parent, header.number).name:
+        raise Damaged(
+            f"{path}: says it is part {header.number} of {header.counts.documents} documents "
+            f"and holds {footer.metadata.num_rows}; extract it again"
+        )
+    return header
+
+
+def _write(path: Path, header: PartHeader, table: pa.Table, sizes: NDArray[np.int64]) -> None:
+    features = {column.name for column in header.columns}
+    leaves = {_leaf(field) for field in table.schema}
+    writer = pq.ParquetWriter(
+        path,
+        table.schema,
+        # vectors do not compress; text shrinks to a third, repeated strings further by a dictionary
+        compression={_leaf(field): "zstd" if field.name not in features else "none" for field in table.schema},
+        use_dictionary=sorted(_REPEATED & leaves) or False,
+        write_statistics=[name for name in table.column_names if name in leaves - features - {"text", "pair"}],
+        write_page_checksum=True,
+    )
+    with writer:
+        for start, stop in _row_groups(sizes):
+            writer.write_table(table.slice(start, stop - start), row_group_size=stop - start)
+        writer.add_key_value_metadata({HEADER_KEY: encode_header(header), SEAL_KEY: EMPTY_SEAL})
+
+
+def _leaf(field: pa.Field) -> str:
+    """Path of the Parquet column that holds a field's values."""
+    nested = pa.types.is_list(field.type) or pa.types.is_fixed_size_list(field.type)
+    return f"{field.name}.list.element" if nested else str(field.name)
+
+
+def _row_groups(sizes: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Ranges of rows of about :data:`ROW_GROUP_BYTES`; a larger row stands alone."""
+    ends = np.cumsum(sizes)
+    start = 0
+    while start < len(sizes):
+        limit = ROW_GROUP_BYTES + (ends[start - 1] if start else 0)
+        stop = max(start + 1, int(np.searchsorted(ends, limit, side="right")))
+        yield start, stop
+        start = stop
+
+
+def _open(path: Path, sha256: str) -> PartFooter:
+    try:
+        metadata = pq.read_metadata(path)
+        header = decode_header(metadata.metadata[HEADER_KEY], path)
+    except (pa.ArrowException, KeyError) as error:
+        raise Damaged(f"{path}: the footer cannot be read ({error}); extract the part again") from error
+    return PartFooter(path, header, metadata, sha256)
+
+
+def _explain(path: Path) -> None:
+    """Raise a better error for a Parquet file without our checksum: a foreign file, or one of a newer format."""
+    try:
+        keys = pq.read_metadata(path).metadata or {}
+        version = int(json.loads(keys.get(HEADER_KEY, b"{}")).get("format_version", 0))
+    except (pa.ArrowException, OSError, ValueError, TypeError, AttributeError):
+        return
+    if SEAL_KEY in keys:
+        return
+    refuse_newer(version, path)
+    if HEADER_KEY not in keys:
+        raise FeatureSetError(f"{path}: this Parquet file was not written by bertfeat extract; move it elsewhere")
+
+
+def _check_rows(path: Path, header: PartHeader, content: PartContent) -> None:
+    rows, found = content.rows, len(content.rows)
+    expected = header.last_row - header.first_row - header.blank - len(header.failures)
+    inside = not found or (
+        rows[0] >= header.first_row and rows[-1] < header.last_row and bool(np.all(np.diff(rows) > 0))
+    )
+    if found != expected or found != header.counts.documents or not inside:
+        raise Damaged(
+            f"{path}: rows {header.first_row} to {header.last_row} with {header.blank} blank and "
+            f"{len(header.failures)} failed ones should give {expected} documents, but there are {found}"
+        )

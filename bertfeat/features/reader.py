@@ -1,0 +1,264 @@
+"""A feature set as one reads it: streamed, sliced, as one matrix, or document by document."""
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property, lru_cache
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from bertfeat.corpus import Failure, KeptColumn
+from bertfeat.errors import Damaged, FeatureSetError, NotDerivable
+from bertfeat.features.columns import FoundColumn, find_column, listed
+from bertfeat.features.document import DocumentFeatures, batch_documents
+from bertfeat.features.files import atomic
+from bertfeat.features.folder import PartEntry
+from bertfeat.features.groups import OpenPart
+from bertfeat.features.header import Counts, PartHeader
+from bertfeat.features.manifest import (
+    Manifest,
+    finished_parts,
+    kept_columns,
+    read_manifest,
+    unfinished_parts,
+)
+from bertfeat.features.npy import NpyWriter
+from bertfeat.features.part import check_part, read_footer
+from bertfeat.features.vectors import VectorBatch, vector_batch
+from bertfeat.recipe import FeatureColumn
+
+_END = 1 << 62
+
+
+class FeatureSet:
+    """A folder of features that ``bertfeat extract`` wrote.
+
+    Opening reads the manifest and one part's footer; everything else is read when it is asked for, a row group
+    (about 8 MiB) at a time, so memory does not depend on the size of the set. Columns are asked for by name
+    (``concat4_mean``) or by recipe and pooling (``sum4``, ``mean``), and derived where they are not stored.
+
+    Raises:
+        FeatureSetError: the folder is no feature set, or not a finished one (``allow_unfinished`` opens it).
+        Damaged: parts are missing, changed in size, or do not add up.
+    """
+
+    def __init__(self, folder: str | Path, *, allow_unfinished: bool = False):
+        self.folder = Path(folder)
+        self.manifest: Manifest | None = read_manifest(self.folder)
+        """What ``_manifest.json`` says; None for an unfinished set."""
+        self.entries: tuple[PartEntry, ...] = (
+            finished_parts(self.folder, self.manifest)
+            if self.manifest
+            else unfinished_parts(self.folder, allowed=allow_unfinished)
+        )
+        """The parts, by number, with their rows and counts."""
+        self._open = lru_cache(maxsize=64)(self._open_part)
+        first = self._open(self.entries[0]).footer
+        self.header: PartHeader = first.header
+        """What the first part says of itself: settings, model, columns."""
+        self.columns: tuple[FeatureColumn, ...] = self.header.columns
+        """The stored feature columns."""
+        self.kept: tuple[KeptColumn, ...] = kept_columns(first)
+        """The corpus's own columns."""
+        self.names: tuple[str, ...] = tuple(first.schema.names)
+        """Names of all columns, as any Parquet reader sees them."""
+
+    def __len__(self) -> int:
+        return sum(entry.documents for entry in self.entries)
+
+    def __repr__(self) -> str:
+        return f"FeatureSet({str(self.folder)!r}: {len(self):,} documents, {listed(self.columns)})"
+
+    @cached_property
+    def parts(self) -> tuple[PartHeader, ...]:
+        """What each part says of itself."""
+        return tuple(self._open(entry).footer.header for entry in self.entries)
+
+    @cached_property
+    def counts(self) -> Counts:
+        """Documents, tokens and words, and how many of them are unknown, truncated or unaligned."""
+        return self.manifest.counts if self.manifest else sum((part.counts for part in self.parts), Counts())
+
+    def failures(self) -> Iterator[Failure]:
+        """The rows of the corpus that failed."""
+        for entry in self.entries:
+            if entry.failed:
+                yield from self._open(entry).footer.header.failures
+
+    def check(self) -> Iterator[PartHeader]:
+        """Read every byte of every part against its checksums; give each part's header when it is found sound.
+
+        Raises:
+            Damaged: a part changed after it was written, or is not the one that the manifest lists.
+        """
+        for entry in self.entries:
+            header = check_part(self.folder / entry.name)
+            self._open_part(entry)
+            yield header
+
+    # ── columns ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def find(
+        self, column: str | None = None, pooling: str | None = None, *, weights: Sequence[float] | None = None
+    ) -> FoundColumn:
+        """Find a column by name or recipe; what is left out is found where only one thing can be meant.
+
+        Raises:
+            NotDerivable: it cannot be had from the stored columns, which the message lists.
+        """
+        return find_column(self.columns, self.header.model.num_layers, column, pooling, weights=weights)
+
+    def batches(
+        self,
+        column: str | None = None,
+        pooling: str | None = None,
+        *,
+        weights: Sequence[float] | None = None,
+        batch_rows: int = 4096,
+        start: int = 0,
+        stop: int | None = None,
+    ) -> Iterator[VectorBatch]:
+        """The vectors of a column in row order, at most ``batch_rows`` documents and a row group at a time.
+
+        Document columns give one vector a document, token and word columns one a token or word.
+
+        Raises:
+            NotDerivable: see :meth:`find`.
+        """
+        found = self.find(column, pooling, weights=weights)
+        stored = [known for known in self.columns if known.name in found.derivation.columns]
+        names = ["row", "id", *found.derivation.columns]
+        for batch in self.stream(names, batch_rows=batch_rows, start=start, stop=stop):
+            yield vector_batch(batch, found, stored)
+
+    def matrix(
+        self, column: str | None = None, pooling: str | None = None, *, weights: Sequence[float] | None = None
+    ) -> NDArray[np.float32]:
+        """The vectors of a document column as one matrix ``[D, width]``, in row order.
+
+        Raises:
+            NotDerivable: see :meth:`find`; or a token or word column, which has a matrix for each document.
+        """
+        found = self.find(column, pooling, weights=weights)
+        if not found.pooling.per_document:
+            raise NotDerivable(
+                f"{found.name} has a matrix for each document: use documents(), batches() or to_numpy(); "
+                f"stored are: {listed(self.columns)}"
+            )
+        matrix = np.empty((len(self), found.width), np.float32)
+        at = 0
+        for batch in self.batches(column, pooling, weights=weights):
+            matrix[at : at + len(batch)] = batch.matrix
+            at += len(batch)
+        return matrix
+
+    def to_numpy(
+        self,
+        path: str | Path,
+        column: str | None = None,
+        pooling: str | None = None,
+        *,
+        weights: Sequence[float] | None = None,
+    ) -> None:
+        """Write the vectors of a column to a ``.npy`` file, ``[n, width]`` float32, in bounded memory.
+
+        Raises:
+            NotDerivable: see :meth:`find`.
+            FeatureSetError: the file cannot be written.
+        """
+        found = self.find(column, pooling, weights=weights)
+        with atomic(Path(path)) as temporary, NpyWriter(temporary, found.width) as file:
+            for batch in self.batches(column, pooling, weights=weights):
+                file.write(batch.matrix)
+
+    # ── documents ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def stream(
+        self, names: Sequence[str] | None = None, *, batch_rows: int = 1024, start: int = 0, stop: int | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The columns of those names (default: all) in row order, at most ``batch_rows`` documents at a time.
+
+        ``start`` and ``stop`` limit the rows. A batch never exceeds a row group of about 8 MiB, but for a larger
+        single document.
+
+        Raises:
+            FeatureSetError: there is no such column.
+            Damaged: a checksum does not hold.
+        """
+        names = self.names if names is None else names
+        if unknown := [name for name in names if name not in self.names]:
+            raise FeatureSetError(f"{self.folder}: no column {unknown[0]!r}; there are: {', '.join(self.names)}")
+        stop = _END if stop is None else stop
+        for entry in self.entries:
+            if entry.first_row < stop and entry.last_row > start:
+                part = self._open(entry)
+                yield from part.batches(names, start=start, stop=stop, batch_rows=batch_rows)
+
+    def slice(self, start: int, stop: int, column: str | None = None, pooling: str | None = None) -> VectorBatch:
+        """The vectors of the documents with ``start <= row < stop``.
+
+        Raises:
+            NotDerivable: see :meth:`find`.
+        """
+        found = list(self.batches(column, pooling, start=start, stop=stop))
+        if not found:
+            width = self.find(column, pooling).width
+            none = np.empty(0, np.int64)
+            return VectorBatch(none, [], np.empty((0, width), np.float32), none)
+        return VectorBatch(
+            np.concatenate([batch.rows for batch in found]),
+            [owner for batch in found for owner in batch.ids],
+            np.concatenate([batch.matrix for batch in found]),
+            np.concatenate([batch.positions for batch in found]),
+        )
+
+    def documents(
+        self, columns: Sequence[str] | None = None, *, start: int = 0, stop: int | None = None
+    ) -> Iterator[DocumentFeatures]:
+        """The documents in row order, with the features that ``columns`` need (default: all that are stored).
+
+        Raises:
+            NotDerivable: see :meth:`find`.
+        """
+        wanted = {column.name for column in self.columns}
+        if columns is not None:
+            wanted = {name for column in columns for name in self.find(column).derivation.columns}
+        features = {column.name for column in self.columns}
+        names = [name for name in self.names if name not in features or name in wanted]
+        for batch in self.stream(names, start=start, stop=stop):
+            yield from batch_documents(batch, self.columns, self.header.model.num_layers)
+
+    def __iter__(self) -> Iterator[DocumentFeatures]:
+        return self.documents()
+
+    def __getitem__(self, row: int) -> DocumentFeatures:
+        """The document of that row of the corpus.
+
+        Raises:
+            FeatureSetError: the row is blank, failed, or outside the corpus.
+        """
+        for document in self.documents(start=row, stop=row + 1):
+            return document
+        raise FeatureSetError(f"{self.folder}: row {row} is not here: {self._why_missing(row)}")
+
+    def by_id(self, wanted: str) -> list[DocumentFeatures]:
+        """The documents of that id, which need not be unique; empty where there is none."""
+        return [self[row] for entry in self.entries for row in self._open(entry).rows_of_id(wanted)]
+
+    def _why_missing(self, row: int) -> str:
+        for failure in self.failures():
+            if failure.row == row:
+                return f"it failed: {failure.reason}"
+        if 0 <= row < self.entries[-1].last_row:
+            return "it is a blank line" if self.manifest else "it is a blank line, or not extracted yet"
+        return f"the corpus has rows 0 to {self.entries[-1].last_row - 1}"
+
+    def _open_part(self, entry: PartEntry) -> OpenPart:
+        footer = read_footer(self.folder / entry.name)
+        if footer.sha256 != entry.sha256:
+            raise Damaged(
+                f"{footer.path}: this is not the part that the manifest lists; "
+                f"run the same extract command again: it redoes this part"
+            )
+        return OpenPart(footer)

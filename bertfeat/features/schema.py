@@ -1,0 +1,188 @@
+"""The content of a part as arrays, and the same as an Arrow table with the columns of the storage format.
+
+Shapes: D documents of the part; N tokens or words of all its documents, flat; W width of a feature column.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from bertfeat.corpus import KeptColumn, Value
+from bertfeat.errors import FeatureSetError, UsageError
+from bertfeat.recipe import FeatureColumn
+
+# fmt: off
+RESERVED = (
+    "row", "id", "text", "pair", "n_tokens", "n_unk", "n_truncated", "tags",
+    "tokens", "token_start", "token_end", "token_segment",
+    "words", "word_start", "word_end", "word_segment", "aligned",
+)
+# fmt: on
+"""Names of columns that are not features; no kept column may bear one."""
+
+_KEPT_TYPES = {"string": pa.string(), "int64": pa.int64(), "float64": pa.float64(), "bool": pa.bool_()}
+CELL_LIMIT = (1 << 31) - 1024  # a Parquet page counts its bytes in 31 bits
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """The tokens or the words of a part's documents, flat."""
+
+    offsets: NDArray[np.int64]  # [D+1] where each document's pieces begin
+    strings: Sequence[str] | None  # [N]; None: --no-text
+    start: NDArray[np.int32]  # [N] character offsets in the text; special tokens have zero width
+    end: NDArray[np.int32]  # [N]
+    segment: NDArray[np.int8] | None  # [N] 0 first text, 1 pair; None where there are no pairs
+    aligned: NDArray[np.bool_] | None  # [N] words only: whether the word has pieces that were embedded
+    matrices: Mapping[str, NDArray[Any]]  # name of the feature column -> [N, W] float16 or float32
+
+
+@dataclass(frozen=True, slots=True)
+class PartContent:
+    """The documents of one part, in order, as arrays."""
+
+    rows: NDArray[np.int64]  # [D] ascending
+    ids: Sequence[str]
+    texts: Sequence[str] | None  # None: --no-text
+    pairs: Sequence[str] | None
+    kept: Mapping[KeptColumn, Sequence[Value]]
+    n_tokens: NDArray[np.int32]  # [D]
+    n_unk: NDArray[np.int32]  # [D]
+    n_truncated: NDArray[np.int32]  # [D]
+    vectors: Mapping[str, NDArray[np.float32]]  # name of the document column -> [D, W]
+    tokens: Pieces | None
+    words: Pieces | None
+    tags: Sequence[Sequence[str]] | None
+
+
+def check_kept(kept: Iterable[KeptColumn], columns: Iterable[FeatureColumn]) -> None:
+    """Refuse kept columns that bear the name of a column which bertfeat writes.
+
+    Raises:
+        UsageError: names the column and the remedy.
+    """
+    taken = {*RESERVED, *(column.name for column in columns)}
+    for column in kept:
+        if column.name in taken:
+            raise UsageError(
+                f"the column {column.name!r} cannot be kept: bertfeat writes a column of that name; "
+                f"rename it in the corpus or leave it out of --keep"
+            )
+        taken.add(column.name)
+
+
+def content_table(content: PartContent, columns: Sequence[FeatureColumn]) -> pa.Table:
+    """The Arrow table of a part; feature matrices are not copied.
+
+    Raises:
+        FeatureSetError: a cell of 2 GiB or more, or a kept value that is not of its column's type.
+        UsageError: see :func:`check_kept`.
+    """
+    check_kept(content.kept, columns)
+    fields: list[tuple[pa.Field, pa.Array]] = []
+
+    def add(name: str, array: pa.Array, nullable: bool = False) -> None:
+        fields.append((pa.field(name, array.type, nullable=nullable), array))
+
+    add("row", pa.array(content.rows, pa.int64()))
+    add("id", _strings(content.ids))
+    if content.texts is not None:
+        add("text", _strings(content.texts))
+    if content.pairs is not None:
+        add("pair", _strings(content.pairs))
+    for column, values in content.kept.items():
+        add(column.name, _kept(column, values), nullable=True)
+    for name in ("n_tokens", "n_unk", "n_truncated"):
+        add(name, pa.array(getattr(content, name), pa.int32()))
+    for feature in columns:
+        if feature.pooling.per_document:
+            add(feature.name, _vectors(content.vectors[feature.name], feature))
+    for kind, pieces in (("token", content.tokens), ("word", content.words)):
+        if pieces is not None:
+            for name, array in _piece_columns(kind, pieces, columns):
+                add(name, array)
+    if content.tags is not None:
+        add("tags", _tags(content.tags))
+    return pa.table([array for _, array in fields], schema=pa.schema([field for field, _ in fields]))
+
+
+def row_bytes(content: PartContent, columns: Sequence[FeatureColumn]) -> NDArray[np.int64]:
+    """About how many bytes each document takes: ``[D]``."""
+    fixed = 64 + sum(4 * column.width for column in columns if column.pooling.per_document)
+    sizes = np.full(len(content.rows), fixed, np.int64)
+    for pieces in (content.tokens, content.words):
+        if pieces is not None:
+            each = 16 + sum(matrix.shape[1] * matrix.itemsize for matrix in pieces.matrices.values())
+            sizes += np.diff(pieces.offsets) * each
+    for texts in (content.texts, content.pairs):
+        if texts is not None:
+            sizes += np.fromiter(map(len, texts), np.int64, len(sizes))
+    return sizes
+
+
+def _piece_columns(kind: str, pieces: Pieces, columns: Sequence[FeatureColumn]) -> Iterable[tuple[str, pa.Array]]:
+    if pieces.strings is not None:
+        yield f"{kind}s", _list(pieces.offsets, _strings(pieces.strings))
+    yield f"{kind}_start", _list(pieces.offsets, pa.array(pieces.start, pa.int32()))
+    yield f"{kind}_end", _list(pieces.offsets, pa.array(pieces.end, pa.int32()))
+    if pieces.segment is not None:
+        yield f"{kind}_segment", _list(pieces.offsets, pa.array(pieces.segment, pa.int8()))
+    if pieces.aligned is not None:
+        yield "aligned", _list(pieces.offsets, pa.array(pieces.aligned, pa.bool_()))
+    for column in columns:
+        if column.pooling == kind:
+            yield column.name, _cells(pieces.matrices[column.name], pieces.offsets, column)
+
+
+def _strings(values: Sequence[str]) -> pa.Array:
+    array = pa.array(values, pa.string())
+    if isinstance(array, pa.ChunkedArray):
+        raise FeatureSetError("the strings of one part pass 2 GiB; choose smaller parts with --part-rows")
+    return array
+
+
+def _kept(column: KeptColumn, values: Sequence[Value]) -> pa.Array:
+    try:
+        return pa.array(values, _KEPT_TYPES[column.type])
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise FeatureSetError(
+            f"the kept column {column.name!r} holds a value that is no {column.type}: {error}"
+        ) from error
+
+
+def _tags(tags: Sequence[Sequence[str]]) -> pa.Array:
+    offsets = np.cumsum([0, *map(len, tags)], dtype=np.int64)
+    return _list(offsets, _strings([tag for listed in tags for tag in listed]))
+
+
+def _list(offsets: NDArray[np.int64], values: pa.Array) -> pa.Array:
+    kind = pa.list_(pa.field("element", values.type, nullable=False))
+    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), values, type=kind)
+
+
+def _vectors(matrix: NDArray[Any], column: FeatureColumn) -> pa.Array:
+    flat = pa.array(_stored(matrix, column).reshape(-1))
+    kind = pa.list_(pa.field("element", pa.float32(), nullable=False), column.width)
+    return pa.FixedSizeListArray.from_arrays(flat, type=kind)
+
+
+def _cells(matrix: NDArray[Any], offsets: NDArray[np.int64], column: FeatureColumn) -> pa.Array:
+    stored = _stored(matrix, column)
+    ends = offsets * (column.width * stored.itemsize)
+    if np.diff(ends).max(initial=0) > CELL_LIMIT:
+        raise FeatureSetError(
+            f"a document needs 2 GiB or more in the column {column.name}; cut it into several documents"
+        )
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(stored.reshape(-1))]
+    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
+
+
+def _stored(matrix: NDArray[Any], column: FeatureColumn) -> NDArray[Any]:
+    """The matrix row-major and little-endian, copied only where it is not so already."""
+    if matrix.ndim != 2 or matrix.shape[1] != column.width:
+        raise ValueError(f"{column.name} must be [n, {column.width}], not {list(matrix.shape)}")
+    return np.ascontiguousarray(matrix, np.dtype(column.dtype).newbyteorder("<"))

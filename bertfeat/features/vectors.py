@@ -1,0 +1,69 @@
+"""Feature columns of a record batch as NumPy matrices, without copying."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from bertfeat.features.columns import FoundColumn
+from bertfeat.recipe import FeatureColumn
+
+
+@dataclass(frozen=True, slots=True)
+class VectorBatch:
+    """Vectors of one column, and whose they are: one a document, or one a token or word."""
+
+    rows: NDArray[np.int64]  # [n] row of the document
+    ids: Sequence[str]  # [n] its id
+    matrix: NDArray[np.float32]  # [n, width]
+    positions: NDArray[np.int64]  # [n] number of the token or word in its document; 0 for document vectors
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def stored_matrices(batch: pa.RecordBatch, columns: Iterable[FeatureColumn]) -> dict[str, NDArray[Any]]:
+    """The matrix of each column in the batch, by name: ``[D, width]``, or ``[N, width]`` over all its pieces."""
+    return {column.name: _matrix(batch.column(column.name), column) for column in columns}
+
+
+def piece_offsets(batch: pa.RecordBatch, column: FeatureColumn) -> NDArray[np.int64]:
+    """Where each document's pieces begin in a token or word matrix: ``[D+1]``."""
+    ends = _cell_ends(batch.column(column.name))
+    offsets: NDArray[np.int64] = (ends - ends[0]) // (column.width * np.dtype(column.dtype).itemsize)
+    return offsets
+
+
+def vector_batch(batch: pa.RecordBatch, found: FoundColumn, stored: Sequence[FeatureColumn]) -> VectorBatch:
+    """The vectors of a column, computed from the stored columns in the batch."""
+    matrix = found.derivation.apply(stored_matrices(batch, stored))
+    rows, ids = batch.column("row").to_numpy(), batch.column("id").to_pylist()
+    if found.pooling.per_document:
+        return VectorBatch(rows, ids, matrix, np.zeros(len(rows), np.int64))
+    offsets = piece_offsets(batch, stored[0])
+    counts = np.diff(offsets)
+    positions = np.arange(offsets[-1]) - np.repeat(offsets[:-1], counts)
+    owners = np.repeat(np.arange(len(rows)), counts)
+    return VectorBatch(rows[owners], [ids[owner] for owner in owners], matrix, positions)
+
+
+def _matrix(array: pa.Array, column: FeatureColumn) -> NDArray[Any]:
+    if column.pooling.per_document:
+        flat: NDArray[Any] = array.flatten().to_numpy()
+        return flat.reshape(-1, column.width)
+    ends = _cell_ends(array)
+    dtype = np.dtype(column.dtype).newbyteorder("<")
+    count = int(ends[-1] - ends[0]) // dtype.itemsize
+    data = array.buffers()[2]
+    if not count:
+        return np.empty((0, column.width), dtype)
+    return np.frombuffer(data, dtype, count, int(ends[0])).reshape(-1, column.width)
+
+
+def _cell_ends(array: pa.Array) -> NDArray[np.int64]:
+    if not len(array):
+        return np.zeros(1, np.int64)
+    return np.frombuffer(array.buffers()[1], np.int64, len(array) + 1, array.offset * 8)
