@@ -1,0 +1,145 @@
+"""The bytes of a file, decompressed, a block at a time.
+
+Memory stays bounded whatever a file expands to, what could be read before a damage is given first, and archives of
+several members are read to their end.
+"""
+
+import bz2
+import lzma
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import zstandard
+
+from bertfeat.errors import CorpusError
+
+COMPRESSIONS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd"}
+"""Compression by the last ending of a file name."""
+
+_CHUNK = 2**18  # bytes read from disk at once
+_BLOCK = 2**20  # most bytes that a decompressed block has
+_ZSTD_STEP = 2**11  # zstandard gives all of a piece's output at once: 2 KiB become 64 MiB at worst
+
+
+@dataclass(slots=True)
+class Meter:
+    """How many bytes of the files, as they lie on disk, have been read."""
+
+    read: int = 0
+
+
+class _Decoder(Protocol):
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+
+
+def blocks(path: Path, name: str, compression: str | None, meter: Meter) -> Iterator[bytes]:
+    """Read a file from its start in blocks of about 1 MiB or less, never empty.
+
+    Raises:
+        CorpusError: the file is not there, not readable, or not a sound archive; names it as ``name``.
+    """
+    try:
+        with path.open("rb") as file:
+            chunks = _chunks(iter(lambda: file.read(_CHUNK), b""), meter)
+            yield from chunks if compression is None else _decompress(chunks, compression, name)
+    except OSError as error:
+        raise CorpusError(f"{name}: cannot be read: {error.strerror or error}") from error
+
+
+def _chunks(chunks: Iterator[bytes], meter: Meter) -> Iterator[bytes]:
+    for chunk in chunks:
+        meter.read += len(chunk)
+        yield chunk
+
+
+def _decompress(chunks: Iterator[bytes], compression: str, name: str) -> Iterator[bytes]:
+    """Members one after the other; what is left when the file ends inside one was cut off."""
+    new_decoder, feed, magics, padding = _KINDS[compression]
+    decoder: _Decoder | None = None
+    rest = b""  # of a magic number that a chunk's end cut in two
+    started = False
+    for chunk in chunks:
+        data = rest + chunk
+        rest = b""
+        while data:
+            if decoder is None:
+                data = data.lstrip(padding) if started and padding else data
+                if len(data) < len(magics[0]):
+                    rest, data = data, b""
+                    continue
+                if not data.startswith(magics):
+                    raise CorpusError(_not_an_archive(name, compression, started))
+                decoder, started = new_decoder(), True
+            try:
+                yield from feed(decoder, data)
+            except (OSError, ValueError, EOFError, zlib.error, lzma.LZMAError, zstandard.ZstdError) as error:
+                raise CorpusError(f"{name}: damaged {compression} data ({error}); make the file again") from error
+            data, decoder = (decoder.unused_data, None) if decoder.eof else (b"", decoder)
+    if rest:
+        raise CorpusError(_not_an_archive(name, compression, started))
+    if decoder is not None or not started:
+        raise CorpusError(f"{name}: the {compression} data end too early (truncated?); make the file again")
+
+
+def _not_an_archive(name: str, compression: str, started: bool) -> str:
+    if started:
+        return f"{name}: something that is not {compression} data follows the {compression} data; make the file again"
+    return f"{name}: not {compression} data, in spite of the ending; rename it"
+
+
+def _feed_gzip(decoder: "zlib._Decompress", data: bytes) -> Iterator[bytes]:
+    while data and not decoder.eof:
+        if out := decoder.decompress(data, _BLOCK):
+            yield out
+        data = decoder.unconsumed_tail
+
+
+def _feed_bounded(decoder: bz2.BZ2Decompressor | lzma.LZMADecompressor, data: bytes) -> Iterator[bytes]:
+    while True:
+        if out := decoder.decompress(data, _BLOCK):
+            yield out
+        if decoder.eof or decoder.needs_input:
+            return
+        data = b""
+
+
+@dataclass(slots=True)
+class _ZstdFrame:
+    """zstandard's decoder with the unused bytes of the whole chunk, not only of the last step."""
+
+    decoder: "zstandard.ZstdDecompressionObj"  # a name for type checkers only
+    unused_data: bytes = b""
+
+    @property
+    def eof(self) -> bool:
+        return bool(self.decoder.eof)
+
+
+def _feed_zstd(frame: _ZstdFrame, data: bytes) -> Iterator[bytes]:
+    for start in range(0, len(data), _ZSTD_STEP):
+        if out := frame.decoder.decompress(data[start : start + _ZSTD_STEP]):
+            yield out
+        if frame.eof:
+            frame.unused_data = frame.decoder.unused_data + data[start + _ZSTD_STEP :]
+            return
+
+
+def _new_zstd() -> _ZstdFrame:
+    return _ZstdFrame(zstandard.ZstdDecompressor(max_window_size=2**31).decompressobj())
+
+
+_ZSTD_MAGICS = (b"\x28\xb5\x2f\xfd", *(bytes([first]) + b"\x2a\x4d\x18" for first in range(0x50, 0x60)))
+
+# new decoder, how it is fed, magic numbers (of one length), padding that may follow a member
+_KINDS: dict[str, tuple[Callable[[], _Decoder], Callable[..., Iterator[bytes]], tuple[bytes, ...], bytes]] = {
+    "gzip": (lambda: zlib.decompressobj(31), _feed_gzip, (b"\x1f\x8b",), b"\0"),
+    "bzip2": (bz2.BZ2Decompressor, _feed_bounded, (b"BZh",), b""),
+    "xz": (lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ), _feed_bounded, (b"\xfd7zXZ\0",), b"\0"),
+    "zstd": (_new_zstd, _feed_zstd, _ZSTD_MAGICS, b""),  # the others are of skippable frames
+}

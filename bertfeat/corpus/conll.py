@@ -1,0 +1,147 @@
+"""CoNLL files: a word a line with its columns, sentences parted by blank lines, ``-DOCSTART-`` between documents."""
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
+
+from bertfeat.corpus.compression import Meter, blocks
+from bertfeat.corpus.context import DocumentStart, with_context
+from bertfeat.corpus.lines import BadLine, Encoding, read_lines
+from bertfeat.corpus.rows import MAX_TEXT, Document, Failure, Row, shorten
+from bertfeat.corpus.settings import CorpusSettings
+from bertfeat.corpus.sources import Source
+from bertfeat.errors import CorpusError
+
+DOCUMENT_START = "-DOCSTART-"
+
+
+@dataclass(slots=True)
+class _Sentence:
+    """The lines of a sentence as far as they have been read."""
+
+    first_line: int = 0
+    cells: list[list[str]] = field(default_factory=list)
+    size: int = 0  # characters
+    problem: str = ""
+    value: str = ""
+
+    @property
+    def begun(self) -> bool:
+        return bool(self.cells or self.problem)
+
+    def add(self, line: str, number: int) -> None:
+        self.first_line = self.first_line or number
+        self.size += len(line)
+        if self.size > MAX_TEXT:
+            self.cells.clear()
+            self.fail(number, "too large: no blank line ends the sentence; split it", line)
+        elif not self.problem:
+            self.cells.append(_cells(line))
+
+    def fail(self, number: int, problem: str, value: str) -> None:
+        self.first_line = self.first_line or number
+        if not self.problem:
+            self.problem, self.value = f"line {number}: {problem}", value
+
+
+class ConllReader:
+    """Reads CoNLL files, their words in the first column and their tags in the last (or as ``--tag-column`` says).
+
+    Columns are parted by tabs, or by spaces in a line without tabs. CoNLL-U has its words in the second column and,
+    by default, its tags in the fourth; its multiword and empty tokens are left out.
+    """
+
+    def __init__(self, source: Source, encoding: Encoding, settings: CorpusSettings, prefix: str) -> None:
+        self._source = source
+        self._encoding = encoding
+        self._prefix = prefix
+        self._universal = source.format == "conllu"
+        self._word = 1 if self._universal else 0
+        tag = int(settings.tag_column or (4 if self._universal else -1))
+        self._tag = tag - 1 if tag > 0 else tag
+        self._context = settings.document_context
+        if self._context:
+            self._require_document_starts()
+
+    def rows(self, row: int, meter: Meter) -> Generator[Row, None, int]:
+        """Read the rows of the file, a sentence each, numbered from ``row``; returns the number after the last."""
+        events = self._events(row, meter)
+        for event in with_context(events) if self._context else events:
+            if not isinstance(event, DocumentStart):
+                yield event
+                row += 1
+        return row
+
+    def _events(self, row: int, meter: Meter) -> Iterator[Row | DocumentStart]:
+        first = row - 1
+        sentence = _Sentence()
+        for number, line in self._lines(meter):
+            if isinstance(line, BadLine):
+                sentence.fail(number, line.reason, line.text)
+            elif line.startswith(DOCUMENT_START) or not line or line.isspace():
+                if sentence.begun:
+                    yield self._row(row, row - first, sentence)
+                    row += 1
+                    sentence = _Sentence()
+                if line.startswith(DOCUMENT_START):
+                    yield DocumentStart()
+            elif sentence.begun or not self._is_comment(line):
+                sentence.add(line, number)
+        if sentence.begun:
+            yield self._row(row, row - first, sentence)
+
+    def _lines(self, meter: Meter) -> Iterator[tuple[int, str | BadLine]]:
+        source = self._source
+        some = read_lines(blocks(source.path, source.name, source.compression, meter), self._encoding)
+        return enumerate((line for lines in some for line in lines), 1)
+
+    def _is_comment(self, line: str) -> bool:
+        """Comments stand before a sentence; elsewhere, and with a tab, ``#`` is a word."""
+        if not line.startswith("#") or "\t" in line:
+            return False
+        return self._universal or " = " in line
+
+    def _row(self, row: int, number: int, sentence: _Sentence) -> Row:
+        name = f"{self._prefix}{number}"
+        cells = sentence.cells
+        if self._universal:
+            cells = [line for line in cells if line[0].isdecimal()]  # not the ranges 1-2 and the empty nodes 1.1
+        problem = sentence.problem or self._problem(cells, sentence.first_line)
+        if problem:
+            value = sentence.value or " ".join(line[0] for line in cells[:80])
+            return Failure(row, name, f"{self._source.name}, {problem}", shorten(value))
+        words = tuple([line[self._word] for line in cells])
+        return Document(row, name, " ".join(words), words=words, tags=tuple([line[self._tag] for line in cells]))
+
+    def _problem(self, cells: list[list[str]], first_line: int) -> str:
+        width = len(cells[0]) if cells else 0
+        place = self._tag + 1 if self._tag >= 0 else -self._tag
+        where = f"sentence of line {first_line}"
+        if not cells:
+            return f"{where}: no words; leave the sentence out"
+        if any(len(line) != width for line in cells):
+            short = next(i for i, line in enumerate(cells) if len(line) != width)
+            return f"{where}: {width} columns at first but {len(cells[short])} for word {short + 1}; mend the line"
+        if width <= self._word or width < place or (self._tag == -1 and width == 1):
+            return f"{where}: words but no tags ({width} columns); add them, or name their column with --tag-column"
+        if any(not line[self._word] or not line[self._tag] for line in cells):
+            return f"{where}: an empty word or tag; mend the line"
+        if not self._universal and width == 10 and [line[0] for line in cells] == [*map(str, range(1, len(cells) + 1))]:
+            return f"{where}: numbers in place of words: this is CoNLL-U; give --format conllu"
+        return ""
+
+    def _require_document_starts(self) -> None:
+        start = DOCUMENT_START.encode(self._encoding.name)
+        tail = b""
+        for block in blocks(self._source.path, self._source.name, self._source.compression, Meter()):
+            if start in tail + block:
+                return
+            tail = block[-len(start) :]
+        raise CorpusError(
+            f"{self._source.name}: --document-context needs lines '{DOCUMENT_START}' between documents; there is none"
+        )
+
+
+def _cells(line: str) -> list[str]:
+    if "\t" in line:
+        return [cell.strip(" ") for cell in line.split("\t")]
+    return [cell for cell in line.split(" ") if cell]

@@ -1,0 +1,135 @@
+"""The encoding of a file: by its byte order mark or as wanted, refused with a proposal where it cannot be right."""
+
+import codecs
+import re
+
+from bertfeat.corpus.lines import BadLine, Encoding, decode_lines, last_newline
+from bertfeat.errors import CorpusError
+
+_MARKS = (  # UTF-32 first: its little-endian mark begins with the one of UTF-16
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_WITH_MARKS = {"utf-8-sig": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}  # what they are without a mark
+_BINARY = (
+    (re.compile(rb"%PDF-"), "a PDF"),
+    (re.compile(rb"PK\x03\x04"), "a ZIP archive (or an office document)"),
+    (re.compile(rb"\x89PNG\r\n|\xff\xd8\xff|GIF8[79]a|II\*\0|MM\0\*|RIFF....WEBP", re.DOTALL), "a picture"),
+    (re.compile(rb"\x1f\x8b\x08"), "gzip data (rename it to end in .gz)"),
+    (re.compile(rb"BZh[1-9]1AY&SY"), "bzip2 data (rename it to end in .bz2)"),
+    (re.compile(rb"\xfd7zXZ\0"), "xz data (rename it to end in .xz)"),
+    (re.compile(rb"\x28\xb5\x2f\xfd"), "zstd data (rename it to end in .zst)"),
+    (re.compile(rb"PAR1[\x00-\x1f\x80-\xff]"), "Parquet (give --format parquet)"),
+    (re.compile(rb"ARROW1\0"), "an Arrow file"),
+    (re.compile(rb"\x7fELF|MZ.{0,64}\0\0", re.DOTALL), "a program"),
+    (re.compile(rb"\x93NUMPY|\x89HDF|SQLite format 3\0|7z\xbc\xaf|Rar!\x1a|\x80[\x02-\x05][\x95c}\]]"), "binary data"),
+)
+
+# What most letters outside ASCII are in text that is written in an encoding, and the share that they must reach.
+_HANZI = "的一是不了在人有我他中上大和地到以要就出可也你生能而子那得下自之年后作里，。"
+_HABITS = (
+    ("cp949", "이다는을의에가고하지로한기도서사들어나은를으리대자인그시과해수라있것일아보니만게전정장", 0.3),
+    ("euc_jp", "ぁ-んァ-ヶー、。「」", 0.3),
+    ("cp932", "ぁ-んァ-ヶー、。「」", 0.3),
+    ("gb18030", _HANZI + "这个们来为国说时会对于着过发", 0.2),
+    ("big5", _HANZI + "這個們來為國說時會對於著過發", 0.2),
+    ("cp1252", "àáâãäåæçèéêëíîïñòóôõöùúûüÿßÀÉÈÇÄÖÜœ’‘“”–—…«»€£°§", 0.7),
+    ("cp1250", "áâäçéëíîóôöúüýąćčďęěłńňőřśšťůűźžżČŘŠŽŚŁ’‘“”„–—…", 0.7),
+    ("cp1254", "âçğıîöşüûÇĞİÖŞÜ’‘“”–—…", 0.7),
+    ("cp1251", "а-яё«»—", 0.7),
+    ("koi8_r", "а-яё", 0.7),
+    ("cp1253", "α-ωάέήίόύώς", 0.7),
+    ("cp1255", "א-ת\u05b0-\u05c2", 0.7),
+    ("cp1256", "ء-ي،؟", 0.7),
+    ("cp874", "ก-๙", 0.7),
+)
+_LINES_TRIED = 100
+_FEW = 10  # so many undecodable lines are no accident where no line shows that the encoding is right
+
+
+def detect(head: bytes, wanted: str | None, name: str) -> Encoding:
+    """Find the encoding of a file from its first bytes: a byte order mark, else as wanted, else UTF-8.
+
+    Raises:
+        CorpusError: the file is not text, or its first 100 lines do not decode; proposes what they look like.
+    """
+    encoding = _by_mark(head, wanted)
+    _refuse_binary(head, encoding, name)
+    _refuse_undecodable(head, encoding, wanted is not None, name)
+    return encoding
+
+
+def _by_mark(head: bytes, wanted: str | None) -> Encoding:
+    plain = None if wanted is None else codecs.lookup(wanted).name
+    for mark, codec in _MARKS:
+        # a wanted encoding takes its own mark only: "utf-16" either order, "utf-16-le" its own
+        if head.startswith(mark) and (plain is None or codec == plain or codec.startswith(plain.removesuffix("-sig"))):
+            return Encoding(codec, len(mark))
+    return Encoding("utf-8" if plain is None else _WITH_MARKS.get(plain, plain))
+
+
+def _refuse_binary(head: bytes, encoding: Encoding, name: str) -> None:
+    for magic, what in _BINARY:
+        if magic.match(head):
+            raise CorpusError(f"{name}: not text but {what}")
+    if len(encoding.newline) > 1:  # wide code units are full of zero bytes
+        return
+    zeros = head.count(0)
+    if zeros * 50 < len(head) or zeros < 3:
+        return
+    for codec, first in (("utf-16-le", 1), ("utf-16-be", 0)):
+        if head[first::2].count(0) > zeros * 0.95:
+            raise CorpusError(_proposal(f"{name}: full of zero bytes", codec))
+    if zeros * 10 > len(head):
+        raise CorpusError(f"{name}: not text: {zeros:,} of its first {len(head):,} bytes are zero")
+
+
+def _refuse_undecodable(head: bytes, encoding: Encoding, wanted: bool, name: str) -> None:
+    text = head[encoding.mark :]
+    end = last_newline(text, encoding.newline)
+    if end:
+        lines = [line for line in decode_lines(text[:end], encoding)[:_LINES_TRIED] if line]
+    else:  # one line, whose end may be missing
+        lines = ["" if _decodes(text, encoding.name) else BadLine("", "")] if text else []
+    bad = sum(isinstance(line, BadLine) for line in lines)
+    telling = sum(isinstance(line, str) and not line.isascii() for line in lines)
+    hopeless = bad == len(lines) > 0 if wanted else bad * 2 > len(lines) or (bad >= _FEW and not telling)
+    if hopeless:
+        what = f"{name}: {bad} of the first {len(lines)} lines are not {encoding.name}"
+        raise CorpusError(_proposal(what, _guess(head)))
+
+
+def _decodes(beginning: bytes, codec: str) -> bool:
+    try:
+        codecs.getincrementaldecoder(codec)().decode(beginning)
+    except UnicodeError:
+        return False
+    return True
+
+
+def _proposal(what: str, codec: str | None) -> str:
+    if codec is None:
+        return f"{what}; give the encoding of the file with --encoding, for example --encoding cp1252"
+    return f"{what}; it looks like {codec}: give --encoding {codec}"
+
+
+def _guess(head: bytes) -> str | None:
+    """The encoding under which most letters outside ASCII are usual ones."""
+    for mark, codec in _MARKS:
+        if head.startswith(mark):
+            return codec
+    shares = {codec: _share(head, codec, usual) for codec, usual, _ in _HABITS}
+    good = [codec for codec, _, enough in _HABITS if shares[codec] >= enough]
+    return max(good, key=shares.__getitem__, default=None)
+
+
+def _share(head: bytes, codec: str, usual: str) -> float:
+    try:
+        text = codecs.getincrementaldecoder(codec)().decode(head)
+    except UnicodeError:
+        return 0.0
+    foreign = re.sub(r"[\x00-\x7f\xa0]", "", text)
+    return len(re.findall(f"[{usual}]", foreign)) / len(foreign) if foreign else 0.0

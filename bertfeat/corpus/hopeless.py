@@ -1,0 +1,41 @@
+"""Stop before work is spent on a corpus of which nothing can be read."""
+
+from collections.abc import Iterable, Iterator
+
+from bertfeat.corpus.rows import Corpus, Document, Failure, Row, listed
+from bertfeat.errors import WrongColumns
+
+TRIED = 100
+"""So many failures with no document before them are no accident."""
+
+_HELD = 10_000  # most rows held back, where blank lines hide what the corpus is like
+
+
+def refuse_hopeless(rows: Iterable[Row], corpus: Corpus) -> Iterator[Row]:
+    """Pass the rows of a corpus on, unless the first 100 (of fewer: all) but for blank lines are failures.
+
+    Raises:
+        WrongColumns: before any row is given; tells the first failure and the columns that there are.
+    """
+    rest = iter(rows)
+    held: list[Row] = []
+    failures: list[Failure] = []
+    for row in rest:
+        held.append(row)
+        if isinstance(row, Failure):
+            failures.append(row)
+        if len(failures) == TRIED:
+            raise _wrong(failures, corpus)
+        if isinstance(row, Document) or len(held) == _HELD:
+            break
+    else:
+        if failures:
+            raise _wrong(failures, corpus)
+    yield from held
+    yield from rest
+
+
+def _wrong(failures: list[Failure], corpus: Corpus) -> WrongColumns:
+    count = f"the first {len(failures)} rows" if len(failures) == TRIED else f"all rows ({len(failures)})"
+    columns = f"; the columns that there are: {listed(corpus.columns)}" if corpus.columns else ""
+    return WrongColumns(f"{count} cannot be read, the first because: {failures[0].reason}{columns}")

@@ -1,0 +1,142 @@
+"""A corpus of Python objects, for the Python API."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bertfeat.corpus.kept import Sample, take_sample, wanted_names
+from bertfeat.corpus.records import RecordShape, is_storable
+from bertfeat.corpus.rows import Document, Failure, KeptColumn, Row, shorten
+from bertfeat.corpus.settings import CorpusSettings
+from bertfeat.corpus.tables import SAMPLE, kept_columns
+from bertfeat.errors import UsageError
+
+Item = str | tuple[str, str] | Sequence[str] | Mapping[str, Any] | Document
+"""What a corpus in memory is made of."""
+
+_DEFAULT_SETTINGS = CorpusSettings()
+_ACCEPTED = "texts, pairs as tuples (a, b), mappings, Documents or, with pretokenized, lists of words"
+
+
+@dataclass(frozen=True, slots=True)
+class _Mappings:
+    """The mappings among the items as a table."""
+
+    columns: tuple[str, ...]
+    types: Mapping[str, str]
+    name: str = "the list"
+    complete: bool = False
+
+
+class MemoryCorpus:
+    """Documents made of Python objects; an empty string is an empty document, not a blank line."""
+
+    sources: tuple[str, ...] = ()
+
+    def __init__(self, items: Sequence[Item], settings: CorpusSettings) -> None:
+        self._items = items
+        self._given_words = settings.pretokenized
+        self._read = 0
+        documents = [item for item in items if isinstance(item, Document)]
+        sample = take_sample((item for item in items if isinstance(item, Mapping)), SAMPLE)
+        self.columns = sample.columns
+        self.kept = _kept(documents, sample, settings)
+        tuples = not settings.pretokenized and any(isinstance(item, tuple) for item in items)
+        self.has_pairs = settings.has_pairs or tuples or any(one.pair is not None for one in documents)
+        self.has_words = settings.pretokenized or any(one.words is not None for one in documents)
+        self.has_tags = settings.tag_column is not None or any(one.tags is not None for one in documents)
+        self._shape = RecordShape.of(settings, self.columns, self.kept)
+        for number, item in enumerate(items, 1):
+            problem = self._problem(item)
+            if problem:
+                raise UsageError(f"item {number} is {problem}; a corpus is made of {_ACCEPTED}")
+
+    @property
+    def fraction(self) -> float:
+        """How many of the items the newest ``rows()`` has given, 0 to 1."""
+        return self._read / len(self._items) if self._items else 1.0
+
+    def rows(self) -> Iterator[Row]:
+        """Give all rows from the start."""
+        self._read = 0
+        for row, item in enumerate(self._items):
+            self._read = row + 1
+            yield self._row(row, item)
+
+    def _row(self, row: int, item: Item) -> Row:
+        made = self._document(row, item)
+        if isinstance(made, Document) and not _storable(made):
+            reason = "half of a surrogate pair (such as '\\ud83d' alone) in a string; it cannot be stored"
+            return Failure(row, shorten(made.id), f"item {row + 1}: {reason}", shorten(made.text))
+        return made
+
+    def _document(self, row: int, item: Item) -> Document | Failure:
+        number = str(row + 1)
+        if isinstance(item, str):
+            return Document(row, number, item)
+        if isinstance(item, Document):
+            return replace(item, row=row)
+        if isinstance(item, Mapping):
+            made = self._shape.read(row, item, number)
+            return replace(made, reason=f"item {number}: {made.reason}") if isinstance(made, Failure) else made
+        if self._given_words:
+            return Document(row, number, " ".join(item), words=tuple(item))
+        return Document(row, number, item[0], item[1])
+
+    def _problem(self, item: object) -> str:
+        """What is wrong with an item, if anything: its type, or that it is unlike the others."""
+        if isinstance(item, str):
+            if self.has_words:
+                return "a string, where lists of words are wanted"
+            return "a single text among pairs" if self.has_pairs else ""
+        if isinstance(item, Mapping):
+            alike = self.has_pairs == (self._shape.pair is not None) and self.has_words == self._given_words
+            return "" if alike else "a mapping that gives no pair or no words, unlike other items"
+        if isinstance(item, Document):
+            return self._document_problem(item)
+        if self._given_words:
+            good = isinstance(item, list | tuple) and all(isinstance(word, str) and word for word in item)
+            return "" if good else f"{type(item).__name__}, not a list of words that are strings and not empty"
+        if isinstance(item, tuple) and len(item) == 2 and all(isinstance(text, str) for text in item):
+            return "" if not self.has_words else "a pair, where words are wanted"
+        return f"of type {type(item).__name__}" + (", not two strings" if isinstance(item, tuple) else "")
+
+    def _document_problem(self, document: Document) -> str:
+        given = (document.pair is not None, document.words is not None, document.tags is not None)
+        for what, has, wanted in zip(
+            ("pair", "words", "tags"), given, (self.has_pairs, self.has_words, self.has_tags), strict=True
+        ):
+            if has != wanted:
+                return f"a Document {'with' if has else 'without'} {what}, unlike other items"
+        if document.tags is not None and len(document.tags) != len(document.words or ()):
+            return f"a Document of {len(document.words or ())} words with {len(document.tags)} tags"
+        if len(document.kept) != len(self.kept):
+            return f"a Document with {len(document.kept)} kept values, where --keep names {len(self.kept)}"
+        return ""
+
+
+def memory_corpus(items: Iterable[Item], settings: CorpusSettings = _DEFAULT_SETTINGS) -> MemoryCorpus:
+    """Make a corpus of texts, pairs ``(a, b)``, mappings (read like JSONL), Documents, or lists of words.
+
+    Ids are 1-based numbers where items bring none; rows are numbered by place.
+
+    Raises:
+        UsageError: an item of another type (named by its 1-based number), or unlike the others.
+    """
+    if isinstance(items, str | bytes | Mapping | Document) or not isinstance(items, Iterable):
+        raise UsageError(f"a corpus is a list of {_ACCEPTED}, not one {type(items).__name__}")
+    return MemoryCorpus(items if isinstance(items, list | tuple) else list(items), settings)
+
+
+def _kept(documents: Sequence[Document], sample: Sample, settings: CorpusSettings) -> tuple[KeptColumn, ...]:
+    if sample.count or not documents:
+        return kept_columns((_Mappings(sample.columns, sample.types),), settings)
+    names = wanted_names(settings.keep, (), ())
+    values = take_sample((dict(zip(names, one.kept, strict=False)) for one in documents), SAMPLE)
+    return tuple(KeptColumn(name, kind or values.types.get(name, "string")) for name, kind in names.items())
+
+
+def _storable(document: Document) -> bool:
+    if document.pair is None and document.words is None and not document.kept and document.id.isascii():
+        return document.text.isascii() or is_storable(document.text)
+    return is_storable([document.id, document.text, document.pair, document.words, document.tags, document.kept])

@@ -1,0 +1,99 @@
+"""Parquet files, read a batch at a time and only the columns needed."""
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bertfeat.corpus.compression import Meter
+from bertfeat.corpus.records import Record, Unreadable
+from bertfeat.corpus.rows import listed
+from bertfeat.corpus.sources import Source
+from bertfeat.errors import CorpusError
+
+_BATCH_BYTES = 32 * 2**20  # of uncompressed values
+_BATCH_ROWS = 4096
+_NOT_UTF8 = object()  # a string that does not decode
+
+
+class ParquetTable:
+    """A Parquet file."""
+
+    complete = True
+    cells = False
+
+    def __init__(self, source: Source) -> None:
+        self.name = source.name
+        self._source = source
+        try:
+            schema: pa.Schema = pq.read_schema(source.path)
+        except (pa.ArrowException, OSError) as error:
+            raise CorpusError(f"{source.name}: not a sound Parquet file: {error}") from error
+        self.columns = tuple(schema.names)
+        self.types = {field.name: _kept_type(field.type) for field in schema}
+        if len(set(self.columns)) < len(self.columns):
+            twice = tuple({name for name in self.columns if self.columns.count(name) > 1})
+            raise CorpusError(f"{source.name}: more than one column is called {listed(twice)}; rename them")
+
+    def records(self, meter: Meter, names: Sequence[str]) -> Iterator[Record]:
+        """Read all records, their fields ``names`` only."""
+        wanted = [name for name in self.columns if name in set(names)]
+        number = 0
+        try:
+            with pq.ParquetFile(self._source.path, page_checksum_verification=True) as file:
+                rows = max(1, file.metadata.num_rows)
+                for batch in file.iter_batches(_batch_rows(file.metadata, wanted), columns=wanted):
+                    for record in _records(batch, number):
+                        number += 1
+                        yield record
+                    meter.read += self._source.size * batch.num_rows // rows
+        except (pa.ArrowException, OSError) as error:
+            raise CorpusError(f"{self.name}: cannot be read on after record {number:,}: {error}") from error
+
+
+def _kept_type(kind: pa.DataType) -> str:
+    """Whole numbers, floats and truth values as such, all else as string."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if pa.types.is_integer(kind):
+        return "int64"
+    if pa.types.is_floating(kind):
+        return "float64"
+    return "bool" if pa.types.is_boolean(kind) else "string"
+
+
+def _batch_rows(metadata: pq.FileMetaData, wanted: Sequence[str]) -> int:
+    groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
+    size = sum(group.total_byte_size for group in groups)
+    return int(max(1, min(_BATCH_ROWS, _BATCH_BYTES * metadata.num_rows // max(1, size))))
+
+
+def _records(batch: pa.RecordBatch, before: int) -> Iterator[Record]:
+    names = batch.schema.names
+    for number, values in enumerate(zip(*map(_values, batch.columns), strict=True), before + 1):
+        if _NOT_UTF8 in values:
+            name = names[values.index(_NOT_UTF8)]
+            yield Unreadable(f"record {number}", f"field '{name}' is not UTF-8; write it as UTF-8", "")
+        else:
+            yield dict(zip(names, values, strict=True))
+
+
+def _values(column: pa.Array) -> list[object]:
+    """Python values of a column: dates, times and decimals as strings, bytes as hexadecimal digits."""
+    kind = column.type
+    if pa.types.is_temporal(kind) or pa.types.is_decimal(kind):
+        column = column.cast(pa.string())
+    try:
+        values: list[object] = column.to_pylist()
+    except UnicodeDecodeError:
+        values = [_value(value) for value in column]
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        values = [value.hex() if isinstance(value, bytes) else value for value in values]
+    return values
+
+
+def _value(value: pa.Scalar) -> object:
+    try:
+        return value.as_py()
+    except UnicodeDecodeError:
+        return _NOT_UTF8

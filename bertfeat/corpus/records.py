@@ -1,0 +1,178 @@
+"""From a record with named fields to a document: one way for JSONL, CSV, Parquet and lists of mappings."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bertfeat.corpus.kept import Misfit, converted
+from bertfeat.corpus.rows import MAX_TEXT, Document, Failure, KeptColumn, Value, listed, shorten
+from bertfeat.corpus.settings import CorpusSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A record that cannot be read, and why."""
+
+    where: str  # "line 3", "record 3"
+    reason: str
+    value: str
+
+
+Record = Mapping[str, Any] | Unreadable | None
+"""Fields by name; or what is wrong; or nothing, for a blank line."""
+
+
+class _BadField(Exception):
+    """Ends the reading of a record: what is wrong with a field, and its value."""
+
+    def __init__(self, reason: str, value: object = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.value = value
+
+
+@dataclass(frozen=True, slots=True)
+class RecordShape:
+    """Which fields of a record make the document."""
+
+    texts: tuple[str, ...]
+    pair: str | None
+    id: str | None
+    needs_id: bool
+    tags: str | None
+    words: bool
+    cells: bool  # fields are strings always (CSV): words and tags are what stands between white space
+    kept: tuple[KeptColumn, ...]
+
+    @classmethod
+    def of(
+        cls, settings: CorpusSettings, columns: tuple[str, ...], kept: tuple[KeptColumn, ...], *, cells: bool = False
+    ) -> "RecordShape":
+        """The shape that the settings ask for, of records with these columns."""
+        return cls(
+            texts=settings.texts,
+            pair=settings.pair_column,
+            id=id_column(settings, columns),
+            needs_id=settings.id_column is not None,
+            tags=settings.tag_column,
+            words=settings.pretokenized,
+            cells=cells,
+            kept=kept,
+        )
+
+    @property
+    def used(self) -> tuple[str, ...]:
+        """Every field that is read."""
+        single = [name for name in (self.pair, self.id, self.tags) if name is not None]
+        return tuple(dict.fromkeys([*self.texts, *single, *(column.name for column in self.kept)]))
+
+    def read(self, row: int, fields: Mapping[str, Any], number: str) -> Document | Failure:
+        """Make a document of a record, or a failure whose reason still lacks the place of the record.
+
+        ``number`` is the id where the record has none.
+        """
+        name = number
+        try:
+            name = self._id(fields, number)
+            words = self._words(fields) if self.words else None
+            text = self._text(fields) if words is None else " ".join(words)
+            if len(text) > MAX_TEXT:
+                raise _BadField(f"too large: the text has more than {MAX_TEXT:,} characters; split it", text)
+            pair = None if self.pair is None else _string(fields, self.pair, "--pair-column")
+            tags = None if self.tags is None or words is None else self._tags(fields, self.tags, len(words))
+            kept = self._kept(fields) if self.kept else ()
+            return Document(row, name, text, pair, words, tags, kept)
+        except _BadField as bad:
+            return Failure(row, name, bad.reason, shorten(bad.value))
+
+    def _id(self, fields: Mapping[str, Any], number: str) -> str:
+        if self.id is None:
+            return number
+        value = fields.get(self.id)
+        if type(value) is str:
+            return value
+        if value is None and not self.needs_id:
+            return number
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise _BadField(_wrong(fields, self.id, "a string or a number", "--id-column"), _shown(value))
+        return str(value)
+
+    def _text(self, fields: Mapping[str, Any]) -> str:
+        if len(self.texts) == 1:
+            return _string(fields, self.texts[0], "--text-column")
+        parts = [_string(fields, name, "--text-column") for name in self.texts]
+        return " ".join([part for part in parts if part])
+
+    def _words(self, fields: Mapping[str, Any]) -> tuple[str, ...]:
+        return tuple([word for name in self.texts for word in self._list(fields, name, "--text-column")])
+
+    def _tags(self, fields: Mapping[str, Any], name: str, count: int) -> tuple[str, ...]:
+        tags = self._list(fields, name, "--tag-column")
+        if len(tags) != count:
+            raise _BadField(f"{count} words but {len(tags)} tags in '{name}'; make them as many")
+        return tuple(tags)
+
+    def _list(self, fields: Mapping[str, Any], name: str, option: str) -> list[str]:
+        value = fields.get(name)
+        if self.cells and isinstance(value, str):
+            return value.split()
+        if not isinstance(value, list | tuple):
+            raise _BadField(_wrong(fields, name, "a list of strings (as --pretokenized asks)", option), _shown(value))
+        if option == "--tag-column":  # data sets number their tags
+            value = [str(tag) if isinstance(tag, int) else tag for tag in value]
+        for place, item in enumerate(value, 1):
+            if not isinstance(item, str) or not item:
+                what = "empty" if item == "" else f"{_type_name(item)}, not a string"
+                raise _BadField(f"item {place} of '{name}' is {what}; mend the list", _shown(value))
+        return list(value)
+
+    def _kept(self, fields: Mapping[str, Any]) -> tuple[Value, ...]:
+        try:
+            return converted(self.kept, fields)
+        except Misfit as misfit:
+            raise _BadField(str(misfit), _shown([fields.get(column.name) for column in self.kept])) from None
+
+
+def is_storable(value: object) -> bool:
+    """Whether a value can be written as UTF-8: JSON and Python strings may hold half of a surrogate pair."""
+    try:
+        json.dumps(value, ensure_ascii=False, default=str).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def id_column(settings: CorpusSettings, columns: tuple[str, ...]) -> str | None:
+    """The column of the ids: as wanted, else ``id`` or ``_id`` where there is one."""
+    if settings.id_column is not None:
+        return settings.id_column
+    return next((name for name in ("id", "_id") if name in columns), None)
+
+
+def _string(fields: Mapping[str, Any], name: str, option: str) -> str:
+    value = fields.get(name)
+    if isinstance(value, str):
+        return value
+    reason = _wrong(fields, name, "a string", option)
+    if isinstance(value, list):
+        reason += "; --pretokenized takes lists of words"
+    raise _BadField(reason, _shown(value))
+
+
+def _wrong(fields: Mapping[str, Any], name: str, wanted: str, option: str) -> str:
+    if name not in fields:
+        return f"no field '{name}'; there are {listed(tuple(map(str, fields)))}: name one with {option}"
+    if fields[name] is None:
+        return f"field '{name}' is null; fill it, or name another with {option}"
+    return f"field '{name}' is {_type_name(fields[name])}, not {wanted}; mend it, or name another with {option}"
+
+
+def _type_name(value: object) -> str:
+    names = {bool: "true or false", int: "a number", float: "a number", str: "a string", list: "a list"}
+    names |= {dict: "an object", type(None): "null", bytes: "bytes"}
+    return names.get(type(value), type(value).__name__)
+
+
+def _shown(value: object) -> str:
+    return "" if value is None else value if isinstance(value, str) else json.dumps(value, default=str)[:1000]

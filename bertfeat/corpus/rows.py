@@ -1,0 +1,117 @@
+"""What a corpus is made of: documents, failures and blank lines."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+Value = str | int | float | bool | None
+"""What a kept column may hold."""
+
+MAX_TEXT = 256 * 2**20
+"""Longest line, record or text that is read: bytes of a line, characters of a text. Longer ones fail."""
+
+_SHOWN = 80  # characters of an offending value that a failure shows
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One input text (or pair of texts, or list of words) with an id.
+
+    ``row`` is the 0-based number of the record in the whole corpus, blank lines and failures counted too.
+    ``tags`` are as many as ``words``; ``kept`` is in the order of ``Corpus.kept``. ``before`` and ``after`` are the
+    neighbouring sentences of the same ``-DOCSTART-`` document, the nearest next to the text.
+    """
+
+    row: int
+    id: str
+    text: str  # of given words: the words joined by one space
+    pair: str | None = None
+    words: tuple[str, ...] | None = None
+    tags: tuple[str, ...] | None = None
+    kept: tuple[Value, ...] = ()
+    before: str = ""
+    after: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A row that could not be read or embedded.
+
+    ``reason`` names file, record and remedy and never quotes the row's text; ``value`` does, shortened.
+    """
+
+    row: int
+    id: str
+    reason: str
+    value: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Blank:
+    """A blank line of a file that has a record a line."""
+
+    row: int
+
+
+Row = Document | Failure | Blank
+
+
+@dataclass(frozen=True, slots=True)
+class KeptColumn:
+    """A column of the input that is carried over to the feature set."""
+
+    name: str
+    type: str  # "string" | "int64" | "float64" | "bool"
+
+
+class Corpus(Protocol):
+    """A corpus that can be read from its start as often as wanted, a row at a time."""
+
+    @property
+    def kept(self) -> tuple[KeptColumn, ...]:
+        """The columns that every document's ``kept`` values belong to."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns or fields that there are (of JSONL: seen in the first 1,000 records)."""
+
+    @property
+    def has_pairs(self) -> bool:
+        """Whether documents are pairs of texts."""
+
+    @property
+    def has_words(self) -> bool:
+        """Whether documents bring their own words."""
+
+    @property
+    def has_tags(self) -> bool:
+        """Whether the words have tags."""
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Names of the files as the user gave them, for messages and the manifest."""
+
+    @property
+    def fraction(self) -> float:
+        """How much of the corpus (of its bytes as they lie on disk) the newest ``rows()`` has read, 0 to 1."""
+
+    def rows(self) -> Iterator[Row]:
+        """Read the corpus from its start.
+
+        Raises:
+            CorpusError: a file cannot be read on; the rows before that point have been given.
+        """
+
+
+def shorten(value: object) -> str:
+    """Show a value in at most 80 characters that can be stored as UTF-8."""
+    text = value if isinstance(value, str) else repr(value)
+    if len(text) > _SHOWN:
+        text = text[: _SHOWN - 1] + "…"
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")[:_SHOWN]
+
+
+def listed(names: tuple[str, ...], limit: int = 30) -> str:
+    """Write names for a message: quoted, comma-separated, the first ``limit`` of them."""
+    shown = ", ".join(f"'{shorten(name)}'" for name in names[:limit])
+    return f"{shown} and {len(names) - limit} more" if len(names) > limit else shown or "none"

@@ -1,0 +1,55 @@
+"""Text files: a document a line."""
+
+from collections.abc import Callable, Generator
+
+from bertfeat.corpus.compression import Meter, blocks
+from bertfeat.corpus.lines import BadLine, Encoding, read_lines
+from bertfeat.corpus.rows import Blank, Document, Failure, Row, shorten
+from bertfeat.corpus.settings import CorpusSettings
+from bertfeat.corpus.sources import Source
+
+SEPARATOR = " ||| "
+"""What stands between the two texts of a pair; where it stands more than once, the last one parts them."""
+
+
+class TextReader:
+    """Reads a text file; white space within a line, at its ends too, belongs to the document."""
+
+    def __init__(self, source: Source, encoding: Encoding, settings: CorpusSettings, prefix: str) -> None:
+        self._source = source
+        self._encoding = encoding
+        self._prefix = prefix
+        self._make: Callable[[int, int, str], Row] = (
+            self._words if settings.pretokenized else self._pair if settings.pairs else self._text
+        )
+
+    def rows(self, row: int, meter: Meter) -> Generator[Row, None, int]:
+        """Read the rows of the file, numbered from ``row``; returns the number after the last."""
+        source, make = self._source, self._make
+        before = row - 1  # what a row's number exceeds its line's number by
+        for lines in read_lines(blocks(source.path, source.name, source.compression, meter), self._encoding):
+            for line in lines:
+                if isinstance(line, BadLine):
+                    yield self._failure(row, row - before, line.reason, line.text)
+                elif not line or line.isspace():
+                    yield Blank(row)
+                else:
+                    yield make(row, row - before, line)
+                row += 1
+        return row
+
+    def _text(self, row: int, number: int, line: str) -> Row:
+        return Document(row, f"{self._prefix}{number}", line)
+
+    def _words(self, row: int, number: int, line: str) -> Row:
+        words = tuple(line.split())
+        return Document(row, f"{self._prefix}{number}", " ".join(words), words=words)
+
+    def _pair(self, row: int, number: int, line: str) -> Row:
+        text, separator, pair = line.rpartition(SEPARATOR)
+        if not separator:
+            return self._failure(row, number, f"no '{SEPARATOR}' in the line, as --pairs asks: write 'a ||| b'", line)
+        return Document(row, f"{self._prefix}{number}", text, pair)
+
+    def _failure(self, row: int, number: int, reason: str, value: str) -> Failure:
+        return Failure(row, f"{self._prefix}{number}", f"{self._source.name}, line {number}: {reason}", shorten(value))

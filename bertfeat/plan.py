@@ -1,0 +1,134 @@
+"""The plan: a corpus cut into parts, in input order, lazily and always in the same way."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from heapq import nsmallest
+
+from bertfeat.corpus import Blank, Corpus, Document, Row, Value
+from bertfeat.errors import UsageError
+
+PART_BYTES = 256 * 2**20
+"""A part ends where its estimated output would pass this."""
+
+PART_CHARACTERS = 16 * 2**20
+"""A part ends where its input would pass this, so that none is hours of work."""
+
+SKETCH_SIZE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPart:
+    """A contiguous range of a corpus: the unit of work, of resume and of distribution.
+
+    The sketch holds the smallest digests of its documents' contents, row numbers and ids left out: where two sketches
+    meet, the parts have a document in common, though lines may have been put in before it.
+    """
+
+    number: int
+    first_row: int
+    rows: tuple[Row, ...]
+    digest: str  # of every field of every row
+    sketch: tuple[str, ...]  # at most SKETCH_SIZE; of documents without text there are none
+    fraction: float  # how much of the corpus had been read when the part ended, 0 to 1
+
+
+def plan(corpus: Corpus, *, part_rows: int, bytes_per_row: float, bytes_per_character: float) -> Iterator[PlannedPart]:
+    """Cut a corpus into parts of at most ``part_rows`` rows, blank lines and failures counted too.
+
+    A part ends earlier where ``bytes_per_row + bytes_per_character * characters``, summed over its documents, would
+    pass 256 MiB, or where what is read for them (context and kept strings too) would pass 16 Mi characters; it has one
+    row at least. Memory: one part.
+
+    Raises:
+        UsageError: ``part_rows`` below 1.
+        CorpusError: the corpus cannot be read on.
+    """
+    if part_rows < 1:
+        raise UsageError(f"--part-rows {part_rows}: a part has at least one row")
+    number = 0
+    rows: list[Row] = []
+    size, characters = 0.0, 0
+    for row in corpus.rows():
+        cost, read = 0.0, 0
+        if isinstance(row, Document):
+            length = len(row.text) if row.pair is None else len(row.text) + len(row.pair)
+            cost = bytes_per_row + bytes_per_character * length
+            read = length + _extra(row) if row.kept or row.before or row.after else length
+        if rows and (len(rows) >= part_rows or size + cost > PART_BYTES or characters + read > PART_CHARACTERS):
+            yield _part(number, rows, corpus.fraction)
+            number, rows, size, characters = number + 1, [], 0.0, 0
+        rows.append(row)
+        size += cost
+        characters += read
+    if rows:
+        yield _part(number, rows, corpus.fraction)
+
+
+def _extra(document: Document) -> int:
+    """Characters that come with a document beside its texts."""
+    kept = sum([len(value) for value in document.kept if isinstance(value, str)])
+    return kept + len(document.before) + len(document.after)
+
+
+def _part(number: int, rows: list[Row], fraction: float) -> PlannedPart:
+    digest, sketch = _digests(rows)
+    return PlannedPart(number, rows[0].row, tuple(rows), digest, sketch, fraction)
+
+
+# ── digests: every field has its length before it, so that no two different rows are written alike ─────────────────
+
+
+def _digests(rows: list[Row]) -> tuple[str, tuple[str, ...]]:
+    written: list[bytes] = []
+    contents: set[bytes] = set()
+    for row in rows:
+        if isinstance(row, Document):
+            content = blake2b(_encode(_content(row)), digest_size=16).digest()
+            if row.text:  # empty texts are in every corpus
+                contents.add(content)
+            written.append(_encode(_place(row)))
+            written.append(content)
+        elif isinstance(row, Blank):
+            written.append(b"B%d;" % row.row)
+        else:
+            written.append(_encode(f"F{row.row};{_string(row.id)}{_string(row.reason)}{_string(row.value)}"))
+    sketch = tuple(digest.hex() for digest in nsmallest(SKETCH_SIZE, contents))
+    return blake2b(b"".join(written), digest_size=32).hexdigest(), sketch
+
+
+def _place(document: Document) -> str:
+    """Where a document stands: what an insertion before it changes."""
+    place = f"D{document.row};{len(document.id)}:{document.id}"
+    if document.before or document.after:
+        place += f"c{_string(document.before)}{_string(document.after)}"
+    return place
+
+
+def _content(document: Document) -> str:
+    content = f"{len(document.text)}:{document.text}"
+    if document.pair is not None:
+        content += f"p{_string(document.pair)}"
+    if document.words is not None:
+        content += f"w{_strings(document.words)}"
+    if document.tags is not None:
+        content += f"t{_strings(document.tags)}"
+    if document.kept:
+        content += f"k{len(document.kept)};{''.join(map(_value, document.kept))}"
+    return content
+
+
+def _value(value: Value) -> str:
+    return f"s{_string(value)}" if isinstance(value, str) else f"{type(value).__name__}{value!r};"
+
+
+def _strings(strings: tuple[str, ...]) -> str:
+    return f"{len(strings)};{''.join(map(_string, strings))}"
+
+
+def _string(text: str) -> str:
+    return f"{len(text)}:{text}"
+
+
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
