@@ -24,7 +24,8 @@ class Command(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write both lists of options, and how they are set in the environment."""
-        first, further = [], []
+        first: list[tuple[str, str]] = []
+        further: list[tuple[str, str]] = []
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx) if isinstance(parameter, click.Option) else None
             if record is not None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Decorator = Callable[[Any], Any]
 
 
-class Listed(click.ParamType):
+class Listed(click.ParamType):  # type: ignore[type-arg]  # generic only in newer clicks
     """Values separated by commas."""
 
     name = "list"

@@ -103,7 +103,7 @@ def toy_program(invoked: Callable[[], Any] | None = None) -> Program:
     def get_command(_context: click.Context, _name: str) -> click.Command:
         return toy if invoked is None else click.Command("toy", callback=invoked)
 
-    program.get_command = get_command  # type: ignore[method-assign]
+    program.get_command = get_command
     return program
 
 
