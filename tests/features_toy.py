@@ -64,8 +64,8 @@ class ToyDocument:
         picked = [pooled.get(pooling, lambda layer: layer)(layer) for layer in picked]
         if operation == "concat":
             return np.concatenate(picked, axis=-1)
-        total: NDArray[np.float32] = np.sum(picked, axis=0)
-        return total / len(picked) if operation == "mean" else total
+        total = np.sum(picked, axis=0)
+        return np.asarray(total / len(picked) if operation == "mean" else total, np.float32)
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def toy_part(
 
 def toy_set(folder: Path, *toys: Toy, finished: bool = True) -> Path:
     """Write the parts (default: three, with failures and blank lines) as a feature set."""
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     for toy in toys or toy_parts():
         write_part(folder, toy.header, toy.content)
     if finished:

@@ -15,7 +15,7 @@ from bertfeat.features import check_part, read_header, write_part
 from bertfeat.features import part as part_module
 from bertfeat.features import schema as schema_module
 from bertfeat.features.header import decode_header, encode_header, settings_fingerprint
-from bertfeat.features.seal import seal
+from bertfeat.features.seal import write_seal
 from tests.features_toy import KEPT, Toy, toy_part
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -29,7 +29,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(params=VARIANTS.values(), ids=VARIANTS.keys())
+@pytest.fixture(params=list(VARIANTS.values()), ids=list(VARIANTS))
 def toy(request: pytest.FixtureRequest) -> Toy:
     return toy_part(**request.param)
 
@@ -174,7 +174,7 @@ def test_a_part_under_another_ones_name_is_damage(tmp_path: Path) -> None:
 def test_a_sealed_header_of_wrong_form_is_damage(tmp_path: Path) -> None:
     path = write_part(tmp_path, *_written(toy_part()))
     path.write_bytes(path.read_bytes().replace(b'"sketch"', b'"sketsh"'))
-    seal(path)
+    write_seal(path)
     with pytest.raises(Damaged, match="header cannot be read"):
         check_part(path)
 
@@ -192,7 +192,7 @@ def test_rows_must_add_up(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_gone_is_a_clear_error(tmp_path: Path) -> None:
-    with pytest.raises(FeatureSetError, match=r"cannot write to .*gone.*does not exist"):
+    with pytest.raises(FeatureSetError, match=r"cannot write to .*gone.*No such file.*create it"):
         write_part(tmp_path / "gone", *_written(toy_part()))
 
 

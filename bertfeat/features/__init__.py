@@ -5,7 +5,7 @@ Nothing here needs torch or transformers, so that reading features is light.
 
 from bertfeat.features.columns import FoundColumn, find_column
 from bertfeat.features.document import DocumentFeatures, DocumentPieces, batch_documents, content_documents
-from bertfeat.features.export import FORMS, Exported, export
+from bertfeat.features.exports import FORMS, Exported, export
 from bertfeat.features.folder import PartEntry, check_accounting, list_parts, remove_leftovers
 from bertfeat.features.header import FORMAT_VERSION, Counts, ModelIdentity, PartHeader, settings_fingerprint
 from bertfeat.features.lock import LockOwner, locked

@@ -81,7 +81,7 @@ def listed(stored: Sequence[FeatureColumn]) -> str:
 
 
 def _only(stored: Sequence[FeatureColumn], pooling: str | None) -> FeatureColumn:
-    found = [column for column in _first_kind(stored) if pooling in (None, column.pooling)]
+    found = [column for column in stored if column.pooling == pooling] if pooling else _first_kind(stored)
     if len(found) != 1:
         raise NotDerivable(f"say which column is wanted; stored are: {listed(stored)}")
     return found[0]

@@ -9,15 +9,15 @@ from pathlib import Path
 from bertfeat.errors import FeatureSetError
 
 _REMEDIES = {
-    errno.ENOSPC: "no space is left: free some, or move the folder to a larger disk",
-    errno.EDQUOT: "the quota is used up: free some space, or move the folder elsewhere",
-    errno.EFBIG: "the file is larger than is allowed here: raise the limit, or choose smaller parts",
-    errno.EROFS: "the file system is read-only: choose another folder",
-    errno.EACCES: "you may not write there: change its permissions or choose another folder",
-    errno.EPERM: "you may not write there: change its permissions or choose another folder",
-    errno.ENOENT: "the folder does not exist (any more): create it or choose another one",
-    errno.ENOTDIR: "a file stands where a folder is needed: choose another folder",
-    errno.EEXIST: "a file stands where a folder is needed: choose another folder",
+    errno.ENOSPC: "free some space, or move the folder to a larger disk",
+    errno.EDQUOT: "free some space, or move the folder elsewhere",
+    errno.EFBIG: "raise the limit on file sizes, or choose smaller parts with --part-rows",
+    errno.EROFS: "choose another folder",
+    errno.EACCES: "change its permissions or choose another folder",
+    errno.EPERM: "change its permissions or choose another folder",
+    errno.ENOENT: "create it or choose another one",
+    errno.ENOTDIR: "choose another folder",
+    errno.EEXIST: "choose another folder",
 }
 
 

@@ -16,7 +16,7 @@ from bertfeat.errors import Damaged, FeatureSetError
 from bertfeat.features.files import atomic
 from bertfeat.features.header import PartHeader, decode_header, encode_header, refuse_newer
 from bertfeat.features.schema import PartContent, content_table, row_bytes
-from bertfeat.features.seal import EMPTY_SEAL, SEAL_KEY, check_footer, check_pages, seal
+from bertfeat.features.seal import EMPTY_SEAL, SEAL_KEY, check_footer, check_pages, write_seal
 
 HEADER_KEY = b"bertfeat"
 _REPEATED = {"tokens.list.element", "words.list.element", "tags.list.element"}
@@ -61,7 +61,7 @@ def write_part(folder: Path, header: PartHeader, content: PartContent) -> Path:
     table = content_table(content, header.columns)
     with atomic(path) as temporary:
         _write(temporary, header, table, row_bytes(content, header.columns))
-        seal(temporary)
+        write_seal(temporary)
     return path
 
 

@@ -22,7 +22,7 @@ _SEAL = re.compile(re.escape(SEAL_KEY) + rb"\x18\x80\x01([0-9a-f]{64})([0-9a-f]{
 _AGAIN = "run the same extract command again: it redoes this part"
 
 
-def seal(path: Path) -> None:
+def write_seal(path: Path) -> None:
     """Fill the digests into a part that was written with :data:`EMPTY_SEAL`."""
     with path.open("r+b") as file:
         start, footer = _footer(file, path)

@@ -1,0 +1,83 @@
+"""What the portable forms are made of: batches with their vectors, whose each vector is, numbers as text."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from bertfeat.features.columns import FoundColumn
+from bertfeat.features.reader import FeatureSet
+from bertfeat.features.vectors import VectorBatch, vector_batch
+
+
+@dataclass(frozen=True, slots=True)
+class ExportBatch:
+    """A record batch, and the vectors of the wanted columns in it."""
+
+    records: pa.RecordBatch
+    vectors: tuple[VectorBatch, ...]  # one for each wanted column
+
+    def spread(self, at: int, items: Sequence[str]) -> list[list[str]]:
+        """Give each document its items, of which there is one for each vector of the wanted column ``at``."""
+        numbers = np.searchsorted(self.vectors[at].rows, self.records.column("row").to_numpy())
+        ends = [*numbers.tolist(), len(items)]
+        return [list(items[start:stop]) for start, stop in pairwise(ends)]
+
+
+def export_batches(features: FeatureSet, wanted: Sequence[FoundColumn], names: Sequence[str]) -> Iterator[ExportBatch]:
+    """Stream the columns of those names, and the vectors of the wanted ones."""
+    read = list(dict.fromkeys(["row", "id", *names, *(name for found in wanted for name in found.derivation.columns)]))
+    stored = [[known for known in features.columns if known.name in found.derivation.columns] for found in wanted]
+    for records in features.stream(read):
+        vectors = (vector_batch(records, found, columns) for found, columns in zip(wanted, stored, strict=True))
+        yield ExportBatch(records, tuple(vectors))
+
+
+@dataclass(frozen=True, slots=True)
+class Owners:
+    """Whose the vectors of a column are: row and id, and for tokens and words position, string and place."""
+
+    schema: pa.Schema
+    places: tuple[str, ...]  # the columns of the set that hold the strings and places
+
+    @classmethod
+    def of(cls, features: FeatureSet, found: FoundColumn) -> "Owners":
+        """What is known of the owners of that column's vectors."""
+        kind = found.pooling
+        fields = [("row", pa.int64()), ("id", pa.string())]
+        known = {"string": f"{kind}s", "start": f"{kind}_start", "end": f"{kind}_end"}
+        places = {name: column for name, column in known.items() if column in features.names}
+        if not kind.per_document:
+            fields.append(("position", pa.int64()))
+            fields.extend((name, pa.string() if name == "string" else pa.int32()) for name in places)
+        return cls(pa.schema(fields), tuple(places.values()))
+
+    def table(self, batch: ExportBatch) -> pa.Table:
+        """One line for each vector of the batch's first wanted column."""
+        vectors = batch.vectors[0]
+        arrays = [
+            vectors.rows,
+            vectors.ids,
+            vectors.positions,
+            *(batch.records[name].flatten() for name in self.places),
+        ]
+        return pa.table(arrays[: len(self.schema)], schema=self.schema)
+
+
+def number_lines(matrix: NDArray[Any]) -> list[str]:
+    """Each vector's values separated by commas, in the fewest digits that give back the very same number.
+
+    JSON has no infinite numbers and no NaN: they become ``null``.
+    """
+    values = pa.array(matrix.reshape(-1))
+    text = pc.cast(values, pa.string())
+    if not np.isfinite(matrix).all():
+        text = pc.if_else(pc.is_finite(values), text, "null")
+    ends = pa.array(np.arange(len(matrix) + 1, dtype=np.int32) * matrix.shape[1])
+    lines: list[str] = pc.binary_join(pa.ListArray.from_arrays(ends, text), ", ").to_pylist()
+    return lines
