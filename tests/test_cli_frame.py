@@ -224,7 +224,7 @@ def test_warnings_are_one_line() -> None:
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
 def test_any_text_can_be_printed(encoding: str) -> None:
     text = "\udc80 é 은행"
-    with run(f"click.echo({ascii(text)})", env=os.environ | {"PYTHONIOENCODING": encoding}, text=False) as process:
+    with run(f"click.echo({text!a})", env=os.environ | {"PYTHONIOENCODING": encoding}, text=False) as process:
         out, err = process.communicate(timeout=10)
     assert (out, err, process.returncode) == (f"{text}\n".encode(encoding, "backslashreplace"), b"", 0)
 
