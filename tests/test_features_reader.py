@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import os
 import shutil
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from bertfeat.errors import Damaged, FeatureSetError, NotDerivable
-from bertfeat.features import FeatureSet, content_documents, find_column
+from bertfeat.features import FeatureSet, Pieces, content_documents, find_column
 from bertfeat.features import part as part_module
 from bertfeat.recipe import Operation, Pooling, feature_columns, parse_recipes
 from tests.features_toy import KEPT, H, L, Toy, ToyDocument, toy_part, toy_parts, toy_set
@@ -278,6 +279,35 @@ def test_documents_that_were_never_written(parts: tuple[Toy, ...], folder: Path)
     for one, other in zip(never, FeatureSet(folder), strict=False):
         assert (one.row, one.id, one.text, one.values) == (other.row, other.id, other.text, other.values)
         np.testing.assert_array_equal(one.matrix("concat4_word"), other.matrix("concat4_word"))
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    texts=st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=8),
+    lengths=st.lists(st.integers(0, 40), min_size=8, max_size=8),
+    group=st.integers(1, 5000),
+)
+def test_whatever_is_written_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, texts: list[str], lengths: list[int], group: int
+) -> None:
+    monkeypatch.setattr(part_module, "ROW_GROUP_BYTES", group)
+    toy = toy_part(rows=len(texts), poolings=["token"], layers="last")
+    lengths = lengths[: len(texts)]
+    cells = [np.random.default_rng(length).standard_normal((length, H)).astype(np.float16) for length in lengths]
+    flat = np.concatenate([np.empty((0, H), np.float16), *cells])
+    strings = [f"{at} {text}" for text, length in zip(texts, lengths, strict=True) for at in range(length)]
+    offsets = np.cumsum([0, *lengths], dtype=np.int64)
+    places = np.arange(len(flat), dtype=np.int32)
+    tokens = Pieces(offsets, strings, places, places + 1, None, None, {"last_token": flat})
+    content = dataclasses.replace(toy.content, ids=texts, texts=texts, tokens=tokens)
+    features = FeatureSet(toy_set(tmp_path / "f", dataclasses.replace(toy, content=content)))
+    for at, found in enumerate(features.documents()):
+        assert (found.row, found.id, found.text) == (at, texts[at], texts[at])
+        assert found.tokens is not None
+        assert list(found.tokens.strings or ()) == strings[offsets[at] : offsets[at + 1]]
+        np.testing.assert_array_equal(found.tokens.end, places[offsets[at] : offsets[at + 1]] + 1)
+        np.testing.assert_array_equal(found.stored["last_token"], cells[at])
+    assert len(features) == len(texts)
 
 
 # ── streams ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -13,7 +13,7 @@ from bertfeat.features.manifest import Manifest, read_manifest, remove_manifest,
 from bertfeat.features.part import check_part, part_path, read_header, write_part
 from bertfeat.features.reader import FeatureSet
 from bertfeat.features.schema import PartContent, Pieces, check_kept
-from bertfeat.features.vectors import VectorBatch
+from bertfeat.features.vectors import VectorBatch, piece_offsets, stored_matrices
 
 __all__ = [
     "FORMAT_VERSION",
@@ -42,11 +42,13 @@ __all__ = [
     "list_parts",
     "locked",
     "part_path",
+    "piece_offsets",
     "read_header",
     "read_manifest",
     "remove_leftovers",
     "remove_manifest",
     "settings_fingerprint",
+    "stored_matrices",
     "write_manifest",
     "write_part",
 ]

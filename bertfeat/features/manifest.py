@@ -135,7 +135,8 @@ def unfinished_parts(folder: Path, *, allowed: bool) -> tuple[PartEntry, ...]:
     """
     footers = part_footers(folder)
     if not allowed:
-        sources = " ".join(next(footers).header.sources)
+        first, *more = next(footers).header.sources or ("CORPUS",)
+        sources = f"{first} …" if more else first
         raise FeatureSetError(
             f"{folder}: this feature set is not finished (it has no {MANIFEST_NAME}); the same command again "
             f"finishes it: bertfeat extract {sources} -o {folder} … "
