@@ -28,24 +28,30 @@ _BINARY = (
     (re.compile(rb"\x93NUMPY|\x89HDF|SQLite format 3\0|7z\xbc\xaf|Rar!\x1a|\x80[\x02-\x05][\x95c}\]]"), "binary data"),
 )
 
-# What most letters outside ASCII are in text that is written in an encoding, and the share that they must reach.
+# Frequent characters of the languages that are written in an encoding: so many of the characters outside ASCII must be
+# among them. Encodings of several bytes a character come first, for those of one decode nearly everything.
+_KANA = "ぁ-んァ-ヶー、。「」"
 _HANZI = "的一是不了在人有我他中上大和地到以要就出可也你生能而子那得下自之年后作里，。"
-_HABITS = (
-    ("cp949", "이다는을의에가고하지로한기도서사들어나은를으리대자인그시과해수라있것일아보니만게전정장", 0.3),
-    ("euc_jp", "ぁ-んァ-ヶー、。「」", 0.3),
-    ("cp932", "ぁ-んァ-ヶー、。「」", 0.3),
-    ("gb18030", _HANZI + "这个们来为国说时会对于着过发", 0.2),
-    ("big5", _HANZI + "這個們來為國說時會對於著過發", 0.2),
-    ("cp1252", "àáâãäåæçèéêëíîïñòóôõöùúûüÿßÀÉÈÇÄÖÜœ’‘“”–—…«»€£°§", 0.7),
-    ("cp1250", "áâäçéëíîóôöúüýąćčďęěłńňőřśšťůűźžżČŘŠŽŚŁ’‘“”„–—…", 0.7),
-    ("cp1254", "âçğıîöşüûÇĞİÖŞÜ’‘“”–—…", 0.7),
-    ("cp1251", "а-яё«»—", 0.7),
-    ("koi8_r", "а-яё", 0.7),
-    ("cp1253", "α-ωάέήίόύώς", 0.7),
-    ("cp1255", "א-ת\u05b0-\u05c2", 0.7),
-    ("cp1256", "ء-ي،؟", 0.7),
-    ("cp874", "ก-๙", 0.7),
-)
+_WIDE = {
+    "cp949": "이다는을의에가고하지로한기도서사들어나은를으리대자인그시과해수라있것일아보니만게전정장",
+    "euc_jp": _KANA,
+    "cp932": _KANA,
+    "gb18030": _HANZI + "这个们来为国说时会对于着过发",
+    "big5": _HANZI + "這個們來為國說時會對於著過發",
+}
+_LATIN = {
+    "cp1252": "àáâãäåæçèéêëíîïñòóôõöùúûüÿßÀÉÈÇÄÖÜœ’‘“”–—…«»€£°§",
+    "cp1250": "áâäçéëíîóôöúüýąćčďęěłńňőřśšťůűźžżČŘŠŽŚŁ’‘“”„–—…",
+    "cp1254": "âçğıîöşüûÇĞİÖŞÜ’‘“”–—…",
+}
+_OTHER = {
+    "cp1251": "оеаинтсрвлкмдпу«»—",
+    "koi8_r": "оеаинтсрвлкмдпу",
+    "cp1253": "αοιετσνηυρπκμλςάέίόή",
+    "cp1255": "יוהלאתרבשמנ",
+    "cp1256": "اليمنوترهبةفعد",
+    "cp874": "านรอกเงมยลวดสทัี่้ะ",
+}
 _LINES_TRIED = 100
 _FEW = 10  # so many undecodable lines are no accident where no line shows that the encoding is right
 
@@ -81,7 +87,7 @@ def _refuse_binary(head: bytes, encoding: Encoding, name: str) -> None:
     if zeros * 50 < len(head) or zeros < 3:
         return
     for codec, first in (("utf-16-le", 1), ("utf-16-be", 0)):
-        if head[first::2].count(0) > zeros * 0.95:
+        if head[first::2].count(0) > zeros * 0.8:
             raise CorpusError(_proposal(f"{name}: full of zero bytes", codec))
     if zeros * 10 > len(head):
         raise CorpusError(f"{name}: not text: {zeros:,} of its first {len(head):,} bytes are zero")
@@ -117,13 +123,18 @@ def _proposal(what: str, codec: str | None) -> str:
 
 
 def _guess(head: bytes) -> str | None:
-    """The encoding under which most letters outside ASCII are usual ones."""
+    """The encoding that reads the most frequent characters out of the bytes."""
     for mark, codec in _MARKS:
         if head.startswith(mark):
             return codec
-    shares = {codec: _share(head, codec, usual) for codec, usual, _ in _HABITS}
-    good = [codec for codec, _, enough in _HABITS if shares[codec] >= enough]
-    return max(good, key=shares.__getitem__, default=None)
+    # where Latin letters are written, those outside ASCII are a minority
+    latin = len(re.findall(rb"[\x80-\xff]", head)) < len(re.findall(rb"[A-Za-z]", head)) / 3
+    for habits, enough in ((_WIDE, 0.2), (_LATIN if latin else _OTHER, 0.5)):
+        shares = {codec: _share(head, codec, usual) for codec, usual in habits.items()}
+        best = max(shares, key=shares.__getitem__)
+        if shares[best] >= enough:
+            return best
+    return None
 
 
 def _share(head: bytes, codec: str, usual: str) -> float:

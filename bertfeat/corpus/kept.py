@@ -18,7 +18,7 @@ _TAKEN = (  # the feature set's own
     *("token_segment", "words", "word_start", "word_end", "word_segment", "aligned", "tags"),
 )
 _INT = re.compile(r"\s*-?(0|[1-9][0-9]*)\s*")  # 007 and +82 are names, not numbers
-_FLOAT = re.compile(r"\s*-?([0-9]+\.?[0-9]*([eE][+-]?[0-9]+)?|\.[0-9]+([eE][+-]?[0-9]+)?|nan|inf|NaN|Infinity)\s*")
+_FLOAT = re.compile(r"\s*-?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?\s*|-?(nan|inf|NaN|Infinity)")
 _BOOLS = {"true": True, "false": False}
 _INT64 = range(-(2**63), 2**63)
 
@@ -103,8 +103,8 @@ def parse_cell(cell: str | None) -> object:
     """What a cell of a CSV file stands for: a number, a truth value, nothing, or itself."""
     if cell is None or not cell.strip():
         return None
-    if _INT.fullmatch(cell) and len(cell) < 30:
-        return int(cell)
+    if _INT.fullmatch(cell):
+        return int(cell) if len(cell) < 30 else cell
     if _FLOAT.fullmatch(cell):
         return float(cell)
     return _BOOLS.get(cell.strip().lower(), cell)

@@ -10,7 +10,7 @@ FORMATS = ("text", "jsonl", "csv", "tsv", "parquet", "conll", "conllu")
 
 _RECORDS = ("jsonl", "csv", "tsv", "parquet")  # formats whose records have named fields
 _SENTENCES = ("conll", "conllu")
-_NOT_FOR_FILES = ("utf-7", "unicode_escape", "raw_unicode_escape", "idna", "punycode", "undefined")
+_NOT_FOR_FILES = ("utf-7", "unicode-escape", "raw-unicode-escape", "idna", "punycode", "undefined")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def _is_column_number(text: str) -> bool:
 
 def _check_encoding(name: str) -> None:
     try:
-        known = codecs.lookup(name).name not in _NOT_FOR_FILES and len("\n".encode(name)) > 0
+        known = codecs.lookup(name).name.replace("_", "-") not in _NOT_FOR_FILES and len("\n".encode(name)) > 0
     except (LookupError, UnicodeError, ValueError):  # unknown, one from bytes to bytes, or with a NUL in its name
         known = False
     if not known:

@@ -130,7 +130,10 @@ def _present(wanted: Mapping[str, str | None], tables: Sequence[Columns]) -> Ite
 
 
 def _type(name: str, tables: Sequence[Columns]) -> str:
-    files = {table.types[name]: table.name for table in reversed(tables) if name in table.types}
+    files: dict[str, str] = {}  # the first that has each type
+    for table in tables:
+        if name in table.types:
+            files.setdefault(table.types[name], table.name)
     kind = joint_type(set(files)) if files else "string"
     if kind == "string" and len(files) > 1:
         differ = " and ".join(f"{kind} in {file}" for kind, file in files.items())
