@@ -1,0 +1,21 @@
+"""FAISS indexes over feature columns: choose, build, keep, search, evaluate. The only place that normalises."""
+
+from bertfeat.index.build import build_index
+from bertfeat.index.choose import IndexType
+from bertfeat.index.metric import Metric
+from bertfeat.index.options import BuildOptions, BuildProgress
+from bertfeat.index.search import Found, VectorIndex
+from bertfeat.index.settings import Effort, Evaluation, IndexSettings
+
+__all__ = [
+    "BuildOptions",
+    "BuildProgress",
+    "Effort",
+    "Evaluation",
+    "Found",
+    "IndexSettings",
+    "IndexType",
+    "Metric",
+    "VectorIndex",
+    "build_index",
+]

@@ -1,0 +1,247 @@
+"""Vectors become a FAISS index file: a sample trains it, blocks fill it, exact search judges it.
+
+Shapes: n vectors, W values in each.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertfeat.errors import IndexFolderError
+from bertfeat.index import engine, evaluate
+from bertfeat.index.blocks import Block, VectorSource, read_ahead
+from bertfeat.index.choose import POINTS_PER_CLUSTER, Choice
+from bertfeat.index.folder import FAISS_NAME
+from bertfeat.index.metric import Metric
+from bertfeat.index.ondisk import ListsOnDisk
+from bertfeat.index.options import BuildOptions, BuildProgress, Watch
+from bertfeat.index.settings import Effort, Evaluation
+
+SEED = 4171
+SAMPLE_WITHOUT_CLUSTERS = 65_536  # vectors to train codes on
+UNTUNED_LISTS = 32  # without evaluation one list in so many is read
+UNTUNED_GRAPH = 64
+
+Keep = Callable[[Block], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A FAISS index that was written."""
+
+    count: int
+    zero_vectors: int
+    effort: Effort | None
+    evaluation: Evaluation | None
+    seconds: dict[str, float] = field(default_factory=dict)  # of each step
+
+
+def make_index(
+    source: VectorSource, choice: Choice, options: BuildOptions, folder: Path, *, keep: Keep, progress: Watch
+) -> Made:
+    """Build ``index.faiss`` in ``folder``; every block is handed to ``keep`` on the way.
+
+    Raises:
+        UsageError: a description that FAISS does not know, or too few vectors for it.
+        IndexFolderError: a vector that is not finite; or the file cannot be written.
+    """
+    clock = _Clock(progress)
+    index = engine.create(choice.factory, source.width, options.metric)
+    with clock.step("sample", source.count):
+        sample = _take_sample(source, index, choice, options, clock)
+    with clock.step("train", len(sample.training)):
+        index = engine.to_device(index, options.device)
+        engine.train(index, sample.training, choice.clusters)
+    exact = sample.exact_search(options.metric, source.count)
+    with clock.step("add", source.count):
+        shares = engine.list_shares(index, sample.training)
+        del sample  # its memory is the index's from here on
+        index, zero = _fill(index, source, choice, options, shares, exact, keep, folder, clock)
+    effort, evaluation = untuned(index), None
+    if options.evaluate and source.count > 1:
+        with clock.step("evaluate", evaluate.QUERIES):
+            truth = exact.truth() if exact else stored_truth(index, options.metric)
+            effort, evaluation = assess(index, truth, options.metric, options.target_recall)
+    with clock.step("write", source.count):
+        engine.write(set_effort(engine.from_device(index), effort), folder / FAISS_NAME)
+    return Made(source.count, zero, effort, evaluation, clock.seconds)
+
+
+def assess(index: Any, truth: evaluate.Truth, metric: Metric, wanted: float) -> tuple[Effort | None, Evaluation]:
+    """Find the effort that the wanted recall needs on one half of the queries, and measure it on the other."""
+
+    def search(queries: NDArray[np.float32], k: int, effort: int | None) -> NDArray[np.int64]:
+        return engine.search(index, queries, k, effort)[1]
+
+    half = (len(truth.own) + 1) // 2
+    tuning, judging = truth.part(slice(0, half)), truth.part(slice(half if half < len(truth.own) else 0, None))
+    name, effort = engine.effort_name(index), None
+    if name is not None:
+        value = evaluate.tune(tuning, search, wanted, engine.most_effort(index), metric)
+        effort = Effort(name, value, tuned=True)
+    measured = evaluate.measure(judging, search, effort.value if effort else None, metric)
+    return effort, Evaluation(
+        recall=measured.recall,
+        own=measured.own,
+        wanted=wanted,
+        queries=len(judging.own),
+        queries_per_second=round(measured.queries_per_second, 1),
+        exact_queries_per_second=round(truth.queries_per_second, 1),
+        threads=engine.threads(),
+        vectors=int(index.ntotal),
+    )
+
+
+def stored_truth(index: Any, metric: Metric) -> evaluate.Truth:
+    """Exact answers for a sample of an index's own vectors, where it stores them whole."""
+    flat = engine.flat_storage(index)
+    own = _numbers(int(index.ntotal), evaluate.QUERIES)
+    queries = engine.reconstruct(flat, own)
+    depth = min(max(evaluate.DEPTHS), int(index.ntotal) - 1) + 1
+    began = time.perf_counter()
+    scores, numbers = engine.search(flat, queries, depth, None)
+    seconds = time.perf_counter() - began
+    return evaluate.Truth(queries, own, *evaluate.without_own(scores, numbers, own), len(own) / max(seconds, 1e-9))
+
+
+def untuned(index: Any) -> Effort | None:
+    """The effort for an index that was not evaluated: a guess."""
+    name = engine.effort_name(index)
+    if name is None:
+        return None
+    guess = max(1, engine.most_effort(index) // UNTUNED_LISTS) if name == "nprobe" else UNTUNED_GRAPH
+    return Effort(name, guess, tuned=False)
+
+
+def set_effort(index: Any, effort: Effort | None) -> Any:
+    """Let plain FAISS, which knows no index.json, search with the same effort."""
+    if effort is not None:
+        engine.set_effort(index, effort.value)
+    return index
+
+
+@dataclass(slots=True)
+class _Sample:
+    """Vectors taken out of the stream on a first pass, ready for FAISS."""
+
+    training: NDArray[np.float32]  # [n, W]
+    queries: NDArray[np.float32]  # [Q, W] for exact search; none where the index itself can do it
+    own: NDArray[np.int64]  # [Q] their numbers
+
+    def exact_search(self, metric: Metric, count: int) -> evaluate.ExactSearch | None:
+        return evaluate.ExactSearch(self.queries, self.own, metric, count) if len(self.own) else None
+
+
+@dataclass(slots=True)
+class _Clock:
+    """Times the steps and tells of them."""
+
+    watch: Watch
+    seconds: dict[str, float] = field(default_factory=dict)
+    _step: str = ""
+    _total: int = 0
+
+    @contextmanager
+    def step(self, name: str, total: int) -> Iterator[None]:
+        self._step, self._total = name, total
+        self.done(0)
+        began = time.perf_counter()
+        yield
+        self.seconds[name] = round(time.perf_counter() - began, 3)
+
+    def done(self, count: int) -> None:
+        self.watch(BuildProgress(self._step, count, self._total))
+
+
+def _take_sample(source: VectorSource, index: Any, choice: Choice, options: BuildOptions, clock: _Clock) -> _Sample:
+    """One pass over the vectors for what has to be known before the second: none where nothing has."""
+    wanted = 0 if index.is_trained else choice.clusters * POINTS_PER_CLUSTER or SAMPLE_WITHOUT_CLUSTERS
+    judged = options.evaluate and engine.flat_storage(index) is None and source.count > 1
+    numbers = _numbers(source.count, wanted + (evaluate.QUERIES if judged else 0))
+    if not len(numbers):
+        nothing = np.empty((0, source.width), np.float32)
+        return _Sample(nothing, nothing, numbers)
+    taken, start = np.empty((len(numbers), source.width), np.float32), 0
+    for block in read_ahead(source.blocks(documents=False)):
+        first, last = np.searchsorted(numbers, (start, start + len(block.vectors)))
+        taken[first:last] = block.vectors[numbers[first:last] - start]
+        start += len(block.vectors)
+        clock.done(start)
+    _prepare(options.metric, taken, numbers)
+    if not judged:
+        return _Sample(taken, taken[:0], numbers[:0])
+    # the queries are left out of the training where there are enough others
+    chosen = np.sort(np.random.default_rng(SEED).permutation(len(numbers))[: evaluate.QUERIES])
+    queries, own = taken[chosen], numbers[chosen]
+    if len(numbers) < source.count:
+        taken = _without(taken, chosen)
+    return _Sample(taken[:wanted], queries, own)
+
+
+def _fill(
+    index: Any,
+    source: VectorSource,
+    choice: Choice,
+    options: BuildOptions,
+    shares: NDArray[np.float64],
+    exact: evaluate.ExactSearch | None,
+    keep: Keep,
+    folder: Path,
+    clock: _Clock,
+) -> tuple[Any, int]:
+    """Add every vector; returns the filled index and how many zero vectors there were."""
+    on_disk = ListsOnDisk(index, folder, options.memory) if choice.on_disk else None
+    if on_disk is None and options.device in (None, "cpu"):
+        engine.reserve(index, source.count, shares)
+    zero = done = 0
+    for block in _kept(read_ahead(source.blocks(documents=True)), keep):
+        zero += int(_prepare(options.metric, block.vectors, done).sum())
+        if on_disk is not None:
+            on_disk.add(block.vectors)
+        elif len(block.vectors):
+            index.add(block.vectors)
+        if exact is not None and len(block.vectors):
+            exact.add(done, block.vectors)
+        done += len(block.vectors)
+        clock.done(done)
+    if done != source.count:
+        raise IndexFolderError(f"{source.count:,} vectors were announced, but {done:,} came: the features are changing")
+    return (on_disk.merged() if on_disk is not None else index), zero
+
+
+def _without(taken: NDArray[np.float32], chosen: NDArray[np.int64]) -> NDArray[np.float32]:
+    """All but the chosen rows, in place: rows from the end fill the gaps."""
+    rest = len(taken) - len(chosen)
+    tail = np.setdiff1d(np.arange(rest, len(taken)), chosen)
+    taken[chosen[chosen < rest]] = taken[tail]
+    return taken[:rest]
+
+
+def _kept(blocks: Iterator[Block], keep: Keep) -> Iterator[Block]:
+    for block in blocks:
+        keep(block)
+        yield block
+
+
+def _prepare(metric: Metric, vectors: NDArray[np.float32], numbers: NDArray[np.int64] | int) -> NDArray[np.bool_]:
+    try:
+        return metric.prepare(vectors)
+    except ValueError as error:
+        at = int(error.args[0])
+        number = numbers + at if isinstance(numbers, int) else int(numbers[at])
+        raise IndexFolderError(
+            f"vector {number} is not finite (NaN, infinite, or too large to square); bertfeat verify finds the cause"
+        ) from error
+
+
+def _numbers(count: int, wanted: int) -> NDArray[np.int64]:
+    """Numbers of a sample, ascending; all of them where there are no more."""
+    if wanted >= count:
+        return np.arange(count)
+    return np.sort(np.random.default_rng(SEED).choice(count, wanted, replace=False, shuffle=False))

@@ -1,0 +1,140 @@
+"""The vectors of feature sets as blocks, and what an index remembers of their documents, tokens and words.
+
+Shapes: n vectors of a batch, D documents whose vectors they are.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from bertfeat.errors import IndexFolderError, UsageError
+from bertfeat.features import FeatureSet, FoundColumn
+from bertfeat.features.vectors import piece_offsets, stored_matrices
+from bertfeat.index.blocks import Block, BlockMaker, Pieces, block_rows
+from bertfeat.index.store import SOURCE, document_schema
+
+_KEPT_TYPES = {"string": pa.string(), "int64": pa.int64(), "float64": pa.float64(), "bool": pa.bool_()}
+_READ_ROWS = 8192
+
+
+class FeatureSource:
+    """One column of one or several feature sets."""
+
+    def __init__(self, sets: Sequence[FeatureSet], column: str | None, *, keep_text: bool, first_document: int = 0):
+        self.sets = tuple(sets)
+        self.found = _one_column(self.sets, column)
+        self.width = self.found.width
+        self.skipped = 0  # tokens and words without a vector of their own, known when everything was read
+        self.per_document = self.found.pooling.per_document
+        self.schema = document_schema(_document_fields(features, keep_text) for features in self.sets)
+        self._first_document = first_document
+        self._kept = tuple(name for name in self.schema.names if name != SOURCE)
+        self._count: int | None = sum(map(len, self.sets)) if self.per_document else None
+
+    @property
+    def count(self) -> int:
+        """How many vectors there are; for tokens and words their places are read to know it."""
+        if self._count is None:
+            self._count = sum(
+                int(_usable(batch, self.found.pooling).sum())
+                for features in self.sets
+                for batch in features.stream(self._place_names(features), batch_rows=_READ_ROWS)
+            )
+        return self._count
+
+    def blocks(self, *, documents: bool) -> Iterator[Block]:
+        """The vectors in order of the sets and their rows."""
+        rows, made = block_rows(self.width), BlockMaker(self.width)
+        self.skipped, document = 0, self._first_document
+        for number, features in enumerate(self.sets):
+            kept = [name for name in self._kept if documents and name in features.names]
+            names = dict.fromkeys([*self.found.derivation.columns, *self._place_names(features), *kept])
+            for batch in features.stream(list(names), batch_rows=_READ_ROWS):
+                vectors, pieces = self._vectors(batch, features, document)
+                document += len(batch)
+                made.add(vectors, _documents(batch, kept, number) if documents else None, pieces)
+                if made.count >= rows:
+                    yield made.take()
+        if made.count or made.has_documents:
+            yield made.take()
+
+    def _vectors(
+        self, batch: pa.RecordBatch, features: FeatureSet, document: int
+    ) -> tuple[NDArray[np.float32], Pieces | None]:
+        """The vectors of a batch whose first document has that number, and which tokens or words they are."""
+        stored = [column for column in features.columns if column.name in self.found.derivation.columns]
+        vectors = self.found.derivation.apply(stored_matrices(batch, stored))
+        if self.per_document:
+            return vectors, None
+        usable = _usable(batch, self.found.pooling)
+        self.skipped += len(usable) - int(usable.sum())
+        return vectors[usable], _places(batch, self.found.pooling, piece_offsets(batch, stored[0]), usable, document)
+
+    def _place_names(self, features: FeatureSet) -> list[str]:
+        if self.per_document:
+            return []
+        kind = self.found.pooling.value
+        wanted = (f"{kind}_start", f"{kind}_end", f"{kind}_segment", *(("aligned",) if kind == "word" else ()))
+        return [name for name in wanted if name in features.names]
+
+
+def _documents(batch: pa.RecordBatch, names: Sequence[str], source: int) -> pa.Table:
+    """What the text store keeps of a batch's documents; columns that this set does not have are null."""
+    table = pa.Table.from_batches([batch.select([name for name in names if name in batch.schema.names])])
+    return table.append_column(SOURCE, pa.array(np.full(len(table), source, np.int16)))
+
+
+def _usable(batch: pa.RecordBatch, kind: str) -> NDArray[np.bool_]:
+    """Which tokens or words of a batch have characters of the text and a vector of their own."""
+    start, end = (batch.column(f"{kind}_{side}").flatten().to_numpy() for side in ("start", "end"))
+    usable: NDArray[np.bool_] = end > start
+    if "aligned" in batch.schema.names:
+        usable &= batch.column("aligned").flatten().to_numpy(zero_copy_only=False)
+    return usable
+
+
+def _places(
+    batch: pa.RecordBatch, kind: str, offsets: NDArray[np.int64], usable: NDArray[np.bool_], first: int
+) -> Pieces:
+    counts = np.diff(offsets)
+    number = np.arange(offsets[-1]) - np.repeat(offsets[:-1], counts)
+    owner = np.repeat(np.arange(len(counts)), counts)
+    start, end = (batch.column(f"{kind}_{side}").flatten().to_numpy() for side in ("start", "end"))
+    segment = np.zeros(len(usable), np.int8)
+    if f"{kind}_segment" in batch.schema.names:
+        segment = batch.column(f"{kind}_segment").flatten().to_numpy()
+    return Pieces(owner[usable] + first, number[usable].astype(np.int32), start[usable], end[usable], segment[usable])
+
+
+def _one_column(sets: Sequence[FeatureSet], column: str | None) -> FoundColumn:
+    """The column of all the sets, which must come from one model."""
+    if not sets:
+        raise UsageError("name at least one feature set")
+    first = sets[0]
+    found = first.find(column)
+    for other in sets[1:]:
+        theirs = other.find(found.name)
+        problem = mismatch(first.header.model.fingerprint, found, other.header.model.fingerprint, theirs)
+        if problem:
+            raise IndexFolderError(f"{other.folder} cannot share an index with {first.folder}: {problem}")
+    return found
+
+
+def mismatch(model: str, column: FoundColumn, other_model: str, other: FoundColumn) -> str | None:
+    """Why vectors of two columns cannot be compared; None if they can."""
+    if model != other_model:
+        return f"they come from different models (fingerprints {model[:12]} and {other_model[:12]})"
+    if (column.recipe, column.pooling) != (other.recipe, other.pooling):
+        return f"{column.name} and {other.name} are different things"
+    if column.width != other.width:
+        return f"vectors of {column.width} and of {other.width} values"
+    return None
+
+
+def _document_fields(features: FeatureSet, keep_text: bool) -> pa.Schema:
+    """The columns of a set that the text store keeps."""
+    texts = [(name, pa.string()) for name in ("text", "pair") if keep_text and name in features.names]
+    kept = [(column.name, _KEPT_TYPES[column.type]) for column in features.kept]
+    return pa.schema([("row", pa.int64()), ("id", pa.string()), *texts, *kept])
