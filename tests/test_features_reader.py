@@ -263,14 +263,19 @@ def test_a_document_by_row(folder: Path, documents: list[ToyDocument]) -> None:
             features[row]
 
 
-def test_documents_by_id(tmp_path: Path) -> None:
-    first, second = toy_part(0, 0, 6), toy_part(1, 6, 4)
-    ids = list(second.content.ids)
-    ids[2] = "3"
-    object.__setattr__(second.content, "ids", ids)
-    features = FeatureSet(toy_set(tmp_path / "f", first, second))
-    assert [doc.row for doc in features.by_id("3")] == [2, 8]
-    assert [doc.row for doc in features.by_id("8")] == [7]
+def test_documents_by_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(part_module, "ROW_GROUP_BYTES", 800)
+    # Parquet's statistics of strings: long ones have none, others must be compared as bytes
+    ids = ["", "\0", "a" * 9000, "z" * 9000, "\uffff", "🙂", "é", "e\u0301", "10", "9", "~"] * 4
+    np.random.default_rng(0).shuffle(ids)
+    toys = [toy_part(0, 0, 22, poolings=["mean"]), toy_part(1, 22, 22, poolings=["mean"])]
+    written = [
+        dataclasses.replace(toy, content=dataclasses.replace(toy.content, ids=ids[at : at + 22]))
+        for at, toy in zip((0, 22), toys, strict=True)
+    ]
+    features = FeatureSet(toy_set(tmp_path / "f", *written))
+    for wanted in set(ids):
+        assert [doc.row for doc in features.by_id(wanted)] == [row for row, each in enumerate(ids) if each == wanted]
     assert features.by_id("nobody") == []
 
 

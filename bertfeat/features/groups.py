@@ -6,6 +6,7 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bertfeat.errors import Damaged
@@ -51,8 +52,8 @@ class OpenPart:
         for group in range(self.footer.metadata.num_row_groups):
             if self.may_hold_id(group, wanted):
                 table = self._read(group, ["row", "id"])
-                ids = table.column("id").to_numpy()
-                rows.extend(table.column("row").to_numpy()[ids == wanted].tolist())
+                # not by NumPy, to which "\\0" and "" are equal
+                rows.extend(table.filter(pc.equal(table.column("id"), wanted)).column("row").to_pylist())
         return rows
 
     def _read(self, group: int, names: list[str]) -> pa.Table:
