@@ -14,6 +14,8 @@ from bertfeat.corpus import Blank, CorpusSettings, Document, Failure, KeptColumn
 from bertfeat.errors import CorpusError, UsageError, WrongColumns
 from tests.corpus_writers import documents_of, failures_of, rows_of, texts_of
 
+CRANFIELD = Path(__file__).parent.parent.parent / "shared" / "data" / "cranfield" / "corpus.jsonl"
+
 
 def jsonl(folder: Path, *records: Any, name: str = "a.jsonl") -> Path:
     path = folder / name
@@ -263,14 +265,14 @@ def test_types_of_kept_csv_cells(tmp_path: Path) -> None:
     path = csv_file(
         tmp_path,
         "text,i,f,b,zip,phone,s,none\n"
-        "a,1, 2.5,true,01234,+821012345678,x,\n"
+        "a,1, 2.5,true,01234,+821012345678,1\x1d,\n"
         "b,,3,FALSE,12345,+82,,\n"
         "c,-7,1e3,,00000,5,1,\n",
     )
     columns, values = kept_of(path, "i", "f", "b", "zip", "phone", "s", "none")
     assert [column.type for column in columns] == ["int64", "float64", "bool", *["string"] * 4]
     assert values == [
-        (1, 2.5, True, "01234", "+821012345678", "x", ""),
+        (1, 2.5, True, "01234", "+821012345678", "1\x1d", ""),
         (None, 3.0, False, "12345", "+82", "", ""),
         (-7, 1000.0, None, "00000", "5", "1", ""),
     ]
@@ -344,3 +346,11 @@ def test_not_a_number_is_kept(tmp_path: Path) -> None:
     columns, ((value, infinite),) = kept_of(jsonl(tmp_path, '{"text": "a", "x": NaN, "y": Infinity}'), "x", "y")
     assert [column.type for column in columns] == ["float64", "float64"]
     assert (value != value, infinite) == (True, float("inf"))
+
+
+@pytest.mark.skipif(not CRANFIELD.exists(), reason="the data set is not here")
+def test_a_real_collection() -> None:
+    documents = documents_of(CRANFIELD, CorpusSettings(text_columns=("title", "text")))
+    assert len(documents) == 1400
+    assert sum(not document.text for document in documents) == 2
+    assert (documents[0].row, documents[0].id) == (0, "1")

@@ -17,8 +17,8 @@ _TAKEN = (  # the feature set's own
     *("row", "id", "text", "pair", "n_tokens", "n_unk", "n_truncated", "tokens", "token_start", "token_end"),
     *("token_segment", "words", "word_start", "word_end", "word_segment", "aligned", "tags"),
 )
-_INT = re.compile(r"\s*-?(0|[1-9][0-9]*)\s*")  # 007 and +82 are names, not numbers
-_FLOAT = re.compile(r"\s*-?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?\s*|-?(nan|inf|NaN|Infinity)")
+_INT = re.compile(r"-?(0|[1-9][0-9]*)")  # 007 and +82 are names, not numbers
+_FLOAT = re.compile(r"-?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?|-?(nan|inf|NaN|Infinity)")
 _BOOLS = {"true": True, "false": False}
 _INT64 = range(-(2**63), 2**63)
 
@@ -101,13 +101,14 @@ def joint_type(kinds: set[str]) -> str:
 
 def parse_cell(cell: str | None) -> object:
     """What a cell of a CSV file stands for: a number, a truth value, nothing, or itself."""
-    if cell is None or not cell.strip():
+    bare = "" if cell is None else cell.strip(" \t\r\n")
+    if not bare:
         return None
-    if _INT.fullmatch(cell):
-        return int(cell) if len(cell) < 30 else cell
-    if _FLOAT.fullmatch(cell):
-        return float(cell)
-    return _BOOLS.get(cell.strip().lower(), cell)
+    if _INT.fullmatch(bare):
+        return int(bare) if len(bare) < 30 else cell
+    if _FLOAT.fullmatch(bare):
+        return float(bare)
+    return _BOOLS.get(bare.lower(), cell)
 
 
 def _kind(value: object) -> str | None:

@@ -27,7 +27,7 @@ class ParquetTable:
         self._source = source
         try:
             schema: pa.Schema = pq.read_schema(source.path)
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, ValueError) as error:
             raise CorpusError(f"{source.name}: not a sound Parquet file: {error}") from error
         self.columns = tuple(schema.names)
         self.types = {field.name: _kept_type(field.type) for field in schema}
@@ -47,7 +47,7 @@ class ParquetTable:
                         number += 1
                         yield record
                     meter.read += self._source.size * batch.num_rows // rows
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, ValueError) as error:
             raise CorpusError(f"{self.name}: cannot be read on after record {number:,}: {error}") from error
 
 

@@ -47,8 +47,7 @@ class Separated:
         self.name = source.name
         self._source = source
         self._encoding = encoding
-        lines = self._lines(Meter())
-        self.columns = self._header(lines)
+        self.columns = self._header(self._reader(lines := self._lines(Meter())), lines)
         sample = take_sample(self.records(Meter(), self.columns), sample_size, cells=True)
         self.sampled = sample.count
         self.types = sample.types
@@ -57,8 +56,9 @@ class Separated:
         """Read all records after the header, an empty line as nothing."""
         lines = self._lines(meter)
         reader = self._reader(lines)
-        columns = self.columns
-        next(reader)
+        columns = self._header(reader, lines)
+        if columns != self.columns:
+            raise CorpusError(f"{self.name}: the first line has changed since the file was opened; start again")
         while True:
             lines.bad = None
             first = lines.number + 1
@@ -88,10 +88,10 @@ class Separated:
         csv.field_size_limit(max(csv.field_size_limit(), MAX_TEXT))
         return csv.reader(lines, delimiter=_DELIMITERS[self._source.format], strict=True)
 
-    def _header(self, lines: _Lines) -> tuple[str, ...]:
+    def _header(self, reader: Iterator[list[str]], lines: _Lines) -> tuple[str, ...]:
         name = self.name
         try:
-            columns = tuple(next(self._reader(lines)))
+            columns = tuple(next(reader))
         except StopIteration:
             raise CorpusError(f"{name}: empty; the first line must name the columns") from None
         except csv.Error as error:

@@ -113,7 +113,7 @@ def _is_own_part(path: str) -> bool:
         return False
     try:
         return b"bertfeat" in (pq.read_schema(path).metadata or {})
-    except (pa.ArrowException, OSError):
+    except (pa.ArrowException, OSError, ValueError):
         return False
 
 
