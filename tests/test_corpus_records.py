@@ -204,11 +204,16 @@ def test_parquet_reads_every_kind_of_string(tmp_path: Path) -> None:
 
 def test_parquet_is_read_in_batches_of_bounded_size(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"text": ["x" * 2**20 + str(n) for n in range(100)]}), path, row_group_size=100)
+    texts = ["x" * 2**20 + str(n) for n in range(100)]
+    plain = {"compression": "none", "use_dictionary": False, "write_batch_size": 1}  # pages of 1 MiB
+    pq.write_table(pa.table({"text": texts}), path, row_group_size=100, **plain)
+    before = pa.total_allocated_bytes()
     corpus = open_corpus([path])
-    fractions = [corpus.fraction for _ in corpus.rows()]
+    seen = [(corpus.fraction, pa.total_allocated_bytes() - before) for _ in corpus.rows()]
+    fractions = [fraction for fraction, _ in seen]
     assert len(set(fractions)) > 2  # several batches of the one row group
     assert fractions == sorted(fractions)
+    assert max(allocated for _, allocated in seen) < 80 * 2**20
 
 
 # ── columns ─────────────────────────────────────────────────────────────────────────────────────────────────

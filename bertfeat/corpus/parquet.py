@@ -1,6 +1,7 @@
 """Parquet files, read a batch at a time and only the columns needed."""
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,6 +14,7 @@ from bertfeat.errors import CorpusError
 
 _BATCH_BYTES = 32 * 2**20  # of uncompressed values
 _BATCH_ROWS = 4096
+_STREAMING: Final = {"buffer_size": 2**20, "pre_buffer": False}  # else a whole row group is read at once
 _NOT_UTF8 = object()  # a string that does not decode
 
 
@@ -40,7 +42,7 @@ class ParquetTable:
         wanted = [name for name in self.columns if name in set(names)]
         number = 0
         try:
-            with pq.ParquetFile(self._source.path, page_checksum_verification=True) as file:
+            with pq.ParquetFile(self._source.path, page_checksum_verification=True, **_STREAMING) as file:
                 rows = max(1, file.metadata.num_rows)
                 for batch in file.iter_batches(_batch_rows(file.metadata, wanted), columns=wanted):
                     for record in _records(batch, number):
