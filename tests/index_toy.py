@@ -72,7 +72,7 @@ def neighbours(
 
 def _unit(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
     length = np.linalg.norm(matrix, axis=1, keepdims=True)
-    return np.divide(matrix, length, out=np.zeros_like(matrix), where=length > 0)
+    return matrix / np.where(length > 0, length, 1)
 
 
 def _header(number: int, first: int, last: int, width: int, fingerprint: str) -> PartHeader:

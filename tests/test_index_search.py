@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from index_toy import clustered, neighbours, vector_set
 from numpy.typing import NDArray
 
 from bertfeat.errors import UsageError
 from bertfeat.index import BuildOptions, Metric, VectorIndex, build_index
+from tests.index_toy import clustered, neighbours, vector_set
 
 COUNT, WIDTH, K = 2500, 16, 10
 EXACT = ("flat",)

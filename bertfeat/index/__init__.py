@@ -6,6 +6,7 @@ from bertfeat.index.metric import Metric
 from bertfeat.index.options import BuildOptions, BuildProgress
 from bertfeat.index.search import Found, VectorIndex
 from bertfeat.index.settings import Effort, Evaluation, IndexSettings
+from bertfeat.index.update import Updated, append_features, remove_documents
 
 __all__ = [
     "BuildOptions",
@@ -16,6 +17,9 @@ __all__ = [
     "IndexSettings",
     "IndexType",
     "Metric",
+    "Updated",
     "VectorIndex",
+    "append_features",
     "build_index",
+    "remove_documents",
 ]

@@ -16,6 +16,7 @@ from bertfeat.index.metric import Metric
 
 REFINED_FROM = 4  # an index that re-ranks with finer codes looks at this many times k
 RESERVE = 1.15  # of the expected size of an inverted list, so that few lists grow (and double) later
+LISTS_NAME = "index.lists"  # inverted lists that pass the memory, beside the index
 EMPTY = -1  # FAISS's label for a place without a hit
 _SCAN_ROWS = 16384
 
@@ -105,10 +106,11 @@ def read(path: Path, *, mapped: bool = True) -> Any:
     Raises:
         IndexFolderError: FAISS cannot read the file.
     """
-    flags = faiss.IO_FLAG_ONDISK_SAME_DIR
-    if mapped:
+    if path.with_name(LISTS_NAME).exists():
+        flags = faiss.IO_FLAG_ONDISK_SAME_DIR | faiss.IO_FLAG_READ_ONLY  # the lists are mapped in any case
+    else:
         # newer: maps every type and is searched as fast as memory; older: maps inverted lists only
-        flags |= getattr(faiss, "IO_FLAG_MMAP_IFC", faiss.IO_FLAG_MMAP)
+        flags = getattr(faiss, "IO_FLAG_MMAP_IFC", faiss.IO_FLAG_MMAP) if mapped else 0
     try:
         return faiss.read_index(str(path), flags)
     except RuntimeError as error:
@@ -150,6 +152,14 @@ def can_remove(index: Any) -> bool:
     if isinstance(inner, faiss.IndexIVF):
         return isinstance(faiss.downcast_InvertedLists(inner.invlists), faiss.ArrayInvertedLists)
     return isinstance(inner, faiss.IndexFlatCodes) and not hasattr(inner, "bbs")
+
+
+def lists_on_disk(index: Any) -> bool:
+    """Whether the inverted lists are in a file of their own."""
+    inverted = _inverted(index)
+    if inverted is None:
+        return False
+    return isinstance(faiss.downcast_InvertedLists(inverted.invlists), faiss.OnDiskInvertedLists)
 
 
 def remove(index: Any, removed: NDArray[np.bool_]) -> None:

@@ -11,11 +11,11 @@ from pathlib import Path
 from bertfeat.errors import FolderLocked, IndexFolderError
 from bertfeat.features import FeatureSet, locked
 from bertfeat.features.files import writing
+from bertfeat.index.engine import LISTS_NAME
 from bertfeat.index.settings import SETTINGS_NAME, FileState, IndexSettings, SourceSet, read_settings, write_settings
 from bertfeat.index.store import DOCUMENTS_NAME, PIECES_NAME
 
 FAISS_NAME = "index.faiss"
-LISTS_NAME = "index.lists"  # inverted lists, where they pass the memory
 REMOVED_NAME = "removed.npy"
 _NAMES = {FAISS_NAME, LISTS_NAME, DOCUMENTS_NAME, PIECES_NAME, REMOVED_NAME, SETTINGS_NAME}
 
@@ -36,19 +36,21 @@ def replacing(folder: Path) -> Iterator[Path]:
     recover(folder)
     _refuse_foreign(folder)
     work = _work_folder(folder)
-    with locked(work), writing(folder.parent):
-        fresh = work / "new"
-        shutil.rmtree(fresh, ignore_errors=True)
-        fresh.mkdir()
-        try:
-            yield fresh
-            _exchange(folder, fresh, work / "old")
-        finally:
+    try:
+        with locked(work), writing(folder.parent):
+            fresh = work / "new"
             shutil.rmtree(fresh, ignore_errors=True)
-            if folder.exists():
-                shutil.rmtree(work / "old", ignore_errors=True)
-    with suppress(OSError):  # the next build is using it already
-        work.rmdir()
+            fresh.mkdir()
+            try:
+                yield fresh
+                _exchange(folder, fresh, work / "old")
+            finally:
+                shutil.rmtree(fresh, ignore_errors=True)
+                if folder.exists():
+                    shutil.rmtree(work / "old", ignore_errors=True)
+    finally:
+        with suppress(OSError):  # the next build is using it already
+            work.rmdir()
 
 
 def recover(folder: Path) -> None:

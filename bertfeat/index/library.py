@@ -4,13 +4,12 @@ from bertfeat.errors import BertfeatError
 
 try:
     import faiss
-    import faiss.contrib.ondisk as ondisk
 except ImportError as error:
     raise BertfeatError(
         "an index needs FAISS, which is not installed: pip install 'bertfeat[cpu]', or 'bertfeat[gpu]' with CUDA"
     ) from error
 
-__all__ = ["explain", "faiss", "ondisk"]
+__all__ = ["explain", "faiss"]
 
 
 def explain(error: Exception) -> str:

@@ -62,7 +62,12 @@ def make_index(
     with clock.step("add", source.count):
         shares = engine.list_shares(index, sample.training)
         del sample  # its memory is the index's from here on
-        index, zero = _fill(index, source, choice, options, shares, exact, keep, folder, clock)
+        on_disk = ListsOnDisk(index, folder, options.memory) if choice.on_disk else None
+        if on_disk is None and options.device in (None, "cpu"):
+            engine.reserve(index, source.count, shares)
+        zero = fill(on_disk or index, kept_blocks(source, keep), options.metric, clock.done, exact)
+        index = on_disk.merged() if on_disk else index
+        check_complete(index, source.count)
     effort, evaluation = untuned(index), None
     if options.evaluate and source.count > 1:
         with clock.step("evaluate", evaluate.QUERIES):
@@ -96,6 +101,18 @@ def assess(index: Any, truth: evaluate.Truth, metric: Metric, wanted: float) -> 
         threads=engine.threads(),
         vectors=int(index.ntotal),
     )
+
+
+def check_complete(index: Any, count: int) -> None:
+    """See that as many vectors came as were announced.
+
+    Raises:
+        IndexFolderError: the features are being changed meanwhile.
+    """
+    if index.ntotal != count:
+        raise IndexFolderError(
+            f"{count:,} vectors were announced, but {index.ntotal:,} came: the features are being changed"
+        )
 
 
 def stored_truth(index: Any, metric: Metric) -> evaluate.Truth:
@@ -184,35 +201,39 @@ def _take_sample(source: VectorSource, index: Any, choice: Choice, options: Buil
     return _Sample(taken[:wanted], queries, own)
 
 
-def _fill(
+def fill(
     index: Any,
-    source: VectorSource,
-    choice: Choice,
-    options: BuildOptions,
-    shares: NDArray[np.float64],
-    exact: evaluate.ExactSearch | None,
-    keep: Keep,
-    folder: Path,
-    clock: _Clock,
-) -> tuple[Any, int]:
-    """Add every vector; returns the filled index and how many zero vectors there were."""
-    on_disk = ListsOnDisk(index, folder, options.memory) if choice.on_disk else None
-    if on_disk is None and options.device in (None, "cpu"):
-        engine.reserve(index, source.count, shares)
-    zero = done = 0
-    for block in _kept(read_ahead(source.blocks(documents=True)), keep):
-        zero += int(_prepare(options.metric, block.vectors, done).sum())
-        if on_disk is not None:
-            on_disk.add(block.vectors)
-        elif len(block.vectors):
+    blocks: Iterator[Block],
+    metric: Metric,
+    done: Callable[[int], None],
+    exact: evaluate.ExactSearch | None = None,
+) -> int:
+    """Add every vector to a FAISS index, or to lists on disk; returns how many zero vectors there were.
+
+    Raises:
+        IndexFolderError: a vector that is not finite.
+    """
+    zero = count = 0
+    for block in blocks:
+        zero += int(_prepare(metric, block.vectors, count).sum())
+        if len(block.vectors):
             index.add(block.vectors)
-        if exact is not None and len(block.vectors):
-            exact.add(done, block.vectors)
-        done += len(block.vectors)
-        clock.done(done)
-    if done != source.count:
-        raise IndexFolderError(f"{source.count:,} vectors were announced, but {done:,} came: the features are changing")
-    return (on_disk.merged() if on_disk is not None else index), zero
+            if exact is not None:
+                exact.add(count, block.vectors)
+        count += len(block.vectors)
+        done(count)
+    return zero
+
+
+def kept_blocks(source: VectorSource, keep: Keep) -> Iterator[Block]:
+    """All blocks of a source, each handed to ``keep`` on the way; a thread reads and keeps ahead."""
+
+    def blocks() -> Iterator[Block]:
+        for block in source.blocks(documents=True):
+            keep(block)
+            yield block
+
+    return read_ahead(blocks())
 
 
 def _without(taken: NDArray[np.float32], chosen: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -221,12 +242,6 @@ def _without(taken: NDArray[np.float32], chosen: NDArray[np.int64]) -> NDArray[n
     tail = np.setdiff1d(np.arange(rest, len(taken)), chosen)
     taken[chosen[chosen < rest]] = taken[tail]
     return taken[:rest]
-
-
-def _kept(blocks: Iterator[Block], keep: Keep) -> Iterator[Block]:
-    for block in blocks:
-        keep(block)
-        yield block
 
 
 def _prepare(metric: Metric, vectors: NDArray[np.float32], numbers: NDArray[np.int64] | int) -> NDArray[np.bool_]:

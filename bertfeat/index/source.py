@@ -3,7 +3,8 @@
 Shapes: n vectors of a batch, D documents whose vectors they are.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,22 +15,27 @@ from bertfeat.features import FeatureSet, FoundColumn
 from bertfeat.features.vectors import piece_offsets, stored_matrices
 from bertfeat.index.blocks import Block, BlockMaker, Pieces, block_rows
 from bertfeat.index.store import SOURCE, document_schema
+from bertfeat.recipe import FeatureColumn
 
 _KEPT_TYPES = {"string": pa.string(), "int64": pa.int64(), "float64": pa.float64(), "bool": pa.bool_()}
 _READ_ROWS = 8192
+_MEANING = ("prompt", "special_tokens", "subword")  # settings without which vectors cannot be compared
 
 
 class FeatureSource:
     """One column of one or several feature sets."""
 
-    def __init__(self, sets: Sequence[FeatureSet], column: str | None, *, keep_text: bool, first_document: int = 0):
+    def __init__(
+        self, sets: Sequence[FeatureSet], column: str | None, *, keep_text: bool, source_numbers: Sequence[int] = ()
+    ) -> None:
         self.sets = tuple(sets)
         self.found = _one_column(self.sets, column)
         self.width = self.found.width
         self.skipped = 0  # tokens and words without a vector of their own, known when everything was read
         self.per_document = self.found.pooling.per_document
         self.schema = document_schema(_document_fields(features, keep_text) for features in self.sets)
-        self._first_document = first_document
+        self.first_document = 0  # number of the first document in the index
+        self._numbers = tuple(source_numbers) or tuple(range(len(self.sets)))
         self._kept = tuple(name for name in self.schema.names if name != SOURCE)
         self._count: int | None = sum(map(len, self.sets)) if self.per_document else None
 
@@ -47,8 +53,8 @@ class FeatureSource:
     def blocks(self, *, documents: bool) -> Iterator[Block]:
         """The vectors in order of the sets and their rows."""
         rows, made = block_rows(self.width), BlockMaker(self.width)
-        self.skipped, document = 0, self._first_document
-        for number, features in enumerate(self.sets):
+        self.skipped, document = 0, self.first_document
+        for number, features in zip(self._numbers, self.sets, strict=True):
             kept = [name for name in self._kept if documents and name in features.names]
             names = dict.fromkeys([*self.found.derivation.columns, *self._place_names(features), *kept])
             for batch in features.stream(list(names), batch_rows=_READ_ROWS):
@@ -117,12 +123,23 @@ def _one_column(sets: Sequence[FeatureSet], column: str | None) -> FoundColumn:
     for other in sets[1:]:
         theirs = other.find(found.name)
         problem = mismatch(first.header.model.fingerprint, found, other.header.model.fingerprint, theirs)
+        problem = problem or differing_settings(first.header.settings, other.header.settings)
         if problem:
             raise IndexFolderError(f"{other.folder} cannot share an index with {first.folder}: {problem}")
     return found
 
 
-def mismatch(model: str, column: FoundColumn, other_model: str, other: FoundColumn) -> str | None:
+def differing_settings(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str | None:
+    """In which settings vectors differ that are otherwise of one kind; None if in none that changes their meaning."""
+    for name in _MEANING:
+        if ours.get(name) != theirs.get(name):
+            return f"they were extracted with {name} {ours.get(name)!r} and {theirs.get(name)!r}"
+    return None
+
+
+def mismatch(
+    model: str, column: FoundColumn | FeatureColumn, other_model: str, other: FoundColumn | FeatureColumn
+) -> str | None:
     """Why vectors of two columns cannot be compared; None if they can."""
     if model != other_model:
         return f"they come from different models (fingerprints {model[:12]} and {other_model[:12]})"

@@ -93,6 +93,24 @@ class StoresWriter:
             columns = {name: getattr(block.pieces, name) for name in PIECES.names}
             self._pieces.write(pa.table(columns, schema=PIECES))
 
+    def copy(
+        self, documents: "Store", pieces: "Store | None", kept: NDArray[np.bool_], kept_pieces: NDArray[np.bool_]
+    ) -> None:
+        """Append those rows of other stores for which ``kept`` and ``kept_pieces`` are true."""
+        start = 0
+        for batch in documents.batches():
+            table = pa.Table.from_batches([batch]).filter(pa.array(kept[start : start + len(batch)]))
+            start += len(batch)
+            self._documents.write(table)
+            self.documents += len(table)
+        if pieces is None or self._pieces is None:
+            return
+        number, start = np.cumsum(kept) - 1, 0
+        for batch in pieces.batches():
+            table = pa.Table.from_batches([batch]).filter(pa.array(kept_pieces[start : start + len(batch)]))
+            start += len(batch)
+            self._pieces.write(table.set_column(0, "document", pa.array(number[table["document"].to_numpy()])))
+
 
 class Store:
     """A store that was written."""
