@@ -6,6 +6,7 @@ import click
 
 from .frame import Command, option
 from .options import talk_options
+from .sources import default_output
 from .talk import Talk, size
 
 # bertfeat.features.FORMS, and how their files end
@@ -38,7 +39,7 @@ def command(folder: Path, to: str, output: Path | None, column: str | None, over
     """
     from bertfeat.features import export
 
-    target = output or Path(folder.absolute().name.removesuffix(".features") + ENDINGS[to])
+    target = output or default_output([folder], ENDINGS[to])
     exported = export(folder, to, target, column=column, overwrite=overwrite)
     said = f"{exported.documents:,} documents, {exported.vectors:,} vectors"
     files = [f"{path}  {size(path.stat().st_size)}" for path in exported.files]

@@ -11,7 +11,7 @@ from bertfeat.errors import ROWS_FAILED
 from .errors import Terminated
 from .frame import Command, option
 from .options import ModelOptions, bundle, listed_option, model_options, reading_options, talk_options
-from .progress import shown_progress
+from .progress import extraction_look, shown_progress
 from .sources import default_output
 from .talk import Talk, duration, size
 
@@ -152,7 +152,7 @@ def command(
 
     extractor = Extractor(**asdict(model), **asdict(features))
     try:
-        with shown_progress(talk) as progress:
+        with shown_progress(talk, extraction_look) as progress:
             report = extractor.extract(sources, folder, corpus_settings=reading, progress=progress, **asdict(run))
     except (KeyboardInterrupt, Terminated):
         talk.say(f"the finished parts stay in {folder}; the same command goes on from there")

@@ -1,7 +1,7 @@
-"""``bertfeat info``: what a feature set, a model or a corpus is."""
+"""``bertfeat info``: what a feature set, an index, a model or a corpus is."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,12 +24,12 @@ class Description:
 
 
 @click.command(cls=Command, name="info")
-@click.argument("thing", metavar="FEATURES|MODEL|CORPUS")
+@click.argument("thing", metavar="PATH|MODEL")
 @option("--revision", metavar="REV", help="The hub's branch, tag or commit, where a model is asked about.")
 @reading_options
 @talk_options
 def command(thing: str, revision: str | None, reading: "CorpusSettings", talk: Talk) -> None:
-    """Tell what a feature set, a model or a corpus is.
+    """Tell what a feature set, an index, a model or a corpus is.
 
     A corpus is read to its end and counted. What is no path is taken for a model's name.
 
@@ -39,7 +39,9 @@ def command(thing: str, revision: str | None, reading: "CorpusSettings", talk: T
     bertfeat info news.jsonl.gz --text-column title,body
     """
     path = Path(thing)
-    if path.is_dir() and (any(path.glob("part-*.parquet")) or (path / "_manifest.json").exists()):
+    if (path / "index.json").exists():
+        described = describe_index(path)
+    elif path.is_dir() and (any(path.glob("part-*.parquet")) or (path / "_manifest.json").exists()):
         described = describe_features(path)
     elif path.exists() and not (path / "config.json").exists():
         described = describe_corpus(thing, reading)
@@ -75,20 +77,43 @@ def describe_features(folder: Path) -> Description:
         "times": features.manifest.times if features.manifest else {},
         "versions": features.manifest.versions if features.manifest else {},
     }
+    unfinished = "" if features.manifest else " (not finished: run the same extract command again)"
+    columns = [f"{c.name}  {c.width} × {c.dtype}  layers {_layers(c.recipe.layers)}" for c in features.columns]
     rows = [
-        ("feature set", folder if features.manifest else f"{folder} (not finished: run the same extract command again)"),
+        ("feature set", f"{folder}{unfinished}"),
         ("documents", f"{len(features):,}; failed {failed:,}; blank lines {blank:,}"),
         ("tokens", _tokens(counts)),
         ("words", f"{counts.words:,}; {counts.unaligned_words:,} without a vector" if counts.words else None),
         ("parts", f"{len(entries):,}, {size(stored)}"),
         ("model", f"{model.name}, {model.num_layers} layers of {model.hidden_size}"),
         ("", f"fingerprint {model.fingerprint[:16]}…" + (f", revision {model.revision}" if model.revision else "")),
-        ("columns", "\n".join(f"{c.name}  {c.width} × {c.dtype}  layers {_layers(c.recipe.layers)}" for c in features.columns)),
+        ("columns", "\n".join(columns)),
         ("kept", "\n".join(f"{column.name}  {column.type}" for column in features.kept) or None),
         ("settings", "\n".join(f"{key} = {shown}" for key, shown in features.header.settings.items())),
         ("sources", "\n".join(features.header.sources)),
-    ]  # fmt: skip
+    ]
     return Description(value, rows)
+
+
+def describe_index(folder: Path) -> Description:
+    """What an index holds; its files are checked to be whole."""
+    from bertfeat.index import VectorIndex
+
+    settings = VectorIndex(folder).settings
+    removed = f", of which {settings.tombstones:,} are removed" if settings.tombstones else ""
+    measured = settings.evaluation
+    rows = [
+        ("index", folder),
+        ("vectors", f"{settings.count:,} of {settings.width:,} values, {settings.column.name}{removed}"),
+        ("documents", f"{settings.documents:,}{'' if settings.has_text else ', without texts'}"),
+        ("metric", settings.metric),
+        ("type", f"{settings.factory}: {settings.reason}"),
+        ("recall", ", ".join(f"{share:.3f} at {k}" for k, share in measured.recall.items()) if measured else None),
+        ("model", settings.model.name),
+        ("query prompt", repr(settings.query_prompt) if settings.query_prompt is not None else None),
+        ("sources", "\n".join(source.path for source in settings.sources)),
+    ]
+    return Description({"kind": "index", **{f.name: getattr(settings, f.name) for f in fields(settings)}}, rows)
 
 
 def describe_model(name: str, revision: str | None) -> Description:

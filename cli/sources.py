@@ -1,22 +1,28 @@
-"""Where a corpus comes from and where its features go."""
+"""Names of outputs, taken from those of inputs."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 STDIN = "-"
 _COMPRESSION = re.compile(r"\.(gz|bz2|zst|xz)$")
+_FEATURES = ".features"
 
 
-def default_output(sources: tuple[str, ...], ending: str) -> Path:
-    """Name the output after the only source: ``corpus.features`` for ``news/corpus.txt.gz``, in the working folder.
+def default_output(sources: Sequence[str | Path], ending: str) -> Path:
+    """Name the output after the only source, in the working folder.
+
+    ``news/corpus.txt.gz`` gives ``corpus.features``, and ``corpus.features`` gives ``corpus.index``.
 
     Raises:
         click.UsageError: several sources, a pattern or stdin, which give no name.
     """
-    (source, *others) = sources
+    (source, *others) = map(str, sources)
     if others or source == STDIN or any(sign in source for sign in "*?["):
-        raise click.UsageError(f"name the output with -o: {' '.join(sources[:3])!r} gives it no name")
+        raise click.UsageError(f"name the output with -o: {' '.join([source, *others][:3])!r} gives it no name")
     path = Path(source).absolute()
+    if path.name.endswith(_FEATURES):
+        return Path(path.name.removesuffix(_FEATURES) + ending)
     return Path((path.name if path.is_dir() else Path(_COMPRESSION.sub("", path.name)).stem) + ending)
