@@ -10,6 +10,8 @@ __all__ = ["main"]
 
 VERBS = {
     "Features": ("extract", "info", "export"),
+    "Search": ("index", "search", "evaluate"),
+    "Pictures": ("plot",),
 }
 
 EPILOG = f"""

@@ -32,6 +32,7 @@ ROOMS = (
     "extraction",
     "index",
     "retrieval",
+    "evaluation",
     "usages",
     "plots",
 )

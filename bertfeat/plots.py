@@ -1,0 +1,170 @@
+"""Every picture: a map of a column's vectors in two dimensions."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertfeat.corpus import Value
+from bertfeat.errors import BertfeatError, UsageError
+from bertfeat.features import FeatureSet
+from bertfeat.features.files import atomic
+
+MOST_POINTS = 20_000
+MOST_NAMES = 20  # values of a column that get a colour and a line in the legend each
+SEED = 4171
+_BATCH = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class MapDrawn:
+    """A map that was drawn."""
+
+    path: Path
+    points: int
+    of: int  # documents in the feature set
+    explained: float | None  # share of the variance that the two dimensions keep, under PCA
+
+
+@dataclass(frozen=True, slots=True)
+class _Points:
+    vectors: NDArray[np.float32]  # [n, W]
+    values: list[Value]  # [n] of the column that gives the colour
+
+
+def draw_map(
+    features: FeatureSet,
+    path: str | Path,
+    *,
+    column: str | None = None,
+    color: str | None = None,
+    method: str = "pca",
+    points: int = MOST_POINTS,
+) -> MapDrawn:
+    """Draw the vectors of a document column as points of a PNG, by PCA or t-SNE, coloured by a kept column.
+
+    At most ``points`` documents are drawn, an even sample of all.
+
+    Raises:
+        UsageError: no such column, an unknown method, or fewer than three documents.
+        BertfeatError: matplotlib (or scikit-learn, for t-SNE) is not installed.
+    """
+    found = features.find(column)
+    if not found.pooling.per_document:
+        raise UsageError(f"{found.name} has a matrix for each document; a map shows document columns")
+    if color is not None and color not in (known := ["row", "id", *(kept.name for kept in features.kept)]):
+        raise UsageError(f"there is no kept column {color!r} to colour by; there are: {', '.join(known)}")
+    if method not in _METHODS:
+        raise UsageError(f"a map is drawn by {' or '.join(_METHODS)}, not by {method!r}")
+    sample = _sample(features, found.name, color, points)
+    if len(sample.vectors) < 3:
+        raise UsageError(f"{features.folder}: a map needs at least 3 documents; there are {len(sample.vectors)}")
+    flat, explained = _METHODS[method](sample.vectors)
+    shown = "PCA" if explained is not None else "t-SNE"
+    share = f", {explained:.0%} of the variance" if explained is not None else ""
+    title = f"{found.name} of {len(flat):,} documents, {shown}{share}"
+    _draw(flat, sample.values if color else None, title, color, Path(path))
+    return MapDrawn(Path(path), len(flat), len(features), explained)
+
+
+def _sample(features: FeatureSet, column: str, color: str | None, points: int) -> _Points:
+    count = len(features)
+    wanted = np.arange(count) if count <= points else np.linspace(0, count - 1, points).astype(np.int64)
+    vectors: list[NDArray[np.float32]] = []
+    values: list[Value] = []
+    start = 0
+    others = features.stream([color or "row"], batch_rows=_BATCH)
+    for batch, other in zip(features.batches(column, batch_rows=_BATCH), others, strict=True):
+        chosen = wanted[(wanted >= start) & (wanted < start + len(batch))] - start
+        vectors.append(batch.matrix[chosen])
+        listed = other.column(0).to_pylist()
+        values.extend(listed[at] for at in chosen)
+        start += len(batch)
+    return _Points(np.concatenate(vectors) if vectors else np.empty((0, 1), np.float32), values)
+
+
+def _pca(vectors: NDArray[np.float32]) -> tuple[NDArray[np.floating], float | None]:
+    """The two directions of most variance: ``[n, W]`` → ``[n, 2]``, and the share of the variance that they keep."""
+    centred = vectors.astype(np.float64) - vectors.mean(axis=0, dtype=np.float64)
+    variances, directions = np.linalg.eigh(centred.T @ centred)
+    best = directions[:, ::-1][:, :2]
+    best = best * np.sign(best[np.abs(best).argmax(axis=0), np.arange(best.shape[1])])  # same picture every time
+    flat = centred @ best
+    if flat.shape[1] < 2:
+        flat = np.pad(flat, ((0, 0), (0, 1)))
+    total = float(variances.sum())
+    return flat, float(variances[-2:].sum()) / total if total > 0 else 1.0
+
+
+def _tsne(vectors: NDArray[np.float32]) -> tuple[NDArray[np.floating], float | None]:
+    try:
+        from sklearn.manifold import TSNE
+    except ImportError as error:
+        raise BertfeatError("t-SNE needs scikit-learn: pip install 'bertfeat[analysis]'") from error
+    perplexity = min(30.0, (len(vectors) - 1) / 3)
+    return TSNE(init="pca", perplexity=perplexity, random_state=SEED).fit_transform(vectors), None
+
+
+_METHODS: dict[str, Callable[[NDArray[np.float32]], tuple[NDArray[np.floating], float | None]]] = {
+    "pca": _pca,
+    "tsne": _tsne,
+}
+
+
+def _draw(
+    flat: NDArray[np.floating], values: Sequence[Value] | None, title: str, color: str | None, path: Path
+) -> None:
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise BertfeatError("pictures need matplotlib: pip install 'bertfeat[analysis]'") from error
+    figure = Figure(figsize=(9, 7), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot(title=title, xticks=[], yticks=[])
+    size = float(np.clip(20_000 / len(flat), 2, 30))
+    if values is None:
+        axes.scatter(flat[:, 0], flat[:, 1], s=size, linewidths=0)
+    elif _is_scale(values):
+        numbers = np.array([np.nan if value is None else float(value) for value in values])
+        points = axes.scatter(flat[:, 0], flat[:, 1], s=size, c=numbers, linewidths=0, plotnonfinite=True)
+        figure.colorbar(points, label=color)
+    else:
+        _named_points(axes, flat, values, size, color or "")
+    with atomic(path) as temporary:
+        figure.savefig(temporary, format="png", dpi=150)
+
+
+def _is_scale(values: Sequence[Value]) -> bool:
+    """Whether values are numbers, too many different ones for a legend."""
+    numbers = all(
+        value is None or (isinstance(value, (int, float)) and not isinstance(value, bool)) for value in values
+    )
+    return numbers and len(set(values)) > MOST_NAMES
+
+
+def _named_points(axes: Any, flat: NDArray[np.floating], values: Sequence[Value], size: float, color: str) -> None:
+    """One colour for each of the most frequent values, grey for the others."""
+    names = np.array([_name(value) for value in values])
+    listed, counts = np.unique(names, return_counts=True)
+    frequent = listed[np.argsort(-counts, kind="stable")][:MOST_NAMES]
+    rest = ~np.isin(names, frequent)
+    if rest.any():
+        label = f"{len(listed) - len(frequent):,} others"
+        axes.scatter(*flat[rest].T, s=size, color="lightgrey", linewidths=0, label=label)
+    from matplotlib import colormaps
+
+    palette = colormaps["tab20"]
+    for number, name in enumerate(frequent):
+        axes.scatter(*flat[names == name].T, s=size, color=palette(number % 20), linewidths=0, label=name)
+    axes.legend(title=color, loc="center left", bbox_to_anchor=(1, 0.5), markerscale=max(1.0, (30 / size) ** 0.5))
+
+
+def _name(value: Value) -> str:
+    """A value for the legend; a dollar sign would begin a formula, an underscore would hide the line."""
+    text = "none" if value is None else str(value)
+    text = text if len(text) <= 30 else f"{text[:29]}…"
+    return text.replace("$", r"\$") if not text.startswith("_") else f" {text}".replace("$", r"\$")

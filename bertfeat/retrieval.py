@@ -1,0 +1,290 @@
+"""Questions to an index: a text is embedded as the documents were, its nearest vectors come back with their texts."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertfeat.corpus import Value
+from bertfeat.errors import IndexFolderError, UsageError
+from bertfeat.features import DocumentFeatures, DocumentPieces, ModelIdentity
+from bertfeat.index import Found, IndexSettings, VectorIndex
+from bertfeat.recipe import Operation, Pooling, Recipe
+
+_MARKED = re.compile(r"\*(\S(?:[^*]*\S)?)\*")
+_OWN_COLUMNS = ("row", "id", "text", "pair", "_source")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The token or word that a hit is."""
+
+    number: int  # which token or word of the document
+    start: int  # character offsets in the text
+    end: int
+    in_pair: bool  # in the second text of a pair
+    string: str | None  # None where the index keeps no texts
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A document, or a token or word of it, that is near a query."""
+
+    rank: int  # from 1
+    score: float  # cosine or inner product, larger is nearer; or Euclidean distance, smaller is nearer
+    id: str
+    row: int  # of its corpus
+    text: str | None  # None where the index keeps no texts
+    pair: str | None
+    values: Mapping[str, Value]  # kept columns
+    source: str  # the feature set it is from
+    place: Place | None  # in an index of tokens or words
+    number: int  # of the vector in the index
+
+    def plain(self) -> dict[str, Any]:
+        """The hit for JSON; what it does not have is left out."""
+        place = {} if self.place is None else {
+            "start": self.place.start, "end": self.place.end, "string": self.place.string, "in_pair": self.place.in_pair
+        }  # fmt: skip
+        found = {"rank": self.rank, "id": self.id, "score": round(self.score, 6), "text": self.text, "pair": self.pair}
+        kept = {"values": dict(self.values)} if self.values else {}
+        return {key: value for key, value in {**found, **place, "row": self.row, **kept}.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was found for one query, best first."""
+
+    query: str | None  # None for a query that was a vector
+    hits: tuple[Hit, ...]
+
+    def plain(self) -> dict[str, Any]:
+        """The answer for JSON."""
+        return {"query": self.query, "hits": [hit.plain() for hit in self.hits]}
+
+
+class QueryEncoder(Protocol):
+    """What embeds queries: an :class:`bertfeat.Extractor`, or a stand-in."""
+
+    @property
+    def model(self) -> ModelIdentity:
+        """Which model it is."""
+        ...
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """One vector a text, ``[n, width]``."""
+        ...
+
+    def features(self, texts: Sequence[str]) -> list[DocumentFeatures]:
+        """Tokens and words with their vectors."""
+        ...
+
+
+class Index:
+    """An index folder that ``bertfeat index`` wrote, for search by text or by vectors.
+
+    Queries are embedded by the model, recipe, pooling, precision and prompt that the index records. ``model`` says
+    where that model is now, if not where it was; ``encoder`` replaces what embeds. ``device`` is where queries are
+    embedded and searched.
+
+    Raises:
+        IndexFolderError: the folder is no index, a file is missing, cut off or foreign; or the model is another one.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        model: str | Path | None = None,
+        encoder: QueryEncoder | None = None,
+        device: str | None = None,
+    ) -> None:
+        self.vectors = VectorIndex(folder, device=device if device and device.startswith("cuda") else None)
+        """The same index for search by vectors, without texts."""
+        self._model, self._device = model, device
+        if encoder is not None:
+            self.encoder = encoder
+            self._check_model(encoder)
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    @property
+    def settings(self) -> IndexSettings:
+        """Settings and provenance of the index."""
+        return self.vectors.settings
+
+    @cached_property
+    def encoder(self) -> QueryEncoder:
+        """What embeds the queries; the model is loaded when it is first needed."""
+        encoder = _extractor(self.settings, self._model, self._device)
+        self._check_model(encoder)
+        return encoder
+
+    def search(
+        self, queries: str | Sequence[str], k: int = 10, *, where: str | None = None, exact: bool = False
+    ) -> list[Answer]:
+        """The ``k`` nearest documents (or tokens, or words) of each query; one answer a query.
+
+        In an index of tokens or words a query asks for one of its words, which is marked: ``He sat on the *bank*.``
+
+        Raises:
+            UsageError: a query that does not fit the index, ``k`` below 1, or a condition that cannot be read.
+            IndexFolderError: the model at hand is not the one that the index was made with.
+        """
+        texts = [queries] if isinstance(queries, str) else list(queries)
+        if not texts:
+            return []
+        found = self.vectors.search(self.encode(texts), k, where=where, exact=exact)
+        return self._answers(found, texts)
+
+    def search_vectors(
+        self, vectors: NDArray[np.floating], k: int = 10, *, where: str | None = None, exact: bool = False
+    ) -> list[Answer]:
+        """The ``k`` nearest of each of your own query vectors ``[n, width]``; see :meth:`search`."""
+        return self._answers(self.vectors.search(vectors, k, where=where, exact=exact), [None] * len(vectors))
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """The vectors of queries, ``[n, width]``, as :meth:`search` uses them."""
+        if self.settings.column.pooling.per_document:
+            return self.encoder.encode(texts)
+        marked = [_marked(text) for text in texts]
+        features = self.encoder.features([plain for plain, _ in marked])
+        column = self.settings.column.name
+        pairs = zip(features, marked, strict=True)
+        return np.stack([_word_vector(document, span, column) for document, (_, span) in pairs])
+
+    def reconstruct(self, numbers: NDArray[np.integer]) -> NDArray[np.float32]:
+        """The vectors of hits by their ``number``, as the index stores them (normalised under cosine)."""
+        return self.vectors.reconstruct(numbers)
+
+    def check_sources(self) -> None:
+        """See that the feature sets in their old places did not change since the index was made.
+
+        Raises:
+            IndexFolderError: one did.
+        """
+        self.vectors.check_sources()
+
+    def _check_model(self, encoder: QueryEncoder) -> None:
+        ours, theirs = self.settings.model, encoder.model
+        if ours.fingerprint != theirs.fingerprint:
+            raise IndexFolderError(
+                f"{self.vectors.folder} was made with {ours.name} (fingerprint {ours.fingerprint[:12]}), but the model "
+                f"at hand is {theirs.name} (fingerprint {theirs.fingerprint[:12]}): vectors of two models cannot be "
+                f"compared. Give the first one with --model, or build the index again"
+            )
+
+    def _answers(self, found: Found, queries: Sequence[str | None]) -> list[Answer]:
+        hits = self._hits(found)
+        width = found.numbers.shape[1]
+        return [Answer(query, tuple(hits[at * width : (at + 1) * width])) for at, query in enumerate(queries)]
+
+    def _hits(self, found: Found) -> list[Hit]:
+        """The hits of all queries, one query after the other."""
+        numbers = found.numbers.ravel()
+        if not len(numbers):
+            return []
+        pieces = self.vectors.pieces
+        places = None if pieces is None else pieces.take(numbers).to_pylist()
+        owners = numbers if places is None else np.array([place["document"] for place in places])
+        documents = self.vectors.documents.take(owners).to_pylist()
+        ranks = np.tile(np.arange(1, found.numbers.shape[1] + 1), len(found.numbers))
+        sources = [source.path for source in self.settings.sources]
+        return [
+            Hit(
+                rank=rank,
+                score=score,
+                id=document["id"],
+                row=document["row"],
+                text=document.get("text"),
+                pair=document.get("pair"),
+                values={name: value for name, value in document.items() if name not in _OWN_COLUMNS},
+                source=sources[document["_source"]],
+                place=None if places is None else _place(places[at], document),
+                number=number,
+            )
+            for at, (rank, score, number, document) in enumerate(
+                zip(ranks.tolist(), found.scores.ravel().tolist(), numbers.tolist(), documents, strict=True)
+            )
+        ]
+
+
+def recipe_spec(recipe: Recipe) -> str:
+    """The layers specification that gives a recipe: ``-1``'s is ``6`` in a model of six layers."""
+    layers = "+".join(map(str, recipe.layers))
+    return layers if recipe.operation is Operation.LAYER else f"{recipe.operation}={layers}"
+
+
+def _extractor(settings: IndexSettings, model: str | Path | None, device: str | None) -> QueryEncoder:
+    from bertfeat.extraction import Extractor  # torch: seconds
+    from bertfeat.models import find_model
+
+    wanted = settings.extraction
+    name = str(model or settings.model.name)
+    revision = None if model else settings.model.revision
+    prompt = settings.query_prompt
+    if prompt is None:
+        own = find_model(name, revision=revision)
+        prompt = own.prompts.get("query") or wanted.get("prompt")
+    extractor: QueryEncoder = Extractor(
+        name,
+        revision=revision,
+        layers=recipe_spec(settings.column.recipe),
+        pooling=str(settings.column.pooling),
+        precision=wanted.get("precision", "auto"),
+        long=wanted.get("long", "window"),
+        max_length=wanted.get("max_length"),
+        subword=wanted.get("subword") or "first",
+        special_tokens=wanted.get("special_tokens", True),
+        prompt=prompt or None,
+        device=device,
+    )
+    return extractor
+
+
+def _place(piece: Mapping[str, Any], document: Mapping[str, Any]) -> Place:
+    in_pair = piece["segment"] == 1
+    text = document.get("pair" if in_pair else "text")
+    string = None if text is None else text[piece["start"] : piece["end"]]
+    return Place(piece["number"], piece["start"], piece["end"], in_pair, string)
+
+
+def _marked(query: str) -> tuple[str, tuple[int, int]]:
+    """A query without its marks, and the characters that they enclosed.
+
+    Raises:
+        UsageError: no mark in a query of several words, or several marks.
+    """
+    marks = list(_MARKED.finditer(query))
+    if len(marks) == 1:
+        (mark,) = marks
+        return query[: mark.start()] + mark[1] + query[mark.end() :], (mark.start(), mark.start() + len(mark[1]))
+    if marks or len(query.split()) != 1:
+        raise UsageError(
+            f"this index finds single tokens or words, so say which word of {query!r} is meant: He sat on the *bank*."
+        )
+    word = query.strip()
+    return word, (0, len(word))
+
+
+def _word_vector(document: DocumentFeatures, span: tuple[int, int], column: str) -> NDArray[np.float32]:
+    """The mean vector of the tokens or words within a span of characters, ``[width]``."""
+    pieces = document.tokens if Pooling(column.rpartition("_")[2]) is Pooling.TOKEN else document.words
+    inside = np.empty(0, np.intp) if pieces is None else _within(pieces, *span)
+    if not len(inside):
+        raise UsageError(f"the model has no vector for {(document.text or '')[slice(*span)]!r} in the query")
+    vector: NDArray[np.float32] = document.matrix(column)[inside].mean(axis=0)
+    return vector
+
+
+def _within(pieces: DocumentPieces, start: int, end: int) -> NDArray[np.intp]:
+    inside = (pieces.start < end) & (pieces.end > start) & (pieces.end > pieces.start)
+    if pieces.aligned is not None:
+        inside &= pieces.aligned
+    return np.flatnonzero(inside)

@@ -1,0 +1,45 @@
+"""``bertfeat evaluate``: an index judged by what people hold relevant."""
+
+from pathlib import Path
+
+import click
+
+from .frame import Command, option
+from .options import talk_options
+from .talk import Talk, table
+
+
+@click.command(cls=Command, name="evaluate")
+@click.argument("index", type=click.Path(path_type=Path))
+@option("--beir", type=click.Path(path_type=Path), required=True, metavar="DIR", help="With queries.jsonl and qrels/.")
+@option("--split", default="test", metavar="NAME", help="Which judgements: qrels/NAME.tsv; default: test.")
+@option("--exact", is_flag=True, help="Compare with every vector, whatever the type of the index.")
+@option("--model", metavar="NAME|DIR", further=True, help="Where the index's model is now, if not where it was.")
+@option("--device", metavar="DEVICE", further=True, help="cpu, cuda, cuda:1; default: a GPU if there is one.")
+@talk_options
+def command(
+    index: Path, beir: Path, split: str, exact: bool, model: str | None, device: str | None, talk: Talk
+) -> None:
+    """Score an index on a BEIR folder: nDCG@10, MAP, MRR and recall@100, as trec_eval computes them.
+
+    The index must be made from the folder's corpus.jsonl, whose ids the judgements name.
+
+    \b
+    bertfeat extract scifact/corpus.jsonl --text-column title,text -o scifact.features
+    bertfeat index scifact.features
+    bertfeat evaluate scifact.index --beir scifact
+    """
+    from bertfeat.evaluation import evaluate_beir
+    from bertfeat.retrieval import Index
+
+    scores = evaluate_beir(Index(index, model=model, device=device), beir, split=split, exact=exact)
+    if scores.unknown_documents:
+        talk.warn(f"{scores.unknown_documents:,} of {scores.judged_documents:,} judged documents are not in the index")
+    rows = [
+        ("nDCG@10", f"{scores.ndcg_at_10:.4f}"),
+        ("MAP", f"{scores.map:.4f}"),
+        ("MRR", f"{scores.mrr:.4f}"),
+        ("recall@100", f"{scores.recall_at_100:.4f}"),
+        ("queries", f"{scores.queries:,}"),
+    ]
+    talk.result(scores, table(rows))

@@ -1,0 +1,220 @@
+"""``bertfeat index``: a feature set becomes an index."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .frame import Command, option
+from .options import bundle, talk_options
+from .progress import build_look, shown_progress
+from .sources import default_output
+from .talk import Talk, duration, size, table
+
+if TYPE_CHECKING:
+    from bertfeat.index import BuildOptions, IndexSettings, Updated
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+SHOWN_UNKNOWN = 5
+
+
+class Bytes(click.ParamType):  # type: ignore[type-arg]  # generic only in newer clicks
+    """A number of bytes, such as ``4G`` or ``500MB``."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Read the number and its unit."""
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", str(value).strip().lower())
+        if not match:
+            self.fail(f"{value!r} is no size; write 4G or 500M", param, ctx)
+        unit = _UNITS[match[2]] if not match[3] else 2 ** (10 * list(_UNITS).index(match[2]))
+        return int(float(match[1]) * unit)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexOptions:
+    """What kind of index is wanted; the names are those of ``BuildOptions``."""
+
+    type: str
+    metric: str
+    memory: int | None
+    target_recall: float
+    evaluate: bool
+    keep_text: bool
+    query_prompt: str | None
+    device: str | None
+
+    def build_options(self) -> "BuildOptions":
+        """The same for the Python API."""
+        from bertfeat.index import BuildOptions, Metric
+
+        chosen = {name: getattr(self, name) for name in self.__slots__}
+        return BuildOptions(**{**chosen, "metric": Metric(self.metric)})
+
+
+index_options = bundle(
+    "wanted",
+    IndexOptions,
+    ("type", "metric", "memory", "target_recall", "evaluate", "keep_text", "query_prompt", "device"),
+    option(
+        "--type",
+        default="auto",
+        metavar="TYPE",
+        help="auto (default), flat (exact), hnsw, ivf, ivfpq, sq8, or a FAISS factory string.",
+    ),
+    option(
+        "--metric",
+        type=click.Choice(["cosine", "ip", "l2"]),
+        default="cosine",
+        help="cosine (default), inner product, or Euclidean distance.",
+    ),
+    option("--memory", type=Bytes(), metavar="SIZE", help="What the index may take, such as 4G; default: half of all."),
+    option(
+        "--target-recall", type=float, default=0.95, metavar="R", help="Share of the true 10 nearest; default: 0.95."
+    ),
+    option("--query-prompt", metavar="TEXT", help="Put before each query; default: the model's own, if it has one."),
+    option(
+        "--evaluate/--no-evaluate",
+        default=True,
+        further=True,
+        help="Whether recall is measured against exact search and tuned; default: it is.",
+    ),
+    option("--text/--no-text", "keep_text", default=True, further=True, help="Whether the texts go into the index."),
+    option("--device", metavar="DEVICE", further=True, help="cuda or cuda:1 with faiss-gpu; default: cpu."),
+)
+
+
+@click.command(cls=Command, name="index")
+@click.argument("features", nargs=-1, metavar="FEATURES...", type=click.Path(path_type=Path))
+@option("-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help="Default: corpus.index.")
+@option("--column", metavar="NAME", help="Which column, such as concat4_mean; needed only where there are several.")
+@option("--append", is_flag=True, help="Add to the index that is there; documents of the same id are replaced.")
+@option(
+    "--remove", type=click.File(encoding="utf-8"), metavar="FILE", help="Remove documents: an id a line; - is stdin."
+)
+@index_options
+@talk_options
+def command(
+    features: tuple[Path, ...],
+    output: Path | None,
+    column: str | None,
+    append: bool,
+    remove: Any,
+    wanted: IndexOptions,
+    talk: Talk,
+) -> None:
+    """Build a search index over a column of a feature set, or over several sets of one model.
+
+    The kind of index is chosen by the number of vectors, their width, the memory and the wanted recall, and said.
+    Recall is measured against exact search. An index that was there is replaced when the new one is complete.
+
+    \b
+    bertfeat index corpus.features
+    bertfeat index corpus.features --column sum4_mean --type ivf --target-recall 0.99
+    bertfeat index more.features -o corpus.index --append
+    bertfeat index -o corpus.index --remove ids.txt
+    """
+    _check_use(features, append, remove)
+    folder = output or default_output(features or ("-",), ".index")
+    if remove is not None:
+        from bertfeat.index import remove_documents
+
+        _tell_update(remove_documents(folder, _ids(remove)), folder, talk)
+    elif append:
+        from bertfeat.index import append_features
+
+        with shown_progress(talk, build_look) as progress:
+            done = append_features(folder, features, progress=progress)
+        _tell_update(done, folder, talk)
+    else:
+        from bertfeat.index import build_index
+
+        with shown_progress(talk, build_look) as progress:
+            settings = build_index(features, folder, column, options=wanted.build_options(), progress=progress)
+        _tell(settings, folder, talk)
+
+
+def _check_use(features: tuple[Path, ...], append: bool, remove: Any) -> None:
+    if remove is None and not features:
+        raise click.UsageError("name the feature set: bertfeat index corpus.features")
+    if remove is not None and (features or append):
+        raise click.UsageError(
+            "--remove takes no feature set and goes without --append: bertfeat index -o DIR --remove FILE"
+        )
+
+
+def _ids(file: Any) -> list[str]:
+    return [line.rstrip("\r\n") for line in file if line.strip()]
+
+
+def _tell(settings: "IndexSettings", folder: Path, talk: Talk) -> None:
+    evaluation, effort = settings.evaluation, settings.effort
+    if evaluation is not None and evaluation.recall.get("10", 1.0) < evaluation.wanted:
+        talk.warn(
+            f"recall at 10 is {evaluation.recall['10']:.3f}, less than the wanted {evaluation.wanted}: "
+            f"this type cannot reach it; choose flat, hnsw or ivf"
+        )
+    if settings.zero_vectors and settings.metric == "cosine":
+        talk.warn(f"{settings.zero_vectors:,} zero vectors have no direction: their cosine with anything is 0")
+    rows = [
+        ("index", folder),
+        ("vectors", f"{settings.count:,} of {settings.width:,} values, {settings.column.name}, {settings.metric}"),
+        ("documents", f"{settings.documents:,}"),
+        ("skipped", f"{settings.skipped:,} special tokens and words without a vector" if settings.skipped else None),
+        ("type", settings.factory),
+        ("why", settings.reason),
+        ("effort", f"{effort.name} {effort.value}, {'tuned' if effort.tuned else 'a guess'}" if effort else None),
+        ("recall", _recall(settings)),
+        ("speed", _speed(settings)),
+        ("size", size(sum(file.bytes for file in settings.files.values()))),
+        ("time", duration(sum(settings.seconds.values()))),
+    ]
+    talk.result({"folder": folder, **_plain(settings)}, table(rows))
+
+
+def _recall(settings: "IndexSettings") -> str | None:
+    if settings.evaluation is None:
+        return "not measured"
+    found = ", ".join(f"{value:.3f} at {k}" for k, value in settings.evaluation.recall.items())
+    return f"{found} ({settings.evaluation.queries:,} held-out queries)"
+
+
+def _speed(settings: "IndexSettings") -> str | None:
+    measured = settings.evaluation
+    if measured is None:
+        return None
+    return (
+        f"{measured.queries_per_second:,.0f} queries/s in a batch, exact search "
+        f"{measured.exact_queries_per_second:,.0f} ({measured.threads} threads)"
+    )
+
+
+def _tell_update(done: "Updated", folder: Path, talk: Talk) -> None:
+    settings = done.settings
+    if done.unknown:
+        shown = ", ".join(done.unknown[:SHOWN_UNKNOWN]) + (" …" if len(done.unknown) > SHOWN_UNKNOWN else "")
+        talk.warn(f"{len(done.unknown):,} ids are not in the index: {shown}")
+    if settings.tombstones:
+        talk.warn(
+            f"an index of type {settings.factory} cannot remove: {settings.tombstones:,} vectors stay in it as "
+            f"tombstones, never found, until it is built again"
+        )
+    rows = [
+        ("index", folder),
+        ("added", f"{done.added:,} documents" if done.added else None),
+        ("removed", f"{done.removed:,} documents"),
+        ("vectors", f"{settings.count - settings.tombstones:,}"),
+    ]
+    value = {"folder": folder, "added": done.added, "removed": done.removed, "unknown": done.unknown}
+    talk.result(
+        {**value, "vectors": settings.count - settings.tombstones, "tombstones": settings.tombstones}, table(rows)
+    )
+
+
+def _plain(settings: "IndexSettings") -> dict[str, Any]:
+    names = ("count", "documents", "metric", "type", "factory", "reason", "model", "zero_vectors", "skipped")
+    more = ("effort", "evaluation", "query_prompt", "sources", "seconds", "versions")
+    return {"column": settings.column.name, **{name: getattr(settings, name) for name in (*names, *more)}}
