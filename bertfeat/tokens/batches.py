@@ -38,17 +38,17 @@ class BatchPicks:
     targets: Int64s  # [S] result row of each segment
 
 
-def batches(layout: Layout, budget: int, *, padded: bool) -> Iterator[Batch]:
+def batches(layout: Layout, budget: int, *, padded: bool, most: int | None = None) -> Iterator[Batch]:
     """Cut the windows, longest first, into batches of at most ``budget`` tokens, but at least one window.
 
-    With ``padded`` every window of a batch counts as long as its longest.
+    With ``padded`` every window of a batch counts as long as its longest; ``most`` limits the windows of a batch.
     """
     lengths = np.diff(layout.window_offsets)
     order = np.argsort(-lengths, kind="stable")
     begin, cost = 0, 0
     for at, length in enumerate(lengths[order].tolist()):
         cost += int(lengths[order[begin]]) if padded else length
-        if cost > budget and at > begin:
+        if at > begin and (cost > budget or at - begin == most):
             yield _batch(layout, order[begin:at])
             begin, cost = at, length
     if len(order):

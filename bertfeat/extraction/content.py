@@ -1,0 +1,165 @@
+"""Rows of a part → documents that are computed once each → the part's content in row order."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertfeat.corpus import Blank, Document, Failure, KeptColumn, Row
+from bertfeat.extraction.compute import Computed
+from bertfeat.features import Counts, PartContent, Pieces
+from bertfeat.recipe import FeatureColumn, Pooling
+from bertfeat.tokens import Listing, Tokenized
+from bertfeat.tokens.layout import ranges
+
+CELL_LIMIT = 2**31 - 2**16
+"""Bytes of one token or word matrix; Parquet counts a page's bytes in 31 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class SortedRows:
+    """The rows of a part: documents, each text of them once, and the rest."""
+
+    documents: tuple[Document, ...]
+    unique: tuple[Document, ...]  # one of each group of documents with equal texts
+    of: NDArray[np.int64]  # [documents] number of each one's text in unique
+    failures: tuple[Failure, ...]
+    blank: int
+
+
+def sort_rows(rows: Sequence[Row]) -> SortedRows:
+    """Tell documents from failures and blank lines, and find equal texts, which are computed once."""
+    documents = tuple(row for row in rows if isinstance(row, Document))
+    numbers: dict[tuple[object, ...], int] = {}
+    unique: list[Document] = []
+    of = np.empty(len(documents), np.int64)
+    for at, document in enumerate(documents):
+        key = (document.text, document.pair, document.words, document.before, document.after)
+        of[at] = numbers.setdefault(key, len(unique))
+        if of[at] == len(unique):
+            unique.append(document)
+    failures = tuple(row for row in rows if isinstance(row, Failure))
+    return SortedRows(documents, tuple(unique), of, failures, sum(isinstance(row, Blank) for row in rows))
+
+
+def too_large(tokenized: Tokenized, columns: Sequence[FeatureColumn]) -> Mapping[int, str]:
+    """The documents whose token or word matrix would pass what one cell can hold, and why."""
+    found: dict[int, str] = {}
+    for column in columns:
+        listing = _listing(tokenized, column.pooling)
+        if listing is None:
+            continue
+        sizes = np.diff(listing.offsets) * column.width * np.dtype(column.dtype).itemsize
+        for at in np.flatnonzero(sizes > CELL_LIMIT).tolist():
+            found[at] = (
+                f"its {column.name} features would take {sizes[at] / 2**30:.1f} GiB and one cell holds 2 GiB; "
+                f"split the text, or choose fewer layers"
+            )
+    return found
+
+
+def not_finite(computed: Computed, tokenized: Tokenized, columns: Sequence[FeatureColumn]) -> Mapping[int, str]:
+    """The documents whose features overflowed, and why: the numbers must not be stored."""
+    found: dict[int, str] = {}
+    for column in columns:
+        matrix = computed.matrices[column.name]
+        with np.errstate(invalid="ignore", over="ignore"):
+            if np.isfinite(matrix.sum(dtype=np.float32)):  # the quick look that mostly settles it
+                continue
+        listing = _listing(tokenized, column.pooling)
+        at = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
+        documents = at if listing is None else np.searchsorted(listing.offsets, at, side="right") - 1
+        remedy = "use --dtype float32" if column.dtype == "float16" else "use --precision fp32"
+        for document in np.unique(documents).tolist():
+            found[document] = f"its {column.name} features are beyond what {column.dtype} holds; {remedy}"
+    return found
+
+
+def part_content(
+    rows: SortedRows,
+    rejected: Mapping[int, str],
+    tokenized: Tokenized,
+    computed: Computed,
+    columns: Sequence[FeatureColumn],
+    *,
+    kept: Sequence[KeptColumn],
+    keep_text: bool,
+    tags: bool,
+    pairs: bool,
+) -> PartContent:
+    """Set the content of a part together: one row a document that was not rejected, in the order of the corpus."""
+    stay = ~np.isin(rows.of, np.fromiter(rejected, np.int64, len(rejected)))
+    documents = [document for document, stays in zip(rows.documents, stay.tolist(), strict=True) if stays]
+    of = rows.of[stay]
+    vectors = {c.name: _rows(computed.matrices[c.name], of) for c in columns if c.pooling.per_document}
+    matrices: dict[Pooling, dict[str, NDArray[np.floating]]] = {Pooling.TOKEN: {}, Pooling.WORD: {}}
+    for column in columns:
+        if not column.pooling.per_document:
+            matrices[column.pooling][column.name] = computed.matrices[column.name]
+    return PartContent(
+        rows=np.array([document.row for document in documents], np.int64),
+        ids=[document.id for document in documents],
+        texts=[document.text for document in documents] if keep_text else None,
+        pairs=[document.pair or "" for document in documents] if keep_text and pairs else None,
+        kept={column: [document.kept[at] for document in documents] for at, column in enumerate(kept)},
+        n_tokens=tokenized.n_tokens[of],
+        n_unk=tokenized.n_unknown[of],
+        n_truncated=tokenized.n_truncated[of],
+        vectors=vectors,
+        tokens=_pieces(tokenized.tokens, of, matrices[Pooling.TOKEN], keep_text=keep_text, pairs=pairs),
+        words=_pieces(tokenized.words, of, matrices[Pooling.WORD], keep_text=keep_text, pairs=pairs),
+        tags=[document.tags or () for document in documents] if tags else None,
+    )
+
+
+def count(content: PartContent, documents: Sequence[Document]) -> Counts:
+    """Add up what a part embedded."""
+    aligned = None if content.words is None else content.words.aligned
+    stored = set(content.rows.tolist())
+    empty = sum(not (d.text.strip() or (d.pair or "").strip()) for d in documents if d.row in stored)
+    return Counts(
+        documents=len(content.rows),
+        tokens=int(content.n_tokens.sum()),
+        unknown_tokens=int(content.n_unk.sum()),
+        truncated_tokens=int(content.n_truncated.sum()),
+        truncated_documents=int((content.n_truncated > 0).sum()),
+        empty_texts=empty,
+        words=0 if aligned is None else len(aligned),
+        unaligned_words=0 if aligned is None else int((~aligned).sum()),
+    )
+
+
+def _listing(tokenized: Tokenized, pooling: Pooling) -> Listing | None:
+    return {Pooling.TOKEN: tokenized.tokens, Pooling.WORD: tokenized.words}.get(pooling)
+
+
+def _pieces(
+    listing: Listing | None,
+    of: NDArray[np.int64],
+    matrices: Mapping[str, NDArray[np.floating]],
+    *,
+    keep_text: bool,
+    pairs: bool,
+) -> Pieces | None:
+    if listing is None:
+        return None
+    lengths = np.diff(listing.offsets)[of]
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    at = ranges(listing.offsets[of], lengths)
+    return Pieces(
+        offsets=offsets,
+        strings=[listing.strings[each] for each in at.tolist()] if keep_text else None,
+        start=listing.start[at],
+        end=listing.end[at],
+        segment=listing.segment[at] if pairs else None,
+        aligned=None if listing.aligned is None else listing.aligned[at],
+        matrices={name: _rows(matrix, at) for name, matrix in matrices.items()},
+    )
+
+
+def _rows(matrix: NDArray[np.floating], at: NDArray[np.int64]) -> NDArray[np.floating]:
+    """Take rows of a matrix; without a copy where all are taken in order, as they mostly are."""
+    if len(at) == len(matrix) and np.array_equal(at, np.arange(len(at))):
+        return matrix
+    return matrix[at]
