@@ -6,7 +6,7 @@ Shapes: ``T`` tokens of a batch, ``S`` sequences, ``A`` heads, ``d`` head width,
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 import torch
@@ -122,7 +122,7 @@ def _varlen() -> _Varlen | None:
         from torch.nn.attention.varlen import varlen_attn
     except ImportError:  # torch < 2.10
         return None
-    return varlen_attn
+    return cast(_Varlen, varlen_attn)  # a pair only where more than the result is asked for
 
 
 class VarlenAttention:

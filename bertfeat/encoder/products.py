@@ -92,7 +92,7 @@ class OneDnnProduct:
 
 def onednn_serves(weight: Tensor) -> bool:
     """Whether oneDNN has a kernel for this device and dtype, and torch still has its private operators."""
-    if weight.device.type != "cpu" or not torch.backends.mkldnn.is_available():
+    if weight.device.type != "cpu" or not torch._C._has_mkldnn:
         return False
     operators = ("_reorder_linear_weight", "_linear_pointwise")
     if not all(hasattr(torch.ops.mkldnn, name) for name in operators):

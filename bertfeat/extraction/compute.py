@@ -177,7 +177,7 @@ class _BatchColumn:
 
     def result(self) -> Tensor:
         """The combined layers of each segment. Shape: ``[S, W]``."""
-        assert self._values is not None  # noqa: S101 - every recipe has a layer
+        assert self._values is not None
         values = self._values
         if self.column.recipe.operation is Operation.MEAN:
             values = values / len(self.column.recipe.layers)

@@ -6,6 +6,7 @@ Shapes: ``D`` documents, ``W`` windows, ``M`` tokens of all documents (each once
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from bertfeat.tokens.tokenizer import Tokenizer
 from bertfeat.tokens.words import Spans, align, given_words, split_words
 
 Int64s = NDArray[np.int64]
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +145,7 @@ class _Windows:
 
     def __init__(self, made: Sequence[TokenSequence], flat: _Flat) -> None:
         if all(len(sequence.cuts) <= 1 for sequence in made):  # every document is one window
-            self.source = np.arange(len(flat.ids))
+            self.source: Int64s = np.arange(len(flat.ids))
             self.offsets = np.concatenate([[0], np.cumsum(flat.lengths[flat.lengths > 0])])
             self._kept = self.source
             return
@@ -182,10 +184,7 @@ class _Words:
         found = [_words_of(document, sequence) for document, sequence in zip(documents, made, strict=True)]
         counts = np.array([sum(len(text.spans) for text in texts) for texts in found], np.int64)
         texts = [text for each in found for text in each]
-        begins = np.concatenate(
-            [np.full(len(each), begin) for each, begin in zip(found, flat.offsets, strict=False)] or [[]]
-        )
-        shift = np.repeat(begins.astype(np.int64), [len(text.spans) for text in texts])
+        shift = np.repeat(flat.offsets[:-1], counts)
         first = _joined([text.first for text in texts], np.int64) + shift
         stop = _joined([text.stop for text in texts], np.int64) + shift
         aligned = _joined([text.aligned for text in texts], np.bool_)
@@ -199,8 +198,8 @@ class _Words:
         )
         at = np.flatnonzero(aligned)
         if subword is Subword.MEAN:
-            self.rows = ranges(first[at], stop[at] - first[at])
-            self.targets = np.repeat(at, stop[at] - first[at])
+            self.rows: Int64s = ranges(first[at], stop[at] - first[at])
+            self.targets: Int64s = np.repeat(at, stop[at] - first[at])
         else:
             self.rows = first[at] if subword is Subword.FIRST else stop[at] - 1
             self.targets = at
@@ -244,7 +243,8 @@ def ranges(starts: Int64s, lengths: Int64s) -> Int64s:
     """Set ranges side by side. Shape: ``[R]``, ``[R]`` → ``[sum of lengths]``."""
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
-    return np.arange(total) + np.repeat(starts - (ends - lengths), lengths)
+    shifts: Int64s = np.repeat(starts - (ends - lengths), lengths)
+    return np.arange(total) + shifts
 
 
 def _owned(chunks: Sequence[Chunk], total: int) -> NDArray[np.bool_]:
@@ -253,5 +253,5 @@ def _owned(chunks: Sequence[Chunk], total: int) -> NDArray[np.bool_]:
     return _joined([np.ones(len(c.ids), bool) if c.own is None else c.own for c in chunks], np.bool_)
 
 
-def _joined(arrays: Sequence[NDArray[np.generic]], dtype: type[np.generic]) -> NDArray[np.generic]:  # type: ignore[type-arg]
+def _joined(arrays: Sequence[NDArray[Any]], dtype: type[Scalar]) -> NDArray[Scalar]:
     return np.concatenate(arrays).astype(dtype, copy=False) if arrays else np.zeros(0, dtype)

@@ -1,0 +1,67 @@
+"""An iterator that works one item ahead of its consumer, on a thread of its own."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from queue import Empty, Full, Queue
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+_PATIENCE = 0.1  # seconds between looks at whether the consumer has gone
+
+
+def prefetched(items: Iterator[T]) -> Iterator[T]:
+    """Give the items of ``items``, each made while the one before is used; its errors are raised here.
+
+    Closing the iterator, as an exception in its consumer does, ends the thread after the item that it is at.
+    """
+    with closing(_Ahead(items)) as ahead:
+        yield from ahead
+
+
+class _Ahead(Generic[T]):
+    def __init__(self, items: Iterator[T]) -> None:
+        self._items = items
+        self._queue: Queue[tuple[T | None, BaseException | None]] = Queue(maxsize=1)
+        self._closed = threading.Event()
+        # a daemon: an interrupted process does not wait for a part that nobody wants any more
+        threading.Thread(target=self._fill, name="bertfeat-ahead", daemon=True).start()
+
+    def __iter__(self) -> Iterator[T]:
+        while True:
+            item, error = self._take()
+            if error is not None:
+                if isinstance(error, StopIteration):
+                    return
+                raise error
+            yield item  # type: ignore[misc]  # None stands for an item only beside an error
+
+    def close(self) -> None:
+        """Stop making items."""
+        self._closed.set()
+
+    def _take(self) -> tuple[T | None, BaseException | None]:
+        while True:
+            try:  # in short waits, so that Ctrl-C is heard at once
+                return self._queue.get(timeout=_PATIENCE)
+            except Empty:
+                continue
+
+    def _fill(self) -> None:
+        try:
+            for item in self._items:
+                if not self._put((item, None)):
+                    return
+        except BaseException as error:
+            self._put((None, error))
+        else:
+            self._put((None, StopIteration()))
+
+    def _put(self, entry: tuple[T | None, BaseException | None]) -> bool:
+        while not self._closed.is_set():
+            try:
+                self._queue.put(entry, timeout=_PATIENCE)
+            except Full:
+                continue
+            return True
+        return False

@@ -1,0 +1,330 @@
+"""One run over a corpus: read and tokenize ahead on a thread, compute, write behind on another.
+
+Every part is computed by itself, from its own rows alone, so a run that was interrupted and resumed gives byte for
+byte what an undisturbed one gives.
+"""
+
+import logging
+import shutil
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+import torch
+
+from bertfeat.corpus import Corpus, CorpusSettings, open_corpus, refuse_hopeless
+from bertfeat.errors import BertfeatError, CorpusError, FeatureSetError, RowFailed
+from bertfeat.extraction.content import count
+from bertfeat.extraction.extractor import Extracted, Extractor, Prepared
+from bertfeat.extraction.prefetch import prefetched
+from bertfeat.extraction.report import ExtractionReport, OnProgress, Progress
+from bertfeat.extraction.resume import Existing, remove_parts
+from bertfeat.extraction.settings import PART_ROWS, RunSettings
+from bertfeat.extraction.warn import corpus_warnings
+from bertfeat.features import (
+    FORMAT_VERSION,
+    Counts,
+    PartHeader,
+    check_kept,
+    list_parts,
+    locked,
+    remove_leftovers,
+    remove_manifest,
+    settings_fingerprint,
+    write_manifest,
+    write_part,
+)
+from bertfeat.plan import PlannedPart, plan
+
+STDIN = "-"
+_SPOOL = ".stdin-spool"
+_log = logging.getLogger("bertfeat")
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How a run goes about its work; none of it but the rows of a part and the texts decides what is written."""
+
+    part_rows: int | None
+    max_failures: int | None
+    strict: bool
+    overwrite: bool
+    keep_text: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Ahead:
+    """A part that is due: found whole in the folder, or prepared for the encoder."""
+
+    planned: PlannedPart
+    kept: PartHeader | None
+    prepared: Prepared | None
+
+
+class Run:
+    """One run, from the lock to the manifest."""
+
+    def __init__(
+        self,
+        extractor: Extractor,
+        source: Corpus | str | Path | Sequence[str | Path],
+        folder: Path,
+        corpus_settings: CorpusSettings,
+        options: RunOptions,
+        progress: OnProgress | None,
+    ) -> None:
+        self._extractor, self._source, self._folder = extractor, source, folder
+        self._reading, self._options = corpus_settings, options
+        self._progress = progress or (lambda _: None)
+        self._begin = time.monotonic()
+        self._counts, self._failed, self._blank = Counts(), 0, 0
+        self._computed = self._padded = self._splits = self._parts = self._kept = 0
+        self._waited_tokens = self._waited_disk = 0.0
+        self._fraction, self._documents = 0.0, 0
+        self._warnings: dict[str, None] = {}
+        self._touched = False
+        self._sources: tuple[str, ...] = ()  # where they are not the corpus's own
+
+    def go(self) -> ExtractionReport:
+        """Do what is not done yet, and account for every row."""
+        with locked(self._folder):
+            remove_leftovers(self._folder)
+            corpus = self._open()
+            next(refuse_hopeless(corpus.rows(), corpus), None)  # wrong columns are told before anything is touched
+            existing = Existing(self._folder) if self._options.overwrite else Existing.of(self._folder)
+            self._settle(corpus, existing)
+            self._existing = existing
+            self._work(corpus)
+            self._finish(existing)
+            (self._folder / _SPOOL).unlink(missing_ok=True)
+        return self._report()
+
+    # ── before ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _open(self) -> Corpus:
+        source = self._source
+        if isinstance(source, str | Path):
+            source = [source]
+        if not isinstance(source, Sequence):
+            return source
+        if [str(each) for each in source] == [STDIN]:
+            self._sources = (STDIN,)
+            return open_corpus([self._spool()], self._reading)
+        if STDIN in map(str, source):
+            raise CorpusError("- (standard input) cannot be mixed with files; give it alone")
+        return open_corpus(source, self._reading)
+
+    def _spool(self) -> Path:
+        """Copy standard input into the folder, so that it can be read as often as a file."""
+        path = self._folder / _SPOOL
+        try:
+            with path.open("wb") as file:
+                shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
+        except OSError as error:
+            raise FeatureSetError(f"standard input cannot be spooled to {path}: {error.strerror}") from error
+        return path
+
+    def _settle(self, corpus: Corpus, existing: Existing) -> None:
+        """Fix the settings, and refuse a folder that belongs to another run before anything is touched."""
+        extractor, recorded = self._extractor, existing.settings or {}
+        check_kept(corpus.kept, extractor.columns)
+        tokens = extractor.given_batch_tokens or recorded.get("batch_tokens") or extractor.batch_tokens
+        rows = self._options.part_rows or recorded.get("part_rows") or PART_ROWS
+        self._settings = RunSettings(
+            model=extractor.model,
+            columns=extractor.columns,
+            tokens=extractor.token_settings,
+            precision=extractor.precision.value,
+            document_context=self._reading.document_context,
+            keep=corpus.kept,
+            keep_text=self._options.keep_text,
+            batch_tokens=int(tokens),
+            part_rows=int(rows),
+        )
+        self._plain = self._settings.plain()
+        self._fingerprint = settings_fingerprint(self._plain)
+        existing.check_settings(self._plain, self._fingerprint)
+        existing.check_corpus(self._plan(corpus))
+
+    def _plan(self, corpus: Corpus) -> Iterator[PlannedPart]:
+        settings = self._settings
+        return plan(
+            corpus,
+            part_rows=settings.part_rows,
+            bytes_per_row=settings.bytes_per_row,
+            bytes_per_character=settings.bytes_per_character,
+        )
+
+    # ── the work ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _work(self, corpus: Corpus) -> None:
+        with ThreadPoolExecutor(1, "bertfeat-writer") as writer:
+            pending: Future[None] | None = None
+            try:
+                for ahead in self._timed(prefetched(self._ahead(corpus))):
+                    if ahead.kept is not None:
+                        self._account(ahead.kept, ahead.planned.fraction)
+                        self._kept += 1
+                        continue
+                    assert ahead.prepared is not None  # it is not kept
+                    extracted = self._compute(ahead.planned, ahead.prepared, corpus)
+                    header = self._header(ahead.planned, ahead.prepared, extracted, corpus)
+                    self._check_failures(header)
+                    self._wait(pending)
+                    self._touch()
+                    pending = writer.submit(self._write, header, extracted)
+                    self._account(header, ahead.planned.fraction)
+            finally:
+                self._wait(pending)
+
+    def _ahead(self, corpus: Corpus) -> Iterator[_Ahead]:
+        """Plan and prepare the parts; on a thread of its own, one part ahead of the encoder."""
+        for planned in self._plan(corpus):
+            kept = self._existing.kept(planned)
+            yield _Ahead(planned, kept, None if kept else self._extractor.prepared(planned.rows))
+
+    def _compute(self, planned: PlannedPart, prepared: Prepared, corpus: Corpus) -> Extracted:
+        self._load()
+        total = max(1, len(prepared.tokenized.layout.ids))
+        before, documents, done = self._fraction, self._documents, 0
+        counted = len(prepared.rows.documents)
+        warnings = corpus_warnings(prepared.rows.unique, prepared.tokenized)
+        for warning in warnings:
+            if warning not in self._warnings:
+                self._warnings[warning] = None
+                _log.warning(warning)
+
+        def on_batch(tokens: int) -> None:
+            nonlocal done
+            done += tokens
+            self._computed += tokens
+            share = done / total
+            fraction = before + (planned.fraction - before) * share
+            seconds = time.monotonic() - self._begin
+            self._progress(Progress(documents + int(counted * share), self._computed, fraction, seconds))
+
+        return self._extractor.extracted(
+            prepared,
+            corpus,
+            batch_tokens=self._settings.batch_tokens,
+            kept=corpus.kept,
+            keep_text=self._settings.keep_text,
+            on_batch=on_batch,
+        )
+
+    def _load(self) -> None:
+        """Load the model when the first part needs it; the time that takes is none of the run's."""
+        begin = time.monotonic()
+        _ = self._extractor.encoder
+        self._begin += time.monotonic() - begin
+
+    def _header(self, planned: PlannedPart, prepared: Prepared, extracted: Extracted, corpus: Corpus) -> PartHeader:
+        self._padded += extracted.computed.padded_tokens
+        return PartHeader(
+            format_version=FORMAT_VERSION,
+            settings=self._plain,
+            fingerprint=self._fingerprint,
+            number=planned.number,
+            first_row=planned.first_row,
+            last_row=planned.first_row + len(planned.rows),
+            digest=planned.digest,
+            sketch=planned.sketch,
+            blank=prepared.rows.blank,
+            failures=extracted.failures,
+            model=self._extractor.model,
+            columns=self._extractor.columns,
+            sources=self._sources or corpus.sources,
+            counts=count(extracted.content, prepared.rows.documents),
+            split_batches=extracted.computed.split_batches,
+        )
+
+    def _write(self, header: PartHeader, extracted: Extracted) -> None:
+        write_part(self._folder, header, extracted.content)
+
+    def _touch(self) -> None:
+        """Mark the set as unfinished before the first change to it."""
+        if not self._touched:
+            remove_manifest(self._folder)
+            if self._options.overwrite:
+                remove_parts(list_parts(self._folder))
+            self._touched = True
+
+    def _check_failures(self, header: PartHeader) -> None:
+        if header.failures and self._options.strict:
+            raise RowFailed(f"--strict: {header.failures[0].reason}")
+        most = self._options.max_failures
+        if most is not None and self._failed + len(header.failures) > most:
+            raise BertfeatError(
+                f"more than {most} rows failed (--max-failures), the last: {header.failures[-1].reason}; "
+                f"the finished parts stay in {self._folder}"
+            )
+
+    # ── after ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _account(self, header: PartHeader, fraction: float) -> None:
+        self._counts += header.counts
+        self._failed += len(header.failures)
+        self._blank += header.blank
+        self._splits += header.split_batches
+        self._parts += 1
+        self._documents += header.counts.documents
+        self._fraction = fraction
+        self._progress(Progress(self._documents, self._computed, fraction, time.monotonic() - self._begin))
+
+    def _finish(self, existing: Existing) -> None:
+        if not self._parts:
+            raise CorpusError("the corpus has no rows, so there is nothing to extract")
+        if surplus := existing.surplus(self._parts):
+            self._touch()
+            remove_parts(surplus)
+        seconds = time.monotonic() - self._begin
+        if self._touched or not (self._folder / "_manifest.json").exists():
+            finished = datetime.now(UTC).isoformat(timespec="seconds")
+            names = ("bertfeat", "torch", "transformers", "tokenizers", "pyarrow", "numpy")
+            write_manifest(
+                self._folder,
+                times={"finished": finished, "seconds": round(seconds, 3), "device": str(self._extractor.device)},
+                versions={name: version(name) for name in names} | {"threads": str(torch.get_num_threads())},
+            )
+        for problem in existing.damaged:
+            _log.warning("done again: %s", problem)
+
+    def _report(self) -> ExtractionReport:
+        return ExtractionReport(
+            folder=self._folder,
+            counts=self._counts,
+            failed=self._failed,
+            blank=self._blank,
+            parts=self._parts,
+            kept_parts=self._kept,
+            split_batches=self._splits,
+            bytes=sum(path.stat().st_size for path in list_parts(self._folder)),
+            computed_tokens=self._computed,
+            padded_tokens=self._padded,
+            seconds=time.monotonic() - self._begin,
+            waited_for_tokens=self._waited_tokens,
+            waited_for_disk=self._waited_disk,
+            warnings=tuple(self._warnings),
+        )
+
+    def _timed(self, items: Iterable[_Ahead]) -> Iterator[_Ahead]:
+        """Count the time in which the encoder has nothing to do."""
+        iterator = iter(items)
+        while True:
+            begin = time.monotonic()
+            item = next(iterator, None)
+            self._waited_tokens += time.monotonic() - begin
+            if item is None:
+                return
+            yield item
+
+    def _wait(self, pending: "Future[None] | None") -> None:
+        if pending is not None:
+            begin = time.monotonic()
+            pending.result()
+            self._waited_disk += time.monotonic() - begin
