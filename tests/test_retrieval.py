@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bertfeat.corpus import KeptColumn
 from bertfeat.errors import IndexFolderError, UsageError
 from bertfeat.features import DocumentFeatures, FeatureSet, ModelIdentity
-from bertfeat.index import BuildOptions, build_index
+from bertfeat.index import BuildOptions, Metric, build_index
 from bertfeat.recipe import Operation, Recipe, parse_recipes
 from bertfeat.retrieval import Index, recipe_spec
 from tests.features_toy import MODEL, toy_part, toy_set
@@ -98,7 +98,7 @@ def test_without_texts(tmp_path: Path) -> None:
 def test_words_and_tokens_are_found_in_their_places(kind: str, tmp_path: Path) -> None:
     toy = toy_part(poolings=(kind,), dtype="float32")
     toy_set(tmp_path / "toy.features", toy)
-    build_index(tmp_path / "toy.features", tmp_path / "toy.index", options=BuildOptions(metric=_l2()))
+    build_index(tmp_path / "toy.features", tmp_path / "toy.index", options=BuildOptions(metric=Metric.L2))
     documents = list(FeatureSet(tmp_path / "toy.features"))
     index = Index(tmp_path / "toy.index", encoder=Stand(np.empty(0, np.float32), MODEL, documents))
     (answer,) = index.search("The *bank,* by the river.", k=2)
@@ -129,9 +129,3 @@ def test_every_recipe_is_written_so_that_it_parses_to_itself() -> None:
         (recipe,) = parse_recipes(spec, 6)
         assert parse_recipes(recipe_spec(recipe), 6) == (recipe,)
     assert recipe_spec(Recipe(Operation.SUM, (1, 2), "sum_1_2")) == "sum=1+2"
-
-
-def _l2():  # type: ignore[no-untyped-def]
-    from bertfeat.index import Metric
-
-    return Metric.L2

@@ -5,6 +5,7 @@ Shapes: n vectors of a block, D documents whose vectors they are, W values in a 
 
 import queue
 import threading
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
@@ -14,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 BLOCK_BYTES = 48 << 20  # large enough for FAISS to work at full speed
+BLOCKS_ALIVE = 3  # one in work, one waiting, one being read
 
 Item = TypeVar("Item")
 
@@ -75,10 +77,15 @@ class ArraySource:
 
 
 class BlockMaker:
-    """Collects the vectors of small batches until they make a block."""
+    """Collects the vectors of small batches until they make a block.
+
+    Blocks take turns in a few arrays, because fresh memory costs as much as reading: the third block after a block
+    is written over its vectors.
+    """
 
     def __init__(self, width: int) -> None:
         self._width = width
+        self._arrays: deque[NDArray[np.float32]] = deque(maxlen=BLOCKS_ALIVE)
         self._vectors: list[NDArray[np.float32]] = []
         self._documents: list[pa.Table] = []
         self._pieces: list[Pieces] = []
@@ -100,12 +107,20 @@ class BlockMaker:
 
     def take(self) -> Block:
         """Everything that was added since the last time, as one block."""
-        vectors = np.empty((self.count, self._width), np.float32)
+        vectors = self._array(self.count)
         np.concatenate(self._vectors, out=vectors)
         pieces = _joined(self._pieces) if self._pieces else None
         block = Block(vectors, tuple(self._documents), pieces)
         self._vectors, self._documents, self._pieces, self.count = [], [], [], 0
         return block
+
+    def _array(self, count: int) -> NDArray[np.float32]:
+        """Room for so many vectors: the array that was given longest ago, if it is large enough."""
+        oldest = self._arrays.popleft() if len(self._arrays) == BLOCKS_ALIVE else None
+        if oldest is None or len(oldest) < count:
+            oldest = np.empty((count + count // 4, self._width), np.float32)
+        self._arrays.append(oldest)
+        return oldest[:count]
 
 
 def _joined(pieces: list[Pieces]) -> Pieces:

@@ -3,7 +3,9 @@
 Everything that depends on the class of a FAISS index is here. Shapes: n vectors, Q queries, K hits, W values.
 """
 
+import ctypes
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,6 @@ from bertfeat.index.library import explain, faiss
 from bertfeat.index.metric import Metric
 
 REFINED_FROM = 4  # an index that re-ranks with finer codes looks at this many times k
-RESERVE = 1.15  # of the expected size of an inverted list, so that few lists grow (and double) later
 LISTS_NAME = "index.lists"  # inverted lists that pass the memory, beside the index
 EMPTY = -1  # FAISS's label for a place without a hit
 _SCAN_ROWS = 16384
@@ -64,28 +65,20 @@ def train(index: Any, sample: NDArray[np.float32], clusters: int) -> None:
         ) from error
 
 
-def list_shares(index: Any, sample: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Which share of a sample falls into each inverted list; nothing for other types."""
-    plain = faiss.downcast_index(index)
-    if not isinstance(plain, faiss.IndexIVF) or not len(sample):
-        return np.empty(0)
-    _, nearest = plain.quantizer.search(sample, 1)
-    return np.bincount(nearest.ravel(), minlength=plain.nlist) / len(sample)
-
-
-def reserve(index: Any, count: int, shares: NDArray[np.float64]) -> None:
-    """Make room for ``count`` vectors, so that nothing is copied and left fragmented as the index grows."""
+def reserve(index: Any, count: int) -> None:
+    """Make room for ``count`` vectors where they are stored in one piece, which else is copied whenever it grows."""
     plain = faiss.downcast_index(index)
     if isinstance(plain, faiss.IndexHNSW):
         plain = faiss.downcast_index(plain.storage)
     if isinstance(plain, faiss.IndexFlatCodes):
         plain.codes.resize(plain.code_size * count)
         plain.codes.resize(0)
-    elif isinstance(plain, faiss.IndexIVF) and len(shares):
-        lists = faiss.downcast_InvertedLists(plain.invlists)
-        for number, size in enumerate((shares * (RESERVE * count)).astype(int)):
-            lists.resize(number, int(size))
-            lists.resize(number, 0)
+
+
+def give_back_memory() -> None:
+    """Give the operating system what growing inverted lists left behind: a third of their size, where it is glibc."""
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def write(index: Any, path: Path) -> None:

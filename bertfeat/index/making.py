@@ -27,6 +27,7 @@ SEED = 4171
 SAMPLE_WITHOUT_CLUSTERS = 65_536  # vectors to train codes on
 UNTUNED_LISTS = 32  # without evaluation one list in so many is read
 UNTUNED_GRAPH = 64
+_BLOCKS_PER_TRIM = 4
 
 Keep = Callable[[Block], None]
 
@@ -60,11 +61,10 @@ def make_index(
         engine.train(index, sample.training, choice.clusters)
     exact = sample.exact_search(options.metric, source.count)
     with clock.step("add", source.count):
-        shares = engine.list_shares(index, sample.training)
         del sample  # its memory is the index's from here on
         on_disk = ListsOnDisk(index, folder, options.memory) if choice.on_disk else None
         if on_disk is None and options.device in (None, "cpu"):
-            engine.reserve(index, source.count, shares)
+            engine.reserve(index, source.count)
         zero = fill(on_disk or index, kept_blocks(source, keep), options.metric, clock.done, exact)
         index = on_disk.merged() if on_disk else index
         check_complete(index, source.count)
@@ -214,13 +214,15 @@ def fill(
         IndexFolderError: a vector that is not finite.
     """
     zero = count = 0
-    for block in blocks:
+    for number, block in enumerate(blocks, 1):
         zero += int(_prepare(metric, block.vectors, count).sum())
         if len(block.vectors):
             index.add(block.vectors)
             if exact is not None:
                 exact.add(count, block.vectors)
         count += len(block.vectors)
+        if number % _BLOCKS_PER_TRIM == 0:
+            engine.give_back_memory()
         done(count)
     return zero
 
