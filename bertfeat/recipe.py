@@ -67,6 +67,12 @@ class Recipe:
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def spec(self) -> str:
+        """A layer specification that gives this recipe in a model of as many layers: ``6``, ``concat=3+4+5+6``."""
+        layers = "+".join(map(str, self.layers))
+        return layers if self.operation is Operation.LAYER else f"{self.operation}={layers}"
+
     def width(self, hidden_size: int) -> int:
         """Number of values in one vector of this recipe."""
         return hidden_size * (len(self.layers) if self.operation is Operation.CONCAT else 1)

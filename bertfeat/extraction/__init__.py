@@ -1,6 +1,18 @@
-"""From texts to features: an extractor for texts in memory and corpora on disk."""
+"""From texts to features: an extractor for texts in memory and corpora on disk, estimates and verification."""
 
+from bertfeat.extraction.estimate import Estimate, estimate_run
 from bertfeat.extraction.extractor import Extractor
 from bertfeat.extraction.report import ExtractionReport, OnProgress, Progress
+from bertfeat.extraction.verify import Deviation, VerifyReport, verify_features
 
-__all__ = ["ExtractionReport", "Extractor", "OnProgress", "Progress"]
+__all__ = [
+    "Deviation",
+    "Estimate",
+    "ExtractionReport",
+    "Extractor",
+    "OnProgress",
+    "Progress",
+    "VerifyReport",
+    "estimate_run",
+    "verify_features",
+]

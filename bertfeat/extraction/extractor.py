@@ -1,6 +1,6 @@
 """A model, what is wanted of its layers, and the texts that go through it."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bertfeat.corpus import Corpus, CorpusSettings, Failure, Item, KeptColumn, Row, memory_corpus
 from bertfeat.encoder import Encoder, load_encoder, resolve_device, resolve_precision
-from bertfeat.errors import UsageError
+from bertfeat.errors import ModelError, UsageError
 from bertfeat.extraction.compute import Computed, compute
 from bertfeat.extraction.content import SortedRows, not_finite, part_content, sort_rows, too_large
 from bertfeat.extraction.report import ExtractionReport, OnProgress
@@ -50,8 +50,8 @@ class Extractor:
     """Runs texts through a frozen encoder and gives the layers that are asked for.
 
     ``layers`` and ``pooling`` are written as on the command line (``"concat4"``, ``"sum=-4..-1,cls"``;
-    ``"mean,word"``); every recipe under every pooling is a column. The default pooling is the model's own, the default model
-    all-MiniLM-L6-v2. The files are looked up at once; weights are read when they are first needed.
+    ``"mean,word"``); every recipe under every pooling is a column. The default pooling is the model's own, the default
+    model all-MiniLM-L6-v2. The files are looked up at once; weights are read when they are first needed.
 
     Raises:
         UsageError: a setting that cannot be right, such as a layer outside the model.
@@ -100,6 +100,49 @@ class Extractor:
             with_words=Pooling.WORD in poolings,
         )
         self.given_batch_tokens = batch_tokens
+
+    @classmethod
+    def recorded(
+        cls,
+        model: ModelIdentity,
+        settings: Mapping[str, Any],
+        columns: Sequence[FeatureColumn],
+        *,
+        name: str | Path | None = None,
+        precision: str | None = None,
+        device: str | None = None,
+        prompt: str | None = None,
+    ) -> "Extractor":
+        """Make the extractor that a feature set or an index records, to compute ``columns`` as they were computed.
+
+        ``name`` says where the model is now, if not where it was; ``precision`` and ``prompt`` replace what is
+        recorded.
+
+        Raises:
+            ModelError: the model there is not the recorded one.
+        """
+        made = cls(
+            name or model.name,
+            revision=None if name else model.revision,
+            layers=[column.recipe.spec for column in columns],
+            pooling=[str(column.pooling) for column in columns],
+            precision=precision or settings["precision"],
+            long=settings["long"],
+            max_length=settings["max_length"],
+            device=device,
+            dtype=settings["dtype"],
+            subword=settings["subword"] or "first",
+            special_tokens=settings["special_tokens"],
+            prompt=settings["prompt"] if prompt is None else prompt,
+        )
+        if made.model.fingerprint != model.fingerprint:
+            raise ModelError(
+                f"the features were made by {model.name} with the fingerprint {model.fingerprint[:12]}…, but "
+                f"{made.model.name} has {made.model.fingerprint[:12]}…: these are other weights or another tokenizer; "
+                f"name the right model with --model"
+            )
+        made.columns = tuple(columns)
+        return made
 
     @cached_property
     def model(self) -> ModelIdentity:
@@ -155,7 +198,8 @@ class Extractor:
             names = ", ".join(column.name for column in self.columns)
             raise UsageError(f"encode() gives one vector a text, but the columns are {names}; use features()")
         if isinstance(sentences, str):
-            return self._embedded([sentences], batch_size, normalize_embeddings)[0]
+            (vector,) = self._embedded([sentences], batch_size, normalize_embeddings)
+            return vector
         texts = list(sentences)
         parts = [
             self._embedded(texts[at : at + _CHUNK], batch_size, normalize_embeddings)
@@ -187,8 +231,8 @@ class Extractor:
         vectors = extracted.content.vectors[self.columns[0].name]
         if not normalize:
             return vectors
-        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-        return np.divide(vectors, np.maximum(norms, 1e-12), dtype=np.float32)
+        normed: NDArray[np.float32] = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+        return normed
 
     # ── corpora on disk ─────────────────────────────────────────────────────────────────────────────────────
 

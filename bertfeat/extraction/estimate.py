@@ -1,0 +1,87 @@
+"""What a run would take, before anything is spent: rows, tokens, bytes on disk, minutes."""
+
+import random
+import time
+from dataclasses import dataclass
+
+from bertfeat.corpus import Blank, Corpus, Document, Failure, refuse_hopeless
+from bertfeat.extraction.extractor import Extractor
+from bertfeat.extraction.settings import TOKEN_ITEM_BYTES
+from bertfeat.recipe import Pooling
+
+SAMPLE = 2000
+_TIMED_TOKENS = 65_536  # what the timing runs through the model, after a warm-up
+_ROW_BYTES = 60  # row, id, counts and what Parquet adds, without the text
+_TEXT_SHARE = 0.45  # of the text's size that is left after compression
+_PIECE_BYTES = 6  # string and offsets of a token or word, compressed
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a run would read, compute and write."""
+
+    rows: int
+    documents: int
+    failed: int
+    blank: int
+    tokens: int
+    bytes: int
+    seconds: float
+    tokens_per_second: float
+
+
+def estimate_run(extractor: Extractor, corpus: Corpus, *, keep_text: bool = True) -> Estimate:
+    """Count a corpus's rows, tokenize a random sample of 2,000 of its documents, and time the model on some of them.
+
+    Raises:
+        CorpusError: the corpus cannot be read.
+    """
+    counts = {Document: 0, Failure: 0, Blank: 0}
+    characters, sample, draw = 0, list[Document](), random.Random(0)
+    for row in refuse_hopeless(corpus.rows(), corpus):
+        counts[type(row)] += 1
+        if isinstance(row, Document):
+            characters += len(row.text) + len(row.pair or "")
+            at = draw.randrange(counts[Document])
+            if len(sample) < SAMPLE:
+                sample.append(row)
+            elif at < SAMPLE:
+                sample[at] = row
+    if not sample:
+        return Estimate(sum(counts.values()), 0, counts[Failure], counts[Blank], 0, 0, 0.0, 0.0)
+    prepared = extractor.prepared(sample)
+    of = prepared.rows.of
+    tokens = float(prepared.tokenized.n_tokens[of].mean()) * counts[Document]
+    words = prepared.tokenized.words
+    word_count = 0.0 if words is None else float((words.offsets[1:] - words.offsets[:-1])[of].mean())
+    speed = _speed(extractor, sample, corpus)
+    computed = len(prepared.tokenized.layout.ids) / max(1, len(prepared.rows.unique)) * counts[Document]
+    return Estimate(
+        rows=sum(counts.values()),
+        documents=counts[Document],
+        failed=counts[Failure],
+        blank=counts[Blank],
+        tokens=round(tokens),
+        bytes=_bytes(extractor, counts[Document], tokens, word_count * counts[Document], characters * keep_text),
+        seconds=computed / speed,
+        tokens_per_second=speed,
+    )
+
+
+def _bytes(extractor: Extractor, documents: int, tokens: float, words: float, characters: int) -> int:
+    vectors = {Pooling.TOKEN: tokens, Pooling.WORD: words}
+    total = documents * _ROW_BYTES + characters * _TEXT_SHARE
+    for column in extractor.columns:
+        total += vectors.get(column.pooling, documents) * column.width * TOKEN_ITEM_BYTES[column.dtype]
+    pieces = {column.pooling for column in extractor.columns} & set(vectors)
+    return round(total + _PIECE_BYTES * sum(vectors[pooling] for pooling in pieces))
+
+
+def _speed(extractor: Extractor, sample: list[Document], corpus: Corpus) -> float:
+    """Tokens a second, from text to feature matrices."""
+    per_document = max(1, sum(len(document.text) for document in sample) // len(sample) // 4)
+    timed = sample[: max(1, _TIMED_TOKENS // per_document)]
+    extractor.extracted(extractor.prepared(timed[: max(1, len(timed) // 8)]), corpus)  # warm-up
+    begin = time.perf_counter()
+    extracted = extractor.extracted(extractor.prepared(timed), corpus)
+    return max(1, extracted.computed.computed_tokens) / (time.perf_counter() - begin)

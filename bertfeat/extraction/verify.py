@@ -1,0 +1,148 @@
+"""Is a feature set what it says? Its checksums, its account of rows, and a sample of it computed again in fp32."""
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertfeat.corpus import Corpus, CorpusSettings, Document, memory_corpus
+from bertfeat.errors import FeatureSetError
+from bertfeat.extraction.extractor import Extractor
+from bertfeat.features import DocumentFeatures, FeatureSet, content_documents
+
+SAMPLE = 100
+BOUNDS: Mapping[str, float] = {"fp32": 0.99999, "bf16": 0.9995, "fp16": 0.9999}
+"""Least cosine between stored and recomputed features of a document, by the precision they were computed in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """How far stored features of a column are from the same computed again in fp32."""
+
+    column: str
+    max_absolute: float
+    mean_absolute: float
+    min_cosine: float  # of a document's vector; of all its token or word vectors, end to end, where it has several
+    mean_cosine: float
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReport:
+    """What was found sound, and how far a sample deviates."""
+
+    parts: int
+    documents: int
+    sampled: int  # documents that were computed again; 0 where the set holds no texts and no corpus was given
+    bound: float  # least cosine that is accepted
+    deviations: tuple[Deviation, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether every deviation is within the bound."""
+        return all(deviation.min_cosine >= self.bound for deviation in self.deviations)
+
+
+def verify_features(
+    folder: str | Path,
+    *,
+    corpus: Corpus | None = None,
+    sample: int = SAMPLE,
+    bound: float | None = None,
+    model: str | Path | None = None,
+    device: str | None = None,
+    seed: int = 0,
+) -> VerifyReport:
+    """Check every byte of a feature set, its account of rows, and a random sample of its numbers.
+
+    The sample is computed again in fp32 from the texts in the set, or from ``corpus`` where it holds none.
+
+    Raises:
+        Damaged: a checksum or the account of rows does not hold.
+        ModelError: the recorded model is not to be had.
+        FeatureSetError: the corpus is not the one that the set was made from.
+    """
+    features = FeatureSet(folder)
+    parts = sum(1 for _ in features.check())
+    if bound is None:
+        bound = BOUNDS[str(features.header.settings["precision"])]
+    has_texts = "text" in features.names and not features.header.settings["document_context"]
+    if not sample or not len(features) or (corpus is None and not has_texts):
+        return VerifyReport(parts, len(features), 0, bound, ())
+    rows = _sampled_rows(features, sample, seed)
+    stored = {row: features[row] for row in rows}
+    documents = _from_set(stored) if corpus is None else _from_corpus(corpus, stored)
+    header = features.header
+    extractor = Extractor.recorded(
+        header.model, header.settings, header.columns, name=model, precision="fp32", device=device
+    )
+    again = {document.row: document for document in _computed(extractor, documents, corpus)}
+    deviations = tuple(_deviation(column.name, stored, again) for column in header.columns)
+    return VerifyReport(parts, len(features), len(again), bound, deviations)
+
+
+def _sampled_rows(features: FeatureSet, sample: int, seed: int) -> list[int]:
+    """Rows of documents, drawn at random from all parts."""
+    draw = random.Random(seed)
+    numbers = sorted(draw.sample(range(len(features)), min(sample, len(features))))
+    found, before = [], 0
+    wanted = iter(numbers)
+    number = next(wanted, None)
+    for batch in features.stream(["row"], batch_rows=65_536):
+        rows = batch.column("row")
+        while number is not None and number < before + len(rows):
+            found.append(rows[number - before].as_py())
+            number = next(wanted, None)
+        before += len(rows)
+    return found
+
+
+def _from_set(stored: Mapping[int, DocumentFeatures]) -> list[Document]:
+    return [_document(features) for features in stored.values()]
+
+
+def _document(features: DocumentFeatures) -> Document:
+    text = features.text or ""
+    strings = features.words.strings if features.words else None
+    # words that make up the text when joined were given; others were found in it
+    given = tuple(strings) if strings is not None and " ".join(strings) == text and features.pair is None else None
+    return Document(features.row, features.id, text, features.pair, given)
+
+
+def _from_corpus(corpus: Corpus, stored: Mapping[int, DocumentFeatures]) -> list[Document]:
+    found = [row for row in corpus.rows() if isinstance(row, Document) and row.row in stored]
+    if len(found) < len(stored) or any(row.id != stored[row.row].id for row in found):
+        raise FeatureSetError(
+            f"the corpus {', '.join(corpus.sources)} is not the one that the set was made from: "
+            f"its rows have other ids, or there are fewer"
+        )
+    return found
+
+
+def _computed(extractor: Extractor, documents: Sequence[Document], corpus: Corpus | None) -> Iterator[DocumentFeatures]:
+    extracted = extractor.extracted(extractor.prepared(documents), corpus or memory_corpus(documents, CorpusSettings()))
+    return content_documents(extracted.content, extractor.columns, extractor.files.num_layers)
+
+
+def _deviation(column: str, stored: Mapping[int, DocumentFeatures], again: Mapping[int, DocumentFeatures]) -> Deviation:
+    largest, total, number, cosines = 0.0, 0.0, 0, []
+    for row, document in again.items():
+        before, now = (_values(each.stored[column]) for each in (stored[row], document))
+        if before.shape != now.shape:
+            raise FeatureSetError(f"row {row}: {column} has {before.size} values, but the text gives {now.size}")
+        apart = np.abs(before - now)
+        largest = max(largest, float(apart.max(initial=0.0)))
+        total, number = total + float(apart.sum()), number + apart.size
+        cosines.append(_cosine(before, now))
+    return Deviation(column, largest, total / max(1, number), min(cosines), float(np.mean(cosines)))
+
+
+def _values(matrix: NDArray[np.floating]) -> NDArray[np.float64]:
+    return matrix.astype(np.float64).ravel()
+
+
+def _cosine(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+    norms = float(np.linalg.norm(a) * np.linalg.norm(b))
+    return float(a @ b) / norms if norms else float(np.array_equal(a, b))
