@@ -130,7 +130,8 @@ class _Run:
             # added, since a document or word may have its tokens in several windows
             result.index_add_(0, targets, (values.float() * share[:, None]).to(result.dtype))
         elif column.pooling is Pooling.MAX:
-            result.index_reduce_(0, targets, values.float(), "amax")
+            # index_reduce_ says the same, and warns that it is in beta
+            result.scatter_reduce_(0, targets[:, None].expand_as(values), values.float(), "amax")
         else:
             result.index_copy_(0, targets, values.to(result.dtype))
 
