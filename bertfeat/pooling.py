@@ -22,6 +22,8 @@ def segment_max(hidden: Tensor, picked: Tensor, offsets: Tensor) -> Tensor:
 
     Shape: as :func:`segment_sum`.
     """
+    if not len(offsets):  # segment_reduce refuses to reduce nothing
+        return hidden.new_empty(0, hidden.shape[1])
     lengths = torch.diff(offsets, append=offsets.new_tensor([len(picked)]))
     # embedding_bag knows max too, but takes four times as long
     return torch.segment_reduce(pick(hidden, picked), "max", lengths=lengths)
