@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.corpus import Document
-from bertfeat.tokens.sequences import Chunk, Subword, TokenSequence, TokenSettings, sequences
+from bertfeat.tokens.sequences import Subword, TokenSequence, TokenSettings, sequences
 from bertfeat.tokens.tokenizer import Tokenizer
 from bertfeat.tokens.words import Spans, align, given_words, split_words
 
@@ -82,10 +82,8 @@ def tokenize(documents: Sequence[Document], tokenizer: Tokenizer, settings: Toke
     made = sequences(documents, tokenizer, settings)
     flat = _Flat(made)
     windows = _Windows(made, flat)
-    counted = ~flat.special | settings.special_tokens
-    # a prompt counts for documents, a neighbouring sentence does not
-    pooled = counted & (flat.own | bool(settings.prompt))
-    stored = counted & flat.own
+    wanted = ~flat.special | settings.special_tokens
+    pooled, stored = wanted & flat.counted, wanted & flat.own
     words = _Words(documents, made, flat, settings.subword) if settings.with_words else None
     read = np.flatnonzero(flat.lengths)
     layout = Layout(
@@ -99,7 +97,7 @@ def tokenize(documents: Sequence[Document], tokenizer: Tokenizer, settings: Toke
     )
     return Tokenized(
         layout=layout,
-        n_tokens=flat.count(flat.own | bool(settings.prompt)),
+        n_tokens=flat.count(flat.counted),
         n_unknown=flat.count(flat.own & (flat.ids == tokenizer.unknown_id) & ~flat.special),
         n_truncated=np.array([sequence.truncated for sequence in made], np.int32),
         rejected={at: sequence.rejected for at, sequence in enumerate(made) if sequence.rejected},
@@ -119,7 +117,9 @@ class _Flat:
         self.types = _joined([chunk.types for chunk in chunks], np.int8)
         self.special = np.repeat(np.array([chunk.special for chunk in chunks], bool), sizes)
         self.segment = np.repeat(np.array([chunk.segment for chunk in chunks], np.int8), sizes)
-        self.own = _owned(chunks, len(self.ids))
+        self.own = _marks([chunk.own for chunk in chunks], sizes)
+        # a prompt counts for documents, a neighbouring sentence does not
+        self.counted = _marks([chunk.counted for chunk in chunks], sizes)
         self.lengths = np.array([sum(len(chunk.ids) for chunk in sequence.chunks) for sequence in made], np.int64)
         self.offsets = np.concatenate([[0], np.cumsum(self.lengths)])
         self.document = np.repeat(np.arange(len(made)), self.lengths)
@@ -247,10 +247,11 @@ def ranges(starts: Int64s, lengths: Int64s) -> Int64s:
     return np.arange(total) + shifts
 
 
-def _owned(chunks: Sequence[Chunk], total: int) -> NDArray[np.bool_]:
-    if all(chunk.own is None for chunk in chunks):
-        return np.ones(total, bool)
-    return _joined([np.ones(len(c.ids), bool) if c.own is None else c.own for c in chunks], np.bool_)
+def _marks(marks: Sequence[NDArray[np.bool_] | None], sizes: Int64s) -> NDArray[np.bool_]:
+    """Set marks side by side, where none means that all are marked."""
+    if all(each is None for each in marks):
+        return np.ones(int(sizes.sum()), bool)
+    return np.concatenate([np.ones(n, bool) if m is None else m for m, n in zip(marks, sizes.tolist(), strict=True)])
 
 
 def _joined(arrays: Sequence[NDArray[Any]], dtype: type[Scalar]) -> NDArray[Scalar]:

@@ -46,6 +46,7 @@ class Chunk:
     segment: int  # 0 first text, 1 second
     spans: Spans | None  # [n] character offsets in the document's own text, where they are wanted
     own: NDArray[np.bool_] | None = None  # [n] False for a prompt's or a neighbour's pieces; None: all own
+    counted: NDArray[np.bool_] | None = None  # [n] own, or the prompt's, which counts for documents; None: all
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,7 @@ class _Text:
     lead: int = 0
     stop: int | None = None  # None: nothing follows the own characters
     length: int = 0
+    prompt: int = 0  # characters of the prompt, with which the lead begins
     segment: int = 0
     kind: int = 0  # segment id of its tokens
 
@@ -87,13 +89,23 @@ class _Text:
         stop = self.lead + self.length
         return (spans.end > self.lead) & (spans.start < stop)
 
+    def counted(self) -> NDArray[np.bool_] | None:
+        own, spans = self.own(), self.pieces.spans
+        return None if own is None or spans is None else own | (spans.start < self.prompt)
+
     def offsets(self) -> Spans | None:
-        """Offsets in the own text."""
+        """Offsets in the own text; a piece that begins in the prompt or ends in a neighbour is cut to it."""
         spans = self.pieces.spans
-        return Spans(spans.start - self.lead, spans.end - self.lead) if spans and self.lead else spans
+        if spans is None or (self.lead == 0 and self.stop is None):
+            return spans
+        # pieces of others keep their place before and after the own text, for the search of words
+        reaches_in, reaches_out = spans.end > self.lead, spans.start < self.lead + self.length
+        start = np.where(reaches_in, np.maximum(spans.start, self.lead), spans.start)
+        end = np.where(reaches_out, np.minimum(spans.end, self.lead + self.length), spans.end)
+        return Spans(start - np.int32(self.lead), end - np.int32(self.lead))
 
     def chunk(self, start: int, stop: int) -> Chunk:
-        spans, own = self.offsets(), self.own()
+        spans, own, counted = self.offsets(), self.own(), self.counted()
         return Chunk(
             self.pieces.ids[start:stop],
             np.full(stop - start, self.kind, np.int8),
@@ -101,6 +113,7 @@ class _Text:
             self.segment,
             Spans(spans.start[start:stop], spans.end[start:stop]) if spans else None,
             None if own is None else own[start:stop],
+            None if counted is None else counted[start:stop],
         )
 
 
@@ -115,11 +128,11 @@ def sequences(documents: Sequence[Document], tokenizer: Tokenizer, settings: Tok
         template = tokenizer.single if document.pair is None else tokenizer.pair
         lead = len(_lead(document, settings.prompt))
         stop = lead + len(document.text) if document.after else None
-        first = _Text(pieces, lead, stop, len(document.text), kind=template.text_types[0])
+        first = _Text(pieces, lead, stop, len(document.text), len(settings.prompt), kind=template.text_types[0])
         if document.pair is None:
             made.append(_single(first, template, settings, context=bool(document.before or document.after)))
         else:
-            second = _Text(next(seconds), 0, None, len(document.pair), 1, template.text_types[1])
+            second = _Text(next(seconds), length=len(document.pair), segment=1, kind=template.text_types[1])
             made.append(_pair(first, second, template, settings))
     return made
 
