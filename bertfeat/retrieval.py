@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bertfeat.corpus import Value
 from bertfeat.errors import IndexFolderError, UsageError
 from bertfeat.features import DocumentFeatures, DocumentPieces, ModelIdentity
-from bertfeat.index import Found, IndexSettings, VectorIndex
+from bertfeat.index import Found, IndexSettings, VectorIndex, gpus
 from bertfeat.recipe import Operation, Pooling, Recipe
 
 _MARKED = re.compile(r"\*(\S(?:[^*]*\S)?)\*")
@@ -76,11 +76,11 @@ class QueryEncoder(Protocol):
         """Which model it is."""
         ...
 
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def encode(self, texts: Sequence[str], /) -> NDArray[np.float32]:
         """One vector a text, ``[n, width]``."""
         ...
 
-    def features(self, texts: Sequence[str]) -> list[DocumentFeatures]:
+    def features(self, texts: Sequence[str], /) -> list[DocumentFeatures]:
         """Tokens and words with their vectors."""
         ...
 
@@ -104,7 +104,7 @@ class Index:
         encoder: QueryEncoder | None = None,
         device: str | None = None,
     ) -> None:
-        self.vectors = VectorIndex(folder, device=device if device and device.startswith("cuda") else None)
+        self.vectors = VectorIndex(folder, device=device if gpus() else None)
         """The same index for search by vectors, without texts."""
         self._model, self._device = model, device
         if encoder is not None:
@@ -235,6 +235,7 @@ def _extractor(settings: IndexSettings, model: str | Path | None, device: str | 
     extractor: QueryEncoder = Extractor(
         name,
         revision=revision,
+        dtype="float32",
         layers=recipe_spec(settings.column.recipe),
         pooling=str(settings.column.pooling),
         precision=wanted.get("precision", "auto"),
@@ -242,7 +243,7 @@ def _extractor(settings: IndexSettings, model: str | Path | None, device: str | 
         max_length=wanted.get("max_length"),
         subword=wanted.get("subword") or "first",
         special_tokens=wanted.get("special_tokens", True),
-        prompt=prompt or None,
+        prompt=prompt,
         device=device,
     )
     return extractor

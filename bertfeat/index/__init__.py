@@ -2,6 +2,7 @@
 
 from bertfeat.index.build import build_index
 from bertfeat.index.choose import IndexType
+from bertfeat.index.engine import gpus
 from bertfeat.index.metric import Metric
 from bertfeat.index.options import BuildOptions, BuildProgress
 from bertfeat.index.search import Found, VectorIndex
@@ -21,5 +22,6 @@ __all__ = [
     "VectorIndex",
     "append_features",
     "build_index",
+    "gpus",
     "remove_documents",
 ]

@@ -234,6 +234,11 @@ def metric_of(index: Any) -> Metric:
     return Metric.L2 if index.metric_type == faiss.METRIC_L2 else Metric.IP
 
 
+def gpus() -> int:
+    """How many GPUs FAISS can work on; none where it was built without."""
+    return int(faiss.get_num_gpus()) if hasattr(faiss, "StandardGpuResources") else 0
+
+
 def to_device(index: Any, device: str | None) -> Any:
     """The index on a GPU (``cuda``, ``cuda:1``), or as it is.
 
@@ -243,10 +248,9 @@ def to_device(index: Any, device: str | None) -> Any:
     if device in (None, "cpu"):
         return index
     number = int(str(device).partition(":")[2] or 0)
-    gpus = faiss.get_num_gpus() if hasattr(faiss, "StandardGpuResources") else 0
-    if number >= gpus:
+    if number >= gpus():
         raise UsageError(
-            f"--device {device}: FAISS sees {gpus} GPUs; install faiss-gpu instead of faiss-cpu, or use cpu"
+            f"--device {device}: FAISS sees {gpus()} GPUs; install faiss-gpu instead of faiss-cpu, or use cpu"
         )
     return faiss.index_cpu_to_gpu(faiss.StandardGpuResources(), number, index)
 

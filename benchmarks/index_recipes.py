@@ -1,0 +1,54 @@
+"""Which layers make the best search vectors? nDCG@10 of exact cosine search on Cranfield, recipe by recipe.
+
+    python benchmarks/index_recipes.py --data DATA [--work DIR]
+
+DATA holds cranfield/ in BEIR's layout. One extraction of all layers; every recipe is derived from it.
+"""
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from bertfeat.corpus import CorpusSettings
+from bertfeat.evaluation import evaluate_beir
+from bertfeat.extraction import Extractor
+from bertfeat.index import BuildOptions, build_index
+from bertfeat.retrieval import Index
+
+HERE = Path(__file__).parent
+LAYERS = "concat=0..6,last,cls"
+RECIPES = ("last", "second-to-last", "concat4", "sum4", "mean4", "sum-all", "concat-all", "embeddings", *"12345")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=Path("data"))
+    parser.add_argument("--work", type=Path, default=Path("build/index_recipes"))
+    options = parser.parse_args()
+    beir = options.data / "cranfield"
+    if not (beir / "corpus.jsonl").exists():
+        print(f"no {beir}/corpus.jsonl: give --data; see benchmarks/README.md")
+        return
+    features = options.work / "cranfield.features"
+    settings = CorpusSettings(text_columns=("title", "text"))
+    extractor = Extractor(layers=LAYERS, pooling="mean", precision="fp32", long="truncate", max_length=512)
+    extractor.extract(beir / "corpus.jsonl", features, corpus_settings=settings)
+    rows: list[dict[str, Any]] = []
+    for recipe, pooling in [*((recipe, "mean") for recipe in RECIPES), ("last", "cls")]:
+        folder = options.work / "cranfield.index"
+        column = f"{recipe.replace('-', '_')}_{pooling}" if not recipe.isdigit() else f"layer{recipe}_{pooling}"
+        build_index(features, folder, column, options=BuildOptions(evaluate=False))
+        scores = evaluate_beir(Index(folder), beir)
+        rows.append({"column": column, **asdict(scores)})
+        print(
+            f"| {column} | {scores.ndcg_at_10:.4f} | {scores.map:.4f} | {scores.mrr:.4f} | {scores.recall_at_100:.4f} |"
+        )
+    target = HERE / "results" / "index_recipes.json"
+    target.parent.mkdir(exist_ok=True)
+    target.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
