@@ -51,7 +51,9 @@ class SlowText:
         total = np.sum(layers, axis=0, dtype=np.float32)
         return total / np.float32(len(layers)) if recipe.operation is Operation.MEAN else total
 
-    def word(self, mix: NDArray[np.float32], span: tuple[int, int], subword: str, segment: int = 0) -> NDArray[np.float32]:
+    def word(
+        self, mix: NDArray[np.float32], span: tuple[int, int], subword: str, segment: int = 0
+    ) -> NDArray[np.float32]:
         """One word's vector; zeros where it has no pieces."""
         rows = [
             mix[at]

@@ -262,7 +262,9 @@ class Tight:
 
 OUT_OF_MEMORY = (
     torch.OutOfMemoryError("CUDA out of memory"),
-    RuntimeError("[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: not enough memory: you tried to allocate 9 bytes."),
+    RuntimeError(
+        "[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: not enough memory: you tried to allocate 9 bytes."
+    ),
     RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes. Error code 12"),
 )
 
