@@ -10,7 +10,7 @@ __all__ = ["main"]
 
 VERBS = {
     "Features": ("extract", "info", "export"),
-    "Search": ("index", "search", "evaluate"),
+    "Search": ("index", "search", "usages", "evaluate"),
     "Pictures": ("plot",),
 }
 

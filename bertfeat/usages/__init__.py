@@ -1,0 +1,18 @@
+"""The usages of a word in a feature set: in corpus order, nearest in meaning first, or grouped by sense."""
+
+from bertfeat.usages.find import find_usages
+from bertfeat.usages.nearby import find_usages_in_index
+from bertfeat.usages.results import Sense, Senses, Usage, Usages
+from bertfeat.usages.senses import find_senses
+from bertfeat.usages.words import Match
+
+__all__ = [
+    "Match",
+    "Sense",
+    "Senses",
+    "Usage",
+    "Usages",
+    "find_senses",
+    "find_usages",
+    "find_usages_in_index",
+]

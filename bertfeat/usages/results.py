@@ -1,0 +1,81 @@
+"""What is found: usages in their contexts, and senses that group them."""
+
+from dataclasses import dataclass
+
+CONTEXT = 300
+"""Characters that a usage keeps to the left and to the right of the word, unless told otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """One place where the word stands."""
+
+    row: int  # of the document in its corpus
+    id: str
+    left: str  # the text before the word, as it is
+    word: str  # as it stands in the text
+    right: str
+    start: int  # character offsets in the text
+    end: int
+    in_pair: bool  # in the second text of a pair
+    score: float | None  # cosine to the meaning asked for, or to the middle of the sense; None in corpus order
+
+
+@dataclass(frozen=True, slots=True)
+class Usages:
+    """The usages of a word that were asked for."""
+
+    word: str
+    like: str | None  # the sentence that they are compared with, as it was given
+    column: str  # the feature column that says how near they are
+    documents: int  # searched
+    found: int  # usages that there are; with match "any", words that were compared
+    skipped: int  # of them, those without a vector, which cannot be compared
+    usages: tuple[Usage, ...]  # nearest first, or in the order of the corpus
+
+
+@dataclass(frozen=True, slots=True)
+class Sense:
+    """Usages that are like one another."""
+
+    count: int
+    usages: tuple[Usage, ...]  # the most central ones first
+
+
+@dataclass(frozen=True, slots=True)
+class Senses:
+    """The usages of a word, grouped."""
+
+    word: str
+    column: str
+    documents: int  # searched
+    found: int
+    skipped: int  # of them, those without a vector
+    grouped: int  # of the others; fewer than all where there are very many, and a random sample stands for them
+    senses: tuple[Sense, ...]  # the largest first
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Some characters of a document, of which a usage can be made."""
+
+    row: int
+    id: str
+    text: str  # the one of the document's texts that the word is in
+    in_pair: bool
+    start: int
+    end: int
+
+    def usage(self, context: int, score: float | None = None) -> Usage:
+        """The usage with that many characters on either side."""
+        return Usage(
+            row=self.row,
+            id=self.id,
+            left=self.text[max(0, self.start - context) : self.start],
+            word=self.text[self.start : self.end],
+            right=self.text[self.end : self.end + context],
+            start=self.start,
+            end=self.end,
+            in_pair=self.in_pair,
+            score=None if score is None else round(float(score), 6),
+        )

@@ -1,0 +1,150 @@
+"""A feature set read through for a word: texts first, then the vectors of those row groups in which it stands.
+
+Shapes: n occurrences, W width of the feature column.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertfeat.features import DocumentPieces, FeatureSet, FoundColumn, stored_matrices
+from bertfeat.recipe import Pooling
+from bertfeat.usages.places import Picks, combined, occurrences
+from bertfeat.usages.results import Site
+from bertfeat.usages.words import Wanted
+
+_WHOLE_GROUP = 1 << 40
+_NO_VECTORS = np.empty((0, 0), np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """What a row group has of the word, in the order of the corpus."""
+
+    documents: int  # in the row group
+    found: int
+    sites: Sequence[Site]  # [n] fewer than found, where some have no vector
+    matrix: NDArray[np.float32]  # [n, W] of length 1; [0, 0] where vectors were not asked for
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """The row of each occurrence's document, ``[n]``."""
+        return np.fromiter((site.row for site in self.sites), np.int64, len(self.sites))
+
+
+@dataclass(frozen=True, slots=True)
+class _Document:
+    row: int
+    id: str
+    texts: tuple[str, ...]  # one, or two of a pair
+
+
+def scan(features: FeatureSet, wanted: Wanted, found: FoundColumn, *, vectors: bool) -> Iterator[Scanned]:
+    """Read a feature set through, a row group at a time; ``vectors`` are read only where the word stands."""
+    names = [name for name in ("row", "id", "text", "pair") if name in features.names]
+    for batch in features.stream(names, batch_rows=_WHOLE_GROUP):
+        columns = (batch.column(name).to_pylist() for name in names)
+        documents = (_Document(row, id_, tuple(texts)) for row, id_, *texts in zip(*columns, strict=True))
+        hopeful = [document for document in documents if any(map(wanted.may_stand_in, document.texts))]
+        if hopeful:
+            yield _located(features, wanted, found, hopeful, vectors, len(batch))
+        else:
+            yield Scanned(len(batch), 0, (), _NO_VECTORS)
+
+
+def _located(
+    features: FeatureSet,
+    wanted: Wanted,
+    found: FoundColumn,
+    documents: Sequence[_Document],
+    vectors: bool,
+    searched: int,
+) -> Scanned:
+    """The occurrences in these documents of one row group."""
+    names = ["row", *_positions(features, found.pooling), *(found.derivation.columns if vectors else ())]
+    start, stop = documents[0].row, documents[-1].row + 1
+    (batch,) = features.stream(names, start=start, stop=stop, batch_rows=_WHOLE_GROUP)
+    pieces = _BatchPieces(batch, found.pooling)
+    subword = subword_rule(features.header.settings)
+    sites: list[Site] = []
+    picks: list[Picks] = []
+    numbers: list[int] = []
+    for document, at in zip(documents, _places_of(documents, batch), strict=True):
+        for place in occurrences(wanted, document.texts, pieces.of(at), found.pooling, subword):
+            text = document.texts[place.in_pair]
+            sites.append(Site(document.row, document.id, text, place.in_pair, place.start, place.end))
+            picks.append(place.picks)
+            numbers.extend(pieces.offset(at) + number for number in place.picks.numbers)
+    if not vectors:
+        return Scanned(searched, len(sites), sites, _NO_VECTORS)
+    matrix = _vectors(features, found, batch, numbers, [pick for pick in picks if pick.numbers])
+    having = [site for site, pick in zip(sites, picks, strict=True) if pick.numbers]
+    whole = np.flatnonzero(matrix.any(axis=1))
+    return Scanned(searched, len(sites), [having[at] for at in whole.tolist()], unit(matrix[whole]))
+
+
+def subword_rule(settings: Any) -> str:
+    """Which tokens stand for a word; where the set has no words, the rule that ``extract`` follows by default."""
+    return str(settings.get("subword") or "first")
+
+
+def unit(matrix: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Vectors of length 1; zero vectors stay."""
+    length = np.linalg.norm(matrix, axis=-1, keepdims=True)
+    scaled: NDArray[np.float32] = np.divide(matrix, np.where(length > 0, length, 1), dtype=np.float32)
+    return scaled
+
+
+def _positions(features: FeatureSet, kind: Pooling) -> list[str]:
+    names = (f"{kind}_start", f"{kind}_end", f"{kind}_segment", *(("aligned",) if kind is Pooling.WORD else ()))
+    return [name for name in names if name in features.names]
+
+
+def _places_of(documents: Sequence[_Document], batch: Any) -> list[int]:
+    """Where in the batch each of the documents is."""
+    places: list[int] = np.searchsorted(
+        batch.column("row").to_numpy(), [document.row for document in documents]
+    ).tolist()
+    return places
+
+
+def _vectors(
+    features: FeatureSet, found: FoundColumn, batch: Any, numbers: Sequence[int], picks: Sequence[Picks]
+) -> NDArray[np.float32]:
+    """The vector of each occurrence, ``[n, W]``, from the batch's tokens or words of those numbers."""
+    if not numbers:
+        return np.empty((0, found.width), np.float32)
+    stored = [column for column in features.columns if column.name in found.derivation.columns]
+    needed = {name: matrix[numbers] for name, matrix in stored_matrices(batch, stored).items()}
+    return combined(found.derivation.apply(needed), picks)
+
+
+class _BatchPieces:
+    """The tokens or words of a batch's documents, cut apart when they are asked for."""
+
+    def __init__(self, batch: Any, kind: Pooling) -> None:
+        def flat(name: str) -> Any:
+            return batch.column(name).flatten().to_numpy(zero_copy_only=False) if name in batch.schema.names else None
+
+        lengths = batch.column(f"{kind}_start").value_lengths().to_numpy()
+        self._offsets = np.concatenate([[0], np.cumsum(lengths)]).tolist()
+        self._start, self._end, self._segment = (flat(f"{kind}_{name}") for name in ("start", "end", "segment"))
+        self._aligned = flat("aligned") if kind is Pooling.WORD else None
+
+    def offset(self, number: int) -> int:
+        """How many pieces the documents before have."""
+        return int(self._offsets[number])
+
+    def of(self, number: int) -> DocumentPieces:
+        """The pieces of a document."""
+        cut = slice(self._offsets[number], self._offsets[number + 1])
+        return DocumentPieces(
+            None,
+            self._start[cut],
+            self._end[cut],
+            None if self._segment is None else self._segment[cut],
+            None if self._aligned is None else self._aligned[cut],
+        )

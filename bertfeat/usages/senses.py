@@ -1,0 +1,129 @@
+"""The senses of a word: its usages, grouped by their vectors.
+
+Shapes: n usages, W width of the feature column.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertfeat.errors import BertfeatError, UsageError
+from bertfeat.features import FeatureSet
+from bertfeat.usages.column import find_column
+from bertfeat.usages.find import Tally, check_numbers, first_of_each
+from bertfeat.usages.results import CONTEXT, Sense, Senses, Usage
+from bertfeat.usages.scan import Scanned, scan, unit
+from bertfeat.usages.words import Match, wanted
+
+MOST = 10_000
+"""Usages that are grouped; of more a random sample is taken, always the same one."""
+
+_SEED = 0
+
+
+def find_senses(
+    features: FeatureSet | str | Path,
+    word: str,
+    senses: int,
+    *,
+    match: Match | str = Match.EXACT,
+    k: int = 5,
+    layers: str | None = None,
+    one_per_document: bool = False,
+    context: int = CONTEXT,
+) -> Senses:
+    """Group the usages of a word into so many senses, each shown by its ``k`` most central usages.
+
+    The groups are those of scikit-learn's k-means over vectors of length 1; the same set gives the same groups. Their
+    number is your choice: nothing here says how many senses the word has. See :func:`find_usages` for the rest.
+
+    Raises:
+        UsageError: fewer usages than senses.
+        FeatureSetError: no texts, or no vectors of tokens or words, in the set.
+        NotDerivable: the layers cannot be had from the stored columns.
+    """
+    if not isinstance(features, FeatureSet):
+        features = FeatureSet(features)
+    looked_for = wanted(word, match)
+    if looked_for.match is Match.ANY:
+        raise UsageError("senses are those of one word, and --match any takes every word; choose exact or prefix")
+    check_numbers(k, context)
+    if senses < 2:
+        raise UsageError(f"{senses} senses are no groups; ask for at least 2")
+    found = find_column(features, layers)
+    tally = Tally()
+    scans = tally.over(scan(features, looked_for, found, vectors=True))
+    sample = _Sample(context)
+    for scanned in scans:
+        sample.add(scanned, one_per_document)
+    sample.trim()
+    groups = _groups(sample, senses, k, word) if tally.found else ()
+    return Senses(word, found.name, tally.documents, tally.found, tally.skipped, len(sample.usages), groups)
+
+
+class _Sample:
+    """Usages that are grouped, in the order of the corpus; when there are too many, those with the smallest draws."""
+
+    def __init__(self, context: int) -> None:
+        self._context = context
+        self._random = np.random.default_rng(_SEED)
+        self._draws: list[NDArray[np.float64]] = []
+        self._blocks: list[NDArray[np.float32]] = []
+        self.usages: list[Usage] = []
+
+    @property
+    def matrix(self) -> NDArray[np.float32]:
+        """The vectors of the usages, ``[n, W]`` of length 1."""
+        return np.concatenate(self._blocks)
+
+    def add(self, scanned: Scanned, one_per_document: bool) -> None:
+        order = np.arange(len(scanned.sites))
+        if one_per_document:
+            order = first_of_each(order, scanned.rows)
+        if len(order):
+            self._draws.append(self._random.random(len(order)))
+            self._blocks.append(scanned.matrix[order])
+            self.usages.extend(scanned.sites[number].usage(self._context) for number in order.tolist())
+        if len(self.usages) > 2 * MOST:
+            self.trim()
+
+    def trim(self) -> None:
+        """Keep at most :data:`MOST`."""
+        if len(self.usages) > MOST:
+            draws = np.concatenate(self._draws)
+            stay = np.sort(np.argsort(draws, kind="stable")[:MOST])
+            self._draws, self._blocks = [draws[stay]], [self.matrix[stay]]
+            self.usages = [self.usages[number] for number in stay.tolist()]
+
+
+def _groups(sample: _Sample, senses: int, k: int, word: str) -> tuple[Sense, ...]:
+    if len(sample.usages) < senses:
+        raise UsageError(f"{word!r} stands in {len(sample.usages)} places, which are too few for {senses} senses")
+    labels = _labels(sample.matrix, senses, word)
+    members = [np.flatnonzero(labels == label) for label in range(senses)]
+    members.sort(key=lambda places: (-len(places), places[0]))
+    return tuple(_sense(sample.usages, sample.matrix[places], places, k) for places in members)
+
+
+def _labels(matrix: NDArray[np.float32], senses: int, word: str) -> NDArray[np.integer]:
+    try:
+        from sklearn.cluster import KMeans
+    except ImportError as error:
+        raise BertfeatError(
+            "senses need scikit-learn, which is not installed: pip install 'bertfeat[analysis]'"
+        ) from error
+    different = len(np.unique(matrix, axis=0))
+    if different < senses:
+        raise UsageError(f"{word!r} has only {different} different vectors, which are too few for {senses} senses")
+    labels: NDArray[np.integer] = KMeans(senses, n_init=10, random_state=_SEED).fit_predict(matrix)
+    return labels
+
+
+def _sense(usages: Sequence[Usage], matrix: NDArray[np.float32], places: NDArray[np.intp], k: int) -> Sense:
+    scores = matrix @ unit(matrix.mean(axis=0))
+    order = np.argsort(-scores, kind="stable")[:k].tolist()
+    central = (replace(usages[places[at]], score=round(float(scores[at]), 6)) for at in order)
+    return Sense(len(places), tuple(central))
