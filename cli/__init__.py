@@ -1,15 +1,19 @@
 """The command line: thin commands that parse, call the Python API and print."""
 
+import os
+import sys
+from typing import NoReturn
+
 import click
 
 from bertfeat import __version__
 
 from .frame import ENVIRONMENT_PREFIX, Program
 
-__all__ = ["main"]
+__all__ = ["main", "run"]
 
 VERBS = {
-    "Features": ("extract", "info", "export"),
+    "Features": ("extract", "info", "verify", "export"),
     "Search": ("index", "search", "usages", "evaluate"),
     "Pictures": ("plot",),
 }
@@ -48,3 +52,20 @@ def main() -> None:
     bertfeat extract news.jsonl.gz --text-column title,body --pooling mean,word
     bertfeat COMMAND --help
     """
+
+
+def run() -> NoReturn:
+    """Run the program in a process of its own, as the shell starts it.
+
+    A run that was stopped may leave a thread inside a library's native code. The interpreter's way out would unwind
+    it there, which aborts the process, so that way is taken only after success.
+    """
+    try:
+        main(prog_name="bertfeat")
+    except SystemExit as end:
+        if not end.code:
+            raise
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(end.code if isinstance(end.code, int) else 1)
+    raise AssertionError("click ends every program by SystemExit")

@@ -1,6 +1,7 @@
 """How a command ends: every exception becomes one line on stderr and a documented exit code."""
 
 import io
+import logging
 import os
 import signal
 import sys
@@ -73,12 +74,25 @@ def _raise_terminated(_signal: int, _frame: FrameType | None) -> NoReturn:
     raise Terminated
 
 
+class _WarningLines(logging.Handler):
+    """Shows what the library logs as one line each."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one line to stderr."""
+        click.echo(f"warning: {record.getMessage()}", err=True)
+
+
 @contextmanager
 def _plain_warnings() -> Iterator[None]:
-    """Show a library's warning as one line, without the source line that it came from."""
-    with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_: click.echo(f"warning: {message}", err=True)
-        yield
+    """Show what the library warns of as one line, without the source line that it came from."""
+    log, handler = logging.getLogger("bertfeat"), _WarningLines(logging.WARNING)
+    log.addHandler(handler)
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_: click.echo(f"warning: {message}", err=True)
+            yield
+    finally:
+        log.removeHandler(handler)
 
 
 def _let_stdout_print_anything() -> None:

@@ -1,6 +1,7 @@
 """``bertfeat extract``: a corpus becomes a feature set."""
 
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,12 +13,12 @@ from .errors import Terminated
 from .frame import Command, option
 from .options import ModelOptions, bundle, listed_option, model_options, reading_options, talk_options
 from .progress import extraction_look, shown_progress
-from .sources import default_output
-from .talk import Talk, duration, size
+from .sources import STDIN, default_output
+from .talk import Talk, counted, duration, plain, size, table
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings
-    from bertfeat.extraction import ExtractionReport
+    from bertfeat.extraction import Estimate, ExtractionReport, Extractor
 
 POOLINGS = ("mean", "cls", "max", "token", "word")
 SHOWN_FAILURES = 5
@@ -90,7 +91,6 @@ class RunOptions:
 
     part_rows: int | None
     max_failures: int | None
-    allow_failures: bool
     strict: bool
     overwrite: bool
     keep_text: bool
@@ -99,13 +99,12 @@ class RunOptions:
 run_options = bundle(
     "run",
     RunOptions,
-    ("part_rows", "max_failures", "allow_failures", "strict", "overwrite", "keep_text"),
+    ("part_rows", "max_failures", "strict", "overwrite", "keep_text"),
     option("--overwrite", is_flag=True, help="Start anew where another run's parts are; default: go on from there."),
     option(
         "--part-rows", type=click.IntRange(min=1), metavar="N", further=True, help="Rows of a part; default: 256 MiB."
     ),
     option("--max-failures", type=click.IntRange(min=0), metavar="N", further=True, help="Stop after N failed rows."),
-    option("--allow-failures", is_flag=True, further=True, help="Exit with 0 though some rows failed."),
     option("--strict", is_flag=True, further=True, help="Stop at the first row that fails."),
     option(
         "--text/--no-text",
@@ -126,6 +125,8 @@ run_options = bundle(
 @model_options
 @reading_options
 @run_options
+@option("--dry-run", is_flag=True, help="Say rows, tokens, bytes and minutes, and write nothing.")
+@option("--allow-failures", is_flag=True, further=True, help="Exit with 0 though some rows failed.")
 @talk_options
 def command(
     sources: tuple[str, ...],
@@ -134,6 +135,8 @@ def command(
     model: ModelOptions,
     reading: "CorpusSettings",
     run: RunOptions,
+    dry_run: bool,
+    allow_failures: bool,
     talk: Talk,
 ) -> None:
     """Run a corpus through a frozen BERT and keep the layers asked for.
@@ -151,9 +154,85 @@ def command(
     from bertfeat.extraction import Extractor  # torch: seconds
 
     extractor = Extractor(**asdict(model), **asdict(features))
+    if dry_run:
+        _tell_estimate(_estimate(extractor, sources, reading, run), folder, talk)
+        return
     try:
         with shown_progress(talk, extraction_look) as progress:
             report = extractor.extract(sources, folder, corpus_settings=reading, progress=progress, **asdict(run))
     except (KeyboardInterrupt, Terminated):
         talk.say(f"the finished parts stay in {folder}; the same command goes on from there")
         raise
+    _tell(report, talk)
+    if report.failed and not allow_failures:
+        raise click.exceptions.Exit(ROWS_FAILED)
+
+
+def _estimate(
+    extractor: "Extractor", sources: tuple[str, ...], reading: "CorpusSettings", run: RunOptions
+) -> "Estimate":
+    from bertfeat.corpus import open_corpus
+    from bertfeat.extraction import estimate_run
+
+    if STDIN in sources:
+        raise click.UsageError("--dry-run reads the corpus, which standard input gives only once; give it a file")
+    return estimate_run(extractor, open_corpus(sources, reading), keep_text=run.keep_text)
+
+
+def _tell_estimate(estimate: "Estimate", folder: Path, talk: Talk) -> None:
+    kinds = f"{estimate.documents:,} documents, {estimate.failed:,} failed, {estimate.blank:,} blank"
+    rows = [
+        ("would write", folder),
+        ("rows", f"{estimate.rows:,}: {kinds}"),
+        ("tokens", f"about {estimate.tokens:,}"),
+        ("on disk", f"about {size(estimate.bytes)}"),
+        ("time", f"about {duration(estimate.seconds)} at {estimate.tokens_per_second:,.0f} tokens/s"),
+    ]
+    talk.result(plain(estimate), table(rows))
+
+
+def _tell(report: "ExtractionReport", talk: Talk) -> None:
+    if report.failed:
+        listed = report.folder / "_failures.jsonl"
+        reasons = "".join(f"\n  {reason}" for reason in _first_failures(report.folder))
+        talk.warn(
+            f"{counted(report.failed, 'row')} failed; {listed} lists all of them, of which the first are:{reasons}"
+        )
+    for note in _notes(report):
+        talk.say(note)
+    rates = {"tokens_per_second": report.tokens_per_second, "padding_share": report.padding_share}
+    talk.result({**plain(report), **rates}, [_summary(report)])
+
+
+def _summary(report: "ExtractionReport") -> str:
+    """The one line that says what was done."""
+    counts = report.counts
+    there = f"{report.folder}: {counted(counts.documents, 'document')}, {counted(counts.tokens, 'token')}"
+    stored = f"{size(report.bytes)} in {counted(report.parts, 'part')}"
+    if report.nothing_to_do:
+        return f"{there}, {stored}; nothing to do, all of it was there"
+    kept = f" ({report.kept_parts:,} of them were there)" if report.kept_parts else ""
+    speed = f"{report.tokens_per_second:,.0f} tokens/s, padding {report.padding_share:.1%}, {duration(report.seconds)}"
+    waits = f"waited {report.waited_for_tokens:.1f} s for tokens, {report.waited_for_disk:.1f} s for the disk"
+    return f"{there}, {stored}{kept}; {speed}, {waits}"
+
+
+def _notes(report: "ExtractionReport") -> list[str]:
+    """What happened to single rows, tokens and words."""
+    counts = report.counts
+    cut = f"{counted(counts.truncated_tokens, 'token')} of {counted(counts.truncated_documents, 'document')}"
+    words = f"{counts.unaligned_words:,} of {counted(counts.words, 'word')}"
+    notes = [
+        (report.blank, f"{counted(report.blank, 'blank line')} skipped"),
+        (counts.empty_texts, f"{counted(counts.empty_texts, 'empty text')}: documents of special tokens only"),
+        (counts.truncated_documents, f"{cut} cut off; the column n_truncated says where"),
+        (counts.unaligned_words, f"{words} without a vector: zeros, and false in the column aligned"),
+        (report.split_batches, f"{report.split_batches:,} times a batch was split because memory ran out"),
+    ]
+    return [note for number, note in notes if number]
+
+
+def _first_failures(folder: Path) -> list[str]:
+    from bertfeat.features import FeatureSet
+
+    return [failure.reason for failure in islice(FeatureSet(folder).failures(), SHOWN_FAILURES)]

@@ -1,7 +1,7 @@
 """``bertfeat info``: what a feature set, an index, a model or a corpus is."""
 
 from collections import Counter
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +9,7 @@ import click
 
 from .frame import Command, option
 from .options import reading_options, talk_options
-from .talk import Talk, size, table
+from .talk import Talk, plain, size, table
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings
@@ -113,7 +113,7 @@ def describe_index(folder: Path) -> Description:
         ("query prompt", repr(settings.query_prompt) if settings.query_prompt is not None else None),
         ("sources", "\n".join(source.path for source in settings.sources)),
     ]
-    return Description({"kind": "index", **{f.name: getattr(settings, f.name) for f in fields(settings)}}, rows)
+    return Description({"kind": "index", **plain(settings)}, rows)
 
 
 def describe_model(name: str, revision: str | None) -> Description:

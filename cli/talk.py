@@ -20,7 +20,7 @@ class Talk:
     def result(self, value: Any, lines: Iterable[str]) -> None:
         """Print a result on stdout: ``value`` as one line of JSON if that was asked for, else ``lines``."""
         if self.as_json:
-            click.echo(json.dumps(value, default=_plain, ensure_ascii=False))
+            click.echo(json.dumps(value, default=_for_json, ensure_ascii=False))
             return
         for line in lines:
             click.echo(line)
@@ -44,6 +44,11 @@ def table(rows: Iterable[tuple[str, Any]]) -> list[str]:
     ]
 
 
+def counted(number: int, noun: str) -> str:
+    """``1 part``, ``1,024 parts``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def size(number: float) -> str:
     """A number of bytes for people: ``1.5 MB``."""
     for unit in ("B", "kB", "MB", "GB"):
@@ -63,10 +68,15 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> dict[str, Any]:
+    """The fields of a dataclass by name."""
+    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+
+
+def _for_json(value: Any) -> Any:
     """What JSON does not know: dataclasses become objects, paths strings, sets and arrays lists."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if dataclasses.is_dataclass(value):
+        return plain(value)
     if isinstance(value, Path):
         return str(value)
     if hasattr(value, "tolist"):

@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,27 @@ from bertfeat.cli.talk import Talk, duration, size, table
 from bertfeat.errors import Damaged, RecipeError
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
+
+
+def leaves(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The words that call each command, those of groups in groups too."""
+    for name in group.list_commands(click.Context(group)):
+        found = group.get_command(click.Context(group), name)
+        if isinstance(found, click.Group):
+            yield from leaves(found, (*path, name))
+        else:
+            yield (*path, name)
+
+
 VERBS = main.list_commands(click.Context(main))
+COMMANDS = list(leaves(main))
 
 
-def command(verb: str) -> click.Command:
-    found = main.get_command(click.Context(main), verb)
+def command(words: tuple[str, ...]) -> click.Command:
+    found: click.Command | None = main
+    for word in words:
+        assert isinstance(found, click.Group)
+        found = found.get_command(click.Context(found), word)
     assert found is not None
     return found
 
@@ -35,29 +51,29 @@ def command(verb: str) -> click.Command:
 # ── every command is documented ─────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_command_is_documented(verb: str) -> None:
-    documented = command(verb)
-    assert documented.name == verb
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_command_is_documented(words: tuple[str, ...]) -> None:
+    documented, called = command(words), f"bertfeat {' '.join(words)}"
+    assert documented.name == words[-1]
     assert documented.help is not None
-    assert f"bertfeat {verb} " in documented.help, "the help shows no example"
-    assert f"bertfeat {verb}" in README, "the README does not show the command"
+    assert f"{called} " in documented.help, "the help shows no example"
+    assert called in README, "the README does not show the command"
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_every_option_has_help(verb: str) -> None:
-    options = [parameter for parameter in command(verb).params if isinstance(parameter, click.Option)]
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_every_option_has_help(words: tuple[str, ...]) -> None:
+    options = [parameter for parameter in command(words).params if isinstance(parameter, click.Option)]
     assert [option.name for option in options if not option.help] == []
     assert {"as_json", "quiet"} <= {option.name for option in options}
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_help_begins_with_about_ten_options(verb: str) -> None:
-    shown = CliRunner().invoke(main, [verb, "-h"])
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_help_begins_with_about_ten_options(words: tuple[str, ...]) -> None:
+    shown = CliRunner().invoke(main, [*words, "-h"])
     assert shown.exit_code == 0
     first = shown.output.split("Options:")[1].split("Further options:")[0]
     assert sum(line.startswith("  -") for line in first.splitlines()) <= 12
-    assert f"BERTFEAT_{verb.upper()}_" in shown.output
+    assert f"BERTFEAT_{'_'.join(words).upper()}_" in shown.output
 
 
 def test_help_lists_every_command() -> None:
@@ -77,7 +93,7 @@ def test_unknown_command_is_wrong_usage() -> None:
 
 def test_shell_completion_knows_the_commands() -> None:
     environment = os.environ | {"_BERTFEAT_COMPLETE": "bash_complete", "COMP_WORDS": "bertfeat ", "COMP_CWORD": "1"}
-    code = "from bertfeat.cli import main; main(prog_name='bertfeat')"
+    code = "from bertfeat.cli import run; run()"
     told = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert {f"plain,{verb}" for verb in VERBS} <= set(told.stdout.split())
 

@@ -1,0 +1,93 @@
+"""``bertfeat verify``: sound sets, and sets that are not what they say."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from bertfeat.cli import main
+
+TEXTS = ["The bank raised its rate.", "", "A river bank.", "은행에서 돈을 찾았다"]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two feature sets of one corpus: with and without its texts."""
+    folder = tmp_path_factory.mktemp("verify")
+    (folder / "c.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
+    for name, options in (("whole", ["--precision", "bf16"]), ("textless", ["--no-text", "--pooling", "token"])):
+        extracted = run("extract", folder / "c.jsonl", "-o", folder / name, "--quiet", *options)
+        assert extracted.exit_code == 0, extracted.stderr
+    return folder
+
+
+@pytest.fixture
+def sets(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, list(map(str, arguments)))
+
+
+@pytest.mark.usefixtures("sets")
+def test_a_sound_set() -> None:
+    result = run("verify", "whole")
+    assert result.exit_code == 0, result.stderr
+    assert "1 part and 4 documents: checksums and account hold" in result.stdout
+    report = json.loads(run("verify", "whole", "--json", "--sample", "3").stdout)
+    assert (report["holds"], report["documents"], report["sampled"]) == (True, 4, 3)
+    (deviation,) = report["deviations"]
+    assert deviation["column"] == "last_mean"
+    # stored in bf16 and recomputed in fp32: near, and not the same
+    assert 0.9995 < deviation["min_cosine"] < 1.0
+
+
+@pytest.mark.usefixtures("sets")
+def test_a_bound_that_does_not_hold() -> None:
+    result = run("verify", "whole", "--bound", "1.0")
+    assert result.exit_code == 1
+    assert "DOES NOT HOLD" in result.stdout
+
+
+@pytest.mark.usefixtures("sets")
+def test_a_flipped_byte() -> None:
+    part = Path("whole/part-00000.parquet")
+    raw = bytearray(part.read_bytes())
+    raw[len(raw) // 2] ^= 1
+    part.write_bytes(raw)
+    result = run("verify", "whole")
+    assert result.exit_code == 1
+    assert "part-00000.parquet" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.usefixtures("sets")
+def test_a_set_without_its_texts_wants_the_corpus() -> None:
+    alone = run("verify", "textless")
+    assert alone.exit_code == 0
+    assert "--corpus" in alone.stderr
+    report = json.loads(run("verify", "textless", "--corpus", "c.jsonl", "--json").stdout)
+    assert (report["holds"], report["sampled"]) == (True, 4)
+
+
+@pytest.mark.usefixtures("sets")
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "word"),
+    [
+        (["nowhere"], 1, "nowhere"),
+        ([], 2, "FEATURES"),
+        (["whole", "--bound", "2"], 2, "--bound"),
+        (["whole", "--model", "./nowhere"], 1, "nowhere"),
+        (["textless", "--corpus", "short.jsonl"], 1, "short.jsonl"),
+    ],
+)
+def test_wrong_uses(arguments: list[str], exit_code: int, word: str) -> None:
+    Path("short.jsonl").write_text('{"text": "only one"}\n')
+    result = run("verify", *arguments)
+    assert result.exit_code == exit_code
+    assert word in result.stderr
+    assert "Traceback" not in result.stderr
