@@ -48,8 +48,8 @@ class SlowText:
         layers = [self.hidden[layer] for layer in recipe.layers]
         if recipe.operation is Operation.CONCAT:
             return np.concatenate(layers, axis=1)
-        total = np.sum(layers, axis=0, dtype=np.float32)
-        return total / np.float32(len(layers)) if recipe.operation is Operation.MEAN else total
+        total = np.array(layers).sum(axis=0)
+        return np.array(total / len(layers) if recipe.operation is Operation.MEAN else total, np.float32)
 
     def word(
         self, mix: NDArray[np.float32], span: tuple[int, int], subword: str, segment: int = 0
@@ -62,7 +62,8 @@ class SlowText:
         ]
         if not rows:
             return np.zeros(mix.shape[1], np.float32)
-        return {"first": rows[0], "last": rows[-1], "mean": np.mean(rows, axis=0)}[subword]
+        vector = {"first": rows[0], "last": rows[-1], "mean": np.array(rows).mean(axis=0)}[subword]
+        return np.array(vector, np.float32)
 
 
 def slow_text(tiny: Tiny, text: str, pair: str | None = None, max_length: int | None = None) -> SlowText:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterator
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 from bertfeat.corpus import Document
 from bertfeat.encoder import HiddenState, Precision
@@ -15,33 +16,35 @@ from bertfeat.tokens import Batch, Long, Subword, tokenize
 from tests.slow_features import SlowText, slow_text, slow_words
 from tests.tiny_models import CPU, LONG_TEXT, PAIRS, TEXTS, Tiny, documents, given
 
+Floats = NDArray[np.floating]
 LAYERS = "all,sum4,mean4,concat4,sum-all,mean=0+3,concat=0+2+5,-2"
 EVERY = (Pooling.MEAN, Pooling.CLS, Pooling.MAX, Pooling.TOKEN, Pooling.WORD)
+SLOW: dict[Pooling, Callable[[Floats], Floats]] = {
+    Pooling.MEAN: lambda mix: mix.mean(axis=0),
+    Pooling.CLS: lambda mix: mix[0],
+    Pooling.MAX: lambda mix: mix.max(axis=0),
+    Pooling.TOKEN: lambda mix: mix,
+}
 BOUND = 3e-5
 SUMMED = 1e-4  # up to five layers added
 
 
 def check(tiny: Tiny, rows: list[Document], max_length: int | None = None, subword: Subword = Subword.FIRST) -> None:
     """Every recipe under every pooling against the slow way."""
-    changes = {"max_length": max_length} if max_length else {}
-    found = tiny.features(rows, LAYERS, *EVERY, batch_tokens=100, subword=subword, **changes)
+    length = max_length or tiny.model.max_tokens
+    found = tiny.features(rows, LAYERS, *EVERY, batch_tokens=100, subword=subword, max_length=length)
     for at, row in enumerate(rows):
         slow = slow_text(tiny, row.text, row.pair, max_length)
         for column in found.columns:
             mix = slow.layer_mix(column.recipe)
             bound = SUMMED if column.recipe.operation == "sum" else BOUND
-            for got, wanted in {
-                Pooling.MEAN: lambda: [(found[column.name][at], mix.mean(axis=0))],
-                Pooling.CLS: lambda: [(found[column.name][at], mix[0])],
-                Pooling.MAX: lambda: [(found[column.name][at], mix.max(axis=0))],
-                Pooling.TOKEN: lambda: [(found.tokens(column.name, at), mix)],
-                Pooling.WORD: lambda: [(found.words(column.name, at), words_of(row, slow, mix, subword))],
-            }[column.pooling]():
-                assert got.shape == wanted.shape
-                np.testing.assert_allclose(got, wanted, rtol=0, atol=bound, err_msg=f"{column.name} of {row.text!r}")
+            got = found.of(column, at)
+            wanted = words_of(row, slow, mix, subword) if column.pooling is Pooling.WORD else SLOW[column.pooling](mix)
+            assert got.shape == wanted.shape
+            np.testing.assert_allclose(got, wanted, rtol=0, atol=bound, err_msg=f"{column.name} of {row.text!r}")
 
 
-def words_of(row: Document, slow: SlowText, mix: np.ndarray, subword: Subword) -> np.ndarray:
+def words_of(row: Document, slow: SlowText, mix: Floats, subword: Subword) -> Floats:
     texts = [row.text] if row.pair is None else [row.text, row.pair]
     vectors = [
         slow.word(mix, span, subword, segment) for segment, text in enumerate(texts) for span in slow_words(text)
@@ -49,18 +52,26 @@ def words_of(row: Document, slow: SlowText, mix: np.ndarray, subword: Subword) -
     return np.array(vectors, np.float32).reshape(-1, mix.shape[1])
 
 
+def test_texts(any_tiny: Tiny) -> None:
+    check(any_tiny, documents(TEXTS))
+
+
 @pytest.mark.parametrize("subword", list(Subword))
-def test_texts(any_tiny: Tiny, subword: Subword) -> None:
-    check(any_tiny, documents(TEXTS), subword=subword)
+def test_subwords(bert: Tiny, subword: Subword) -> None:
+    check(bert, documents(TEXTS), subword=subword)
 
 
 def test_pairs(any_tiny: Tiny) -> None:
     check(any_tiny, documents(PAIRS))
 
 
+def test_windows_each_fed_alone(packed_tiny: Tiny) -> None:
+    check(packed_tiny, documents([LONG_TEXT, "short"]), subword=Subword.MEAN)
+
+
 @pytest.mark.parametrize("subword", list(Subword))
-def test_windows_each_fed_alone(packed_tiny: Tiny, subword: Subword) -> None:
-    check(packed_tiny, documents([LONG_TEXT, "short", LONG_TEXT[::-1]]), subword=subword)
+def test_words_that_span_windows(bert: Tiny, subword: Subword) -> None:
+    check(bert, documents([LONG_TEXT[::-1]]), 9, subword)
 
 
 def test_windows_on_padded_batches(tiny: Callable[[str], Tiny]) -> None:

@@ -1,5 +1,7 @@
 """Windows: every piece read, kept exactly once, and from where it has most context."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,10 +32,10 @@ def test_neighbours_overlap_by_a_quarter_and_the_last_is_full(pieces: int, capac
     windows = cut(pieces, capacity)
     assert windows[0].start == 0
     assert windows[-1].stop == pieces
-    for left, right in zip(windows[:-1], windows[1:], strict=True):
+    for left, right in pairwise(windows):
         assert left.start < right.start
         assert left.stop - right.start >= capacity // 4
-    for left, right in zip(windows[:-2], windows[1:-1], strict=True):
+    for left, right in pairwise(windows[:-1]):
         assert left.stop - right.start == capacity // 4
 
 

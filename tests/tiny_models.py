@@ -90,10 +90,10 @@ def _byte_level(names: Sequence[str], *, double: bool) -> FastTokenizer:
         show_progress=False,
     )
     tokenizer.train_from_iterator(SENTENCES, trainer)
-    number = tokenizer.token_to_id
+    number = tokenizer.get_vocab()
     if double:
         tokenizer.post_processor = processors.RobertaProcessing(
-            (sep, number(sep)), (cls, number(cls)), trim_offsets=True, add_prefix_space=False
+            (sep, number[sep]), (cls, number[cls]), trim_offsets=True, add_prefix_space=False
         )
     else:
         tokenizer.post_processor = _template(tokenizer, cls, sep, between=sep, types=False)
@@ -363,6 +363,12 @@ class Features:
 
     def __getitem__(self, column: str) -> NDArray[np.floating]:
         return self.computed.matrices[column]
+
+    def of(self, column: FeatureColumn, document: int) -> NDArray[np.floating]:
+        """One document's vector or matrix."""
+        if column.pooling is Pooling.TOKEN:
+            return self.tokens(column.name, document)
+        return self.words(column.name, document) if column.pooling is Pooling.WORD else self[column.name][document]
 
     def tokens(self, column: str, document: int) -> NDArray[np.floating]:
         listing = self.tokenized.tokens

@@ -86,12 +86,15 @@ class _Text:
         spans = self.pieces.spans
         if spans is None or (self.lead == 0 and self.stop is None):
             return None
-        stop = self.lead + self.length
-        return (spans.end > self.lead) & (spans.start < stop)
+        # white space may be a piece of no width; without neighbours it is the text's even at its edge
+        begun = spans.end > self.lead if self.lead else np.ones(len(spans), bool)
+        return begun if self.stop is None else begun & (spans.start < self.stop)
 
     def counted(self) -> NDArray[np.bool_] | None:
         own, spans = self.own(), self.pieces.spans
-        return None if own is None or spans is None else own | (spans.start < self.prompt)
+        if own is None or spans is None or not self.prompt:
+            return own
+        return own | (spans.start < self.prompt) | (spans.end <= self.prompt)
 
     def offsets(self) -> Spans | None:
         """Offsets in the own text; a piece that begins in the prompt or ends in a neighbour is cut to it."""
