@@ -1,10 +1,9 @@
-"""FAISS as bertfeat uses it: make, train, fill, write, open, and how a kind of index is searched.
+"""FAISS as bertfeat uses it: make, train, fill, write, open, remove; what a class of index can and cannot do.
 
-Everything that depends on the class of a FAISS index is here. Shapes: n vectors, Q queries, K hits, W values.
+Shapes: n vectors, W values in each.
 """
 
 import ctypes
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,6 @@ from bertfeat.index.metric import Metric
 
 REFINED_FROM = 4  # an index that re-ranks with finer codes looks at this many times k
 LISTS_NAME = "index.lists"  # inverted lists that pass the memory, beside the index
-EMPTY = -1  # FAISS's label for a place without a hit
-_SCAN_ROWS = 16384
 
 
 def create(factory: str, width: int, metric: Metric) -> Any:
@@ -35,7 +32,7 @@ def create(factory: str, width: int, metric: Metric) -> Any:
             f"FAISS cannot make {factory!r} for vectors of {width} values and {metric}: {explain(error)}; "
             f"choose auto, flat, hnsw, ivf, ivfpq, sq8 or another FAISS factory string"
         ) from error
-    for part in _layers(index):
+    for part in layers(index):
         if isinstance(part, faiss.IndexRefine):
             part.k_factor = REFINED_FROM
         for clustering in (getattr(part, "cp", None), getattr(getattr(part, "pq", None), "cp", None)):
@@ -114,20 +111,20 @@ def read(path: Path, *, mapped: bool = True) -> Any:
 
 def effort_name(index: Any) -> str | None:
     """What can be tuned: ``nprobe`` of inverted lists, ``efSearch`` of a graph, or nothing."""
-    if _inverted(index) is not None:
+    if inverted_part(index) is not None:
         return "nprobe"
-    return "efSearch" if any(isinstance(part, faiss.IndexHNSW) for part in _layers(index)) else None
+    return "efSearch" if any(isinstance(part, faiss.IndexHNSW) for part in layers(index)) else None
 
 
 def most_effort(index: Any) -> int:
     """The largest sensible effort: all lists, or a graph search as wide as a few thousand candidates."""
-    inverted = _inverted(index)
+    inverted = inverted_part(index)
     return int(inverted.nlist) if inverted is not None else min(int(index.ntotal), 4096)
 
 
 def set_effort(index: Any, effort: int) -> None:
     """Set the effort with which FAISS searches when nothing else is said."""
-    for part in _layers(index):
+    for part in layers(index):
         if isinstance(part, faiss.IndexIVF):
             part.nprobe = effort
         elif isinstance(part, faiss.IndexHNSW):
@@ -149,16 +146,21 @@ def can_remove(index: Any) -> bool:
 
 def lists_on_disk(index: Any) -> bool:
     """Whether the inverted lists are in a file of their own."""
-    inverted = _inverted(index)
+    inverted = inverted_part(index)
     if inverted is None:
         return False
     return isinstance(faiss.downcast_InvertedLists(inverted.invlists), faiss.OnDiskInvertedLists)
 
 
+def selector(selected: NDArray[np.bool_]) -> Any:
+    """A FAISS selector of the vectors for which ``selected [n]`` is true."""
+    return faiss.IDSelectorBitmap(np.packbits(selected, bitorder="little"))
+
+
 def remove(index: Any, removed: NDArray[np.bool_]) -> None:
     """Take vectors out (``[n]`` says which); the others close ranks, so that numbers go on from 0 to their count."""
     index.remove_ids(selector(removed))
-    inverted = _inverted(index)
+    inverted = inverted_part(index)
     if inverted is None:
         return  # flat codes close ranks by themselves
     number = np.cumsum(~removed) - 1
@@ -168,70 +170,12 @@ def remove(index: Any, removed: NDArray[np.bool_]) -> None:
         ids[:] = number[ids]
 
 
-def selector(selected: NDArray[np.bool_]) -> Any:
-    """A FAISS selector of the vectors for which ``selected [n]`` is true."""
-    return faiss.IDSelectorBitmap(np.packbits(selected, bitorder="little"))
-
-
-def search(
-    index: Any, queries: NDArray[np.float32], k: int, effort: int | None, selected: NDArray[np.bool_] | None = None
-) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """FAISS's own search among all or some vectors: what it computes ``[Q, K]``, and their numbers or ``EMPTY``."""
-    chosen = None if selected is None else selector(selected)
-    parameters = _parameters(index, effort, chosen)
-    try:
-        scores, numbers = index.search(queries, k, params=parameters) if parameters else index.search(queries, k)
-        return scores, numbers
-    except RuntimeError:
-        if selected is None:
-            raise
-        return scan(index, queries, k, selected)  # this type knows no selectors
-
-
-def scan(
-    index: Any, queries: NDArray[np.float32], k: int, selected: NDArray[np.bool_] | None
-) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Compare queries with every (selected) vector as the index stores it; shapes as in :func:`search`."""
-    index = faiss.downcast_index(index)
-    chosen = None if selected is None else selector(selected)
-    inverted = _inverted(index)
-    if inverted is not None and not isinstance(index, faiss.IndexRefine):
-        return index.search(queries, k, params=_parameters(index, int(inverted.nlist), chosen))  # type: ignore[no-any-return]
-    if (flat := flat_storage(index)) is not None:
-        return flat.search(queries, k, params=_parameters(flat, None, chosen))  # type: ignore[no-any-return]
-    return _scan_rows(index, queries, k, selected)
-
-
 def flat_storage(index: Any) -> Any | None:
     """The whole vectors of an index, as a flat index of FAISS, where it has them in order."""
     index = faiss.downcast_index(index)
     if isinstance(index, faiss.IndexHNSW):
         index = faiss.downcast_index(index.storage)
     return index if isinstance(index, faiss.IndexFlat) else None
-
-
-def reconstruct(index: Any, numbers: NDArray[np.int64]) -> NDArray[np.float32]:
-    """The vectors of those numbers as the index stores them, ``[n, W]``."""
-    inverted = _inverted(index)
-    if inverted is not None and inverted.direct_map.type == faiss.DirectMap.NoMap:
-        inverted.make_direct_map()  # which list holds which vector: 8 bytes a vector
-    out: NDArray[np.float32] = index.reconstruct_batch(np.ascontiguousarray(numbers, np.int64))
-    return out
-
-
-def merge(
-    found: list[tuple[NDArray[np.float32], NDArray[np.int64]]], k: int, metric: Metric
-) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """The best k of several results for the same queries; the best first, ties by number."""
-    scores = np.concatenate([each for each, _ in found], axis=1)
-    numbers = np.concatenate([each for _, each in found], axis=1)
-    order = np.lexsort((numbers, -metric.nearness(scores)), axis=1)[:, :k]
-    return np.take_along_axis(scores, order, 1), np.take_along_axis(numbers, order, 1)
-
-
-def metric_of(index: Any) -> Metric:
-    """What FAISS computes in this index; cosine is its inner product."""
-    return Metric.L2 if index.metric_type == faiss.METRIC_L2 else Metric.IP
 
 
 def gpus() -> int:
@@ -252,7 +196,10 @@ def to_device(index: Any, device: str | None) -> Any:
         raise UsageError(
             f"--device {device}: FAISS sees {gpus()} GPUs; install faiss-gpu instead of faiss-cpu, or use cpu"
         )
-    return faiss.index_cpu_to_gpu(faiss.StandardGpuResources(), number, index)
+    try:
+        return faiss.index_cpu_to_gpu(faiss.StandardGpuResources(), number, index)
+    except RuntimeError as error:
+        raise UsageError(f"this type of index cannot go to {device}: {explain(error)}; leave out --device") from error
 
 
 def from_device(index: Any) -> Any:
@@ -261,49 +208,16 @@ def from_device(index: Any) -> Any:
     return faiss.index_gpu_to_cpu(index) if on_gpu else index
 
 
-def _layers(index: Any) -> list[Any]:
+def layers(index: Any) -> list[Any]:
     """An index and those inside it, each as its own class."""
     found = [faiss.downcast_index(index)]
     for name in ("index", "base_index", "storage"):
         inner = getattr(found[0], name, None)
         if inner is not None:
-            found += _layers(inner)
+            found += layers(inner)
     return found
 
 
-def _inverted(index: Any) -> Any | None:
-    return next((part for part in _layers(index) if isinstance(part, faiss.IndexIVF)), None)
-
-
-def _parameters(index: Any, effort: int | None, chosen: Any | None) -> Any | None:
-    """FAISS's search parameters for this class of index; None where its own will do."""
-    if effort is None and chosen is None:
-        return None
-    index = faiss.downcast_index(index)
-    given = {} if chosen is None else {"sel": chosen}
-    if isinstance(index, faiss.IndexPreTransform):
-        return faiss.SearchParametersPreTransform(index_params=_parameters(index.index, effort, chosen))
-    if isinstance(index, faiss.IndexRefine):
-        inner = _parameters(index.base_index, effort, chosen)
-        return faiss.IndexRefineSearchParameters(k_factor=REFINED_FROM, base_index_params=inner)
-    make: Callable[..., Any] = faiss.SearchParameters
-    if isinstance(index, faiss.IndexIVF):
-        make, given = faiss.SearchParametersIVF, {**given, "nprobe": effort or index.nprobe}
-    elif isinstance(index, faiss.IndexHNSW):
-        make, given = faiss.SearchParametersHNSW, {**given, "efSearch": effort or index.hnsw.efSearch}
-    return make(**given)
-
-
-def _scan_rows(
-    index: Any, queries: NDArray[np.float32], k: int, selected: NDArray[np.bool_] | None
-) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    metric = metric_of(index)
-    numbers = np.arange(index.ntotal) if selected is None else np.flatnonzero(selected)
-    worst = np.full((len(queries), k), metric.worst, np.float32)
-    best = (worst, np.full((len(queries), k), EMPTY, np.int64))
-    for start in range(0, len(numbers), _SCAN_ROWS):
-        part = numbers[start : start + _SCAN_ROWS]
-        vectors = reconstruct(index, part)
-        scores, places = faiss.knn(queries, vectors, min(k, len(part)), metric.faiss_metric)
-        best = merge([best, (scores, part[places])], k, metric)
-    return best
+def inverted_part(index: Any) -> Any | None:
+    """The inverted lists inside an index, if it has any."""
+    return next((part for part in layers(index) if isinstance(part, faiss.IndexIVF)), None)

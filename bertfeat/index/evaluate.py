@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.index import engine
+from bertfeat.index import asking
 from bertfeat.index.library import faiss
 from bertfeat.index.metric import Metric
 
@@ -48,7 +48,7 @@ class ExactSearch:
         self._depth = min(max(DEPTHS), count - 1) + 1  # one more: the query itself
         shape = (len(queries), self._depth)
         # FAISS computes squared distances, hence a worst that no square passes
-        self._best = (np.full(shape, metric.worst, np.float32), np.full(shape, engine.EMPTY, np.int64))
+        self._best = (np.full(shape, metric.worst, np.float32), np.full(shape, asking.EMPTY, np.int64))
         self._seconds = 0.0
 
     def add(self, start: int, vectors: NDArray[np.float32]) -> None:
@@ -56,7 +56,7 @@ class ExactSearch:
         began = time.perf_counter()
         depth = min(self._depth, len(vectors))
         scores, places = faiss.knn(self._queries, vectors, depth, self._metric.faiss_metric)
-        self._best = engine.merge([self._best, (scores, places + start)], self._depth, self._metric)
+        self._best = asking.merge([self._best, (scores, places + start)], self._depth, self._metric)
         self._seconds += time.perf_counter() - began
 
     def truth(self) -> Truth:

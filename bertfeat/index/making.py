@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.errors import IndexFolderError
-from bertfeat.index import engine, evaluate
+from bertfeat.index import asking, engine, evaluate
 from bertfeat.index.blocks import Block, VectorSource, read_ahead
 from bertfeat.index.choose import POINTS_PER_CLUSTER, Choice
 from bertfeat.index.folder import FAISS_NAME
@@ -62,11 +62,11 @@ def make_index(
     exact = sample.exact_search(options.metric, source.count)
     with clock.step("add", source.count):
         del sample  # its memory is the index's from here on
-        on_disk = ListsOnDisk(index, folder, options.memory) if choice.on_disk else None
+        on_disk = ListsOnDisk(engine.from_device(index), folder, options.memory) if choice.on_disk else None
         if on_disk is None and options.device in (None, "cpu"):
             engine.reserve(index, source.count)
         zero = fill(on_disk or index, kept_blocks(source, keep), options.metric, clock.done, exact)
-        index = on_disk.merged() if on_disk else index
+        index = on_disk.merged() if on_disk else engine.from_device(index)
         check_complete(index, source.count)
     effort, evaluation = untuned(index), None
     if options.evaluate and source.count > 1:
@@ -74,7 +74,7 @@ def make_index(
             truth = exact.truth() if exact else stored_truth(index, options.metric)
             effort, evaluation = assess(index, truth, options.metric, options.target_recall)
     with clock.step("write", source.count):
-        engine.write(set_effort(engine.from_device(index), effort), folder / FAISS_NAME)
+        engine.write(set_effort(index, effort), folder / FAISS_NAME)
     return Made(source.count, zero, effort, evaluation, clock.seconds)
 
 
@@ -82,7 +82,7 @@ def assess(index: Any, truth: evaluate.Truth, metric: Metric, wanted: float) -> 
     """Find the effort that the wanted recall needs on one half of the queries, and measure it on the other."""
 
     def search(queries: NDArray[np.float32], k: int, effort: int | None) -> NDArray[np.int64]:
-        return engine.search(index, queries, k, effort)[1]
+        return asking.search(index, queries, k, effort)[1]
 
     half = (len(truth.own) + 1) // 2
     tuning, judging = truth.part(slice(0, half)), truth.part(slice(half if half < len(truth.own) else 0, None))
@@ -119,10 +119,10 @@ def stored_truth(index: Any, metric: Metric) -> evaluate.Truth:
     """Exact answers for a sample of an index's own vectors, where it stores them whole."""
     flat = engine.flat_storage(index)
     own = _numbers(int(index.ntotal), evaluate.QUERIES)
-    queries = engine.reconstruct(flat, own)
+    queries = asking.reconstruct(flat, own)
     depth = min(max(evaluate.DEPTHS), int(index.ntotal) - 1) + 1
     began = time.perf_counter()
-    scores, numbers = engine.search(flat, queries, depth, None)
+    scores, numbers = asking.search(flat, queries, depth, None)
     seconds = time.perf_counter() - began
     return evaluate.Truth(queries, own, *evaluate.without_own(scores, numbers, own), len(own) / max(seconds, 1e-9))
 

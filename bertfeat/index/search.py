@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bertfeat.errors import IndexFolderError, UsageError
-from bertfeat.index import engine
+from bertfeat.index import asking, engine
 from bertfeat.index.filters import select
 from bertfeat.index.folder import FAISS_NAME, REMOVED_NAME, check_sources, open_folder
 from bertfeat.index.metric import Metric, own
@@ -109,7 +109,7 @@ class VectorIndex:
         if not k or not len(queries):
             return Found(np.empty((len(queries), 0), np.float32), np.empty((len(queries), 0), np.int64))
         if exact:
-            scores, numbers = engine.scan(self._faiss, queries, k, selected)
+            scores, numbers = asking.scan(self._faiss, queries, k, selected)
         else:
             scores, numbers = self._quick(queries, k, effort, selected)
         if self.metric is Metric.L2 and engine.flat_storage(self._faiss) is not None:
@@ -126,7 +126,7 @@ class VectorIndex:
         wrong = wanted[(wanted < 0) | (wanted >= self.settings.count)]
         if len(wrong):
             raise UsageError(f"there is no vector {wrong[0]}; the index has 0 to {self.settings.count - 1}")
-        return engine.reconstruct(self._faiss, wanted)
+        return asking.reconstruct(self._faiss, wanted)
 
     def document_numbers(self, numbers: NDArray[np.integer]) -> NDArray[np.int64]:
         """The document of each vector: its number in :attr:`documents`."""
@@ -143,10 +143,10 @@ class VectorIndex:
         tuned = self.settings.effort
         effort = effort or (tuned.value if tuned else None)
         index = self._fast if selected is None else self._faiss  # FAISS's GPU indexes know no selectors
-        scores, numbers = engine.search(index, queries, k, effort, selected)
-        short = (numbers == engine.EMPTY).any(axis=1)
+        scores, numbers = asking.search(index, queries, k, effort, selected)
+        short = (numbers == asking.EMPTY).any(axis=1)
         if short.any():
-            scores[short], numbers[short] = engine.scan(self._faiss, queries[short], k, selected)
+            scores[short], numbers[short] = asking.scan(self._faiss, queries[short], k, selected)
         return scores, numbers
 
     def _compared_again(self, queries: NDArray[np.float32], numbers: NDArray[np.int64]) -> Found:
@@ -154,7 +154,7 @@ class VectorIndex:
         scores = np.empty(numbers.shape, np.float32)
         for start in range(0, len(queries), _EXACT_QUERIES):
             part = slice(start, start + _EXACT_QUERIES)
-            stored = engine.reconstruct(self._faiss, numbers[part].ravel())
+            stored = asking.reconstruct(self._faiss, numbers[part].ravel())
             differences = stored.reshape(*numbers[part].shape, -1) - queries[part, None, :]
             scores[part] = np.sqrt(np.einsum("qkw,qkw->qk", differences, differences))
         order = np.lexsort((numbers, scores), axis=1)
