@@ -5,11 +5,10 @@ byte what an undisturbed one gives.
 """
 
 import logging
-import shutil
-import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -17,14 +16,15 @@ from pathlib import Path
 
 import torch
 
-from bertfeat.corpus import Corpus, CorpusSettings, open_corpus, refuse_hopeless
-from bertfeat.errors import BertfeatError, CorpusError, FeatureSetError, RowFailed
+from bertfeat.corpus import Corpus, CorpusSettings, Failure, open_corpus, refuse_hopeless
+from bertfeat.errors import BertfeatError, CorpusError, Damaged, RowFailed
 from bertfeat.extraction.content import count
 from bertfeat.extraction.extractor import Extracted, Extractor, Prepared
 from bertfeat.extraction.prefetch import prefetched
 from bertfeat.extraction.report import ExtractionReport, OnProgress, Progress
 from bertfeat.extraction.resume import Existing, remove_parts
 from bertfeat.extraction.settings import PART_ROWS, RunSettings
+from bertfeat.extraction.spool import STDIN, spooled
 from bertfeat.extraction.warn import corpus_warnings
 from bertfeat.features import (
     FORMAT_VERSION,
@@ -33,16 +33,16 @@ from bertfeat.features import (
     check_kept,
     list_parts,
     locked,
+    read_manifest,
     remove_leftovers,
     remove_manifest,
     settings_fingerprint,
     write_manifest,
     write_part,
 )
+from bertfeat.features.manifest import FAILURES_NAME
 from bertfeat.plan import PlannedPart, plan
 
-STDIN = "-"
-_SPOOL = ".stdin-spool"
 _log = logging.getLogger("bertfeat")
 
 
@@ -86,48 +86,38 @@ class Run:
         self._computed = self._padded = self._splits = self._parts = self._kept = 0
         self._waited_tokens = self._waited_disk = 0.0
         self._fraction, self._documents = 0.0, 0
-        self._warnings: dict[str, None] = {}
+        self._warnings: tuple[str, ...] = ()
         self._touched = False
-        self._sources: tuple[str, ...] = ()  # where they are not the corpus's own
 
     def go(self) -> ExtractionReport:
         """Do what is not done yet, and account for every row."""
         with locked(self._folder):
             remove_leftovers(self._folder)
-            corpus = self._open()
-            next(refuse_hopeless(corpus.rows(), corpus), None)  # wrong columns are told before anything is touched
-            existing = Existing(self._folder) if self._options.overwrite else Existing.of(self._folder)
-            self._settle(corpus, existing)
-            self._existing = existing
-            self._work(corpus)
+            with self._opened() as corpus:
+                next(refuse_hopeless(corpus.rows(), corpus), None)  # wrong columns are told before anything is touched
+                existing = Existing(self._folder) if self._options.overwrite else Existing.of(self._folder)
+                self._settle(corpus, existing)
+                self._existing = existing
+                self._work(corpus)
             self._finish(existing)
-            (self._folder / _SPOOL).unlink(missing_ok=True)
         return self._report()
 
     # ── before ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _open(self) -> Corpus:
+    @contextmanager
+    def _opened(self) -> Iterator[Corpus]:
         source = self._source
         if isinstance(source, str | Path):
             source = [source]
         if not isinstance(source, Sequence):
-            return source
-        if [str(each) for each in source] == [STDIN]:
-            self._sources = (STDIN,)
-            return open_corpus([self._spool()], self._reading)
-        if STDIN in map(str, source):
+            yield source
+        elif [str(each) for each in source] == [STDIN]:
+            with spooled(self._folder, self._reading) as corpus:
+                yield corpus
+        elif STDIN in map(str, source):
             raise CorpusError("- (standard input) cannot be mixed with files; give it alone")
-        return open_corpus(source, self._reading)
-
-    def _spool(self) -> Path:
-        """Copy standard input into the folder, so that it can be read as often as a file."""
-        path = self._folder / _SPOOL
-        try:
-            with path.open("wb") as file:
-                shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
-        except OSError as error:
-            raise FeatureSetError(f"standard input cannot be spooled to {path}: {error.strerror}") from error
-        return path
+        else:
+            yield open_corpus(source, self._reading)
 
     def _settle(self, corpus: Corpus, existing: Existing) -> None:
         """Fix the settings, and refuse a folder that belongs to another run before anything is touched."""
@@ -168,13 +158,15 @@ class Run:
             try:
                 for ahead in self._timed(prefetched(self._ahead(corpus))):
                     if ahead.kept is not None:
+                        self._check_failures(ahead.kept.failures)
                         self._account(ahead.kept, ahead.planned.fraction)
                         self._kept += 1
                         continue
                     assert ahead.prepared is not None  # it is not kept
+                    self._check_failures(ahead.prepared.rows.failures)  # those need no computing
                     extracted = self._compute(ahead.planned, ahead.prepared, corpus)
                     header = self._header(ahead.planned, ahead.prepared, extracted, corpus)
-                    self._check_failures(header)
+                    self._check_failures(header.failures)
                     self._wait(pending)
                     self._touch()
                     pending = writer.submit(self._write, header, extracted)
@@ -194,9 +186,9 @@ class Run:
         before, documents, done = self._fraction, self._documents, 0
         counted = len(prepared.rows.documents)
         warnings = corpus_warnings(prepared.rows.unique, prepared.tokenized)
-        for warning in warnings:
-            if warning not in self._warnings:
-                self._warnings[warning] = None
+        if warnings and not self._warnings:  # once a run: of every part they would be the same but for the figures
+            self._warnings = tuple(warnings)
+            for warning in warnings:
                 _log.warning(warning)
 
         def on_batch(tokens: int) -> None:
@@ -238,7 +230,7 @@ class Run:
             failures=extracted.failures,
             model=self._extractor.model,
             columns=self._extractor.columns,
-            sources=self._sources or corpus.sources,
+            sources=corpus.sources,
             counts=count(extracted.content, prepared.rows.documents),
             split_batches=extracted.computed.split_batches,
         )
@@ -254,13 +246,14 @@ class Run:
                 remove_parts(list_parts(self._folder))
             self._touched = True
 
-    def _check_failures(self, header: PartHeader) -> None:
-        if header.failures and self._options.strict:
-            raise RowFailed(f"--strict: {header.failures[0].reason}")
+    def _check_failures(self, failures: Sequence[Failure]) -> None:
+        """Stop if the failures of a part are more than are wanted, with those of the parts before it."""
+        if failures and self._options.strict:
+            raise RowFailed(f"--strict: {failures[0].reason}")
         most = self._options.max_failures
-        if most is not None and self._failed + len(header.failures) > most:
+        if most is not None and failures and self._failed + len(failures) > most:
             raise BertfeatError(
-                f"more than {most} rows failed (--max-failures), the last: {header.failures[-1].reason}; "
+                f"more than {most} rows failed (--max-failures), the last: {failures[-1].reason}; "
                 f"the finished parts stay in {self._folder}"
             )
 
@@ -283,7 +276,7 @@ class Run:
             self._touch()
             remove_parts(surplus)
         seconds = time.monotonic() - self._begin
-        if self._touched or not (self._folder / "_manifest.json").exists():
+        if self._touched or not self._is_finished():
             finished = datetime.now(UTC).isoformat(timespec="seconds")
             names = ("bertfeat", "torch", "transformers", "tokenizers", "pyarrow", "numpy")
             write_manifest(
@@ -293,6 +286,14 @@ class Run:
             )
         for problem in existing.damaged:
             _log.warning("done again: %s", problem)
+
+    def _is_finished(self) -> bool:
+        """Whether what is derived from the parts is there, too."""
+        try:
+            manifest = read_manifest(self._folder)
+        except Damaged:
+            return False
+        return manifest is not None and bool(manifest.failed) == (self._folder / FAILURES_NAME).exists()
 
     def _report(self) -> ExtractionReport:
         return ExtractionReport(
@@ -309,7 +310,7 @@ class Run:
             seconds=time.monotonic() - self._begin,
             waited_for_tokens=self._waited_tokens,
             waited_for_disk=self._waited_disk,
-            warnings=tuple(self._warnings),
+            warnings=self._warnings,
         )
 
     def _timed(self, items: Iterable[_Ahead]) -> Iterator[_Ahead]:

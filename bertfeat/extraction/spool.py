@@ -1,0 +1,76 @@
+"""Standard input as a corpus: copied into the feature set's folder first, so that it can be read as often as a file."""
+
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from bertfeat.corpus import Corpus, CorpusSettings, Failure, KeptColumn, Row, open_corpus
+from bertfeat.features.files import writing
+
+STDIN = "-"
+_NAME = ".stdin-spool"
+_SHOWN = "standard input"
+
+
+@contextmanager
+def spooled(folder: Path, settings: CorpusSettings) -> Iterator[Corpus]:
+    """Give standard input as a corpus; its copy is removed at the end, however that comes.
+
+    Raises:
+        FeatureSetError: the folder cannot be written.
+        CorpusError: what came in cannot be read.
+    """
+    path = folder / _NAME
+    try:
+        with writing(folder), path.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
+        yield SpooledCorpus(open_corpus([path], settings), str(path))
+    finally:
+        path.unlink(missing_ok=True)
+
+
+class SpooledCorpus:
+    """A corpus of one file that is not named in what it says: the folder it lies in decides nothing."""
+
+    sources = (STDIN,)
+
+    def __init__(self, corpus: Corpus, name: str) -> None:
+        self._corpus, self._name = corpus, name
+
+    @property
+    def kept(self) -> tuple[KeptColumn, ...]:
+        """As of the file."""
+        return self._corpus.kept
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """As of the file."""
+        return self._corpus.columns
+
+    @property
+    def has_pairs(self) -> bool:
+        """As of the file."""
+        return self._corpus.has_pairs
+
+    @property
+    def has_words(self) -> bool:
+        """As of the file."""
+        return self._corpus.has_words
+
+    @property
+    def has_tags(self) -> bool:
+        """As of the file."""
+        return self._corpus.has_tags
+
+    @property
+    def fraction(self) -> float:
+        """As of the file."""
+        return self._corpus.fraction
+
+    def rows(self) -> Iterator[Row]:
+        """Give the rows of the file, its name left out of what is said of failures."""
+        for row in self._corpus.rows():
+            yield replace(row, reason=row.reason.replace(self._name, _SHOWN)) if isinstance(row, Failure) else row
