@@ -13,10 +13,10 @@ test demo: export HF_HUB_OFFLINE = 1
 
 demo: .venv/.made
 	rm -rf $(DEMO)
-	$(BIN)/bertfeat extract examples/corpus.txt -o $(DEMO)/corpus.features --layers concat4
+	$(BIN)/bertfeat extract examples/corpus.txt -o $(DEMO)/corpus.features --layers concat4 --pooling mean,word
 	$(BIN)/bertfeat index $(DEMO)/corpus.features -o $(DEMO)/corpus.index
 	$(BIN)/bertfeat search $(DEMO)/corpus.index "where does the river flow into the sea?" -k 5
-	$(BIN)/bertfeat search $(DEMO)/corpus.index "the bank raised its interest rate" -k 5
+	$(BIN)/bertfeat usages $(DEMO)/corpus.features bank --like "He sat on the bank of the river." -k 10
 
 test: .venv/.made
 	$(BIN)/python -m pytest -n 2 $(TESTS)

@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bertfeat.corpus import Corpus, CorpusSettings, Document, Failure, memory_corpus, open_corpus
     from bertfeat.errors import BertfeatError
-    from bertfeat.extraction import ExtractionReport, Extractor
-    from bertfeat.features import DocumentFeatures, FeatureSet
+    from bertfeat.extraction import ExtractionReport, Extractor, verify_features
+    from bertfeat.features import DocumentFeatures, FeatureSet, export
+    from bertfeat.index import build_index
     from bertfeat.recipe import FeatureColumn, Operation, Pooling, Recipe
+    from bertfeat.retrieval import Hit, Index
+    from bertfeat.usages import find_usages
 
 __version__ = "0.1.0"
 
@@ -24,11 +27,17 @@ _HOMES = {
     "Failure": "bertfeat.corpus",
     "FeatureColumn": "bertfeat.recipe",
     "FeatureSet": "bertfeat.features",
+    "Hit": "bertfeat.retrieval",
+    "Index": "bertfeat.retrieval",
     "Operation": "bertfeat.recipe",
     "Pooling": "bertfeat.recipe",
     "Recipe": "bertfeat.recipe",
+    "build_index": "bertfeat.index",
+    "export": "bertfeat.features",
+    "find_usages": "bertfeat.usages",
     "memory_corpus": "bertfeat.corpus",
     "open_corpus": "bertfeat.corpus",
+    "verify_features": "bertfeat.extraction",
 }
 
 __all__ = [
@@ -42,12 +51,18 @@ __all__ = [
     "Failure",
     "FeatureColumn",
     "FeatureSet",
+    "Hit",
+    "Index",
     "Operation",
     "Pooling",
     "Recipe",
     "__version__",
+    "build_index",
+    "export",
+    "find_usages",
     "memory_corpus",
     "open_corpus",
+    "verify_features",
 ]
 
 
