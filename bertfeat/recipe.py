@@ -144,7 +144,7 @@ def feature_columns(
     Equal columns are given once. ``dtype`` is that of token and word matrices; document vectors are float32.
 
     Raises:
-        RecipeError: see :func:`parse_recipes`; or two different recipes that would bear one name.
+        RecipeError: see :func:`parse_recipes`.
     """
     columns: dict[tuple[Recipe, Pooling], FeatureColumn] = {}
     for spec in split_specs(layers):
@@ -178,7 +178,8 @@ def _parse(spec: str, num_layers: int) -> list[Recipe]:
         layers = tuple(range(num_layers - 3, num_layers + 1))
         return [Recipe(Operation(match[1]), layers, f"{match[1]}4")]
     if match := _ALL_LAYERS.fullmatch(spec):
-        return [Recipe(Operation(match[1]), tuple(range(1, num_layers + 1)), f"{match[1]}_all")]
+        operation = Operation(match[1]) if num_layers > 1 else Operation.LAYER
+        return [Recipe(operation, tuple(range(1, num_layers + 1)), f"{match[1]}_all")]
     if match := _COMBINED.fullmatch(spec):
         return [_combined(Operation(match[1]), match[2], spec, num_layers)]
     raise RecipeError(f"unknown layer specification {spec!r}; known are: {GRAMMAR}")
@@ -253,14 +254,6 @@ class Derivation:
         """Names of the stored columns that are read."""
         return tuple(dict.fromkeys(term.column for term in self.terms))
 
-    @property
-    def is_stored(self) -> bool:
-        """Whether the result is a stored column as it is."""
-        if len(self.terms) != 1:
-            return False
-        (term,) = self.terms
-        return term.weight == 1.0 and (term.start, term.stop) == (0, self.width)
-
     def apply(self, stored: Mapping[str, NDArray[np.floating]]) -> NDArray[np.float32]:
         """Compute the derived vectors in float32.
 
@@ -305,7 +298,8 @@ def derive(
     elif len(weights) != len(wanted.layers):
         raise NotDerivable(f"{len(weights)} weights were given for the {len(wanted.layers)} layers of {wanted}")
     single = _single_layers(columns)
-    summed = wanted.operation in (Operation.SUM, Operation.MEAN) and len(wanted.layers) > 1
+    # a weight may be negative, and the maximum of what is turned round is not the maximum turned round
+    summed = wanted.operation in (Operation.SUM, Operation.MEAN) or weights is not None
     missing = [layer for layer in wanted.layers if layer not in single]
     if missing or (summed and pooling is Pooling.MAX):
         raise NotDerivable(_why_not(wanted, pooling, columns, missing))
