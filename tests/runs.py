@@ -3,14 +3,12 @@
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from bertfeat.extraction import ExtractionReport, Extractor
 from tests.tiny_models import SENTENCES, Tiny
-
-Write = Callable[[Path, Iterable[str]], Path]
 
 
 def extractor(tiny: Tiny | Path, **settings: Any) -> Extractor:

@@ -30,6 +30,7 @@ ROOMS = (
     "encoder",
     "features",
     "extraction",
+    "estimator",
     "index",
     "retrieval",
     "evaluation",

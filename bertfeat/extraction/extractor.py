@@ -198,7 +198,7 @@ class Extractor:
             names = ", ".join(column.name for column in self.columns)
             raise UsageError(f"encode() gives one vector a text, but the columns are {names}; use features()")
         if isinstance(sentences, str):
-            (vector,) = self._embedded([sentences], batch_size, normalize_embeddings)
+            vector: NDArray[np.float32] = self._embedded([sentences], batch_size, normalize_embeddings)[0]
             return vector
         texts = list(sentences)
         parts = [

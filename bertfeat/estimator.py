@@ -1,0 +1,132 @@
+"""Features as a scikit-learn transformer, for pipelines, grid searches and whatever else takes one."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import Tags
+
+from bertfeat.corpus import memory_corpus
+from bertfeat.errors import UsageError
+from bertfeat.extraction import Extractor
+
+_CHUNK = 4096  # texts at a time
+
+
+class FeatureTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Turns texts into document vectors; several recipes and poolings stand side by side, as ``[n, width]``.
+
+    The parameters are those of :class:`bertfeat.Extractor`. There is nothing to learn: ``fit`` looks up the model and
+    checks the settings, and ``transform`` does without it. A pickled transformer holds the settings, not the weights.
+    """
+
+    def __init__(
+        self,
+        model: str | Path | None = None,
+        *,
+        layers: str | Sequence[str] = "last",
+        pooling: str | Sequence[str] | None = None,
+        precision: str = "auto",
+        long: str = "window",
+        max_length: int | None = None,
+        device: str | None = None,
+        special_tokens: bool = True,
+        batch_tokens: int | None = None,
+        prompt: str | None = None,
+        revision: str | None = None,
+        normalize: bool = False,
+    ) -> None:
+        self.model = model
+        self.layers = layers
+        self.pooling = pooling
+        self.precision = precision
+        self.long = long
+        self.max_length = max_length
+        self.device = device
+        self.special_tokens = special_tokens
+        self.batch_tokens = batch_tokens
+        self.prompt = prompt
+        self.revision = revision
+        self.normalize = normalize  # each text's vectors together to length 1
+
+    def fit(self, X: Iterable[str], y: object = None) -> Self:
+        """Look up the model and check the settings; the texts are looked at, and not computed.
+
+        Raises:
+            UsageError: a setting that cannot be right, token or word pooling among them.
+            TypeError: something else than texts.
+        """
+        _texts(X)
+        self._extractor_of_settings()
+        return self
+
+    def transform(self, X: Iterable[str]) -> NDArray[np.float32]:
+        """Embed texts. Shape: ``[n, width]``, float32, in the order of the texts.
+
+        Raises:
+            TypeError: something else than texts.
+            UsageError: a text that cannot be embedded.
+        """
+        extractor, texts = self._extractor_of_settings(), _texts(X)
+        parts = [_vectors(extractor, texts[at : at + _CHUNK]) for at in range(0, len(texts), _CHUNK)]
+        width = sum(column.width for column in extractor.columns)
+        vectors = np.concatenate(parts) if parts else np.zeros((0, width), np.float32)
+        if not self.normalize:
+            return vectors
+        normed: NDArray[np.float32] = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+        return normed
+
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
+        """Name the features by column and place: ``last_mean_0`` and so on."""
+        columns = self._extractor_of_settings().columns
+        return np.array([f"{column.name}_{at}" for column in columns for at in range(column.width)], dtype=object)
+
+    def _extractor_of_settings(self) -> Extractor:
+        """Make the extractor, anew where a parameter has been changed since."""
+        settings = {name: value for name, value in self.get_params(deep=False).items() if name != "normalize"}
+        made: tuple[dict[str, Any], Extractor] | None = self.__dict__.get("_made")
+        if made is None or made[0] != settings:
+            extractor = Extractor(**settings)
+            if others := [column.name for column in extractor.columns if not column.pooling.per_document]:
+                raise UsageError(f"a transformer gives one vector a text, which {', '.join(others)} are not")
+            self._made = made = (settings, extractor)
+        return made[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name != "_made"}
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = True
+        tags.input_tags.two_d_array = False
+        tags.requires_fit = False
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+def _vectors(extractor: Extractor, texts: Sequence[str]) -> NDArray[np.float32]:
+    corpus = memory_corpus(texts)
+    extracted = extractor.extracted(extractor.prepared(list(corpus.rows())), corpus)
+    if extracted.failures:
+        raise UsageError(f"{len(extracted.failures)} texts cannot be embedded; {extracted.failures[0].reason}")
+    return np.hstack([extracted.content.vectors[column.name] for column in extractor.columns])
+
+
+def _texts(X: object) -> list[str]:
+    """Take a list, an array or a series of texts."""
+    if isinstance(X, str | bytes) or not isinstance(X, Iterable):
+        raise TypeError(f"a list of texts is wanted, not one {type(X).__name__}")
+    shape = tuple(getattr(X, "shape", ()))
+    if len(shape) > 1:
+        raise TypeError(f"a list of texts is wanted, not an array of shape {shape}; choose one column")
+    texts = list(X)
+    for number, text in enumerate(texts, 1):
+        if not isinstance(text, str):
+            raise TypeError(f"text {number} is of type {type(text).__name__}, not a string")
+    return texts
