@@ -35,8 +35,8 @@ def kwic_lines(usages: Sequence["Usage"], width: int, *, colour: bool) -> Iterat
     scores = ["" if usage.score is None else f"{usage.score:6.3f}  " for usage in usages]
     ids = [_cut_start(_clean(usage.id), _ID) for usage in usages]
     wide = max((cells(shown) for shown in ids), default=0)
-    words = [_cut_end(_clean(usage.word), max(_LEAST, width) // 3) for usage in usages]
     room = max(_LEAST, width - wide - 2 - max(map(len, scores), default=0))
+    words = [_cut_end(_clean(usage.word), room // 3) for usage in usages]
     left_width = (room - _typical(map(cells, words))) // 2
     for usage, score, shown, word in zip(usages, scores, ids, words, strict=True):
         head = f"{score}{shown}{' ' * (wide - cells(shown))}  "

@@ -69,20 +69,28 @@ def command(
         raise click.UsageError("--like orders usages and --senses groups them; give one of the two")
     if as_csv and talk.as_json:
         raise click.UsageError("--csv and --json are two forms of one result; give one of the two")
+    if _is_index(folder) and (match != "any" or like is None or layers is not None):
+        raise click.UsageError(
+            f"{folder} is an index, which answers only --match any with --like, by its own layers; "
+            f"give the features that it was made from"
+        )
     wanted: dict[str, Any] = {"one_per_document": one_per_document}
     wanted |= {name: value for name, value in (("k", k), ("context", context)) if value is not None}
     if senses is not None:
         from bertfeat.usages import find_senses
 
         grouped = find_senses(folder, word, senses, match=match, layers=layers, **wanted)
-        _tell_senses(grouped, talk, as_csv, width)
+        _tell_senses(grouped, talk, as_csv, width, match)
         return
-    if _is_index(folder):
-        found = _from_index(folder, word, like, match, layers, {**wanted, "model": model, "device": device})
+    wanted |= {"model": model, "device": device}
+    if like is not None and _is_index(folder):
+        from bertfeat.usages import find_usages_in_index
+
+        found = find_usages_in_index(folder, word, like=like, **wanted)
     else:
         from bertfeat.usages import find_usages
 
-        found = find_usages(folder, word, like=like, match=match, layers=layers, model=model, device=device, **wanted)
+        found = find_usages(folder, word, like=like, match=match, layers=layers, **wanted)
     _tell_usages(found, talk, as_csv, width, match)
 
 
@@ -90,24 +98,14 @@ def _is_index(folder: Path) -> bool:
     return (folder / "index.json").is_file()
 
 
-def _from_index(
-    folder: Path, word: str, like: str | None, match: str, layers: str | None, wanted: dict[str, Any]
-) -> "Usages":
-    if match != "any" or like is None or layers is not None:
-        raise click.UsageError(
-            f"{folder} is an index, which answers only --match any with --like, by its own layers; "
-            f"give the features that it was made from"
-        )
-    from bertfeat.usages import find_usages_in_index
-
-    return find_usages_in_index(folder, word, like=like, **wanted)
-
-
 def _tell_usages(found: "Usages", talk: Talk, as_csv: bool, width: int | None, match: str) -> None:
     if as_csv:
         _print_csv((None, usage) for usage in found.usages)
     else:
         talk.result(found, [*_lines(found.usages, width)] or ["nothing found"])
+    if not found.found:
+        _tell_nothing(found, talk, match)
+        return
     what = "words compared" if match == "any" else "usages"
     order = f"nearest to {found.like!r}" if found.like else "in the order of the corpus"
     talk.say(
@@ -115,14 +113,16 @@ def _tell_usages(found: "Usages", talk: Talk, as_csv: bool, width: int | None, m
         f"{order} ({found.column})"
     )
     _tell_skipped(found, talk)
-    _tell_nothing(found, talk, match)
 
 
-def _tell_senses(grouped: "Senses", talk: Talk, as_csv: bool, width: int | None) -> None:
+def _tell_senses(grouped: "Senses", talk: Talk, as_csv: bool, width: int | None, match: str) -> None:
     if as_csv:
         _print_csv((number, usage) for number, sense in enumerate(grouped.senses, 1) for usage in sense.usages)
     else:
         talk.result(grouped, [*_sense_lines(grouped, width)] or ["nothing found"])
+    if not grouped.found:
+        _tell_nothing(grouped, talk, match)
+        return
     talk.say(
         f"{grouped.word}: {grouped.found:,} usages in {grouped.documents:,} documents ({grouped.column}); "
         f"the most central ones of each sense"
@@ -130,7 +130,6 @@ def _tell_senses(grouped: "Senses", talk: Talk, as_csv: bool, width: int | None)
     if grouped.grouped < grouped.found - grouped.skipped:
         talk.say(f"grouped are {grouped.grouped:,} of them")
     _tell_skipped(grouped, talk)
-    _tell_nothing(grouped, talk, "exact")
 
 
 def _tell_skipped(found: "Usages | Senses", talk: Talk) -> None:
@@ -139,8 +138,8 @@ def _tell_skipped(found: "Usages | Senses", talk: Talk) -> None:
 
 
 def _tell_nothing(found: "Usages | Senses", talk: Talk, match: str) -> None:
-    if not found.found and match == "exact":
-        talk.say("--match prefix would find words that begin so")
+    hint = "; --match prefix also looks for words that begin so" if match == "exact" else ""
+    talk.say(f"{found.word!r} does not stand in the {found.documents:,} documents{hint}")
 
 
 def _lines(usages: Sequence["Usage"], width: int | None) -> Iterator[str]:

@@ -1,0 +1,226 @@
+"""``bertfeat usages``: aligned lines, the other forms of the result, and how wrong uses end."""
+
+import csv
+import io
+import json
+import os
+import pty
+import subprocess
+import sys
+import unicodedata
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from bertfeat.cli import main
+from bertfeat.cli.kwic import cells, kwic_lines
+from bertfeat.extraction import Extractor
+from bertfeat.index import build_index
+from bertfeat.usages import Usage, find_senses, find_usages
+from tests.tiny_models import Tiny
+
+TEXTS = (
+    "The bank of the river was steep.",
+    "He went to the bank\tto ask\nfor money.",
+    "은행에서 돈을 찾았다.",
+    "강가의 은행 앞.",
+    "The bank, again \x1b[31mred.",
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tiny: Callable[[str], Tiny], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A set with a vector a word, and beside it one without; a folder for all tests of this module."""
+    home = tmp_path_factory.mktemp("usages")
+    for pooling in ("word", "mean"):
+        extractor = Extractor(tiny("bert").folder, layers="concat4", pooling=pooling, precision="fp32", device="cpu")
+        texts = home / "texts.jsonl"
+        texts.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
+        extractor.extract(texts, home / f"{pooling}.features")
+    build_index(home / "word.features", home / "word.index")
+    return home
+
+
+@pytest.fixture(autouse=True)
+def in_the_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+
+
+def usages(*arguments: str, **settings: Any) -> Result:
+    return CliRunner().invoke(main, ["usages", *arguments], **settings)
+
+
+def made(left: str, word: str, right: str, score: float | None = None, id_: str = "1") -> Usage:
+    return Usage(0, id_, left, word, right, len(left), len(left + word), False, score)
+
+
+# ── lines ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_lines_are_aligned_and_say_what_they_are() -> None:
+    result = usages("word.features", "bank", "--width", "60")
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["1", "2", "5"]
+    assert len({line.index("bank") for line in lines}) == 1
+    assert lines[1].endswith("He went to the bank to ask for money.")
+    assert "\x1b" not in result.stdout
+    assert "bank: 3 of 3 usages in 5 documents, in the order of the corpus (concat4_word)" in result.stderr
+
+
+def test_nearest_first() -> None:
+    result = usages("word.features", "bank", "--like", TEXTS[1], "-k", "1")
+    assert result.stdout.startswith(" 1.000  2  ")
+    assert "1 of 3 usages in 5 documents, nearest to 'He went" in result.stderr
+    quiet = usages("word.features", "bank", "--like", TEXTS[1], "-k", "1", "--quiet")
+    assert (quiet.stdout, quiet.stderr) == (result.stdout, "")
+
+
+@pytest.mark.parametrize(
+    ("left", "word", "right"),
+    [
+        pytest.param("나는 노란 ", "은행잎", "을 주웠다 " * 9, id="wide"),
+        pytest.param(unicodedata.normalize("NFD", "나는 각 " * 9), "은행", "", id="decomposed Hangul"),
+        pytest.param("cafe\u0301 " * 20, "e\u0301", "e\u0301" * 90, id="combining marks"),
+        pytest.param("👩‍👩‍👧 ❤️ 🇰🇷 " * 9, "👍🏽", "🙂" * 60, id="emoji"),
+        pytest.param("", "word", "", id="nothing around"),
+        pytest.param("a" * 200, "b" * 200, "c" * 200, id="long"),
+        pytest.param("a\r\nb\x1b[2J\u202e", "w", "\x07\x00 z", id="control characters"),
+    ],
+)
+@pytest.mark.parametrize("width", [1, 24, 41, 50, 80])
+@pytest.mark.parametrize("id_", ["이", "of twenty characters"])
+def test_every_line_fits_and_its_word_is_in_the_middle(left: str, word: str, right: str, id_: str, width: int) -> None:
+    given = [made("left ", "w", " right", 0.5), made(left, word, right, 0.25, id_)]
+    lines = list(kwic_lines(given, width, colour=False))
+    assert max(map(cells, lines)) <= max(width, 24 + len(" 0.500    ") + cells(id_))
+    assert all(sign.isprintable() or sign == "\u200d" for line in lines for sign in line)
+    assert lines[1].startswith(f" 0.250  {id_}  ")
+    coloured = list(kwic_lines(given, width, colour=True))
+    assert list(map(click.unstyle, coloured)) == lines
+    places = {cells(click.unstyle(line.partition("\x1b[31m")[0])) for line in coloured}
+    assert len(places) == 1
+
+
+def test_signs_are_not_cut_apart() -> None:
+    (line,) = kwic_lines([made("x" * 50 + "e\u0301" * 30, "w", "👩‍👩‍👧" * 30)], 40, colour=False)
+    assert line.count("\u0301") == line.count("e")
+    assert line.count("👩‍👩‍👧") * 3 == line.count("👩") + line.count("👧")
+
+
+def test_long_ids_keep_their_ends() -> None:
+    (line,) = kwic_lines([made("a ", "w", " b", None, "news/2024/january/part-17.jsonl:123")], 80, colour=False)
+    assert line.startswith("…")
+    assert "l:123  " in line
+
+
+def test_colours_are_for_terminals_that_want_them() -> None:
+    code = "from bertfeat.cli import run; run()"
+    shown = {}
+    for name, changes in {"plain": {}, "no colour": {"NO_COLOR": "1"}, "dumb": {"TERM": "dumb"}}.items():
+        outer, inner = pty.openpty()
+        environment = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "COLUMNS")}
+        subprocess.run(
+            [sys.executable, "-c", code, "usages", "word.features", "bank", "-k", "1", "--quiet"],
+            env={**environment, "TERM": "xterm", **changes},
+            stdout=inner,
+            check=True,
+        )
+        os.close(inner)
+        shown[name] = os.read(outer, 10_000).decode()
+        os.close(outer)
+    assert "\x1b[31m\x1b[1mbank\x1b[0m of the river" in shown["plain"]
+    assert "\x1b" not in shown["no colour"] + shown["dumb"]
+
+
+def test_terminal_width_is_that_of_the_environment() -> None:
+    result = usages("word.features", "river", env={"COLUMNS": "36"})
+    assert max(map(cells, result.stdout.splitlines())) <= 36
+    assert "…" in result.stdout
+
+
+# ── other forms ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_json() -> None:
+    result = usages("word.features", "은행", "--match", "prefix", "--like", "은행 앞", "--layers", "sum4", "--json")
+    told = json.loads(result.stdout)
+    found = find_usages("word.features", "은행", match="prefix", like="은행 앞", layers="sum4")
+    assert (told["word"], told["like"], told["column"]) == ("은행", "은행 앞", "sum4_word")
+    assert (told["documents"], told["found"], told["skipped"]) == (5, 2, 0)
+    assert [Usage(**usage) for usage in told["usages"]] == list(found.usages)
+
+
+def test_csv() -> None:
+    result = usages("word.features", "bank", "--csv", "--context", "9")
+    rows = list(csv.DictReader(io.StringIO(result.stdout)))
+    assert [row["left"] + row["word"] + row["right"] for row in rows] == [
+        "The bank of the r", "t to the bank\tto ask\nf", "The bank, again \x1b",
+    ]  # fmt: skip
+    assert rows[1] == {
+        "sense": "", "score": "", "id": "2", "row": "1", "start": "15", "end": "19",
+        "left": "t to the ", "word": "bank", "right": "\tto ask\nf",
+    }  # fmt: skip
+
+
+def test_senses() -> None:
+    result = usages("word.features", "bank", "--senses", "2", "-k", "1")
+    found = find_senses("word.features", "bank", 2, k=1)
+    assert result.stdout.startswith("sense 1: 2 of 3\n 0.")
+    assert "\n\nsense 2: 1 of 3\n 1.000  " in result.stdout
+    told = json.loads(usages("word.features", "bank", "--senses", "2", "-k", "1", "--json").stdout)
+    assert [sense["count"] for sense in told["senses"]] == [2, 1]
+    rows = list(csv.DictReader(io.StringIO(usages("word.features", "bank", "--senses", "2", "--csv").stdout)))
+    assert [row["sense"] for row in rows] == ["1", "1", "2"]
+    assert rows[0]["id"] == found.senses[0].usages[0].id
+
+
+def test_any_word_by_scan_and_by_index() -> None:
+    asked = ("bank", "--like", "the *river*", "--match", "any", "-k", "2")
+    by_scan, by_index = usages("word.features", *asked), usages("word.index", *asked)
+    assert by_scan.stdout == by_index.stdout
+    assert "2 of 26 words compared" in by_scan.stderr
+
+
+def test_nothing_found() -> None:
+    for options in ((), ("--senses", "2")):
+        result = usages("word.features", "riv", *options)
+        assert (result.exit_code, result.stdout) == (0, "nothing found\n")
+        assert "'riv' does not stand in the 5 documents; --match prefix also looks" in result.stderr
+    assert json.loads(usages("word.features", "riv", "--json").stdout)["usages"] == []
+
+
+# ── wrong uses ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "problem"),
+    [
+        (["word.features"], 2, "Missing argument 'WORD'"),
+        (["nowhere.features", "bank"], 1, "nowhere.features"),
+        (["mean.features", "bank"], 1, "--pooling word -o mean.words.features"),
+        (["word.features", ""], 2, "the word to look for is empty"),
+        (["word.features", "bank", "--like", "the river"], 2, "'bank' is not in --like 'the river'"),
+        (["word.features", "bank", "--like", "a bank", "--senses", "2"], 2, "give one of the two"),
+        (["word.features", "bank", "--csv", "--json"], 2, "give one of the two"),
+        (["word.features", "bank", "--match", "any"], 2, "say with --like"),
+        (["word.features", "bank", "--match", "some"], 2, "'some' is not one of"),
+        (["word.features", "bank", "--senses", "9"], 2, "'bank' stands in 3 places"),
+        (["word.features", "bank", "--senses", "1"], 2, "x>=2"),
+        (["word.features", "bank", "-k", "0"], 2, "x>=1"),
+        (["word.features", "bank", "--layers", "0"], 2, "needs layer 0"),
+        (["word.features", "bank", "--like", "a bank", "--model", "nowhere"], 1, "nowhere"),
+        (["word.index", "bank"], 2, "is an index"),
+        (["word.index", "bank", "--senses", "2", "--match", "any"], 2, "is an index"),
+    ],
+)
+def test_wrong_uses(arguments: list[str], exit_code: int, problem: str) -> None:
+    result = usages(*arguments)
+    assert result.exit_code == exit_code, result.output
+    assert problem in " ".join(result.stderr.split())
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
