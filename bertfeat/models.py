@@ -70,7 +70,7 @@ class Model:
                 f"{self.name}: transformers cannot read this model (model_type {kind!r}) without running code from "
                 f"its repository, which bertfeat never does: {_first_line(error)}"
             ) from error
-        if getattr(config, "is_encoder_decoder", False) or getattr(config, "is_decoder", False):
+        if _decodes(config):
             raise ModelError(
                 f"{self.name}: model_type {config.model_type!r} is no encoder; bertfeat reads encoders only"
             )
@@ -189,11 +189,41 @@ class Model:
             return {}
         try:
             return dict(json.loads(file.read_text("utf-8")))
-        except (ValueError, OSError) as error:
+        except (ValueError, TypeError, OSError) as error:
             raise ModelError(f"{self.name}: cannot read {file}: {error}") from error
 
 
-_POSITIONS_AFTER_PADDING = frozenset({"roberta", "xlm-roberta", "camembert", "xlm-roberta-xl", "mpnet", "longformer"})
+_POSITIONS_AFTER_PADDING = frozenset(
+    {
+        "camembert",
+        "data2vec-text",
+        "esm",
+        "ibert",
+        "layoutlmv3",
+        "lilt",
+        "longformer",
+        "luke",
+        "markuplm",
+        "mpnet",
+        "roberta",
+        "roberta-prelayernorm",
+        "xlm-roberta",
+        "xlm-roberta-xl",
+        "xmod",
+    }
+)
+
+
+def _decodes(config: Any) -> bool:
+    """Whether a configuration is a decoder's: one that only ever predicts the next word is not named as such."""
+    from transformers.models.auto.modeling_auto import (
+        MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+        MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+    )
+
+    kind = config.model_type
+    only_next_words = kind in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and kind not in MODEL_FOR_MASKED_LM_MAPPING_NAMES
+    return only_next_words or any(getattr(config, name, False) for name in ("is_encoder_decoder", "is_decoder"))
 
 
 def find_model(name: str | Path | None = None, *, revision: str | None = None) -> Model:

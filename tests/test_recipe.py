@@ -145,8 +145,8 @@ def direct(recipe: Recipe) -> NDArray[np.float32]:
     layers = [HIDDEN[layer] for layer in recipe.layers]
     if recipe.operation is Operation.CONCAT:
         return np.concatenate(layers, axis=1)
-    total = sum(layers[1:], start=layers[0])
-    return total / np.float32(len(layers)) if recipe.operation is Operation.MEAN else total
+    total = np.array(layers).sum(axis=0)
+    return np.array(total / len(layers) if recipe.operation is Operation.MEAN else total, np.float32)
 
 
 def stored_as(layers: str, pooling: Pooling = Pooling.MEAN) -> tuple[FeatureColumn, ...]:

@@ -6,7 +6,8 @@ from bertfeat.encoder.packed import PackedEncoder
 from bertfeat.encoder.padded import PaddedEncoder
 from bertfeat.encoder.precision import Precision
 from bertfeat.encoder.states import Encoder
-from bertfeat.encoder.weights import is_packable
+from bertfeat.encoder.weights import ARCHITECTURES, is_packable
+from bertfeat.errors import ModelError
 from bertfeat.models import Model
 
 
@@ -16,4 +17,8 @@ def load_encoder(model: Model, precision: Precision, device: torch.device) -> En
     Raises:
         ModelError: the weights are missing, damaged or incomplete.
     """
+    positions = getattr(model.config, "position_embedding_type", None) or "absolute"
+    if model.config.model_type in ARCHITECTURES and positions != "absolute":
+        # transformers 5 no longer knows these, and would silently take them for absolute ones
+        raise ModelError(f"{model.name}: its positions are {positions!r}; only absolute ones can be computed")
     return (PackedEncoder if is_packable(model) else PaddedEncoder)(model, precision, device)

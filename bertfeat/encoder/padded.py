@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from bertfeat.encoder.precision import Precision
@@ -104,6 +105,7 @@ def _load(model: Model, precision: Precision) -> nn.Module:
     from transformers import AutoModel
     from transformers.utils import logging
 
+    _ = model.weight_files  # the remedy, where there are none
     level, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()  # the missing weights that matter are told below
     logging.disable_progress_bar()
@@ -116,7 +118,7 @@ def _load(model: Model, precision: Precision) -> nn.Module:
             local_files_only=True,
             output_loading_info=True,
         )
-    except (ValueError, OSError, KeyError, RuntimeError, ImportError) as error:
+    except (ValueError, OSError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
         raise ModelError(f"{model.name}: transformers cannot load this model: {error}") from error
     finally:
         logging.set_verbosity(level)

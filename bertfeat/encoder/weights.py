@@ -129,8 +129,19 @@ def read_weights(model: Model) -> EncoderWeights:
 
 def _block(tensors: "_Tensors", names: Names, number: int) -> BlockWeights:
     prefix = names.block.format(number)
-    fields = ("query", "key", "value", "attention_out", "attention_norm", "up", "down", "out_norm")
-    return BlockWeights(**{each: tensors.affine(prefix + getattr(names, each)) for each in fields})
+    width, inner = tensors.model.hidden_size, _inner_size(tensors.model)
+    shapes = {
+        **dict.fromkeys(("query", "key", "value", "attention_out"), (width, width)),
+        **dict.fromkeys(("attention_norm", "out_norm"), (width,)),
+        "up": (inner, width),
+        "down": (width, inner),
+    }
+    return BlockWeights(**{n: tensors.affine(prefix + getattr(names, n), shape) for n, shape in shapes.items()})
+
+
+def _inner_size(model: Model) -> int:
+    config = model.config
+    return int(getattr(config, "intermediate_size", None) or config.hidden_dim)  # DistilBERT's name for it
 
 
 class _Tensors:
@@ -139,7 +150,7 @@ class _Tensors:
     _ANCHOR = "embeddings.word_embeddings.weight"
 
     def __init__(self, model: Model) -> None:
-        self._model = model
+        self.model = model
         self._tensors: dict[str, Tensor] = {}
         try:
             for file in model.weight_files:
@@ -160,14 +171,20 @@ class _Tensors:
         try:
             tensor = self._tensors[self._prefix + name]
         except KeyError:
-            raise ModelError(f"{self._model.name}: its weights lack {self._prefix}{name}") from None
+            raise ModelError(f"{self.model.name}: its weights lack {self._prefix}{name}") from None
         return tensor.to(torch.float32)
 
     def find(self, name: str) -> Tensor | None:
-        return self[name] if name in self else None
+        return self[name] if name in self else None  # noqa: SIM401 - it has no get
 
-    def affine(self, name: str) -> Affine:
-        return Affine(self[f"{name}.weight"], self[f"{name}.bias"])
+    def affine(self, name: str, shape: tuple[int, ...] | None = None) -> Affine:
+        weight, bias = self[f"{name}.weight"], self[f"{name}.bias"]
+        if shape is not None and (tuple(weight.shape) != shape or tuple(bias.shape) != shape[:1]):
+            raise ModelError(
+                f"{self.model.name}: its weight {name} has shape {list(weight.shape)}, and its config.json asks for "
+                f"{list(shape)}"
+            )
+        return Affine(weight, bias)
 
 
 def _modern(name: str) -> str:

@@ -13,6 +13,8 @@ from bertfeat.errors import ModelError
 from bertfeat.models import Model
 from bertfeat.tokens.words import Spans
 
+_FILES = ("tokenizer.json", "vocab.*", "merges.txt", "bpe.codes", "*.model", "tekken.json")
+
 
 @dataclass(frozen=True, slots=True)
 class Template:
@@ -102,6 +104,9 @@ def _marked(encoding: Encoding) -> list[tuple[bool, int | None]]:
 def _load(model: Model) -> tuple[FastTokenizer, int | None]:
     from transformers import AutoTokenizer
 
+    # without its files transformers makes up a tokenizer that knows no word
+    if not any(file for pattern in _FILES for file in model.folder.glob(pattern)):
+        raise ModelError(f"{model.name}: {model.folder} has no tokenizer files; put its tokenizer.json there")
     try:
         loaded = AutoTokenizer.from_pretrained(model.folder, trust_remote_code=False, local_files_only=True)
     except (ValueError, OSError, KeyError, ImportError) as error:
