@@ -111,6 +111,7 @@ def _groups(sample: _Sample, senses: int, k: int, word: str) -> tuple[Sense, ...
 def _labels(matrix: NDArray[np.float32], senses: int, word: str) -> NDArray[np.integer]:
     try:
         from sklearn.cluster import KMeans
+        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # comes with scikit-learn
     except ImportError as error:
         raise BertfeatError(
             "senses need scikit-learn, which is not installed: pip install 'bertfeat[analysis]'"
@@ -118,7 +119,8 @@ def _labels(matrix: NDArray[np.float32], senses: int, word: str) -> NDArray[np.i
     different = len(np.unique(matrix, axis=0))
     if different < senses:
         raise UsageError(f"{word!r} has only {different} different vectors, which are too few for {senses} senses")
-    labels: NDArray[np.integer] = KMeans(senses, n_init=10, random_state=_SEED).fit_predict(matrix)
+    with threadpool_limits(1):  # the same sums on every machine; and on a busy one several threads are slower
+        labels: NDArray[np.integer] = KMeans(senses, n_init=10, random_state=_SEED).fit_predict(matrix)
     return labels
 
 
