@@ -166,7 +166,7 @@ def test_cls_of_the_deepest_layer_beside_means_of_others(packed_tiny: Tiny) -> N
         np.testing.assert_allclose(matrix, full[name], rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("batch_tokens", [1, 37, 64, 200, 100_000])
+@pytest.mark.parametrize("batch_tokens", [1, 70, 100_000])
 def test_batches_change_nothing(any_tiny: Tiny, batch_tokens: int) -> None:
     rows = documents([*TEXTS, *PAIRS, LONG_TEXT, ("a bank", LONG_TEXT)])
     one = any_tiny.features(rows, "last,sum4", *EVERY)

@@ -51,7 +51,7 @@ def test_every_layer_of_pairs(any_tiny: Tiny) -> None:
         np.testing.assert_allclose(found, wanted, rtol=0, atol=BOUND, err_msg=str(pair))
 
 
-@pytest.mark.parametrize("layers", [(0,), (1,), (3,), (0, 2), (1, 4), (5,), (2, 5)], ids=str)
+@pytest.mark.parametrize("layers", [(0,), (3,), (1, 4), (2, 5)], ids=str)
 def test_stopping_at_the_deepest_layer_changes_nothing(any_tiny: Tiny, layers: tuple[int, ...]) -> None:
     rows = documents(TEXTS[:4])
     every = states(any_tiny, rows, range(any_tiny.model.num_layers + 1))
