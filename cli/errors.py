@@ -29,7 +29,7 @@ class Terminated(BaseException):
 def reported_errors() -> Iterator[None]:
     """End the command with the right exit code, whatever happens inside; click's own exceptions pass."""
     try:
-        with _sigterm_raises(), _plain_warnings():
+        with _signals_raise(), _plain_warnings():
             _let_stdout_print_anything()
             yield
             sys.stdout.flush()  # else a closed pipe would be noticed only after the last handler is gone
@@ -58,20 +58,34 @@ def _end(message: str, exit_code: int) -> NoReturn:
 
 
 @contextmanager
-def _sigterm_raises() -> Iterator[None]:
+def _signals_raise() -> Iterator[None]:
     """Let SIGTERM unwind the stack as Ctrl-C does, so that files are closed and locks released."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, _raise_terminated)
+    before = {number: signal.signal(number, _raise) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
-def _raise_terminated(_signal: int, _frame: FrameType | None) -> NoReturn:
-    raise Terminated
+def _raise(number: int, frame: FrameType | None) -> NoReturn:
+    terminated = number == signal.SIGTERM
+    if _importing(frame):
+        # nothing is open yet, and an exception inside the import of a native library can abort the process
+        os.write(2, f"{'terminated' if terminated else 'interrupted'}\n".encode())
+        os._exit(TERMINATED if terminated else INTERRUPTED)
+    raise Terminated if terminated else KeyboardInterrupt
+
+
+def _importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 class _WarningLines(logging.Handler):

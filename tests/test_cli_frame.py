@@ -223,6 +223,22 @@ def test_signals_unwind_the_stack(number: signal.Signals, exit_code: int, told: 
     assert (out, err, process.returncode) == ("cleaned up\n", told, exit_code)
 
 
+@pytest.mark.parametrize(
+    ("number", "exit_code", "told"), [(signal.SIGTERM, 143, "terminated\n"), (signal.SIGINT, 130, "interrupted\n")]
+)
+def test_signals_during_an_import_end_at_once(
+    tmp_path: Path, number: signal.Signals, exit_code: int, told: str
+) -> None:
+    # an exception raised inside the import of torch aborts the process now and then
+    (tmp_path / "slow.py").write_text("import time\nprint('ready', flush=True)\ntime.sleep(60)\n")
+    with run("import slow", env=os.environ | {"PYTHONPATH": str(tmp_path)}) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(number)
+        _, err = process.communicate(timeout=10)
+    assert (err, process.returncode) == (told, exit_code)
+
+
 def test_a_closed_pipe_ends_in_silence() -> None:
     reader, writer = os.pipe()
     os.close(reader)
@@ -245,11 +261,12 @@ def test_any_text_can_be_printed(encoding: str) -> None:
     assert (out, err, process.returncode) == (f"{text}\n".encode(encoding, "backslashreplace"), b"", 0)
 
 
-def test_sigterm_is_handed_back() -> None:
-    before = signal.getsignal(signal.SIGTERM)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_are_handed_back(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
     with reported_errors():
-        assert signal.getsignal(signal.SIGTERM) is not before
-    assert signal.getsignal(signal.SIGTERM) is before
+        assert signal.getsignal(number) is not before
+    assert signal.getsignal(number) is before
 
 
 # ── small things ────────────────────────────────────────────────────────────────────────────────────────────
