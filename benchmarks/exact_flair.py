@@ -1,6 +1,7 @@
 """Are our concat4 word features Flair's? Flair runs in a virtual environment of its own, which --flair-python names.
 
-    python3 -m venv flair && flair/bin/pip install torch==2.13.0 && flair/bin/pip install flair 'transformers<5' safetensors
+    python3 -m venv flair && flair/bin/pip install torch==2.13.0
+    flair/bin/pip install flair 'transformers<5' safetensors
     python benchmarks/exact_flair.py --data SENTENCES.txt --flair-python flair/bin/python
 
 Prints the largest absolute difference over the first 200 sentences; the bound is 1e-4.

@@ -18,7 +18,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="a text file, a paragraph a line")
     parser.add_argument("--paragraphs", type=int, default=1000)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "exact_sentence_transformers.json")
+    parser.add_argument(
+        "--out", type=Path, default=Path(__file__).parent / "results" / "exact_sentence_transformers.json"
+    )
     arguments = parser.parse_args()
     result = compare(arguments.data, arguments.paragraphs)
     print(json.dumps(result, indent=1))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bertfeat.corpus import Corpus, CorpusSettings, Failure, Item, KeptColumn, Row, memory_corpus
 from bertfeat.encoder import Encoder, load_encoder, resolve_device, resolve_precision
-from bertfeat.errors import ModelError, UsageError
+from bertfeat.errors import FeatureSetError, UsageError
 from bertfeat.extraction.compute import Computed, compute
 from bertfeat.extraction.content import SortedRows, not_finite, part_content, sort_rows, too_large
 from bertfeat.extraction.report import ExtractionReport, OnProgress
@@ -119,8 +119,15 @@ class Extractor:
         recorded.
 
         Raises:
-            ModelError: the model there is not the recorded one.
+            FeatureSetError: the model there is not the recorded one.
         """
+        files = find_model(name or model.name, revision=None if name else model.revision)
+        if files.fingerprint != model.fingerprint:
+            raise FeatureSetError(
+                f"the features were made by {model.name} with the fingerprint {model.fingerprint[:12]}…, but "
+                f"{files.name} has {files.fingerprint[:12]}…, and vectors of two models cannot be compared; "
+                f"name the right model with --model"
+            )
         made = cls(
             name or model.name,
             revision=None if name else model.revision,
@@ -135,12 +142,6 @@ class Extractor:
             special_tokens=settings["special_tokens"],
             prompt=settings["prompt"] if prompt is None else prompt,
         )
-        if made.model.fingerprint != model.fingerprint:
-            raise ModelError(
-                f"the features were made by {model.name} with the fingerprint {model.fingerprint[:12]}…, but "
-                f"{made.model.name} has {made.model.fingerprint[:12]}…: these are other weights or another tokenizer; "
-                f"name the right model with --model"
-            )
         made.columns = tuple(columns)
         return made
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 
 from bertfeat.corpus import Corpus, CorpusSettings, Failure, open_corpus, refuse_hopeless
-from bertfeat.errors import BertfeatError, CorpusError, Damaged, RowFailed
+from bertfeat.errors import BertfeatError, CorpusError, Damaged, RowFailed, UsageError
 from bertfeat.extraction.content import count
 from bertfeat.extraction.extractor import Extracted, Extractor, Prepared
 from bertfeat.extraction.prefetch import prefetched
@@ -123,6 +123,8 @@ class Run:
         """Fix the settings, and refuse a folder that belongs to another run before anything is touched."""
         extractor, recorded = self._extractor, existing.settings or {}
         check_kept(corpus.kept, extractor.columns)
+        if extractor.token_settings.prompt and self._reading.document_context:
+            raise UsageError("a prompt and --document-context both stand before a text: give one of them")
         tokens = extractor.given_batch_tokens or recorded.get("batch_tokens") or extractor.batch_tokens
         rows = self._options.part_rows or recorded.get("part_rows") or PART_ROWS
         self._settings = RunSettings(

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from bertfeat.errors import FeatureSetError, UsageError
 from bertfeat.features import DocumentFeatures, FeatureSet, FoundColumn, ModelIdentity
 from bertfeat.recipe import FeatureColumn, Pooling
-from bertfeat.usages.column import recipe_spec
 from bertfeat.usages.places import Occurrence, combined, occurrences
 from bertfeat.usages.scan import subword_rule, unit
 from bertfeat.usages.words import Match, Wanted, folded, wanted
@@ -47,26 +46,11 @@ def open_encoder(
         FeatureSetError: it is another one.
     """
     from bertfeat.extraction import Extractor  # torch: seconds
-    from bertfeat.models import find_model
 
-    identity, settings = features.header.model, features.header.settings
-    files = find_model(str(model or identity.name), revision=None if model else identity.revision)
-    if (files.num_layers, files.hidden_size) != (identity.num_layers, identity.hidden_size):
-        raise _another_model(features, files.name, files.fingerprint)  # which may not have the layers at all
     stored = next(column for column in features.columns if column.name in found.derivation.columns)
-    return Extractor(
-        str(model or identity.name),
-        revision=None if model else identity.revision,
-        layers=recipe_spec(found.recipe),
-        pooling=str(found.pooling),
-        precision=settings.get("precision", "auto"),
-        long=settings.get("long", "window"),
-        max_length=settings.get("max_length"),
-        subword=subword_rule(settings),
-        prompt=settings.get("prompt") or "",
-        dtype=stored.dtype,
-        device=device,
-    )
+    column = FeatureColumn(found.recipe, found.pooling, found.width, stored.dtype)
+    header = features.header
+    return Extractor.recorded(header.model, header.settings, [column], name=model, device=device)
 
 
 def check_model(features: FeatureSet, encoder: WordEncoder) -> None:

@@ -4,7 +4,7 @@ import shlex
 
 from bertfeat.errors import FeatureSetError, NotDerivable
 from bertfeat.features import FeatureSet, FoundColumn
-from bertfeat.recipe import Operation, Pooling, Recipe
+from bertfeat.recipe import Pooling
 
 
 def find_column(features: FeatureSet, layers: str | None) -> FoundColumn:
@@ -37,15 +37,9 @@ def find_column(features: FeatureSet, layers: str | None) -> FoundColumn:
     raise NotDerivable(f"--layers {layers}: {problems[0]}" if layers else f"{problems[0]}; choose with --layers")
 
 
-def recipe_spec(recipe: Recipe) -> str:
-    """The layers specification that gives a recipe in its own model."""
-    layers = "+".join(map(str, recipe.layers))
-    return layers if recipe.operation is Operation.LAYER else f"{recipe.operation}={layers}"
-
-
 def _extract_command(features: FeatureSet) -> str:
     sources = " ".join(map(shlex.quote, features.header.sources)) or "CORPUS"
     model = shlex.quote(features.header.model.name)
-    layers = recipe_spec(features.columns[0].recipe)
+    layers = features.columns[0].recipe.spec
     target = shlex.quote(str(features.folder.with_suffix(".words.features")))
     return f"bertfeat extract {sources} --model {model} --layers {layers} --pooling word -o {target}"
