@@ -41,7 +41,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     binaries = Path(sys.executable).parent
     for command, code, lines in commands():
         done = subprocess.run(
-            ["bash", "-c", f'export PATH="{binaries}:$PATH"; {command}'],
+            ["bash", "-c", f'export PATH="{binaries}:$PATH" COLUMNS=100; {command}'],
             cwd=folder,
             capture_output=True,
             text=True,

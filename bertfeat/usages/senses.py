@@ -125,7 +125,8 @@ def _labels(matrix: NDArray[np.float32], senses: int, word: str) -> NDArray[np.i
 
 
 def _sense(usages: Sequence[Usage], matrix: NDArray[np.float32], places: NDArray[np.intp], k: int) -> Sense:
-    scores = matrix @ unit(matrix.mean(axis=0))
+    # rounded before they are compared: equal vectors get unequal last digits in a matrix product
+    scores = np.round(matrix @ unit(matrix.mean(axis=0)), 6)
     order = np.argsort(-scores, kind="stable")[:k].tolist()
-    central = (replace(usages[places[at]], score=round(float(scores[at]), 6)) for at in order)
+    central = (replace(usages[places[at]], score=float(scores[at])) for at in order)
     return Sense(len(places), tuple(central))
