@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet, PartContent, PartHeader, settings_fingerprint, write_manifest, write_part
 
-SENTENCES = 60_000
+SENTENCES = 32_768
 PART_ROWS = 32_768
 SHARE = 0.35  # of the difference of two others that is added to each vector
 

@@ -193,26 +193,31 @@ class Index:
         pieces = self.vectors.pieces
         places = None if pieces is None else pieces.take(numbers).to_pylist()
         owners = numbers if places is None else np.array([place["document"] for place in places])
-        documents = self.vectors.documents.take(owners).to_pylist()
-        ranks = np.tile(np.arange(1, found.numbers.shape[1] + 1), len(found.numbers))
+        table = self.vectors.documents.take(owners)
+        # column by column, which is several times faster than row by row
+        columns = {name: table[name].to_pylist() for name in table.column_names}
+        nothing = [None] * len(numbers)
+        texts, pairs = columns.get("text", nothing), columns.get("pair", nothing)
+        kept = {name: values for name, values in columns.items() if name not in _OWN_COLUMNS}
+        values = [dict(zip(kept, row, strict=True)) for row in zip(*kept.values(), strict=True)] or [{}] * len(numbers)
         sources = [source.path for source in self.settings.sources]
-        return [
-            Hit(
-                rank=rank,
-                score=score,
-                id=document["id"],
-                row=document["row"],
-                text=document.get("text"),
-                pair=document.get("pair"),
-                values={name: value for name, value in document.items() if name not in _OWN_COLUMNS},
-                source=sources[document["_source"]],
-                place=None if places is None else _place(places[at], document),
-                number=number,
+        found_places = nothing if places is None else list(map(_place, places, texts, pairs))
+        ranks = np.tile(np.arange(1, found.numbers.shape[1] + 1), len(found.numbers)).tolist()
+        return list(
+            map(
+                Hit,
+                ranks,
+                found.scores.ravel().tolist(),
+                columns["id"],
+                columns["row"],
+                texts,
+                pairs,
+                values,
+                [sources[number] for number in columns["_source"]],
+                found_places,
+                numbers.tolist(),
             )
-            for at, (rank, score, number, document) in enumerate(
-                zip(ranks.tolist(), found.scores.ravel().tolist(), numbers.tolist(), documents, strict=True)
-            )
-        ]
+        )
 
 
 def recipe_spec(recipe: Recipe) -> str:
@@ -249,10 +254,10 @@ def _extractor(settings: IndexSettings, model: str | Path | None, device: str | 
     return extractor
 
 
-def _place(piece: Mapping[str, Any], document: Mapping[str, Any]) -> Place:
+def _place(piece: Mapping[str, Any], text: str | None, pair: str | None) -> Place:
     in_pair = piece["segment"] == 1
-    text = document.get("pair" if in_pair else "text")
-    string = None if text is None else text[piece["start"] : piece["end"]]
+    whole = pair if in_pair else text
+    string = None if whole is None else whole[piece["start"] : piece["end"]]
     return Place(piece["number"], piece["start"], piece["end"], in_pair, string)
 
 
