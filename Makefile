@@ -18,7 +18,7 @@ demo: .venv/.made
 	$(BIN)/bertfeat search $(DEMO)/corpus.index "where does the river flow into the sea?" -k 5
 	$(BIN)/bertfeat usages $(DEMO)/corpus.features bank --like "He sat on the bank of the river." -k 10
 
-test: .venv/.made
+test: lint types
 	$(BIN)/python -m pytest -n 2 $(TESTS)
 
 lint: .venv/.made
