@@ -12,6 +12,7 @@ from bertfeat.corpus import (
     CorpusSettings,
     Document,
     Failure,
+    Item,
     KeptColumn,
     Row,
     memory_corpus,
@@ -97,7 +98,7 @@ def test_items_that_are_refused(items: Any, settings: CorpusSettings, says: str)
 
 
 def test_strings_that_cannot_be_stored_fail() -> None:
-    items = ["a\ud83d", {"text": "b", "id": "\ud83d"}, {"text": 3}, "c"]
+    items: list[Item] = ["a\ud83d", {"text": "b", "id": "\ud83d"}, {"text": 3}, "c"]
     *failures, last = memory_corpus(items).rows()
     assert last == Document(3, "4", "c")
     assert all(isinstance(row, Failure) for row in failures)

@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass
 
 from bertfeat.corpus import Blank, Corpus, Document, Failure, refuse_hopeless
-from bertfeat.extraction.extractor import Extractor
+from bertfeat.extraction.embedder import Embedder
 from bertfeat.extraction.settings import TOKEN_ITEM_BYTES
 from bertfeat.recipe import Pooling
 
@@ -30,7 +30,7 @@ class Estimate:
     tokens_per_second: float
 
 
-def estimate_run(extractor: Extractor, corpus: Corpus, *, keep_text: bool = True) -> Estimate:
+def estimate_run(embedder: Embedder, corpus: Corpus, *, keep_text: bool = True) -> Estimate:
     """Count a corpus's rows, tokenize a random sample of 2,000 of its documents, and time the model on some of them.
 
     Raises:
@@ -49,12 +49,12 @@ def estimate_run(extractor: Extractor, corpus: Corpus, *, keep_text: bool = True
                 sample[at] = row
     if not sample:
         return Estimate(sum(counts.values()), 0, counts[Failure], counts[Blank], 0, 0, 0.0, 0.0)
-    prepared = extractor.prepared(sample)
+    prepared = embedder.prepared(sample)
     of = prepared.rows.of
     tokens = float(prepared.tokenized.n_tokens[of].mean()) * counts[Document]
     words = prepared.tokenized.words
     word_count = 0.0 if words is None else float((words.offsets[1:] - words.offsets[:-1])[of].mean())
-    speed = _speed(extractor, sample, corpus)
+    speed = _speed(embedder, sample, corpus)
     computed = len(prepared.tokenized.layout.ids) / max(1, len(prepared.rows.unique)) * counts[Document]
     return Estimate(
         rows=sum(counts.values()),
@@ -62,26 +62,26 @@ def estimate_run(extractor: Extractor, corpus: Corpus, *, keep_text: bool = True
         failed=counts[Failure],
         blank=counts[Blank],
         tokens=round(tokens),
-        bytes=_bytes(extractor, counts[Document], tokens, word_count * counts[Document], characters * keep_text),
+        bytes=_bytes(embedder, counts[Document], tokens, word_count * counts[Document], characters * keep_text),
         seconds=computed / speed,
         tokens_per_second=speed,
     )
 
 
-def _bytes(extractor: Extractor, documents: int, tokens: float, words: float, characters: int) -> int:
+def _bytes(embedder: Embedder, documents: int, tokens: float, words: float, characters: int) -> int:
     vectors = {Pooling.TOKEN: tokens, Pooling.WORD: words}
     total = documents * _ROW_BYTES + characters * _TEXT_SHARE
-    for column in extractor.columns:
+    for column in embedder.columns:
         total += vectors.get(column.pooling, documents) * column.width * TOKEN_ITEM_BYTES[column.dtype]
-    pieces = {column.pooling for column in extractor.columns} & set(vectors)
+    pieces = {column.pooling for column in embedder.columns} & set(vectors)
     return round(total + _PIECE_BYTES * sum(vectors[pooling] for pooling in pieces))
 
 
-def _speed(extractor: Extractor, sample: list[Document], corpus: Corpus) -> float:
+def _speed(embedder: Embedder, sample: list[Document], corpus: Corpus) -> float:
     """Tokens a second, from text to feature matrices."""
     per_document = max(1, sum(len(document.text) for document in sample) // len(sample) // 4)
     timed = sample[: max(1, _TIMED_TOKENS // per_document)]
-    extractor.extracted(extractor.prepared(timed[: max(1, len(timed) // 8)]), corpus)  # warm-up
+    embedder.extracted(embedder.prepared(timed[: max(1, len(timed) // 8)]), corpus)  # warm-up
     begin = time.perf_counter()
-    extracted = extractor.extracted(extractor.prepared(timed), corpus)
+    extracted = embedder.extracted(embedder.prepared(timed), corpus)
     return max(1, extracted.computed.computed_tokens) / (time.perf_counter() - begin)

@@ -1,52 +1,23 @@
-"""A model, what is wanted of its layers, and the texts that go through it."""
+"""Texts in memory and corpora on disk → features."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from bertfeat.corpus import Corpus, CorpusSettings, Failure, Item, KeptColumn, Row, memory_corpus
-from bertfeat.encoder import Encoder, load_encoder, resolve_device, resolve_precision
-from bertfeat.errors import FeatureSetError, UsageError
-from bertfeat.extraction.compute import Computed, compute
-from bertfeat.extraction.content import SortedRows, not_finite, part_content, sort_rows, too_large
+from bertfeat.corpus import Corpus, CorpusSettings, Failure, Item, memory_corpus
+from bertfeat.errors import UsageError
+from bertfeat.extraction.embedder import Embedder
 from bertfeat.extraction.report import ExtractionReport, OnProgress
-from bertfeat.extraction.settings import parse_poolings
-from bertfeat.features import DocumentFeatures, ModelIdentity, PartContent, content_documents
-from bertfeat.models import Model, find_model
-from bertfeat.recipe import FeatureColumn, Pooling, feature_columns
-from bertfeat.tokens import Long, Subword, Tokenized, Tokenizer, TokenSettings, tokenize
+from bertfeat.extraction.run import Run, RunOptions
+from bertfeat.features import DocumentFeatures, content_documents
 
-CPU_BATCH_TOKENS = 8192
-_CUDA_BATCH_TOKENS = 131_072
-_CUDA_BYTES_A_TOKEN = 64  # times hidden size: activations of one block, in 16 bit
 _CHUNK = 4096  # texts at a time that encode() and features() hold
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """Rows that are tokenized and wait for the encoder."""
-
-    rows: SortedRows
-    tokenized: Tokenized
-    rejected: dict[int, str]  # number among the unique documents → reason
-
-
-@dataclass(frozen=True, slots=True)
-class Extracted:
-    """The content of computed rows, and the rows that failed on the way."""
-
-    content: PartContent
-    failures: tuple[Failure, ...]  # those of the corpus too, in row order
-    computed: Computed
-
-
-class Extractor:
+class Extractor(Embedder):
     """Runs texts through a frozen encoder and gives the layers that are asked for.
 
     ``layers`` and ``pooling`` are written as on the command line (``"concat4"``, ``"sum=-4..-1,cls"``;
@@ -57,120 +28,6 @@ class Extractor:
         UsageError: a setting that cannot be right, such as a layer outside the model.
         ModelError: the model cannot be found or loaded.
     """
-
-    def __init__(
-        self,
-        model: str | Path | None = None,
-        *,
-        layers: str | Sequence[str] = "last",
-        pooling: str | Sequence[str] | None = None,
-        precision: str = "auto",
-        long: str = "window",
-        max_length: int | None = None,
-        device: str | None = None,
-        dtype: str = "float16",
-        subword: str = "first",
-        special_tokens: bool = True,
-        batch_tokens: int | None = None,
-        prompt: str | None = None,
-        revision: str | None = None,
-    ) -> None:
-        self.files: Model = find_model(model, revision=revision)
-        self.device = resolve_device(device)
-        self.precision = resolve_precision(precision, self.device)
-        if dtype not in ("float16", "float32"):
-            raise UsageError(f"unknown dtype {dtype!r}; token and word matrices are float16 or float32")
-        if batch_tokens is not None and batch_tokens < 1:
-            raise UsageError(f"a batch of {batch_tokens} tokens holds no text; give at least 1")
-        self.columns: tuple[FeatureColumn, ...] = feature_columns(
-            layers,
-            parse_poolings(pooling, self.files.pooling),
-            num_layers=self.files.num_layers,
-            hidden_size=self.files.hidden_size,
-            dtype=dtype,
-        )
-        poolings = {column.pooling for column in self.columns}
-        self.token_settings = TokenSettings(
-            max_length=_max_length(max_length, self.files),
-            long=_choice(Long, long, "--long"),
-            prompt=self.files.default_prompt if prompt is None else prompt,
-            special_tokens=special_tokens,
-            subword=_choice(Subword, subword, "--subword"),
-            with_tokens=Pooling.TOKEN in poolings,
-            with_words=Pooling.WORD in poolings,
-        )
-        self.given_batch_tokens = batch_tokens
-
-    @classmethod
-    def recorded(
-        cls,
-        model: ModelIdentity,
-        settings: Mapping[str, Any],
-        columns: Sequence[FeatureColumn],
-        *,
-        name: str | Path | None = None,
-        precision: str | None = None,
-        device: str | None = None,
-        prompt: str | None = None,
-    ) -> "Extractor":
-        """Make the extractor that a feature set or an index records, to compute ``columns`` as they were computed.
-
-        ``name`` says where the model is now, if not where it was; ``precision`` and ``prompt`` replace what is
-        recorded.
-
-        Raises:
-            FeatureSetError: the model there is not the recorded one.
-        """
-        files = find_model(name or model.name, revision=None if name else model.revision)
-        if files.fingerprint != model.fingerprint:
-            raise FeatureSetError(
-                f"the features were made by {model.name} with the fingerprint {model.fingerprint[:12]}…, but "
-                f"{files.name} has {files.fingerprint[:12]}…, and vectors of two models cannot be compared; "
-                f"name the right model with --model"
-            )
-        made = cls(
-            name or model.name,
-            revision=None if name else model.revision,
-            layers=[column.recipe.spec for column in columns],
-            pooling=[str(column.pooling) for column in columns],
-            precision=precision or settings["precision"],
-            long=settings["long"],
-            max_length=settings["max_length"],
-            device=device,
-            dtype=settings["dtype"],
-            subword=settings["subword"] or "first",
-            special_tokens=settings["special_tokens"],
-            prompt=settings["prompt"] if prompt is None else prompt,
-        )
-        made.columns = tuple(columns)
-        return made
-
-    @cached_property
-    def model(self) -> ModelIdentity:
-        """Which model this is, with the fingerprint of its files."""
-        files = self.files
-        return ModelIdentity(files.name, files.fingerprint, files.revision, files.num_layers, files.hidden_size)
-
-    @cached_property
-    def tokenizer(self) -> Tokenizer:
-        """The model's tokenizer."""
-        return Tokenizer(self.files)
-
-    @cached_property
-    def encoder(self) -> Encoder:
-        """The model's weights, ready to compute."""
-        return load_encoder(self.files, self.precision, self.device)
-
-    @cached_property
-    def batch_tokens(self) -> int:
-        """Tokens in one batch: as given, else as fits the device."""
-        if self.given_batch_tokens is not None:
-            return self.given_batch_tokens
-        if self.device.type != "cuda":
-            return CPU_BATCH_TOKENS
-        free, _ = torch.cuda.mem_get_info(self.device)
-        fitting = int(free) // (2 * _CUDA_BYTES_A_TOKEN * self.files.hidden_size)
-        return max(self.token_settings.max_length, min(_CUDA_BATCH_TOKENS, fitting))
 
     # ── texts in memory ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -261,81 +118,8 @@ class Extractor:
             SettingsDiffer, AnotherCorpus, FolderLocked: the folder belongs to another run; nothing was touched.
             RowFailed: a row failed and ``strict`` was asked for.
         """
-        from bertfeat.extraction.run import Run, RunOptions
-
         options = RunOptions(part_rows, max_failures, strict, overwrite, keep_text)
         return Run(self, corpus, Path(folder), corpus_settings or CorpusSettings(), options, progress).go()
-
-    # ── steps, which a run overlaps ─────────────────────────────────────────────────────────────────────────
-
-    def prepared(self, rows: Sequence[Row]) -> Prepared:
-        """Tokenize the documents among rows, each text once."""
-        sorted_rows = sort_rows(rows)
-        documents = list(sorted_rows.unique)
-        tokenized = tokenize(documents, self.tokenizer, self.token_settings)
-        if large := too_large(tokenized, self.columns):
-            for at in large:  # they keep their places, without their tokens
-                documents[at] = replace(documents[at], text="", pair=None, words=None, before="", after="")
-            tokenized = tokenize(documents, self.tokenizer, self.token_settings)
-        return Prepared(sorted_rows, tokenized, {**tokenized.rejected, **large})
-
-    def extracted(
-        self,
-        prepared: Prepared,
-        corpus: Corpus,
-        *,
-        batch_size: int | None = None,
-        batch_tokens: int | None = None,
-        kept: Sequence[KeptColumn] = (),
-        keep_text: bool = True,
-        on_batch: Callable[[int], None] | None = None,
-    ) -> Extracted:
-        """Compute prepared rows and set their content together."""
-        computed = compute(
-            self.encoder,
-            prepared.tokenized,
-            self.columns,
-            batch_tokens=batch_tokens or self.batch_tokens,
-            batch_size=batch_size,
-            on_batch=on_batch,
-        )
-        rows = prepared.rows
-        rejected = {**not_finite(computed, prepared.tokenized, self.columns), **prepared.rejected}
-        content = part_content(
-            rows,
-            rejected,
-            prepared.tokenized,
-            computed,
-            self.columns,
-            kept=kept,
-            keep_text=keep_text,
-            tags=corpus.has_tags,
-            pairs=corpus.has_pairs,
-        )
-        failed = [
-            Failure(document.row, document.id, f"row {document.row} (id {document.id}): {rejected[of]}")
-            for document, of in zip(rows.documents, rows.of.tolist(), strict=True)
-            if of in rejected
-        ]
-        failures = tuple(sorted([*rows.failures, *failed], key=lambda failure: failure.row))
-        return Extracted(content, failures, computed)
-
-
-def _max_length(wanted: int | None, model: Model) -> int:
-    limit = model.max_tokens
-    if wanted is None:
-        return limit
-    least = 8
-    if not least <= wanted <= limit:
-        raise UsageError(f"--max-length {wanted}: {model.name} reads {least} to {limit} tokens at once")
-    return wanted
-
-
-def _choice(kind: Any, wanted: str, option: str) -> Any:
-    try:
-        return kind(wanted)
-    except ValueError:
-        raise UsageError(f"{option} {wanted}: known are {', '.join(kind)}") from None
 
 
 _HARMLESS = {

@@ -6,7 +6,7 @@ byte what an undisturbed one gives.
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,17 +18,17 @@ import torch
 
 from bertfeat.corpus import Corpus, CorpusSettings, Failure, open_corpus, refuse_hopeless
 from bertfeat.errors import BertfeatError, CorpusError, Damaged, RowFailed, UsageError
+from bertfeat.extraction.account import Account
 from bertfeat.extraction.content import count
-from bertfeat.extraction.extractor import Extracted, Extractor, Prepared
+from bertfeat.extraction.embedder import Embedder, Extracted, Prepared
 from bertfeat.extraction.prefetch import prefetched
-from bertfeat.extraction.report import ExtractionReport, OnProgress, Progress
+from bertfeat.extraction.report import ExtractionReport, OnProgress
 from bertfeat.extraction.resume import Existing, remove_parts
 from bertfeat.extraction.settings import PART_ROWS, RunSettings
 from bertfeat.extraction.spool import STDIN, spooled
 from bertfeat.extraction.warn import corpus_warnings
 from bertfeat.features import (
     FORMAT_VERSION,
-    Counts,
     PartHeader,
     check_kept,
     list_parts,
@@ -71,22 +71,16 @@ class Run:
 
     def __init__(
         self,
-        extractor: Extractor,
+        embedder: Embedder,
         source: Corpus | str | Path | Sequence[str | Path],
         folder: Path,
         corpus_settings: CorpusSettings,
         options: RunOptions,
         progress: OnProgress | None,
     ) -> None:
-        self._extractor, self._source, self._folder = extractor, source, folder
+        self._embedder, self._source, self._folder = embedder, source, folder
         self._reading, self._options = corpus_settings, options
-        self._progress = progress or (lambda _: None)
-        self._begin = time.monotonic()
-        self._counts, self._failed, self._blank = Counts(), 0, 0
-        self._computed = self._padded = self._splits = self._parts = self._kept = 0
-        self._waited_tokens = self._waited_disk = 0.0
-        self._fraction, self._documents = 0.0, 0
-        self._warnings: tuple[str, ...] = ()
+        self._account = Account(progress)
         self._touched = False
 
     def go(self) -> ExtractionReport:
@@ -100,7 +94,7 @@ class Run:
                 self._existing = existing
                 self._work(corpus)
             self._finish(existing)
-        return self._report()
+        return self._account.report(self._folder)
 
     # ── before ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -121,17 +115,17 @@ class Run:
 
     def _settle(self, corpus: Corpus, existing: Existing) -> None:
         """Fix the settings, and refuse a folder that belongs to another run before anything is touched."""
-        extractor, recorded = self._extractor, existing.settings or {}
-        check_kept(corpus.kept, extractor.columns)
-        if extractor.token_settings.prompt and self._reading.document_context:
+        embedder, recorded = self._embedder, existing.settings or {}
+        check_kept(corpus.kept, embedder.columns)
+        if embedder.token_settings.prompt and self._reading.document_context:
             raise UsageError("a prompt and --document-context both stand before a text: give one of them")
-        tokens = extractor.given_batch_tokens or recorded.get("batch_tokens") or extractor.batch_tokens
+        tokens = embedder.given_batch_tokens or recorded.get("batch_tokens") or embedder.batch_tokens
         rows = self._options.part_rows or recorded.get("part_rows") or PART_ROWS
         self._settings = RunSettings(
-            model=extractor.model,
-            columns=extractor.columns,
-            tokens=extractor.token_settings,
-            precision=extractor.precision.value,
+            model=embedder.model,
+            columns=embedder.columns,
+            tokens=embedder.token_settings,
+            precision=embedder.precision.value,
             document_context=self._reading.document_context,
             keep=corpus.kept,
             keep_text=self._options.keep_text,
@@ -158,51 +152,46 @@ class Run:
         with ThreadPoolExecutor(1, "bertfeat-writer") as writer:
             pending: Future[None] | None = None
             try:
-                for ahead in self._timed(prefetched(self._ahead(corpus))):
+                for ahead in self._account.timed(prefetched(self._ahead(corpus))):
                     if ahead.kept is not None:
                         self._check_failures(ahead.kept.failures)
-                        self._account(ahead.kept, ahead.planned.fraction)
-                        self._kept += 1
+                        self._account.part(ahead.kept, ahead.planned, kept=True)
                         continue
                     assert ahead.prepared is not None  # it is not kept
                     self._check_failures(ahead.prepared.rows.failures)  # those need no computing
                     extracted = self._compute(ahead.planned, ahead.prepared, corpus)
                     header = self._header(ahead.planned, ahead.prepared, extracted, corpus)
                     self._check_failures(header.failures)
-                    self._wait(pending)
+                    self._account.wait(pending)
                     self._touch()
                     pending = writer.submit(self._write, header, extracted)
-                    self._account(header, ahead.planned.fraction)
+                    padded = extracted.computed.padded_tokens
+                    self._account.part(header, ahead.planned, kept=False, padded=padded)
             finally:
-                self._wait(pending)
+                self._account.wait(pending)
 
     def _ahead(self, corpus: Corpus) -> Iterator[_Ahead]:
         """Plan and prepare the parts; on a thread of its own, one part ahead of the encoder."""
         for planned in self._plan(corpus):
             kept = self._existing.kept(planned)
-            yield _Ahead(planned, kept, None if kept else self._extractor.prepared(planned.rows))
+            yield _Ahead(planned, kept, None if kept else self._embedder.prepared(planned.rows))
 
     def _compute(self, planned: PlannedPart, prepared: Prepared, corpus: Corpus) -> Extracted:
         self._load()
         total = max(1, len(prepared.tokenized.layout.ids))
-        before, documents, done = self._fraction, self._documents, 0
-        counted = len(prepared.rows.documents)
+        documents, done = len(prepared.rows.documents), 0
         warnings = corpus_warnings(prepared.rows.unique, prepared.tokenized)
-        if warnings and not self._warnings:  # once a run: of every part they would be the same but for the figures
-            self._warnings = tuple(warnings)
+        if warnings and not self._account.warnings:  # once a run: of every part they would be much the same
+            self._account.warnings = tuple(warnings)
             for warning in warnings:
                 _log.warning(warning)
 
         def on_batch(tokens: int) -> None:
             nonlocal done
             done += tokens
-            self._computed += tokens
-            share = done / total
-            fraction = before + (planned.fraction - before) * share
-            seconds = time.monotonic() - self._begin
-            self._progress(Progress(documents + int(counted * share), self._computed, fraction, seconds))
+            self._account.batch(tokens, documents, planned, done / total)
 
-        return self._extractor.extracted(
+        return self._embedder.extracted(
             prepared,
             corpus,
             batch_tokens=self._settings.batch_tokens,
@@ -214,11 +203,10 @@ class Run:
     def _load(self) -> None:
         """Load the model when the first part needs it; the time that takes is none of the run's."""
         begin = time.monotonic()
-        _ = self._extractor.encoder
-        self._begin += time.monotonic() - begin
+        _ = self._embedder.encoder
+        self._account.apart(time.monotonic() - begin)
 
     def _header(self, planned: PlannedPart, prepared: Prepared, extracted: Extracted, corpus: Corpus) -> PartHeader:
-        self._padded += extracted.computed.padded_tokens
         return PartHeader(
             format_version=FORMAT_VERSION,
             settings=self._plain,
@@ -230,8 +218,8 @@ class Run:
             sketch=planned.sketch,
             blank=prepared.rows.blank,
             failures=extracted.failures,
-            model=self._extractor.model,
-            columns=self._extractor.columns,
+            model=self._embedder.model,
+            columns=self._embedder.columns,
             sources=corpus.sources,
             counts=count(extracted.content, prepared.rows.documents),
             split_batches=extracted.computed.split_batches,
@@ -253,7 +241,7 @@ class Run:
         if failures and self._options.strict:
             raise RowFailed(f"--strict: {failures[0].reason}")
         most = self._options.max_failures
-        if most is not None and failures and self._failed + len(failures) > most:
+        if most is not None and failures and self._account.failed + len(failures) > most:
             raise BertfeatError(
                 f"more than {most} rows failed (--max-failures), the last: {failures[-1].reason}; "
                 f"the finished parts stay in {self._folder}"
@@ -261,29 +249,19 @@ class Run:
 
     # ── after ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _account(self, header: PartHeader, fraction: float) -> None:
-        self._counts += header.counts
-        self._failed += len(header.failures)
-        self._blank += header.blank
-        self._splits += header.split_batches
-        self._parts += 1
-        self._documents += header.counts.documents
-        self._fraction = fraction
-        self._progress(Progress(self._documents, self._computed, fraction, time.monotonic() - self._begin))
-
     def _finish(self, existing: Existing) -> None:
-        if not self._parts:
+        if not self._account.parts:
             raise CorpusError("the corpus has no rows, so there is nothing to extract")
-        if surplus := existing.surplus(self._parts):
+        if surplus := existing.surplus(self._account.parts):
             self._touch()
             remove_parts(surplus)
-        seconds = time.monotonic() - self._begin
+        seconds = self._account.seconds
         if self._touched or not self._is_finished():
             finished = datetime.now(UTC).isoformat(timespec="seconds")
             names = ("bertfeat", "torch", "transformers", "tokenizers", "pyarrow", "numpy")
             write_manifest(
                 self._folder,
-                times={"finished": finished, "seconds": round(seconds, 3), "device": str(self._extractor.device)},
+                times={"finished": finished, "seconds": round(seconds, 3), "device": str(self._embedder.device)},
                 versions={name: version(name) for name in names} | {"threads": str(torch.get_num_threads())},
             )
         for problem in existing.damaged:
@@ -296,38 +274,3 @@ class Run:
         except Damaged:
             return False
         return manifest is not None and bool(manifest.failed) == (self._folder / FAILURES_NAME).exists()
-
-    def _report(self) -> ExtractionReport:
-        return ExtractionReport(
-            folder=self._folder,
-            counts=self._counts,
-            failed=self._failed,
-            blank=self._blank,
-            parts=self._parts,
-            kept_parts=self._kept,
-            split_batches=self._splits,
-            bytes=sum(path.stat().st_size for path in list_parts(self._folder)),
-            computed_tokens=self._computed,
-            padded_tokens=self._padded,
-            seconds=time.monotonic() - self._begin,
-            waited_for_tokens=self._waited_tokens,
-            waited_for_disk=self._waited_disk,
-            warnings=self._warnings,
-        )
-
-    def _timed(self, items: Iterable[_Ahead]) -> Iterator[_Ahead]:
-        """Count the time in which the encoder has nothing to do."""
-        iterator = iter(items)
-        while True:
-            begin = time.monotonic()
-            item = next(iterator, None)
-            self._waited_tokens += time.monotonic() - begin
-            if item is None:
-                return
-            yield item
-
-    def _wait(self, pending: "Future[None] | None") -> None:
-        if pending is not None:
-            begin = time.monotonic()
-            pending.result()
-            self._waited_disk += time.monotonic() - begin

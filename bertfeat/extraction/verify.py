@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bertfeat.corpus import Corpus, CorpusSettings, Document, memory_corpus
 from bertfeat.errors import FeatureSetError
-from bertfeat.extraction.extractor import Extractor
+from bertfeat.extraction.embedder import Embedder
 from bertfeat.features import DocumentFeatures, FeatureSet, content_documents
 
 SAMPLE = 100
@@ -75,10 +75,10 @@ def verify_features(
     stored = {row: features[row] for row in rows}
     documents = _from_set(stored) if corpus is None else _from_corpus(corpus, stored)
     header = features.header
-    extractor = Extractor.recorded(
+    embedder = Embedder.recorded(
         header.model, header.settings, header.columns, name=model, precision="fp32", device=device
     )
-    again = {document.row: document for document in _computed(extractor, documents, corpus)}
+    again = {document.row: document for document in _computed(embedder, documents, corpus)}
     deviations = tuple(_deviation(column.name, stored, again) for column in header.columns)
     return VerifyReport(parts, len(features), len(again), bound, deviations)
 
@@ -121,9 +121,9 @@ def _from_corpus(corpus: Corpus, stored: Mapping[int, DocumentFeatures]) -> list
     return found
 
 
-def _computed(extractor: Extractor, documents: Sequence[Document], corpus: Corpus | None) -> Iterator[DocumentFeatures]:
-    extracted = extractor.extracted(extractor.prepared(documents), corpus or memory_corpus(documents, CorpusSettings()))
-    return content_documents(extracted.content, extractor.columns, extractor.files.num_layers)
+def _computed(embedder: Embedder, documents: Sequence[Document], corpus: Corpus | None) -> Iterator[DocumentFeatures]:
+    extracted = embedder.extracted(embedder.prepared(documents), corpus or memory_corpus(documents, CorpusSettings()))
+    return content_documents(extracted.content, embedder.columns, embedder.files.num_layers)
 
 
 def _deviation(column: str, stored: Mapping[int, DocumentFeatures], again: Mapping[int, DocumentFeatures]) -> Deviation:
