@@ -15,7 +15,9 @@ import pytest
 from bertfeat.corpus import CorpusSettings, memory_corpus
 from bertfeat.errors import AnotherCorpus, BertfeatError, CorpusError, FeatureSetError, FolderLocked, SettingsDiffer
 from bertfeat.extraction import Extractor
+from bertfeat.extraction.run import Run
 from bertfeat.features import FeatureSet, list_parts, locked
+from bertfeat.features import write_part as write
 from tests.runs import contents, everything, extractor, failed_rows, jsonl_file, lines, text_file
 from tests.tiny_models import Tiny, build
 
@@ -242,9 +244,9 @@ def test_overwrite_starts_anew(bert: Tiny, corpus: Path, done: Path, tmp_path: P
 
 def test_overwrite_that_cannot_read_its_corpus_touches_nothing(bert: Tiny, corpus: Path, done: Path) -> None:
     before = everything(done)
-    for wrong in ("missing.txt", []):
+    for wrong in ("missing.txt", memory_corpus([])):
         with pytest.raises(BertfeatError):
-            run(bert, wrong if wrong else memory_corpus([]), done, overwrite=True)
+            run(bert, wrong, done, overwrite=True)
     assert everything(done) == before
 
 
@@ -392,14 +394,12 @@ def test_an_error_of_the_reading_thread_arrives_as_it_is(
 def test_an_error_of_the_writing_thread_arrives_as_it_is(
     bert: Tiny, corpus: Path, tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bertfeat.extraction import run as module
-
-    original = module.write_part
+    module = sys.modules[Run.__module__]
 
     def write_part(folder: Path, header: Any, content: Any) -> Path:
         if header.number == number:
             raise FeatureSetError("the disk is full")
-        return original(folder, header, content)
+        return write(folder, header, content)
 
     monkeypatch.setattr(module, "write_part", write_part)
     with pytest.raises(FeatureSetError, match="the disk is full"):
