@@ -14,7 +14,7 @@ from bertfeat.corpus import Value
 from bertfeat.errors import IndexFolderError, UsageError
 from bertfeat.features import DocumentFeatures, DocumentPieces, ModelIdentity
 from bertfeat.index import Found, IndexSettings, VectorIndex, gpus
-from bertfeat.recipe import Operation, Pooling, Recipe
+from bertfeat.recipe import Pooling
 
 _MARKED = re.compile(r"\*(\S(?:[^*]*\S)?)\*")
 _OWN_COLUMNS = ("row", "id", "text", "pair", "_source")
@@ -220,38 +220,17 @@ class Index:
         )
 
 
-def recipe_spec(recipe: Recipe) -> str:
-    """The layers specification that gives a recipe: ``-1``'s is ``6`` in a model of six layers."""
-    layers = "+".join(map(str, recipe.layers))
-    return layers if recipe.operation is Operation.LAYER else f"{recipe.operation}={layers}"
-
-
 def _extractor(settings: IndexSettings, model: str | Path | None, device: str | None) -> QueryEncoder:
     from bertfeat.extraction import Extractor  # torch: seconds
     from bertfeat.models import find_model
 
-    wanted = settings.extraction
-    name = str(model or settings.model.name)
-    revision = None if model else settings.model.revision
+    name = model or settings.model.name
     prompt = settings.query_prompt
-    if prompt is None:
-        own = find_model(name, revision=revision)
-        prompt = own.prompts.get("query") or wanted.get("prompt")
-    extractor: QueryEncoder = Extractor(
-        name,
-        revision=revision,
-        dtype="float32",
-        layers=recipe_spec(settings.column.recipe),
-        pooling=str(settings.column.pooling),
-        precision=wanted.get("precision", "auto"),
-        long=wanted.get("long", "window"),
-        max_length=wanted.get("max_length"),
-        subword=wanted.get("subword") or "first",
-        special_tokens=wanted.get("special_tokens", True),
-        prompt=prompt,
-        device=device,
+    if prompt is None:  # the model's own prompt for queries, where it has one
+        prompt = find_model(name, revision=None if model else settings.model.revision).prompts.get("query")
+    return Extractor.recorded(
+        settings.model, settings.extraction, [settings.column], name=model, device=device, prompt=prompt
     )
-    return extractor
 
 
 def _place(piece: Mapping[str, Any], text: str | None, pair: str | None) -> Place:

@@ -14,7 +14,7 @@ from bertfeat.errors import IndexFolderError, UsageError
 from bertfeat.features import DocumentFeatures, FeatureSet, ModelIdentity
 from bertfeat.index import BuildOptions, Metric, build_index
 from bertfeat.recipe import Operation, Recipe, parse_recipes
-from bertfeat.retrieval import Index, recipe_spec
+from bertfeat.retrieval import Index
 from tests.features_toy import MODEL, toy_part, toy_set
 from tests.index_toy import LAYERS, clustered, neighbours, vector_set
 
@@ -127,5 +127,5 @@ def test_special_tokens_are_not_indexed(tmp_path: Path) -> None:
 def test_every_recipe_is_written_so_that_it_parses_to_itself() -> None:
     for spec in ("last", "embeddings", "concat4", "sum-all", "mean=1+3", "concat=2..4", "-2"):
         (recipe,) = parse_recipes(spec, 6)
-        assert parse_recipes(recipe_spec(recipe), 6) == (recipe,)
-    assert recipe_spec(Recipe(Operation.SUM, (1, 2), "sum_1_2")) == "sum=1+2"
+        assert parse_recipes(recipe.spec, 6) == (recipe,)
+    assert Recipe(Operation.SUM, (1, 2), "sum_1_2").spec == "sum=1+2"
