@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -85,16 +85,26 @@ class Run:
 
     def go(self) -> ExtractionReport:
         """Do what is not done yet, and account for every row."""
-        with locked(self._folder):
-            remove_leftovers(self._folder)
-            with self._opened() as corpus:
-                next(refuse_hopeless(corpus.rows(), corpus), None)  # wrong columns are told before anything is touched
-                existing = Existing(self._folder) if self._options.overwrite else Existing.of(self._folder)
-                self._settle(corpus, existing)
-                self._existing = existing
-                self._work(corpus)
-            self._finish(existing)
+        existed = self._folder.exists()
+        try:
+            with locked(self._folder):
+                self._go()
+        except BaseException:
+            if not existed:
+                with suppress(OSError):
+                    self._folder.rmdir()  # if nothing was written, nothing stays
+            raise
         return self._account.report(self._folder)
+
+    def _go(self) -> None:
+        remove_leftovers(self._folder)
+        with self._opened() as corpus:
+            next(refuse_hopeless(corpus.rows(), corpus), None)  # wrong columns are told before anything is touched
+            existing = Existing(self._folder) if self._options.overwrite else Existing.of(self._folder)
+            self._settle(corpus, existing)
+            self._existing = existing
+            self._work(corpus)
+        self._finish(existing)
 
     # ── before ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -167,6 +177,7 @@ class Run:
                     pending = writer.submit(self._write, header, extracted)
                     padded = extracted.computed.padded_tokens
                     self._account.part(header, ahead.planned, kept=False, padded=padded)
+                    del ahead, extracted  # the writer's from now on: the next part needs their memory
             finally:
                 self._account.wait(pending)
 
