@@ -28,10 +28,10 @@ lint: .venv/.made
 types: .venv/.made
 	$(BIN)/mypy
 
-# One question a script; make bench BENCH=benchmarks/NAME.py asks just one.
-BENCH ?= $(sort $(filter-out benchmarks/_%,$(wildcard benchmarks/*.py)))
+# One question a script: make bench BENCH='benchmarks/pooled.py --data NOVELS'
 bench: .venv/.made
-	@set -e; for script in $(BENCH); do echo "$(BIN)/python $$script"; $(BIN)/python $$script; done
+	@test -n "$(BENCH)" || { echo "name one: make bench BENCH='benchmarks/growth.py'; benchmarks/README.md tells them" >&2; exit 2; }
+	$(BIN)/python $(BENCH)
 
 clean:
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -75,14 +75,14 @@ def test_a_corpus_without_rows(bert: Tiny, tmp_path: Path) -> None:
     for corpus in (text_file(tmp_path / "empty.txt", []), memory_corpus([])):
         with pytest.raises(CorpusError, match="no rows"):
             extractor(bert).extract(corpus, tmp_path / "out")
-        assert list((tmp_path / "out").iterdir()) == []
+        assert not (tmp_path / "out").exists()
 
 
 def test_wrong_columns_are_told_before_anything_is_touched(bert: Tiny, tmp_path: Path) -> None:
     corpus = jsonl_file(tmp_path / "c.jsonl", [{"body": text} for text in lines(20)])
     with pytest.raises(WrongColumns, match="body"):
         extractor(bert).extract(corpus, tmp_path / "out")
-    assert list((tmp_path / "out").iterdir()) == []
+    assert not (tmp_path / "out").exists()
     good = extractor(bert).extract(
         corpus, tmp_path / "out", corpus_settings=CorpusSettings(text_columns=("body",)), part_rows=5
     )
