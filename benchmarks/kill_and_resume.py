@@ -1,11 +1,12 @@
 """Killed with SIGKILL at random moments and resumed: are parts and failures byte for byte those of an undisturbed run?
 
-    python benchmarks/kill_and_resume.py [--kills 50] [--rows 6000] [--model FOLDER] [--seed 0] [--out FILE]
+    python benchmarks/kill_and_resume.py [--kills 50] [--rows 2400] [--model FOLDER] [--seed 0] [--out FILE]
 
 A run over a corpus with blank lines, failing rows and equal texts is killed and started again on the same folder, until
 it ends by itself; then the folder is compared and the next one begins. Each kill falls at a random moment between the
-first look at the folder and the end of what is left to do. Every run is a process of its own, forked from a server
-that has imported the libraries already, so that the time goes into kills. Exit code 1 if a single byte differs.
+first look at the folder and the end of what is left to do; every second one waits on for a file that is half written.
+Every run is a process of its own, forked from a server that has imported the libraries already, so that the time goes
+into kills. Exit code 1 if a single byte differs.
 """
 
 import argparse
@@ -66,17 +67,20 @@ def trial(work: Path, options: argparse.Namespace) -> tuple[Outcome, dict[str, A
     process = start(command, undisturbed)
     wait_for_folder(process, undisturbed)
     ready = time.monotonic()
+    wait_for(process, undisturbed, "part-*")
+    first = time.monotonic() - ready
     process.join()
     if process.exitcode != ROWS_FAILED:
         sys.exit("the undisturbed run did not end as it should")
-    whole = time.monotonic() - ready
+    each = time.monotonic() - ready - first
     expected = contents(undisturbed)
+    times = first, each / len(expected)
     told |= {"rows": options.rows, "parts": len(expected) - 1, "seconds": round(time.monotonic() - begin, 1)}
     outcome, draw, number = Outcome(), random.Random(options.seed), 0
     while outcome.kills < options.kills:
         number += 1
         folder = work / f"killed-{number}"
-        killed_until_done(command, folder, expected, whole, draw, options.kills, outcome)
+        killed_until_done(command, folder, expected, times, draw, options.kills, outcome)
         if found := differences(folder, expected):
             outcome.different += [f"{number}: {name}" for name in found]
     return outcome, told
@@ -86,7 +90,7 @@ def killed_until_done(
     command: Sequence[str],
     folder: Path,
     expected: dict[str, str],
-    whole: float,
+    times: tuple[float, float],  # seconds to the first part, and for each one
     draw: random.Random,
     most: int,
     outcome: Outcome,
@@ -96,9 +100,9 @@ def killed_until_done(
         process = start(command, folder)
         wait_for_folder(process, folder)
         if outcome.kills < most:
-            left = 1.0 - len(list(folder.glob("part-*.parquet"))) / (len(expected) - 1)
-            moment = draw.uniform(0.0, 0.2 + whole * left)
-            process.join(moment)
+            live_a_while(process, folder, len(expected) - 1, times, draw)
+            if outcome.kills % 2:
+                wait_for(process, folder, ".*.tmp")
             process.kill()
         process.join()
         if process.exitcode == ROWS_FAILED:
@@ -109,13 +113,27 @@ def killed_until_done(
         outcome.kills += 1
         names = {path.name for path in folder.iterdir()}
         state = {
-            "seconds": round(moment, 3),
+            "run": outcome.runs_to_the_end + 1,
             "parts": sum(name.startswith("part-") for name in names),
             "half_written": sorted(name for name in names if name.endswith(".tmp")),
             "manifest": "_manifest.json" in names,
         }
         outcome.moments.append(state)
         print(outcome.kills, state, file=sys.stderr, flush=True)
+
+
+def live_a_while(
+    process: BaseProcess, folder: Path, parts: int, times: tuple[float, float], draw: random.Random
+) -> None:
+    """Wait for a random moment: while the run starts, or at one of the parts that it has to do and some time more.
+
+    Parts are counted rather than seconds, since how fast a shared machine is changes from run to run.
+    """
+    done = len(list(folder.glob("part-*.parquet")))
+    whole, more = divmod(draw.uniform(0.0, 1.0 + parts - done), 1.0)
+    if whole:
+        wait_for(process, folder, f"part-{done + int(whole) - 1:05d}.parquet")
+    process.join(more * times[1 if whole else 0])
 
 
 def start(command: Sequence[str], folder: Path) -> BaseProcess:
@@ -145,6 +163,12 @@ def wait_for_folder(process: BaseProcess, folder: Path) -> None:
         except (OSError, ValueError):
             pass
         time.sleep(0.002)
+
+
+def wait_for(process: BaseProcess, folder: Path, pattern: str) -> None:
+    """Wait until a file of that kind is seen, or the process has ended."""
+    while process.is_alive() and next(folder.glob(pattern), None) is None:
+        time.sleep(0.0005)
 
 
 def differences(folder: Path, expected: dict[str, str]) -> list[str]:
@@ -182,8 +206,8 @@ def corpus(path: Path, rows: int, seed: int) -> Path:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=50)
-    parser.add_argument("--rows", type=int, default=6000)
-    parser.add_argument("--part-rows", type=int, default=250)
+    parser.add_argument("--rows", type=int, default=2400)
+    parser.add_argument("--part-rows", type=int, default=100)
     parser.add_argument("--model", help="default: the default model")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--work", type=Path, help="where the folders are made; default: the system's temporary folder")
