@@ -13,7 +13,7 @@ from bertfeat.tokens import TokenSettings
 NUMERICS_VERSION = 1
 """Raised whenever the same settings would give other numbers than before."""
 
-PART_ROWS = 32_768
+PART_ROWS = 16_384
 CHARACTERS_PER_TOKEN = 4  # of running text, for estimates
 CHARACTERS_PER_WORD = 5
 TOKEN_ITEM_BYTES = {"float16": 2, "float32": 4}
