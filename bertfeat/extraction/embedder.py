@@ -1,5 +1,6 @@
 """A model and what is wanted of its layers, ready for rows of a corpus."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,6 +23,7 @@ from bertfeat.tokens import Long, Subword, Tokenized, Tokenizer, TokenSettings, 
 CPU_BATCH_TOKENS = 8192
 _CUDA_BATCH_TOKENS = 131_072
 _CUDA_BYTES_A_TOKEN = 64  # times hidden size: activations of one block, in 16 bit
+_CACHED_SHAPES = 128  # the layers of a batch share theirs; those of one batch hardly come again in the next
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +151,7 @@ class Embedder:
     @cached_property
     def encoder(self) -> Encoder:
         """The model's weights, ready to compute."""
+        _bound_caches()
         return load_encoder(self.files, self.precision, self.device)
 
     @cached_property
@@ -232,3 +235,13 @@ def _choice(kind: Any, wanted: str, option: str) -> Any:
         return kind(wanted)
     except ValueError:
         raise UsageError(f"{option} {wanted}: known are {', '.join(kind)}") from None
+
+
+def _bound_caches() -> None:
+    """Limit what torch's products keep for each shape that they have met, unless the user has.
+
+    By default that is 1,024 shapes in each of two caches, and as every batch brings new ones, a run over a million
+    documents grows by some 150 MB while they fill, and is no faster for it. Both are read at the first product.
+    """
+    for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
+        os.environ.setdefault(name, str(_CACHED_SHAPES))
