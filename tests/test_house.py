@@ -21,6 +21,7 @@ ROOT = Path(__file__).parent.parent
 # A room imports only from rooms above it.
 ROOMS = (
     "errors",
+    "memory",
     "recipe",
     "pooling",
     "corpus",

@@ -41,6 +41,7 @@ from bertfeat.features import (
     write_part,
 )
 from bertfeat.features.manifest import FAILURES_NAME
+from bertfeat.memory import give_back_memory
 from bertfeat.plan import PlannedPart, plan
 
 _log = logging.getLogger("bertfeat")
@@ -238,6 +239,7 @@ class Run:
 
     def _write(self, header: PartHeader, extracted: Extracted) -> None:
         write_part(self._folder, header, extracted.content)
+        give_back_memory()
 
     def _touch(self) -> None:
         """Mark the set as unfinished before the first change to it."""

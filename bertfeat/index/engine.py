@@ -3,8 +3,6 @@
 Shapes: n vectors, W values in each.
 """
 
-import ctypes
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -70,12 +68,6 @@ def reserve(index: Any, count: int) -> None:
     if isinstance(plain, faiss.IndexFlatCodes):
         plain.codes.resize(plain.code_size * count)
         plain.codes.resize(0)
-
-
-def give_back_memory() -> None:
-    """Give the operating system what growing inverted lists left behind: a third of their size, where it is glibc."""
-    with suppress(AttributeError, OSError):
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 def write(index: Any, path: Path) -> None:

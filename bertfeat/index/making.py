@@ -22,6 +22,7 @@ from bertfeat.index.metric import Metric
 from bertfeat.index.ondisk import ListsOnDisk
 from bertfeat.index.options import BuildOptions, BuildProgress, Watch
 from bertfeat.index.settings import Effort, Evaluation
+from bertfeat.memory import give_back_memory
 
 SEED = 4171
 SAMPLE_WITHOUT_CLUSTERS = 65_536  # vectors to train codes on
@@ -222,7 +223,7 @@ def fill(
                 exact.add(count, block.vectors)
         count += len(block.vectors)
         if number % _BLOCKS_PER_TRIM == 0:
-            engine.give_back_memory()
+            give_back_memory()  # growing inverted lists leave a third of their size behind
         done(count)
     return zero
 
