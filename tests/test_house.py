@@ -36,6 +36,8 @@ ROOMS = (
     "retrieval",
     "evaluation",
     "usages",
+    "tagging",
+    "probes",
     "plots",
 )
 
@@ -46,8 +48,8 @@ HOMES = {
     "matplotlib": {"plots"},
     "pyarrow": {"corpus", "features", "index"},
     "rich": {"cli"},
-    "torch": {"pooling", "encoder", "extraction"},
-    "transformers": {"models", "tokens", "encoder"},
+    "torch": {"pooling", "encoder", "extraction", "tagging"},
+    "transformers": {"models", "tokens", "encoder", "tagging"},
 }
 
 MODULES = sorted([*(ROOT / "bertfeat").rglob("*.py"), *(ROOT / "cli").rglob("*.py")])

@@ -1,0 +1,157 @@
+"""Tag schemes: how tags of single words stand for spans of them, and back."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+
+from bertfeat.errors import CorpusError
+
+OUTSIDE = "O"
+NO_LABEL = "_"
+"""Label of a span whose tags are plain ``B`` and ``I``."""
+
+_SPAN_TAG = re.compile(r"[BIESLU](-.*)?")
+_SAME = {"L": "E", "U": "S"}  # BILOU's names for what IOBES calls E and S
+
+
+class Scheme(StrEnum):
+    """What tags mean."""
+
+    BIO = "BIO"  # B- begins a span, I- continues it; also called IOB2
+    IOB1 = "IOB1"  # I- throughout; B- only where a span follows one of its own label
+    IOBES = "IOBES"  # E- ends a span, S- is a span of one word; as BILOU with L- and U-
+    PLAIN = "PLAIN"  # every tag stands for itself, as parts of speech do
+
+    @property
+    def has_spans(self) -> bool:
+        """Whether tags stand for spans."""
+        return self is not Scheme.PLAIN
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A labelled stretch of words, ``start <= word < stop``."""
+
+    label: str
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Tag:
+    prefix: str  # B, I, E, S or O
+    label: str
+
+
+def read_spans(tags: Sequence[str]) -> list[Span]:
+    """The spans of a sentence's tags in BIO, IOB1, IOBES or BILOU, as conlleval and seqeval read them.
+
+    Any sequence can be read: a tag that continues nothing (I- after O, or after another label) begins a span.
+
+    Raises:
+        CorpusError: a tag of no such scheme.
+    """
+    spans: list[Span] = []
+    start = 0
+    before = _Tag(OUTSIDE, "")
+    for at, tag in enumerate([*map(_parse, tags), _Tag(OUTSIDE, "")]):
+        if before.prefix != OUTSIDE and (tag.prefix == OUTSIDE or _begins(before, tag)):
+            spans.append(Span(before.label, start, at))
+        if _begins(before, tag):
+            start = at
+        before = tag
+    return spans
+
+
+def to_bio(tags: Sequence[str]) -> list[str]:
+    """The same spans as BIO tags.
+
+    Raises:
+        CorpusError: a tag of no scheme with spans.
+    """
+    written = [OUTSIDE] * len(tags)
+    for span in read_spans(tags):
+        written[span.start : span.stop] = _bio(span)
+    return written
+
+
+def to_iobes(tags: Sequence[str]) -> list[str]:
+    """The same spans as IOBES tags.
+
+    Raises:
+        CorpusError: a tag of no scheme with spans.
+    """
+    written = [OUTSIDE] * len(tags)
+    for span in read_spans(tags):
+        written[span.start : span.stop] = _bio(span)
+        written[span.stop - 1] = f"{'S' if span.stop - span.start == 1 else 'E'}-{span.label}"
+    return written
+
+
+def detect_scheme(sentences: Iterable[Sequence[str]]) -> Scheme:
+    """Find the scheme of sentences of tags; where all are ``O``, BIO.
+
+    Raises:
+        CorpusError: tags of spans, but for one that has no prefix.
+    """
+    sentences = list(sentences)
+    seen = dict.fromkeys(tag for tags in sentences for tag in tags)
+    others = [tag for tag in seen if not _is_span_tag(tag)]
+    if others:
+        _refuse_mixture(seen, others[0])
+        return Scheme.PLAIN
+    if any(tag[0] in "ESLU" for tag in seen):
+        return Scheme.IOBES
+    kinds = {_bound(before, tag) for tags in sentences for before, tag in _neighbours(tags)}
+    return Scheme.IOB1 if Scheme.IOB1 in kinds and Scheme.BIO not in kinds else Scheme.BIO
+
+
+def label_of(tag: str) -> str:
+    """The label in a tag of a span: ``PER`` of ``B-PER``; ``O`` is its own."""
+    parsed = _parse(tag)
+    return OUTSIDE if parsed.prefix == OUTSIDE else parsed.label
+
+
+def _bio(span: Span) -> list[str]:
+    return [f"B-{span.label}", *[f"I-{span.label}"] * (span.stop - span.start - 1)]
+
+
+def _is_span_tag(tag: str) -> bool:
+    return tag == OUTSIDE or _SPAN_TAG.fullmatch(tag) is not None
+
+
+def _parse(tag: str) -> _Tag:
+    if not _is_span_tag(tag):
+        raise CorpusError(f"{tag!r} is no tag of a span: those are O, and labels after B-, I-, E-, S-, L- or U-")
+    return _Tag(_SAME.get(tag[0], tag[0]), tag[2:] or NO_LABEL)
+
+
+def _begins(before: _Tag, tag: _Tag) -> bool:
+    """Whether a span begins at a tag: conlleval's startOfChunk."""
+    if tag.prefix == OUTSIDE:
+        return False
+    return tag.prefix in "BS" or before.prefix in (OUTSIDE, "E", "S") or before.label != tag.label
+
+
+def _neighbours(tags: Sequence[str]) -> Iterable[tuple[_Tag, _Tag]]:
+    return pairwise([_Tag(OUTSIDE, ""), *map(_parse, tags)])
+
+
+def _bound(before: _Tag, tag: _Tag) -> Scheme | None:
+    """The scheme that alone can begin a span in this way."""
+    if tag.prefix == "I" and _begins(before, tag):
+        return Scheme.IOB1
+    if tag.prefix == "B" and (before.prefix == OUTSIDE or before.label != tag.label):
+        return Scheme.BIO
+    return None
+
+
+def _refuse_mixture(seen: Iterable[str], other: str) -> None:
+    """One mistyped tag must not turn a file of spans into one of plain tags."""
+    spans = [tag for tag in seen if tag[:2] in ("B-", "I-")]
+    if OUTSIDE in seen and spans:
+        raise CorpusError(
+            f"{other!r} stands among tags of spans such as {spans[0]!r}; write it with B- or I- before its label, or O"
+        )

@@ -1,0 +1,141 @@
+"""How well tags agree with gold ones: spans as conlleval and seqeval count them, plain tags one by one."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from bertfeat.errors import UsageError
+from bertfeat.tagging.schemes import detect_scheme, label_of, read_spans, to_bio
+
+Sentences = Sequence[Sequence[str]]
+"""The tags of each sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelScores:
+    """What was found of one label: spans, or words where tags are plain. Scores are 0 to 1."""
+
+    precision: float
+    recall: float
+    f1: float
+    gold: int
+    predicted: int
+    correct: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Agreement of predicted tags with gold ones; all scores are 0 to 1, and 0 where nothing is there to count.
+
+    Precision, recall and F1 are micro-averaged over the labels. A span counts when both its bounds and its label are
+    right. Of plain tags every word counts, so all three equal the accuracy.
+    """
+
+    is_spans: bool
+    f1: float
+    precision: float
+    recall: float
+    accuracy: float  # share of words with the right tag, O included
+    sentences: int
+    words: int
+    gold: int  # spans; words where tags are plain
+    predicted: int
+    correct: int
+    by_label: Mapping[str, LabelScores]  # sorted by label
+    confusion: Mapping[str, Mapping[str, int]]  # gold label → predicted label → words; spans without their prefixes
+
+    @property
+    def value(self) -> float:
+        """The one number: F1 of spans, accuracy of plain tags."""
+        return self.f1 if self.is_spans else self.accuracy
+
+
+def score(gold: Sentences, predicted: Sentences) -> Scores:
+    """Compare predicted tags with gold ones, in any scheme each.
+
+    Raises:
+        UsageError: no sentences, or not equally many sentences and words.
+        CorpusError: tags of spans on one side and plain ones on the other, or mixed.
+    """
+    _check_lengths(gold, predicted)
+    if not detect_scheme(chain(gold, predicted)).has_spans:
+        return _scores(False, gold, predicted, _words(gold), _words(predicted))
+    if detect_scheme(gold) is not detect_scheme(predicted):  # else I-PER of IOB1 were no B-PER
+        gold, predicted = ([to_bio(tags) for tags in sentences] for sentences in (gold, predicted))
+    return _scores(True, gold, predicted, _spans(gold), _spans(predicted))
+
+
+Found = Mapping[tuple[int, int, int], str]
+"""Sentence, start and stop of what counts → its label."""
+
+
+def _spans(sentences: Sentences) -> Found:
+    return {
+        (number, span.start, span.stop): span.label
+        for number, tags in enumerate(sentences)
+        for span in read_spans(tags)
+    }
+
+
+def _words(sentences: Sentences) -> Found:
+    return {(number, at, at + 1): tag for number, tags in enumerate(sentences) for at, tag in enumerate(tags)}
+
+
+def _scores(is_spans: bool, gold: Sentences, predicted: Sentences, there: Found, found: Found) -> Scores:
+    pairs = Counter(zip(chain.from_iterable(gold), chain.from_iterable(predicted), strict=True))
+    words = pairs.total()
+    counts = (
+        Counter(there.values()),
+        Counter(found.values()),
+        Counter(label for place, label in there.items() if found.get(place) == label),
+    )
+    labels = sorted(counts[0] | counts[1])
+    total = _label_scores(*(count.total() for count in counts))
+    return Scores(
+        is_spans=is_spans,
+        f1=total.f1,
+        precision=total.precision,
+        recall=total.recall,
+        accuracy=_share(sum(count for (right, tag), count in pairs.items() if right == tag), words),
+        sentences=len(gold),
+        words=words,
+        gold=total.gold,
+        predicted=total.predicted,
+        correct=total.correct,
+        by_label={label: _label_scores(*(count[label] for count in counts)) for label in labels},
+        confusion=_confusion(pairs, is_spans),
+    )
+
+
+def _label_scores(gold: int, predicted: int, correct: int) -> LabelScores:
+    precision, recall = _share(correct, predicted), _share(correct, gold)
+    return LabelScores(precision, recall, _share(2 * correct, gold + predicted), gold, predicted, correct)
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0
+
+
+def _confusion(pairs: Mapping[tuple[str, str], int], is_spans: bool) -> dict[str, dict[str, int]]:
+    counts: Counter[tuple[str, str]] = Counter()
+    for (right, tag), count in pairs.items():
+        counts[(label_of(right), label_of(tag)) if is_spans else (right, tag)] += count
+    table: dict[str, dict[str, int]] = {}
+    for right, tag in sorted(counts):
+        table.setdefault(right, {})[tag] = counts[right, tag]
+    return table
+
+
+def _check_lengths(gold: Sentences, predicted: Sentences) -> None:
+    if len(gold) != len(predicted):
+        raise UsageError(f"{len(gold):,} sentences have gold tags, but {len(predicted):,} predicted ones")
+    if not any(_lengths(gold)):
+        raise UsageError("there are no tags to score")
+    for number, (right, tags) in enumerate(zip(_lengths(gold), _lengths(predicted), strict=True), 1):
+        if right != tags:
+            raise UsageError(f"sentence {number:,} has {right} gold tags, but {tags} predicted ones")
+
+
+def _lengths(sentences: Sentences) -> Iterable[int]:
+    return map(len, sentences)

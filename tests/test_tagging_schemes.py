@@ -1,0 +1,110 @@
+"""Tag schemes against seqeval, and round trips between them."""
+
+import random
+from itertools import product
+
+import pytest
+from seqeval.metrics.sequence_labeling import get_entities
+
+from bertfeat.errors import CorpusError
+from bertfeat.tagging.schemes import Scheme, Span, detect_scheme, read_spans, to_bio, to_iobes
+
+TAGS = ("O", *(f"{prefix}-{label}" for prefix in "BIES" for label in ("A", "B-2")))
+# as CoNLL 2003 is tagged
+# fmt: off
+REAL = ["I-MISC", "O", "O", "I-MISC", "I-MISC", "B-MISC", "O", "I-ORG", "I-ORG", "I-PER", "B-PER", "I-PER"]
+# fmt: on
+
+
+def bilou(tags: list[str]) -> list[str]:
+    return [{"E": "L", "S": "U"}.get(tag[0], tag[0]) + tag[1:] for tag in tags]
+
+
+def random_spans(length: int, seed: int) -> list[Span]:
+    chance = random.Random(seed)
+    spans, at = [], 0
+    while at < length:
+        stop = min(length, at + chance.randint(1, 3))
+        if chance.random() < 0.6:
+            spans.append(Span(chance.choice("AB"), at, stop))
+        at = stop
+    return spans
+
+
+def bio(spans: list[Span], length: int) -> list[str]:
+    tags = ["O"] * length
+    for span in spans:
+        for at in range(span.start, span.stop):
+            tags[at] = ("B-" if at == span.start else "I-") + span.label
+    return tags
+
+
+def iob1(spans: list[Span], length: int) -> list[str]:
+    tags, before = ["O"] * length, Span("", 0, -1)
+    for span in spans:
+        for at in range(span.start, span.stop):
+            touches = at == before.stop and span.label == before.label
+            tags[at] = ("B-" if touches else "I-") + span.label
+        before = span
+    return tags
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 4])
+def test_every_sequence_reads_as_seqeval_reads_it(length: int) -> None:
+    tags = TAGS if length < 4 else TAGS[::2]
+    for sequence in product(tags, repeat=length):
+        expected = [Span(label, first, last + 1) for label, first, last in get_entities(list(sequence))]
+        assert read_spans(sequence) == expected
+        assert read_spans(bilou(list(sequence))) == expected
+
+
+def test_iob1_as_conll_2003_has_it() -> None:
+    assert read_spans(REAL) == [
+        *(Span("MISC", 0, 1), Span("MISC", 3, 5), Span("MISC", 5, 6), Span("ORG", 7, 9)),
+        *(Span("PER", 9, 10), Span("PER", 10, 12)),
+    ]
+    assert " ".join(to_bio(REAL)) == "B-MISC O O B-MISC I-MISC B-MISC O B-ORG I-ORG B-PER B-PER I-PER"
+    assert " ".join(to_iobes(REAL)) == "S-MISC O O B-MISC E-MISC S-MISC O B-ORG E-ORG S-PER B-PER E-PER"
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_schemes_turn_into_one_another(seed: int) -> None:
+    spans = random_spans(15, seed)
+    written = bio(spans, 15)
+    for tags in (written, to_iobes(written), bilou(to_iobes(written)), iob1(spans, 15)):
+        assert read_spans(tags) == spans
+        assert to_bio(tags) == written
+        assert to_iobes(tags) == to_iobes(written)
+
+
+@pytest.mark.parametrize(
+    ("tags", "scheme"),
+    [
+        ("O B-A I-A B-A", Scheme.BIO),
+        ("O B-A I-B", Scheme.BIO),  # one I- where no span is, as a tagger may well write
+        ("B-A I-A B-A", Scheme.BIO),
+        ("O O", Scheme.BIO),
+        ("B I O", Scheme.BIO),
+        ("I-A B-A O I-B I-A", Scheme.IOB1),
+        ("O I-A I-A", Scheme.IOB1),
+        ("O S-A B-A E-A", Scheme.IOBES),
+        ("U-A O", Scheme.IOBES),
+        ("NN VB -LRB-", Scheme.PLAIN),
+        ("O PERSON O", Scheme.PLAIN),
+    ],
+)
+def test_schemes_are_found(tags: str, scheme: Scheme) -> None:
+    assert detect_scheme([tags.split(), ["O"]] if scheme is not Scheme.PLAIN else [tags.split()]) is scheme
+    assert scheme.has_spans is (scheme is not Scheme.PLAIN)
+
+
+def test_tags_without_labels_make_spans() -> None:
+    assert read_spans(["B", "I", "O", "B"]) == [Span("_", 0, 2), Span("_", 3, 4)]
+    assert read_spans([]) == []
+
+
+def test_a_mistyped_tag_does_not_make_all_tags_plain() -> None:
+    with pytest.raises(CorpusError, match="'PER' stands among tags of spans such as 'B-PER'"):
+        detect_scheme([["O", "B-PER"], ["PER"]])
+    with pytest.raises(CorpusError, match="'NN' is no tag of a span"):
+        read_spans(["O", "NN"])
