@@ -15,7 +15,8 @@
     │   ├── FolderLocked         1   another run is at work on the folder
     │   ├── Damaged              1   a checksum or the accounting does not hold
     │   └── NotDerivable         2   the stored columns do not contain the recipe that is asked for
-    └── IndexFolderError         1   a folder that is not a sound index, or does not fit its features
+    ├── IndexFolderError         1   a folder that is not a sound index, or does not fit its features
+    └── TaggerError              1   a folder that is not a sound tagger, or does not fit what it is given
 
 Interruptions are not errors: Ctrl-C ends a command with 130, SIGTERM with 143, both resumable.
 A run in which rows failed ends with 3 (:data:`ROWS_FAILED`).
@@ -88,3 +89,7 @@ class NotDerivable(FeatureSetError):
 
 class IndexFolderError(BertfeatError):
     """A folder that is not a sound index, or does not fit its features."""
+
+
+class TaggerError(BertfeatError):
+    """A folder that is not a sound tagger, or does not fit what it is given."""

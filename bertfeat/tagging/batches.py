@@ -1,0 +1,76 @@
+"""Sentences of like length in shuffled batches, packed: no padding is computed.
+
+Shapes: B sentences of a batch, longest first; T words of the longest; N words of all.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertfeat.tagging.sentences import Sentences
+
+_POOL = 32  # batches among whose sentences those of like length are put together
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """Where the words of a batch of sentences are, time by time: all first words, all second words, and so on."""
+
+    sizes: tuple[int, ...]  # [T] how many sentences have a word at each time
+    words: NDArray[np.int64]  # [N] number of each word in the chunk that the sentences are from
+    sentences: NDArray[np.int64]  # [B] which sentences of the chunk, longest first
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A batch as a network takes it."""
+
+    features: Tensor  # [N, W] packed, float16 or float32
+    sentence: Tensor  # [N] whose word it is, 0..B-1
+    sizes: tuple[int, ...]  # [T]
+
+    @property
+    def count(self) -> int:
+        """Number B of sentences."""
+        return self.sizes[0]
+
+
+def pack(offsets: NDArray[np.int64], sentences: NDArray[np.int64]) -> Packed:
+    """Order the words of some sentences time by time, the longest sentence first."""
+    lengths = offsets[sentences + 1] - offsets[sentences]
+    order = np.argsort(-lengths, kind="stable")
+    sentences, lengths = sentences[order], lengths[order]
+    times = np.arange(lengths[0])
+    there = times[:, None] < lengths[None, :]  # [T, B]
+    words = (offsets[sentences][None, :] + times[:, None])[there]
+    return Packed(tuple(there.sum(1).tolist()), words, sentences)
+
+
+def batch_of(features: NDArray[np.floating], packed: Packed, device: torch.device) -> Batch:
+    """Gather the features of a packed batch."""
+    whose = np.concatenate([np.arange(size) for size in packed.sizes])
+    gathered = torch.from_numpy(features[packed.words])
+    return Batch(gathered.to(device), torch.from_numpy(whose).to(device), packed.sizes)
+
+
+def shuffled(sentences: Sentences, size: int, seed: Sequence[int]) -> Iterator[Packed]:
+    """Batches of ``size`` sentences of like length, all of them once, in an order that ``seed`` decides."""
+    draw = np.random.default_rng(seed)
+    lengths = np.diff(sentences.offsets)
+    order = draw.permutation(len(lengths))
+    pools = [order[at : at + size * _POOL] for at in range(0, len(order), size * _POOL)]
+    pools = [pool[np.argsort(lengths[pool], kind="stable")] for pool in pools]
+    batches = [pool[at : at + size] for pool in pools for at in range(0, len(pool), size)]
+    for number in draw.permutation(len(batches)):
+        yield pack(sentences.offsets, batches[number])
+
+
+def by_length(sentences: Sentences, size: int) -> Iterator[Packed]:
+    """Batches of ``size`` sentences, the longest first: the quickest way through all of them."""
+    order = np.argsort(-np.diff(sentences.offsets), kind="stable")
+    for at in range(0, len(order), size):
+        yield pack(sentences.offsets, order[at : at + size])

@@ -1,0 +1,95 @@
+"""A linear-chain conditional random field over packed sentences (Lafferty et al. 2001).
+
+Shapes: B sentences, longest first; T words of the longest; N words of all; L labels. Packed means time by time, as
+``torch.nn.utils.rnn.PackedSequence`` does it: the first words of all B sentences, then the second words of those that
+have one, and so on; ``sizes [T]`` says how many there are at each time.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+_NEVER = -1e4  # score of what is forbidden: far below any sum of learned scores, and finite, so no NaN in gradients
+
+
+class Crf(nn.Module):
+    """Scores of labels that follow one another, begin and end a sentence; forbidden ones can never win.
+
+    ``allowed [L+2, L+2]`` says which label (row) may be followed by which (column); the last two stand for the
+    beginning and the end of a sentence. None allows everything.
+    """
+
+    penalty: Tensor
+
+    def __init__(self, labels: int, allowed: Tensor | None = None) -> None:
+        super().__init__()
+        self.transitions = nn.Parameter(torch.zeros(labels + 2, labels + 2))
+        allowed = torch.ones(labels + 2, labels + 2, dtype=torch.bool) if allowed is None else allowed
+        self.register_buffer("penalty", torch.where(allowed, 0.0, _NEVER), persistent=False)
+
+    def log_likelihood(self, emissions: Tensor, tags: Tensor, sizes: Sequence[int]) -> Tensor:
+        """Log probability of each sentence's tags.
+
+        Shape: packed ``emissions [N, L]``, ``tags [N]`` → ``[B]``.
+        """
+        between, begin, end = self._scores()
+        steps, golds = torch.split(emissions, list(sizes)), torch.split(tags, list(sizes))
+        path = begin[golds[0]] + _chosen(steps[0], golds[0])
+        total = begin + steps[0]  # [B, L] log-sum of the scores of all paths to each label
+        paths, totals = [], []
+        for (before, gold), step in zip(pairwise(golds), steps[1:], strict=True):
+            paths.append(path[len(gold) :] + end[before[len(gold) :]])
+            totals.append(torch.logsumexp(total[len(gold) :] + end, 1))
+            path = path[: len(gold)] + between[before[: len(gold)], gold] + _chosen(step, gold)
+            total = torch.logsumexp(total[: len(gold), :, None] + between, 1) + step
+        paths.append(path + end[golds[-1]])
+        totals.append(torch.logsumexp(total + end, 1))
+        return torch.cat(paths[::-1]) - torch.cat(totals[::-1])  # the shortest sentences ended first
+
+    @torch.no_grad()
+    def decode(self, emissions: Tensor, sizes: Sequence[int]) -> Tensor:
+        """The best path of each sentence (Viterbi): packed ``emissions [N, L]`` → labels ``[N]``."""
+        between, begin, end = self._scores()
+        steps = torch.split(emissions, list(sizes))
+        best, pointers = begin + steps[0], []  # [B, L] score of the best path to each label
+        ended: list[Tensor] = []
+        for step in steps[1:]:
+            ended.append(best[len(step) :])
+            best, pointer = (best[: len(step), :, None] + between).max(1)
+            best = best + step
+            pointers.append(pointer)
+        ended.append(best)
+        label = (ended.pop() + end).argmax(1)
+        found = [label]
+        for pointer in reversed(pointers):
+            label = torch.cat([_chosen(pointer, label), (ended.pop() + end).argmax(1)])
+            found.append(label)
+        return torch.cat(found[::-1])
+
+    def _scores(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Scores between labels ``[L, L]``, and of the first and last one ``[L]``."""
+        scores = self.transitions + self.penalty
+        return scores[:-2, :-2], scores[-2, :-2], scores[:-2, -1]
+
+
+def _chosen(scores: Tensor, labels: Tensor) -> Tensor:
+    """The score of one label in each row: ``[n, L]``, ``[n]`` → ``[n]``."""
+    return scores.gather(1, labels[:, None])[:, 0]
+
+
+def allowed_transitions(labels: Sequence[str]) -> Tensor:
+    """Which BIO or IOBES label may follow which, ``[L+2, L+2]`` as :class:`Crf` takes it.
+
+    A span that was begun goes on under its own name: I and E follow B or I of the same type; under IOBES, B and I must
+    be followed by them.
+    """
+    closed = any(label[:2] in ("E-", "S-") for label in labels)  # IOBES: an open span must be closed
+    allowed = torch.ones(len(labels) + 2, len(labels) + 2, dtype=torch.bool)
+    for row, before in enumerate([*labels, "O", ""]):  # the beginning of a sentence is like O
+        for column, after in enumerate([*labels, "", "O"]):
+            going_on = before[:2] in ("B-", "I-") and after[:2] in ("I-", "E-") and before[2:] == after[2:]
+            must = (after[:2] in ("I-", "E-")) or (closed and before[:2] in ("B-", "I-"))
+            allowed[row, column] = going_on or not must
+    return allowed

@@ -1,0 +1,116 @@
+"""The tagger of the BERT paper (section 5.3): a two-layer BiLSTM over frozen features, and a classifier on top.
+
+Shapes: B sentences of a batch; N words of all; W width of a word's features; K mixed layers; H width of one layer;
+L labels.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from torch.nn.utils.rnn import PackedSequence
+
+from bertfeat.encoder import has_native_bf16
+from bertfeat.tagging.batches import Batch
+from bertfeat.tagging.crf import Crf, allowed_transitions
+
+LSTM_LAYERS = 2
+_LEAST_SPREAD = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkSettings:
+    """The shape of a network."""
+
+    width: int  # W
+    mixed_layers: int  # K; 0: the features are one recipe
+    hidden: int  # of each direction of the LSTM
+    crf: bool
+    dropout: float
+
+
+class ScalarMix(nn.Module):
+    """A weighted sum of layers with learned weights and scale (Peters et al. 2018, equation 1): γ Σ softmax(w)ₖ hₖ."""
+
+    def __init__(self, layers: int) -> None:
+        super().__init__()
+        self.weights = nn.Parameter(torch.zeros(layers))
+        self.gamma = nn.Parameter(torch.ones(()))
+
+    def forward(self, stacked: Tensor) -> Tensor:
+        """Shape: ``[N, K, H]`` → ``[N, H]``."""
+        return self.gamma * torch.einsum("nkh,k->nh", stacked, torch.softmax(self.weights, 0))
+
+
+class TaggerNetwork(nn.Module):
+    """Features of words in, scores of labels out."""
+
+    mean: Tensor
+    scale: Tensor
+
+    def __init__(self, settings: NetworkSettings, labels: tuple[str, ...], *, spans: bool) -> None:
+        super().__init__()
+        width = settings.width // max(1, settings.mixed_layers)
+        self.settings = settings
+        self.register_buffer("mean", torch.zeros(settings.width))
+        self.register_buffer("scale", torch.ones(settings.width))
+        self.mix = ScalarMix(settings.mixed_layers) if settings.mixed_layers else None
+        self.lstm = nn.LSTM(width, settings.hidden, LSTM_LAYERS, bidirectional=True, dropout=settings.dropout)
+        self.out = nn.Linear(2 * settings.hidden, len(labels))
+        self.crf = Crf(len(labels), allowed_transitions(labels) if spans else None) if settings.crf else None
+        self._initialise()
+
+    def standardise(self, mean: NDArray[np.float32], spread: NDArray[np.float32]) -> None:
+        """Bring features to mean 0 and spread 1 (``[W]``), so that one learning rate suits all models."""
+        self.mean.copy_(torch.from_numpy(mean))
+        self.scale.copy_(torch.from_numpy(1.0 / np.maximum(spread, _LEAST_SPREAD)))
+
+    def loss(self, batch: Batch, tags: Tensor) -> Tensor:
+        """Mean over words of the negative log probability of their tags ``[N]``; that of whole sentences by CRF."""
+        emissions = self.emissions(batch)
+        if self.crf is None:
+            return cross_entropy(emissions, tags)
+        return -self.crf.log_likelihood(emissions, tags, batch.sizes).sum() / len(tags)
+
+    @torch.no_grad()
+    def decode(self, batch: Batch) -> Tensor:
+        """The best label of each word, or of each sentence the best path of labels by CRF: ``[N]``."""
+        emissions = self.emissions(batch)
+        return emissions.argmax(1) if self.crf is None else self.crf.decode(emissions, batch.sizes)
+
+    def emissions(self, batch: Batch) -> Tensor:
+        """Scores of each label for each word, packed: ``[N, L]`` float32."""
+        features = (batch.features.float() - self.mean) * self.scale
+        if self.mix is not None:
+            features = self.mix(features.view(len(features), self.settings.mixed_layers, -1))
+        device = features.device
+        with torch.autocast(device.type, torch.bfloat16, enabled=has_native_bf16(device)):
+            hidden, _ = self.lstm(PackedSequence(self._dropped(features, batch), torch.tensor(batch.sizes)))
+        scores: Tensor = self.out(self._dropped(hidden.data.float(), batch))
+        return scores
+
+    def _dropped(self, values: Tensor, batch: Batch) -> Tensor:
+        """Dropout of the same dimensions in all words of a sentence (Gal and Ghahramani 2016): ``[N, W]``."""
+        if not self.training or self.settings.dropout == 0.0:
+            return values
+        keep = 1.0 - self.settings.dropout
+        mask = values.new_empty(batch.count, values.shape[1]).bernoulli_(keep).div_(keep)
+        return values * mask[batch.sentence]
+
+    def _initialise(self) -> None:
+        """Orthogonal recurrences, and gates that remember at first."""
+        hidden = self.settings.hidden
+        for name, parameter in self.lstm.named_parameters():
+            if "weight_hh" in name:
+                for gate in torch.split(parameter.data, hidden):
+                    nn.init.orthogonal_(gate)
+            elif "weight_ih" in name:
+                nn.init.xavier_uniform_(parameter)
+            elif "bias_ih" in name:
+                parameter.data.zero_()
+                parameter.data[hidden : 2 * hidden] = 1.0
+            else:
+                parameter.data.zero_()
