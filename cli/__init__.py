@@ -15,6 +15,8 @@ __all__ = ["main", "run"]
 VERBS = {
     "Features": ("extract", "info", "verify", "export"),
     "Search": ("index", "search", "usages", "evaluate"),
+    "Tagging": ("tag",),
+    "Learning": ("tag",),
     "Pictures": ("plot",),
 }
 

@@ -7,31 +7,54 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bertfeat.tagging.prepare import Prepared, features_beside, is_feature_set, prepared
+    from bertfeat.tagging.predictions import Predictions, read_predictions
     from bertfeat.tagging.schemes import Scheme, Span, detect_scheme, read_spans, to_bio, to_iobes
     from bertfeat.tagging.scores import LabelScores, Scores, score
+    from bertfeat.tagging.settings import TaggerSettings, TrainingSettings
+    from bertfeat.tagging.training import Epoch, Trained, train
 
 _HOMES = {
+    "Epoch": "bertfeat.tagging.training",
     "LabelScores": "bertfeat.tagging.scores",
+    "Prepared": "bertfeat.tagging.prepare",
     "Scheme": "bertfeat.tagging.schemes",
     "Scores": "bertfeat.tagging.scores",
     "Span": "bertfeat.tagging.schemes",
+    "TaggerSettings": "bertfeat.tagging.settings",
+    "Trained": "bertfeat.tagging.training",
+    "TrainingSettings": "bertfeat.tagging.settings",
     "detect_scheme": "bertfeat.tagging.schemes",
+    "features_beside": "bertfeat.tagging.prepare",
+    "is_feature_set": "bertfeat.tagging.prepare",
+    "prepared": "bertfeat.tagging.prepare",
+    "read_predictions": "bertfeat.tagging.predictions",
     "read_spans": "bertfeat.tagging.schemes",
     "score": "bertfeat.tagging.scores",
     "to_bio": "bertfeat.tagging.schemes",
     "to_iobes": "bertfeat.tagging.schemes",
+    "train": "bertfeat.tagging.training",
 }
 
 __all__ = [
+    "Epoch",
     "LabelScores",
+    "Prepared",
     "Scheme",
     "Scores",
     "Span",
+    "TaggerSettings",
+    "Trained",
+    "TrainingSettings",
     "detect_scheme",
+    "features_beside",
+    "is_feature_set",
+    "prepared",
     "read_spans",
     "score",
     "to_bio",
     "to_iobes",
+    "train",
 ]
 
 
