@@ -1,4 +1,5 @@
-"""Self-attention over packed sequences: groups of like length on CPU, Flash Attention's varlen form on CUDA.
+"""Self-attention over packed sequences: our own kernel on CPU, Flash Attention's varlen form on CUDA, or else torch's
+attention over groups of like length.
 
 Shapes: ``T`` tokens of a batch, ``S`` sequences, ``A`` heads, ``d`` head width, ``H = A·d``.
 """
@@ -14,6 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
+from bertfeat.encoder import kernel
+
 STEP = 16  # CPU attention takes half the time for lengths that are multiples of this
 
 
@@ -27,8 +30,13 @@ class Attention(Protocol):
         """Attend for the first token of each sequence only. Shape: ``[S, H]``, ``[T, 2H]`` → ``[S, H]``."""
 
 
-def make_attention(lengths: NDArray[np.int64], device: torch.device, dtype: torch.dtype) -> Attention:
-    """Choose the form of attention for one batch's sequences, which must stand in order of length."""
+def make_attention(lengths: NDArray[np.int64], device: torch.device, dtype: torch.dtype, width: int) -> Attention:
+    """Choose the form of attention for one batch's sequences, which must stand in order of length.
+
+    ``width`` is that of a head.
+    """
+    if kernel.serves(device, dtype, width):
+        return kernel.KernelAttention(lengths)
     varlen = _varlen() if device.type == "cuda" and dtype is not torch.float32 else None
     return VarlenAttention(lengths, device, varlen) if varlen else GroupedAttention(lengths, device)
 

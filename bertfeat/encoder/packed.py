@@ -38,8 +38,10 @@ class PackedEncoder:
         self._types = None if weights.types is None else self._place(weights.types)
         self._norm = Affine(weights.norm.weight.to(device), weights.norm.bias.to(device))
         self._project = make_product(*self._pair(weights.projection)) if weights.projection else None
+        heads = int(config.num_attention_heads)
+        self._head_width = self.hidden_size // heads
         self._blocks = [
-            Block(block, int(config.num_attention_heads), self._eps, activation(model), device, self._dtype)
+            Block(block, heads, self._eps, activation(model), device, self._dtype)
             for block in weights.blocks
         ]
 
@@ -57,7 +59,7 @@ class PackedEncoder:
         hidden = self._embed(batch)
         if 0 in layers:
             yield HiddenState(0, hidden, firsts=False)
-        attention = make_attention(batch.lengths, self.device, self._dtype)
+        attention = make_attention(batch.lengths, self.device, self._dtype, self._head_width)
         for layer in range(1, deepest + 1):
             block = self._blocks[layer - 1]
             if first_only and layer == deepest:
