@@ -16,7 +16,6 @@ VERBS = {
     "Features": ("extract", "info", "verify", "export"),
     "Search": ("index", "search", "usages", "evaluate"),
     "Tagging": ("tag",),
-    "Learning": ("tag",),
     "Pictures": ("plot",),
 }
 

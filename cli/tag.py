@@ -2,7 +2,7 @@
 
 import click
 
-from . import tag_train
+from . import tag_evaluate, tag_train
 
 
 @click.group(name="tag")
@@ -11,3 +11,4 @@ def command() -> None:
 
 
 command.add_command(tag_train.command)
+command.add_command(tag_evaluate.command)

@@ -7,8 +7,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bertfeat.tagging.prepare import Prepared, features_beside, is_feature_set, prepared
     from bertfeat.tagging.predictions import Predictions, read_predictions
+    from bertfeat.tagging.prepare import Prepared, features_beside, is_feature_set, prepared
     from bertfeat.tagging.schemes import Scheme, Span, detect_scheme, read_spans, to_bio, to_iobes
     from bertfeat.tagging.scores import LabelScores, Scores, score
     from bertfeat.tagging.settings import TaggerSettings, TrainingSettings
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Epoch": "bertfeat.tagging.training",
     "LabelScores": "bertfeat.tagging.scores",
+    "Predictions": "bertfeat.tagging.predictions",
     "Prepared": "bertfeat.tagging.prepare",
     "Scheme": "bertfeat.tagging.schemes",
     "Scores": "bertfeat.tagging.scores",
@@ -39,6 +40,7 @@ _HOMES = {
 __all__ = [
     "Epoch",
     "LabelScores",
+    "Predictions",
     "Prepared",
     "Scheme",
     "Scores",
@@ -50,6 +52,7 @@ __all__ = [
     "features_beside",
     "is_feature_set",
     "prepared",
+    "read_predictions",
     "read_spans",
     "score",
     "to_bio",
