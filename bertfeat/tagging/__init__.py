@@ -7,6 +7,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bertfeat.tagging.finetune import PAPER_GRID, FineTuned, fine_tune
     from bertfeat.tagging.predictions import Predictions, read_predictions
     from bertfeat.tagging.prepare import Prepared, features_beside, is_feature_set, prepared
     from bertfeat.tagging.schemes import Scheme, Span, detect_scheme, read_spans, to_bio, to_iobes
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
     from bertfeat.tagging.training import Epoch, Trained, train
 
 _HOMES = {
+    "PAPER_GRID": "bertfeat.tagging.finetune",
     "Epoch": "bertfeat.tagging.training",
+    "FineTuned": "bertfeat.tagging.finetune",
     "LabelScores": "bertfeat.tagging.scores",
     "Predictions": "bertfeat.tagging.predictions",
     "Prepared": "bertfeat.tagging.prepare",
@@ -27,6 +30,7 @@ _HOMES = {
     "TrainingSettings": "bertfeat.tagging.settings",
     "detect_scheme": "bertfeat.tagging.schemes",
     "features_beside": "bertfeat.tagging.prepare",
+    "fine_tune": "bertfeat.tagging.finetune",
     "is_feature_set": "bertfeat.tagging.prepare",
     "prepared": "bertfeat.tagging.prepare",
     "read_predictions": "bertfeat.tagging.predictions",
@@ -38,7 +42,9 @@ _HOMES = {
 }
 
 __all__ = [
+    "PAPER_GRID",
     "Epoch",
+    "FineTuned",
     "LabelScores",
     "Predictions",
     "Prepared",
@@ -50,6 +56,7 @@ __all__ = [
     "TrainingSettings",
     "detect_scheme",
     "features_beside",
+    "fine_tune",
     "is_feature_set",
     "prepared",
     "read_predictions",
