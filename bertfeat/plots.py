@@ -1,4 +1,4 @@
-"""Every picture: a map of a column's vectors in two dimensions."""
+"""Every picture: a map of a column's vectors in two dimensions, and what probes found layer by layer."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ from bertfeat.corpus import Value
 from bertfeat.errors import BertfeatError, UsageError
 from bertfeat.features import FeatureSet
 from bertfeat.features.files import atomic
+from bertfeat.probes import Measured, Probed
 
 MOST_POINTS = 20_000
 MOST_NAMES = 20  # values of a column that get a colour and a line in the legend each
@@ -117,13 +118,7 @@ _METHODS: dict[str, Callable[[NDArray[np.float32]], tuple[NDArray[np.floating], 
 def _draw(
     flat: NDArray[np.floating], values: Sequence[Value] | None, title: str, color: str | None, path: Path
 ) -> None:
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise BertfeatError("pictures need matplotlib: pip install 'bertfeat[analysis]'") from error
-    figure = Figure(figsize=(9, 7), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = _figure(9, 7)
     axes = figure.add_subplot(title=title, xticks=[], yticks=[])
     size = float(np.clip(20_000 / len(flat), 2, 30))
     if values is None:
@@ -134,8 +129,7 @@ def _draw(
         figure.colorbar(points, label=color)
     else:
         _named_points(axes, flat, values, size, color or "")
-    with atomic(path) as temporary:
-        figure.savefig(temporary, format="png", dpi=150)
+    _save(figure, path)
 
 
 def _is_scale(values: Sequence[Value]) -> bool:
@@ -168,3 +162,91 @@ def _name(value: Value) -> str:
     text = "none" if value is None else str(value)
     text = text if len(text) <= 30 else f"{text[:29]}…"
     return text.replace("$", r"\$") if not text.startswith("_") else f" {text}".replace("$", r"\$")
+
+
+# ── layers ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+MEASURES = {"macro-f1": "macro F1", "accuracy": "accuracy"}
+"""What may be drawn of a probe, and its name in the picture."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayersDrawn:
+    """Probes that were drawn."""
+
+    path: Path
+    probes: int
+    columns: tuple[str, ...]  # from left to right
+
+
+def draw_layers(probes: Sequence[Probed], path: str | Path, *, measure: str = "macro-f1") -> LayersDrawn:
+    """Draw probes as a PNG: a line each over the layers, with the spread of the folds, and its baseline dashed.
+
+    Combinations of layers stand to the right of the single ones.
+
+    Raises:
+        UsageError: no probes, or an unknown measure.
+        BertfeatError: matplotlib is not installed.
+    """
+    if not probes:
+        raise UsageError("there are no probes to draw; bertfeat probe FEATURES --label COL --json prints one")
+    if measure not in MEASURES:
+        raise UsageError(f"layers are drawn by {' or '.join(MEASURES)}, not by {measure!r}")
+    found = [each for probed in probes for each in probed.layers]
+    single = sorted({each.layer for each in found if each.layer is not None})
+    columns = [*(f"layer{layer}" for layer in single), *dict.fromkeys(e.column for e in found if e.layer is None)]
+    figure = _figure(max(6.0, 2.5 + 0.55 * len(columns)), 4.5)
+    axes = figure.add_subplot(ylabel=f"{MEASURES[measure]} (mean and spread of the folds)")
+    for number, probed in enumerate(probes):
+        _probe_lines(axes, probed, columns, measure, f"C{number}")
+    shown = [column.removeprefix("layer") for column in columns]
+    axes.set_xticks(range(len(columns)), shown, rotation=45 if len(columns) > len(single) else 0)
+    axes.set_xlabel("layer (0: embeddings)")
+    axes.set_title(_layers_title(probes))
+    axes.grid(axis="y", alpha=0.3)
+    axes.legend(fontsize="small")
+    _save(figure, Path(path))
+    return LayersDrawn(Path(path), len(probes), tuple(columns))
+
+
+def _probe_lines(axes: Any, probed: Probed, columns: Sequence[str], measure: str, color: str) -> None:
+    label = _name(f"{probed.label}, {Path(probed.features).name}")
+    for joined, layers in (
+        (True, [each for each in probed.layers if each.layer is not None]),
+        (False, [each for each in probed.layers if each.layer is None]),
+    ):
+        if not layers:
+            continue
+        at = [columns.index(each.column) for each in layers]
+        means, spreads = zip(*(_measure(each.measured, measure) for each in layers), strict=True)
+        style = {"fmt": "o-" if joined else "D", "markersize": 4, "capsize": 2, "color": color}
+        axes.errorbar(at, means, yerr=spreads, label=label, **style)
+        label = "_nolegend_"
+    axes.axhline(_measure(probed.baseline, measure)[0], color=color, linestyle="--", linewidth=1)
+
+
+def _measure(measured: Measured, measure: str) -> tuple[float, float]:
+    if measure == "accuracy":
+        return measured.accuracy, measured.accuracy_spread
+    return measured.macro_f1, measured.macro_f1_spread
+
+
+def _layers_title(probes: Sequence[Probed]) -> str:
+    models = ", ".join(dict.fromkeys(probed.model.rsplit("/", 1)[-1] for probed in probes))
+    return f"linear probes of {models} (dashed: always the most frequent)".replace("$", r"\$")
+
+
+def _figure(width: float, height: float) -> Any:
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise BertfeatError("pictures need matplotlib: pip install 'bertfeat[analysis]'") from error
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _save(figure: Any, path: Path) -> None:
+    with atomic(path) as temporary:
+        figure.savefig(temporary, format="png", dpi=150)

@@ -15,7 +15,7 @@ __all__ = ["main", "run"]
 VERBS = {
     "Features": ("extract", "info", "verify", "export"),
     "Search": ("index", "search", "usages", "evaluate"),
-    "Tagging": ("tag",),
+    "Tagging": ("tag", "probe"),
     "Pictures": ("plot",),
 }
 

@@ -42,3 +42,31 @@ def draw(
     kept = f"{drawn.explained:.1%} of the variance" if drawn.explained is not None else None
     rows = [("picture", drawn.path), ("points", f"{drawn.points:,} of {drawn.of:,}"), ("keeps", kept)]
     talk.result(drawn, table(rows))
+
+
+@command.command(cls=Command, name="layers")
+@click.argument("probes", metavar="PROBE.json...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE.png", help="Default: probe.layers.png.")
+@option(
+    "--measure",
+    type=click.Choice(["macro-f1", "accuracy"]),
+    default="macro-f1",
+    help="macro-f1 (default), in which every class counts alike, or accuracy.",
+)
+@talk_options
+def layers(probes: tuple[Path, ...], output: Path | None, measure: str, talk: Talk) -> None:
+    """Draw what probes found layer by layer, a line each, from what `bertfeat probe --json` printed.
+
+    \b
+    bertfeat probe corpus.features --label tags --json > tags.json
+    bertfeat plot layers tags.json
+    bertfeat plot layers minilm.json bert.json --measure accuracy -o both.png
+    """
+    from bertfeat.plots import draw_layers
+    from bertfeat.probes import read_probes
+
+    path = output or default_output(probes, ".layers.png")
+    drawn = draw_layers([probe for file in probes for probe in read_probes(file)], path, measure=measure)
+    talk.result(
+        drawn, table([("picture", drawn.path), ("probes", drawn.probes), ("columns", ", ".join(drawn.columns))])
+    )

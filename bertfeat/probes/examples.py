@@ -1,0 +1,140 @@
+"""What a probe learns from: the labelled documents or words of a feature set, a sample where there are many."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertfeat.errors import UsageError
+from bertfeat.features import FeatureSet
+
+TAGS = "tags"
+"""The label that stands for the tags of words."""
+
+_SCAN = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """The label of each of N documents or words, in the order of the feature set."""
+
+    names: tuple[str, ...]  # of the classes
+    numbers: NDArray[np.int32]  # [N] of the class; -1 where there is no label
+    rows: NDArray[np.int64]  # [N] row of the document
+    aligned: NDArray[np.bool_]  # [N] whether there is a vector
+
+    @property
+    def usable(self) -> NDArray[np.bool_]:
+        """Which have both label and vector: ``[N]``."""
+        usable: NDArray[np.bool_] = self.aligned & (self.numbers >= 0)
+        return usable
+
+
+@dataclass(frozen=True, slots=True)
+class Examples:
+    """The n documents or words that are learnt from."""
+
+    chosen: NDArray[np.bool_]  # [N]
+    classes: tuple[str, ...]  # sorted
+    members: NDArray[np.int64]  # [n] number of the class
+    rows: NDArray[np.int64]  # [n] row of the document
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """Members of each class."""
+        return np.bincount(self.members, minlength=len(self.classes))
+
+
+def document_labels(features: FeatureSet, column: str) -> Labels:
+    """The values of a kept column."""
+    numbers = _Numbers()
+    rows: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
+    for batch in features.stream(["row", column], batch_rows=_SCAN):
+        rows.append(batch.column("row").to_numpy())
+        numbers.add(batch.column(column).to_pylist())
+    every = np.concatenate(rows)
+    return Labels(numbers.names, numbers.array(), every, np.ones(len(every), bool))
+
+
+def word_labels(features: FeatureSet) -> Labels:
+    """The tags of words."""
+    numbers = _Numbers()
+    rows: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
+    aligned: list[NDArray[np.bool_]] = [np.empty(0, np.bool_)]
+    for batch in features.stream(["row", TAGS, "aligned"], batch_rows=_SCAN):
+        rows.append(np.repeat(batch.column("row").to_numpy(), batch.column(TAGS).value_lengths().to_numpy()))
+        aligned.append(batch.column("aligned").flatten().to_numpy(zero_copy_only=False))
+        numbers.add(batch.column(TAGS).flatten().to_pylist())
+    return Labels(numbers.names, numbers.array(), np.concatenate(rows), np.concatenate(aligned))
+
+
+def frequent(labels: Labels, least: int) -> NDArray[np.bool_]:
+    """Which of the usable are of classes that occur in as many documents: ``[N]``."""
+    usable = labels.usable
+    common = _documents(labels.numbers[usable], labels.rows[usable], len(labels.names)) >= least
+    chosen: NDArray[np.bool_] = usable.copy()
+    chosen[usable] = common[labels.numbers[usable]]
+    return chosen
+
+
+def sample(labels: Labels, usable: NDArray[np.bool_], most: int, seed: int) -> Examples:
+    """Whole documents in random order, while they make ``most`` examples at most; one at least."""
+    rows, counts = np.unique(labels.rows[usable], return_counts=True)
+    order = np.random.default_rng(seed).permutation(len(rows))
+    enough = int(np.searchsorted(np.cumsum(counts[order]), most, side="right"))
+    chosen = usable & np.isin(labels.rows, rows[order[: max(enough, 1)]])
+    there = sorted((labels.names[number], number) for number in np.unique(labels.numbers[chosen]).tolist())
+    renumbered = np.zeros(len(labels.names), np.int64)
+    renumbered[[number for _, number in there]] = np.arange(len(there))
+    classes = tuple(name for name, _ in there)
+    return Examples(chosen, classes, renumbered[labels.numbers[chosen]], labels.rows[chosen])
+
+
+def check_classes(examples: Examples, label: str, folds: int) -> None:
+    """Refuse classes that cross-validation cannot do with.
+
+    Raises:
+        UsageError: fewer than two classes, or one in fewer documents than there are folds.
+    """
+    if len(examples.classes) < 2:
+        only = f"all there is is {examples.classes[0]!r}" if examples.classes else "there is none"
+        raise UsageError(f"a probe needs at least two classes of {label!r} among what has a label; {only}")
+    counts = _documents(examples.members, examples.rows, len(examples.classes))
+    few = np.flatnonzero(counts < folds)
+    if len(few):
+        times = f"{counts[few[0]]} document{'s' if counts[few[0]] > 1 else ''}"
+        others = f", and {len(few) - 1:,} more of the {len(counts):,} classes are as rare" if len(few) > 1 else ""
+        raise UsageError(
+            f"{examples.classes[few[0]]!r} of {label!r} is in {times}, fewer than the {folds} folds{others}; "
+            f"leave such classes out with --min-members {folds}, or give fewer --folds or a larger --most"
+        )
+
+
+def _documents(numbers: NDArray[np.integer], rows: NDArray[np.int64], classes: int) -> NDArray[np.int64]:
+    """In how many documents each class is: ``[classes]``."""
+    pairs = np.unique(np.stack([numbers.astype(np.int64), rows]), axis=1)
+    return np.bincount(pairs[0], minlength=classes)
+
+
+class _Numbers:
+    """Gives names numbers in the order in which they come."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, int] = {}
+        self._arrays: list[NDArray[np.int32]] = [np.empty(0, np.int32)]
+
+    def add(self, values: Iterable[object]) -> None:
+        self._arrays.append(np.array([self._number(value) for value in values], np.int32))
+
+    def _number(self, value: object) -> int:
+        if value is None or value != value:  # NaN is not itself
+            return -1
+        return self._known.setdefault(str(value), len(self._known))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._known)
+
+    def array(self) -> NDArray[np.int32]:
+        return np.concatenate(self._arrays)

@@ -1,0 +1,195 @@
+"""Probes: how well a linear classifier reads a label off each layer.
+
+As in Alain & Bengio 2016 (arXiv:1610.01644): logistic regression on frozen features, one layer at a time.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertfeat.errors import BertfeatError, NotDerivable, UsageError
+from bertfeat.features import FeatureSet, FoundColumn
+from bertfeat.probes.examples import TAGS, Examples, check_classes, document_labels, frequent, sample, word_labels
+from bertfeat.probes.results import LayerProbe, Measured, Probed, ProbeSettings
+from bertfeat.recipe import Pooling
+
+_ITERATIONS = 500
+
+OnStep = Callable[[int, int], None]
+"""Called with the number of classifiers trained, and of all."""
+
+
+def probe(
+    features: FeatureSet, label: str, settings: ProbeSettings | None = None, *, on_step: OnStep | None = None
+) -> Probed:
+    """Probe the layers of a feature set for a kept column (document vectors), or for ``tags`` (word vectors).
+
+    Features are standardised and classified by logistic regression, cross-validated in folds with equal shares of
+    the classes; of words, no document is in two folds.
+
+    Raises:
+        UsageError: no such label, one class only, or a class with fewer members than folds.
+        NotDerivable: no vectors of the kind that the label needs, or not of these layers.
+        BertfeatError: scikit-learn is not installed.
+    """
+    settings = settings or ProbeSettings()
+    by_word = label == TAGS  # no kept column can bear that name
+    columns = _columns(features, _pooling(features, label, by_word, settings.pooling), settings.layers)
+    labels = word_labels(features) if by_word else document_labels(features, label)
+    usable = frequent(labels, settings.min_members)
+    examples = sample(labels, usable, settings.most, settings.seed)
+    check_classes(examples, label, settings.folds)
+    folds = _folds(examples, by_word, settings)
+    baseline = _baseline(examples, folds)
+    probed = []
+    for number, column in enumerate(columns):
+        told = None if on_step is None else _Steps(on_step, number * len(folds), len(columns) * len(folds))
+        probed.append(_probe_column(features, column, examples, folds, settings, told))
+    nulls = int((labels.numbers < 0).sum())
+    return Probed(
+        features=str(features.folder),
+        model=features.header.model.name,
+        label=label,
+        pooling=str(columns[0].pooling),
+        folds=settings.folds,
+        examples=len(examples.rows),
+        labelled=len(labels.numbers) - nulls,
+        nulls=nulls,
+        unaligned=int((~labels.aligned).sum()),
+        rare=int((labels.usable & ~usable).sum()),
+        classes=dict(zip(examples.classes, examples.counts.tolist(), strict=True)),
+        majority=examples.classes[examples.counts.argmax()],
+        baseline=baseline,
+        layers=tuple(probed),
+    )
+
+
+# ── which vectors ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _pooling(features: FeatureSet, label: str, by_word: bool, wanted: str | None) -> Pooling:
+    there = list(dict.fromkeys(column.pooling for column in features.columns))
+    if by_word:
+        if TAGS not in features.names:
+            raise UsageError(f"{features.folder}: its words have no tags; extract a corpus that has them, as CoNLL")
+        if Pooling.WORD not in there or wanted not in (None, Pooling.WORD):
+            raise NotDerivable(f"{features.folder}: tags are probed on vectors of words: extract with --pooling word")
+        return Pooling.WORD
+    if label not in (known := [kept.name for kept in features.kept]):
+        also = [TAGS] if TAGS in features.names else []
+        raise UsageError(
+            f"{features.folder}: there is no label {label!r}; there are: {', '.join([*known, *also]) or 'none'}; "
+            f"extract with --keep to have more"
+        )
+    found = [pooling for pooling in there if pooling.per_document and wanted in (None, pooling)]
+    if not found:
+        raise NotDerivable(
+            f"{features.folder}: {label} is probed on vectors of documents, and there are none of "
+            f"{wanted or 'any'} pooling; extract with --pooling {wanted or 'mean'}"
+        )
+    if len(found) > 1:
+        raise UsageError(f"{features.folder}: say which vectors with --pooling: {' or '.join(found)}")
+    return found[0]
+
+
+def _columns(features: FeatureSet, pooling: Pooling, layers: Sequence[str]) -> list[FoundColumn]:
+    if layers:
+        found = [features.find(layer, pooling) for layer in layers]
+        return list({column.recipe: column for column in found}.values())
+    found = []
+    for layer in range(features.header.model.num_layers + 1):
+        try:
+            found.append(features.find(f"layer{layer}", pooling))
+        except NotDerivable:
+            continue
+    stored = [column for column in features.columns if column.pooling is pooling and len(column.recipe.layers) > 1]
+    return [*found, *(features.find(column.name) for column in stored)]
+
+
+# ── learning ────────────────────────────────────────────────────────────────────────────────────────────────
+
+Folds = list[tuple[NDArray[np.int64], NDArray[np.int64]]]
+"""Numbers of the examples to learn from, and of those to test on."""
+
+
+def _folds(examples: Examples, by_word: bool, settings: ProbeSettings) -> Folds:
+    try:
+        from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
+    except ImportError as error:
+        raise BertfeatError("probes need scikit-learn: pip install 'bertfeat[analysis]'") from error
+    kind = StratifiedGroupKFold if by_word else StratifiedKFold
+    cut = kind(settings.folds, shuffle=True, random_state=settings.seed)
+    return list(cut.split(examples.members[:, None], examples.members, groups=examples.rows if by_word else None))
+
+
+class _Steps:
+    """Counts classifiers over all columns."""
+
+    def __init__(self, on_step: OnStep, done: int, total: int) -> None:
+        self._on_step, self._done, self._total = on_step, done, total
+
+    def __call__(self) -> None:
+        self._done += 1
+        self._on_step(self._done, self._total)
+
+
+def _probe_column(
+    features: FeatureSet,
+    column: FoundColumn,
+    examples: Examples,
+    folds: Folds,
+    settings: ProbeSettings,
+    told: _Steps | None,
+) -> LayerProbe:
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    vectors = _vectors(features, column, examples)
+    predicted, converged = [], True
+    for train, test in folds:
+        classifier = make_pipeline(StandardScaler(), LogisticRegression(C=settings.strength, max_iter=_ITERATIONS))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", ConvergenceWarning)
+            classifier.fit(vectors[train], examples.members[train])
+        converged &= not any(issubclass(each.category, ConvergenceWarning) for each in caught)
+        predicted.append(classifier.predict(vectors[test]))
+        if told is not None:
+            told()
+    single = column.recipe.layers[0] if len(column.recipe.layers) == 1 else None
+    name = column.recipe.name if single is None else f"layer{single}"
+    return LayerProbe(name, single, _measured(examples, folds, predicted), converged)
+
+
+def _vectors(features: FeatureSet, column: FoundColumn, examples: Examples) -> NDArray[np.float32]:
+    """The vectors of the examples: ``[n, width]``."""
+    vectors = np.empty((len(examples.rows), column.width), np.float32)
+    seen = at = 0
+    for batch in features.batches(column.name):
+        chosen = batch.matrix[examples.chosen[seen : seen + len(batch)]]
+        vectors[at : at + len(chosen)] = chosen
+        seen, at = seen + len(batch), at + len(chosen)
+    return vectors
+
+
+def _baseline(examples: Examples, folds: Folds) -> Measured:
+    said = [np.full(len(test), np.bincount(examples.members[train]).argmax()) for train, test in folds]
+    return _measured(examples, folds, said)
+
+
+def _measured(examples: Examples, folds: Folds, predicted: Sequence[NDArray[np.int64]]) -> Measured:
+    pairs = [(examples.members[test], said) for (_, test), said in zip(folds, predicted, strict=True)]
+    accuracies = [float((right == said).mean()) for right, said in pairs]
+    f1s = [float(np.mean(list(_f1s(right, said, len(examples.classes))))) for right, said in pairs]
+    return Measured(*(float(each(values)) for values in (accuracies, f1s) for each in (np.mean, np.std)))
+
+
+def _f1s(right: NDArray[np.int64], said: NDArray[np.int64], classes: int) -> Iterator[float]:
+    for number in range(classes):
+        correct = int(((right == number) & (said == number)).sum())
+        there = int((right == number).sum() + (said == number).sum())
+        if there:  # a class that a fold neither has nor is told of says nothing
+            yield 2 * correct / there

@@ -1,0 +1,102 @@
+"""``bertfeat probe``: what each layer gives away of a label."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from .frame import Command, option
+from .options import listed_option, talk_options
+from .progress import Look, shown_progress
+from .talk import Talk, counted
+
+if TYPE_CHECKING:
+    from bertfeat.probes import Measured, Probed
+
+
+@click.command(cls=Command, name="probe")
+@click.argument("folder", metavar="FEATURES", type=click.Path(path_type=Path))
+@option("--label", required=True, metavar="COL", help="A kept column; tags for the tags of words.")
+@listed_option("--layers", metavar="SPEC[,SPEC]", help="Which ones; default: every one that is stored.")
+@option("--pooling", metavar="NAME", help="Which document vectors; needed only where there are several.")
+@option("--folds", type=click.IntRange(min=2), default=5, metavar="N", help="Of the cross-validation; default: 5.")
+@option(
+    "--most",
+    type=click.IntRange(min=1),
+    default=20_000,
+    metavar="N",
+    help="Documents or words to learn from, a random sample; default: 20000.",
+)
+@option("--min-members", type=click.IntRange(min=0), default=0, metavar="N", help="Leave rarer classes out.")
+@option("--strength", type=float, default=1.0, further=True, metavar="C", help="Inverse of the L2 penalty; default: 1.")
+@option("--seed", type=click.IntRange(min=0), default=1, further=True, metavar="N", help="Of sample and folds; 1.")
+@talk_options
+def command(
+    folder: Path,
+    label: str,
+    layers: tuple[str, ...],
+    pooling: str | None,
+    folds: int,
+    most: int,
+    min_members: int,
+    strength: float,
+    seed: int,
+    talk: Talk,
+) -> None:
+    """Tell how well a linear classifier reads a label off each layer.
+
+    Logistic regression on standardised features, cross-validated; for the tags of words no document is in two folds.
+    The baseline always says what most are. --json is what `bertfeat plot layers` draws.
+
+    \b
+    bertfeat probe corpus.features --label year
+    bertfeat probe train.features --label tags --json > probe.json
+    """
+    from bertfeat.features import FeatureSet
+    from bertfeat.probes import ProbeSettings, probe
+
+    settings = ProbeSettings(pooling, layers, folds, most, min_members, strength, seed)
+    with shown_progress(talk, _look) as shown:
+        told = None if shown is None else lambda done, total: shown((done, total))
+        probed = probe(FeatureSet(folder), label, settings, on_step=told)
+    for line in _left_out(probed):
+        talk.say(line)
+    for each in probed.layers:
+        if not each.converged:
+            talk.warn(f"{each.column}: the classifier did not converge; a smaller --strength may help")
+    talk.result(probed, _lines(probed))
+
+
+def _look(step: tuple[int, int]) -> Look:
+    return Look(step[0] / step[1], f"{step[0]} of {step[1]} classifiers")
+
+
+def _left_out(probed: "Probed") -> Iterator[str]:
+    thing = _thing(probed)
+    if probed.nulls:
+        yield f"{counted(probed.nulls, thing)} without {probed.label} left out"
+    if probed.unaligned:
+        yield f"{counted(probed.unaligned, thing)} without a vector left out"
+    if probed.rare:
+        yield f"{counted(probed.rare, thing)} of rare classes left out"
+
+
+def _lines(probed: "Probed") -> Iterator[str]:
+    learnt = f"{probed.examples:,} of {counted(probed.labelled, f'labelled {_thing(probed)}')}"
+    yield f"{probed.label}: {len(probed.classes)} classes, {learnt}, {probed.folds} folds, {probed.pooling} vectors"
+    yield ""
+    wide = max(len("baseline"), *(len(each.column) for each in probed.layers))
+    yield f"{'layer':<{wide}}  accuracy            macro F1"
+    yield f"{'baseline':<{wide}}  {_shown(probed.baseline)}   always {probed.majority!r}"
+    for each in probed.layers:
+        yield f"{each.column:<{wide}}  {_shown(each.measured)}{'   best' if each is probed.best else ''}"
+
+
+def _shown(measured: "Measured") -> str:
+    accuracy = f"{measured.accuracy:.4f} ± {measured.accuracy_spread:.4f}"
+    return f"{accuracy}     {measured.macro_f1:.4f} ± {measured.macro_f1_spread:.4f}"
+
+
+def _thing(probed: "Probed") -> str:
+    return "word" if probed.pooling == "word" else "document"
