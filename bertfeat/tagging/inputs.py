@@ -1,6 +1,6 @@
 """What a tagger sees of each word: a recipe of layers, or several layers whose mixture it learns."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bertfeat.errors import NotDerivable, RecipeError
 from bertfeat.features import FeatureSet
@@ -16,6 +16,7 @@ class TaggerInput:
 
     recipe: Recipe
     mixed: bool = False
+    extracted: str = field(default="", compare=False)  # what a feature set has to hold, as a layer specification
 
     @property
     def name(self) -> str:
@@ -32,11 +33,6 @@ class TaggerInput:
         """How many layers are mixed; 0 for none."""
         return len(self.recipe.layers) if self.mixed else 0
 
-    @property
-    def extracted(self) -> str:
-        """What a feature set has to hold at least, as a layer specification."""
-        return self.recipe.spec
-
 
 def parse_input(spec: str, num_layers: int) -> TaggerInput:
     """Parse a layer specification, or ``mix4``, ``mix-all``, ``mix=1+6`` for a learned weighted sum of layers.
@@ -48,7 +44,8 @@ def parse_input(spec: str, num_layers: int) -> TaggerInput:
     """
     mixed = spec.startswith(_MIX)
     try:
-        recipes = parse_recipes("concat" + spec.removeprefix(_MIX) if mixed else spec, num_layers)
+        extracted = "concat" + spec.removeprefix(_MIX) if mixed else spec
+        recipes = parse_recipes(extracted, num_layers)
     except RecipeError as error:
         also = "; a tagger also reads mix4, mix-all or mix= with layers, of which it learns a weighted sum"
         raise RecipeError(f"{error}{also}" if "unknown" in str(error) else str(error)) from error
@@ -56,7 +53,7 @@ def parse_input(spec: str, num_layers: int) -> TaggerInput:
         raise RecipeError(f"a tagger reads one recipe, and {spec!r} means {len(recipes)}; mix-all weighs all layers")
     if mixed and recipes[0].operation is not Operation.CONCAT:
         raise RecipeError(f"{spec!r} names one layer, and there is nothing to mix; write {recipes[0].spec}")
-    return TaggerInput(recipes[0], mixed)
+    return TaggerInput(recipes[0], mixed, extracted)
 
 
 def choose_input(spec: str | None, columns: tuple[FeatureColumn, ...], num_layers: int) -> TaggerInput:
@@ -67,7 +64,7 @@ def choose_input(spec: str | None, columns: tuple[FeatureColumn, ...], num_layer
     """
     words = [column for column in columns if column.pooling is Pooling.WORD]
     if spec is None and len(words) == 1:
-        return TaggerInput(words[0].recipe)
+        return TaggerInput(words[0].recipe, extracted=words[0].recipe.spec)
     return parse_input(spec or DEFAULT_LAYERS, num_layers)
 
 

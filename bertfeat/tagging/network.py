@@ -11,11 +11,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
-from torch.nn.utils.rnn import PackedSequence
 
-from bertfeat.encoder import has_native_bf16
 from bertfeat.tagging.batches import Batch
 from bertfeat.tagging.crf import Crf, allowed_transitions
+from bertfeat.tagging.lstm import BiLstm
 
 LSTM_LAYERS = 2
 _LEAST_SPREAD = 1e-3
@@ -58,10 +57,9 @@ class TaggerNetwork(nn.Module):
         self.register_buffer("mean", torch.zeros(settings.width))
         self.register_buffer("scale", torch.ones(settings.width))
         self.mix = ScalarMix(settings.mixed_layers) if settings.mixed_layers else None
-        self.lstm = nn.LSTM(width, settings.hidden, LSTM_LAYERS, bidirectional=True, dropout=settings.dropout)
+        self.lstm = BiLstm(width, settings.hidden, LSTM_LAYERS)
         self.out = nn.Linear(2 * settings.hidden, len(labels))
         self.crf = Crf(len(labels), allowed_transitions(labels) if spans else None) if settings.crf else None
-        self._initialise()
 
     def standardise(self, mean: NDArray[np.float32], spread: NDArray[np.float32]) -> None:
         """Bring features to mean 0 and spread 1 (``[W]``), so that one learning rate suits all models."""
@@ -83,34 +81,17 @@ class TaggerNetwork(nn.Module):
 
     def emissions(self, batch: Batch) -> Tensor:
         """Scores of each label for each word, packed: ``[N, L]`` float32."""
-        features = (batch.features.float() - self.mean) * self.scale
+        features = batch.features.float().sub_(self.mean).mul_(self.scale)
         if self.mix is not None:
             features = self.mix(features.view(len(features), self.settings.mixed_layers, -1))
-        device = features.device
-        with torch.autocast(device.type, torch.bfloat16, enabled=has_native_bf16(device)):
-            hidden, _ = self.lstm(PackedSequence(self._dropped(features, batch), torch.tensor(batch.sizes)))
-        scores: Tensor = self.out(self._dropped(hidden.data.float(), batch))
+        features = features * self._mask(batch, features.shape[1])
+        hidden = self.lstm(features, batch.sizes, [self._mask(batch, 2 * self.settings.hidden)])
+        scores: Tensor = self.out(hidden * self._mask(batch, hidden.shape[1]))
         return scores
 
-    def _dropped(self, values: Tensor, batch: Batch) -> Tensor:
-        """Dropout of the same dimensions in all words of a sentence (Gal and Ghahramani 2016): ``[N, W]``."""
-        if not self.training or self.settings.dropout == 0.0:
-            return values
+    def _mask(self, batch: Batch, width: int) -> Tensor:
+        """Dropout of the same dimensions in all words of a sentence (Gal and Ghahramani 2016): ``[N, width]``, or 1."""
         keep = 1.0 - self.settings.dropout
-        mask = values.new_empty(batch.count, values.shape[1]).bernoulli_(keep).div_(keep)
-        return values * mask[batch.sentence]
-
-    def _initialise(self) -> None:
-        """Orthogonal recurrences, and gates that remember at first."""
-        hidden = self.settings.hidden
-        for name, parameter in self.lstm.named_parameters():
-            if "weight_hh" in name:
-                for gate in torch.split(parameter.data, hidden):
-                    nn.init.orthogonal_(gate)
-            elif "weight_ih" in name:
-                nn.init.xavier_uniform_(parameter)
-            elif "bias_ih" in name:
-                parameter.data.zero_()
-                parameter.data[hidden : 2 * hidden] = 1.0
-            else:
-                parameter.data.zero_()
+        if not self.training or keep == 1.0:
+            return self.mean.new_ones(1)
+        return self.mean.new_empty(batch.count, width).bernoulli_(keep).div_(keep)[batch.sentence]

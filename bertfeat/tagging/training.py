@@ -19,6 +19,7 @@ from bertfeat.encoder import resolve_device
 from bertfeat.errors import TaggerError
 from bertfeat.features import FeatureSet, locked
 from bertfeat.features.files import atomic, remove
+from bertfeat.memory import keep_freed_memory
 from bertfeat.tagging.batches import batch_of, by_length, shuffled
 from bertfeat.tagging.checkpoint import (
     Checkpoint,
@@ -132,6 +133,7 @@ class Training:
 
     def run(self, *, overwrite: bool, on_epoch: OnEpoch | None) -> Trained:
         """Do what is not done yet, with the folder locked."""
+        keep_freed_memory()
         begun = time.perf_counter()
         if overwrite:
             self._clear()
