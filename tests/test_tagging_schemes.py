@@ -104,7 +104,7 @@ def test_tags_without_labels_make_spans() -> None:
 
 
 def test_a_mistyped_tag_does_not_make_all_tags_plain() -> None:
-    with pytest.raises(CorpusError, match="'PER' stands among tags of spans such as 'B-PER'"):
+    with pytest.raises(CorpusError, match="sentence 2: 'PER' stands among tags of spans such as 'B-PER'"):
         detect_scheme([["O", "B-PER"], ["PER"]])
     with pytest.raises(CorpusError, match="'NN' is no tag of a span"):
         read_spans(["O", "NN"])

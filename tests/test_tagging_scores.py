@@ -117,8 +117,13 @@ def test_what_cannot_be_compared(gold: list[list[str]], predicted: list[list[str
 
 
 def test_spans_cannot_be_compared_with_plain_tags() -> None:
-    with pytest.raises(CorpusError, match="'NN' stands among tags of spans such as 'B-A'"):
+    with pytest.raises(
+        CorpusError, match="the gold tags stand for spans, such as 'B-A', but not the others, such as 'NN'"
+    ):
         score([["O", "B-A"]], [["O", "NN"]])
+    with pytest.raises(CorpusError, match="the predicted tags stand for spans, such as 'I-A', but not the others"):
+        score([["O", "NN"]], [["O", "I-A"]])
+    assert not score([["O", "NN"]], [["O", "O"]]).is_spans
 
 
 def test_scores_need_no_torch() -> None:

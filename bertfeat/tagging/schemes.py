@@ -100,7 +100,7 @@ def detect_scheme(sentences: Iterable[Sequence[str]]) -> Scheme:
     seen = dict.fromkeys(tag for tags in sentences for tag in tags)
     others = [tag for tag in seen if not _is_span_tag(tag)]
     if others:
-        _refuse_mixture(seen, others[0])
+        _refuse_mixture(seen, others[0], sentences)
         return Scheme.PLAIN
     if any(tag[0] in "ESLU" for tag in seen):
         return Scheme.IOBES
@@ -148,10 +148,12 @@ def _bound(before: _Tag, tag: _Tag) -> Scheme | None:
     return None
 
 
-def _refuse_mixture(seen: Iterable[str], other: str) -> None:
+def _refuse_mixture(seen: Iterable[str], other: str, sentences: Sequence[Sequence[str]]) -> None:
     """One mistyped tag must not turn a file of spans into one of plain tags."""
     spans = [tag for tag in seen if tag[:2] in ("B-", "I-")]
     if OUTSIDE in seen and spans:
+        number = next(number for number, tags in enumerate(sentences, 1) if other in tags)
         raise CorpusError(
-            f"{other!r} stands among tags of spans such as {spans[0]!r}; write it with B- or I- before its label, or O"
+            f"sentence {number:,}: {other!r} stands among tags of spans such as {spans[0]!r}; write it with B- or I- "
+            f"before its label, or O"
         )

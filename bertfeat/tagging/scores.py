@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from bertfeat.errors import UsageError
-from bertfeat.tagging.schemes import detect_scheme, label_of, read_spans, to_bio
+from bertfeat.errors import CorpusError, UsageError
+from bertfeat.tagging.schemes import OUTSIDE, Scheme, detect_scheme, label_of, read_spans, to_bio
 
 Sentences = Sequence[Sequence[str]]
 """The tags of each sentence."""
@@ -59,11 +59,25 @@ def score(gold: Sentences, predicted: Sentences) -> Scores:
         CorpusError: tags of spans on one side and plain ones on the other, or mixed.
     """
     _check_lengths(gold, predicted)
-    if not detect_scheme(chain(gold, predicted)).has_spans:
+    schemes = detect_scheme(gold), detect_scheme(predicted)
+    if not _have_spans(gold, predicted, schemes):
         return _scores(False, gold, predicted, _words(gold), _words(predicted))
-    if detect_scheme(gold) is not detect_scheme(predicted):  # else I-PER of IOB1 were no B-PER
+    if schemes[0] is not schemes[1]:  # else I-PER of IOB1 were no B-PER
         gold, predicted = ([to_bio(tags) for tags in sentences] for sentences in (gold, predicted))
     return _scores(True, gold, predicted, _spans(gold), _spans(predicted))
+
+
+def _have_spans(gold: Sentences, predicted: Sentences, schemes: tuple[Scheme, Scheme]) -> bool:
+    """Whether both sides' tags stand for spans; all ``O`` may be either."""
+    plain, spans = (gold, predicted) if schemes[1].has_spans else (predicted, gold)
+    if schemes[0].has_spans is schemes[1].has_spans:
+        return schemes[0].has_spans
+    span = next((tag for tags in spans for tag in tags if tag != OUTSIDE), None)
+    if span is not None:
+        other = next(tag for tags in plain for tag in tags if tag != OUTSIDE)
+        which = "predicted" if spans is predicted else "gold"
+        raise CorpusError(f"the {which} tags stand for spans, such as {span!r}, but not the others, such as {other!r}")
+    return False
 
 
 Found = Mapping[tuple[int, int, int], str]
