@@ -13,19 +13,23 @@ if TYPE_CHECKING:
     from bertfeat.tagging.schemes import Scheme, Span, detect_scheme, read_spans, to_bio, to_iobes
     from bertfeat.tagging.scores import LabelScores, Scores, score
     from bertfeat.tagging.settings import TaggerSettings, TrainingSettings
+    from bertfeat.tagging.tagger import TaggedText, Tagger, TextSpan
     from bertfeat.tagging.training import Epoch, Trained, train
 
 _HOMES = {
-    "PAPER_GRID": "bertfeat.tagging.finetune",
     "Epoch": "bertfeat.tagging.training",
     "FineTuned": "bertfeat.tagging.finetune",
     "LabelScores": "bertfeat.tagging.scores",
+    "PAPER_GRID": "bertfeat.tagging.finetune",
     "Predictions": "bertfeat.tagging.predictions",
     "Prepared": "bertfeat.tagging.prepare",
     "Scheme": "bertfeat.tagging.schemes",
     "Scores": "bertfeat.tagging.scores",
     "Span": "bertfeat.tagging.schemes",
+    "TaggedText": "bertfeat.tagging.tagger",
+    "Tagger": "bertfeat.tagging.tagger",
     "TaggerSettings": "bertfeat.tagging.settings",
+    "TextSpan": "bertfeat.tagging.tagger",
     "Trained": "bertfeat.tagging.training",
     "TrainingSettings": "bertfeat.tagging.settings",
     "detect_scheme": "bertfeat.tagging.schemes",
@@ -51,7 +55,10 @@ __all__ = [
     "Scheme",
     "Scores",
     "Span",
+    "TaggedText",
+    "Tagger",
     "TaggerSettings",
+    "TextSpan",
     "Trained",
     "TrainingSettings",
     "detect_scheme",
