@@ -46,6 +46,9 @@ def labelled(toy: Toy) -> Toy:
         KeptColumn("same", "int64"): [7 for _ in toy.documents],
         KeptColumn("row number", "float64"): [float(document.row) for document in toy.documents],
         KeptColumn("rare", "string"): ["seldom" if document.row in (3, 9) else "often" for document in toy.documents],
+        KeptColumn("third", "string"): [
+            "c" if document.row in (3, 9) else kind(document) for document in toy.documents
+        ],
         KeptColumn("empty", "string"): [None for _ in toy.documents],
     }
     return replace(toy, content=replace(toy.content, kept=kept, tags=[tags(document) for document in toy.documents]))
@@ -148,6 +151,9 @@ def test_rare_classes_may_be_left_out(toy: FeatureSet) -> None:
     assert found.classes == {"often": 69, "seldom": 2}
     with pytest.raises(UsageError, match="at least two classes of 'rare' among what has a label; all there is is 'oft"):
         probe(toy, "rare", ProbeSettings(min_members=3))
+    third = probe(toy, "third", ProbeSettings(min_members=3, layers=("last",)))
+    assert set(third.classes) == {"high", "low"}
+    assert (third.rare, third.examples, third.nulls) == (2, 63, 6)
 
 
 def test_steps_are_told(toy: FeatureSet) -> None:
@@ -159,7 +165,12 @@ def test_steps_are_told(toy: FeatureSet) -> None:
 @pytest.mark.parametrize(
     ("label", "settings", "error", "told"),
     [
-        ("knd", {}, UsageError, "no label 'knd'; there are: kind, same, row number, rare, empty, tags; extract with"),
+        (
+            "knd",
+            {},
+            UsageError,
+            "no label 'knd'; there are: kind, same, row number, rare, third, empty, tags; extract with",
+        ),
         ("same", {}, UsageError, "at least two classes of 'same' among what has a label; all there is is '7'"),
         ("empty", {}, UsageError, "at least two classes of 'empty' among what has a label; there is none"),
         ("row number", {}, UsageError, r"is in 1 document, fewer than the 5 folds, and 70 more of the 71 classes"),

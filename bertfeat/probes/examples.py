@@ -39,6 +39,7 @@ class Examples:
     classes: tuple[str, ...]  # sorted
     members: NDArray[np.int64]  # [n] number of the class
     rows: NDArray[np.int64]  # [n] row of the document
+    rare: int  # of the sample left out, since their class is rare
 
     @property
     def counts(self) -> NDArray[np.int64]:
@@ -69,26 +70,29 @@ def word_labels(features: FeatureSet) -> Labels:
     return Labels(numbers.names, numbers.array(), np.concatenate(rows), np.concatenate(aligned))
 
 
-def frequent(labels: Labels, least: int) -> NDArray[np.bool_]:
-    """Which of the usable are of classes that occur in as many documents: ``[N]``."""
+def sample(labels: Labels, most: int, least: int, seed: int) -> Examples:
+    """Whole documents in random order, while they make ``most`` examples at most, but one at least.
+
+    Classes that are then in fewer than ``least`` documents are left out.
+    """
     usable = labels.usable
-    common = _documents(labels.numbers[usable], labels.rows[usable], len(labels.names)) >= least
-    chosen: NDArray[np.bool_] = usable.copy()
-    chosen[usable] = common[labels.numbers[usable]]
-    return chosen
-
-
-def sample(labels: Labels, usable: NDArray[np.bool_], most: int, seed: int) -> Examples:
-    """Whole documents in random order, while they make ``most`` examples at most; one at least."""
     rows, counts = np.unique(labels.rows[usable], return_counts=True)
     order = np.random.default_rng(seed).permutation(len(rows))
     enough = int(np.searchsorted(np.cumsum(counts[order]), most, side="right"))
     chosen = usable & np.isin(labels.rows, rows[order[: max(enough, 1)]])
+    sampled = int(chosen.sum())
+    documents = _documents(labels.numbers[chosen], labels.rows[chosen], len(labels.names))
+    chosen[chosen] = documents[labels.numbers[chosen]] >= least
     there = sorted((labels.names[number], number) for number in np.unique(labels.numbers[chosen]).tolist())
     renumbered = np.zeros(len(labels.names), np.int64)
     renumbered[[number for _, number in there]] = np.arange(len(there))
-    classes = tuple(name for name, _ in there)
-    return Examples(chosen, classes, renumbered[labels.numbers[chosen]], labels.rows[chosen])
+    return Examples(
+        chosen=chosen,
+        classes=tuple(name for name, _ in there),
+        members=renumbered[labels.numbers[chosen]],
+        rows=labels.rows[chosen],
+        rare=sampled - int(chosen.sum()),
+    )
 
 
 def check_classes(examples: Examples, label: str, folds: int) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bertfeat.errors import BertfeatError, NotDerivable, UsageError
 from bertfeat.features import FeatureSet, FoundColumn
-from bertfeat.probes.examples import TAGS, Examples, check_classes, document_labels, frequent, sample, word_labels
+from bertfeat.probes.examples import TAGS, Examples, check_classes, document_labels, sample, word_labels
 from bertfeat.probes.results import LayerProbe, Measured, Probed, ProbeSettings
 from bertfeat.recipe import Pooling
 
@@ -38,8 +38,7 @@ def probe(
     by_word = label == TAGS  # no kept column can bear that name
     columns = _columns(features, _pooling(features, label, by_word, settings.pooling), settings.layers)
     labels = word_labels(features) if by_word else document_labels(features, label)
-    usable = frequent(labels, settings.min_members)
-    examples = sample(labels, usable, settings.most, settings.seed)
+    examples = sample(labels, settings.most, settings.min_members, settings.seed)
     check_classes(examples, label, settings.folds)
     folds = _folds(examples, by_word, settings)
     baseline = _baseline(examples, folds)
@@ -58,7 +57,7 @@ def probe(
         labelled=len(labels.numbers) - nulls,
         nulls=nulls,
         unaligned=int((~labels.aligned).sum()),
-        rare=int((labels.usable & ~usable).sum()),
+        rare=examples.rare,
         classes=dict(zip(examples.classes, examples.counts.tolist(), strict=True)),
         majority=examples.classes[examples.counts.argmax()],
         baseline=baseline,
@@ -95,7 +94,7 @@ def _pooling(features: FeatureSet, label: str, by_word: bool, wanted: str | None
 
 
 def _columns(features: FeatureSet, pooling: Pooling, layers: Sequence[str]) -> list[FoundColumn]:
-    if layers:
+    if layers and tuple(layers) != ("all",):
         found = [features.find(layer, pooling) for layer in layers]
         return list({column.recipe: column for column in found}.values())
     found = []

@@ -24,7 +24,7 @@ class ProbeSettings:
     layers: tuple[str, ...] = ()  # recipes; none: every single layer that is stored, and the stored combinations
     folds: int = FOLDS
     most: int = MOST  # documents or words that are learnt from, a random sample where there are more
-    min_members: int = 0  # classes with fewer members (of words: in fewer documents) are left out
+    min_members: int = 0  # classes in fewer of the documents that are learnt from are left out
     strength: float = 1.0  # inverse of the L2 regularisation: scikit-learn's C
     seed: int = 1
 
@@ -68,7 +68,7 @@ class Probed:
     labelled: int  # that there are
     nulls: int  # without a label, left out
     unaligned: int  # words without a vector, left out
-    rare: int  # of classes with too few members, left out
+    rare: int  # of the sample, but of classes that are in too few documents, left out
     classes: Mapping[str, int]  # members of each among the examples
     majority: str
     baseline: Measured  # of always saying what most are
