@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from bertfeat.encoder import kernel
+from bertfeat.encoder.kernels import KernelAttention, attention_kernels
 
 STEP = 16  # CPU attention takes half the time for lengths that are multiples of this
 
 
 class Attention(Protocol):
-    """Attention among the tokens of each sequence of one batch."""
+    """Attention among the tokens of each sequence of one batch; on CPU, zeros for rows after the last sequence."""
 
     def __call__(self, qkv: Tensor, heads: int) -> Tensor:
         """Attend. Shape: ``qkv [T, 3H]`` → ``[T, H]``."""
@@ -35,8 +35,8 @@ def make_attention(lengths: NDArray[np.int64], device: torch.device, dtype: torc
 
     ``width`` is that of a head.
     """
-    if kernel.serves(device, dtype, width):
-        return kernel.KernelAttention(lengths)
+    if kernels := attention_kernels(device, dtype, width):
+        return KernelAttention(lengths, kernels)
     varlen = _varlen() if device.type == "cuda" and dtype is not torch.float32 else None
     return VarlenAttention(lengths, device, varlen) if varlen else GroupedAttention(lengths, device)
 
@@ -67,7 +67,7 @@ class GroupedAttention:
     def __call__(self, qkv: Tensor, heads: int) -> Tensor:
         """Attend. Shape: ``qkv [T, 3H]`` → ``[T, H]``."""
         hidden = qkv.shape[1] // 3
-        context = qkv.new_empty(qkv.shape[0], hidden)
+        context = qkv.new_zeros(qkv.shape[0], hidden)
         for group in self._groups:
             query, key, value = _split(qkv, group, 3, heads)
             out = scaled_dot_product_attention(query, key, value, attn_mask=group.mask)  # [number, A, length, d]
@@ -77,7 +77,7 @@ class GroupedAttention:
 
     def first(self, query: Tensor, key_value: Tensor, heads: int) -> Tensor:
         """Attend for the first token of each sequence only. Shape: ``[S, H]``, ``[T, 2H]`` → ``[S, H]``."""
-        context = torch.empty_like(query)
+        context = torch.zeros_like(query)
         for group in self._groups:
             key, value = _split(key_value, group, 2, heads)
             asked = query[group.sequences].view(group.number, heads, 1, -1)

@@ -80,6 +80,12 @@ class BlockWeights:
     down: Affine
     out_norm: Affine
 
+    @property
+    def query_key_value(self) -> Affine:
+        """The three products over the same hidden states as one. Shape: ``[3H, H]``, ``[3H]``."""
+        joined = (self.query, self.key, self.value)
+        return Affine(torch.cat([each.weight for each in joined]), torch.cat([each.bias for each in joined]))
+
 
 @dataclass(frozen=True, slots=True)
 class EncoderWeights:

@@ -10,7 +10,7 @@ from bertfeat.features import ModelIdentity
 from bertfeat.recipe import FeatureColumn, Pooling
 from bertfeat.tokens import TokenSettings
 
-NUMERICS_VERSION = 1
+NUMERICS_VERSION = 2
 """Raised whenever the same settings would give other numbers than before."""
 
 PART_ROWS = 16_384

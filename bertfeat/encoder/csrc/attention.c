@@ -1,17 +1,11 @@
-/* Self-attention over packed sequences (Vaswani et al. 2017, eq. 1) for x86-64 with AVX-512 and AMX.
-
-   Plain C behind ctypes (attention.py loads it): no Python or torch headers, so one build serves every torch. Where no
-   compiler is found, or the processor is another, it is not there, and torch's own attention is used.
+/* Self-attention over packed sequences (Vaswani et al. 2017, eq. 1).
 
    A work item is one head of one sequence: its keys and values are repacked once, and its queries go through in tiles
    of 16 (AMX) or 8 (AVX-512) rows whose scores stay in the nearest cache. No item knows of any other. */
 
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "kernels.h"
 
 enum { FP32 = 0, BF16 = 1 };
-enum { HAS_AVX512 = 1, HAS_AMX = 2 };
 
 typedef struct {
     const void *query, *key, *value; /* [.., heads * width], rows a stride apart */
@@ -24,29 +18,11 @@ typedef struct {
     float scale;
 } Attention;
 
-typedef void (*Parallel)(void (*)(void *), void *, unsigned, unsigned); /* the OpenMP runtime's GOMP_parallel */
-
-int bertfeat_features(void);
 int bertfeat_attend(const Attention *attention, Parallel parallel, unsigned threads);
 
-#if defined(__x86_64__) && defined(__linux__)
+#ifdef BERTFEAT_X86
 
-#include <immintrin.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-#define AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq")))
-#define AMX __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,amx-tile,amx-bf16")))
-
-#define TILE 16         /* rows of an AMX tile, and float32 values of a vector */
-#define TILE_VALUES 512 /* bfloat16 values of an AMX tile: 16 rows of 32 */
-#define ROWS 8          /* queries that AVX-512 takes at once */
-
-static inline int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
-static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-
-/* The first n of 16 (or 32) lanes. */
-static inline uint16_t lanes16(int64_t n) { return n >= 16 ? 0xffff : n <= 0 ? 0 : (uint16_t)((1u << n) - 1); }
+enum { ROWS = 8 }; /* queries that AVX-512 takes at once */
 
 /* One head of one sequence. */
 typedef struct {
@@ -63,49 +39,14 @@ typedef struct {
     float *mixed;              /* [16, width] */
 } Scratch;
 
-/* ── 2^x ────────────────────────────────────────────────────────────────────────────────────────────────── */
-
-/* A polynomial over [-1/2, 1/2] and the exponent by itself; relative error 2e-7, or 4e-6, far below bfloat16's. */
-AVX512 static inline __m512 exp2_split(__m512 x, __m512 *fraction) {
-    x = _mm512_max_ps(_mm512_set1_ps(-150.0f), x); /* in this order, NaN stays NaN */
-    const __m512 whole = _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    *fraction = _mm512_sub_ps(x, whole);
-    return whole;
-}
-
-AVX512 static inline __m512 exp2_fine(__m512 x) {
-    __m512 f;
-    const __m512 whole = exp2_split(x, &f);
-    __m512 y = _mm512_set1_ps(1.535336188e-4f);
-    y = _mm512_fmadd_ps(y, f, _mm512_set1_ps(1.339887440e-3f));
-    y = _mm512_fmadd_ps(y, f, _mm512_set1_ps(9.618437357e-3f));
-    y = _mm512_fmadd_ps(y, f, _mm512_set1_ps(5.550332471e-2f));
-    y = _mm512_fmadd_ps(y, f, _mm512_set1_ps(2.402264791e-1f));
-    y = _mm512_fmadd_ps(y, f, _mm512_set1_ps(6.931472029e-1f));
-    y = _mm512_fmadd_ps(y, f, _mm512_set1_ps(1.0f));
-    return _mm512_scalef_ps(y, whole);
-}
-
-AVX512 static inline __m512 exp2_coarse(__m512 x) {
-    __m512 f;
-    const __m512 whole = exp2_split(x, &f);
-    __m512 y = _mm512_set1_ps(9.6706e-3f);
-    y = _mm512_fmadd_ps(y, f, _mm512_set1_ps(5.58758e-2f));
-    y = _mm512_fmadd_ps(y, f, _mm512_set1_ps(2.402213e-1f));
-    y = _mm512_fmadd_ps(y, f, _mm512_set1_ps(6.931291e-1f));
-    y = _mm512_fmadd_ps(y, f, _mm512_set1_ps(1.0000001f));
-    return _mm512_scalef_ps(y, whole);
-}
-
 /* ── AVX-512: float32 arithmetic, float32 or bfloat16 in and out ────────────────────────────────────────── */
 
-AVX512 static inline __m512 load(const char *from, int64_t at, int64_t type) {
+AVX512_INLINE __m512 load(const char *from, int64_t at, int64_t type) {
     if (type == FP32) return _mm512_loadu_ps((const float *)from + at);
-    const __m256i half = _mm256_loadu_si256((const __m256i *)((const uint16_t *)from + at));
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
+    return widen(_mm256_loadu_si256((const __m256i *)((const uint16_t *)from + at)));
 }
 
-AVX512 static inline void store(char *to, int64_t at, __m512 x, int64_t type) {
+AVX512_INLINE void store(char *to, int64_t at, __m512 x, int64_t type) {
     if (type == FP32) {
         _mm512_storeu_ps((float *)to + at, x);
         return;
@@ -119,7 +60,7 @@ AVX512 static inline void store(char *to, int64_t at, __m512 x, int64_t type) {
 }
 
 /* acc[ROWS][32] = sum over k of a[row][k] * b[k][32] */
-AVX512 static inline void multiply(const float *a, int64_t a_stride, const float *b, int64_t b_stride, int64_t depth,
+AVX512_INLINE void multiply(const float *a, int64_t a_stride, const float *b, int64_t b_stride, int64_t depth,
                                    float *c, int64_t c_stride) {
     __m512 low[ROWS], high[ROWS];
 #pragma GCC unroll 8
@@ -137,37 +78,6 @@ AVX512 static inline void multiply(const float *a, int64_t a_stride, const float
     for (int i = 0; i < ROWS; i++) {
         _mm512_storeu_ps(c + i * c_stride, low[i]);
         _mm512_storeu_ps(c + i * c_stride + 16, high[i]);
-    }
-}
-
-/* Transpose 16 rows of 16 values of 32 bits. */
-AVX512 static inline void transpose(__m512i r[16]) {
-    __m512i t[16];
-#pragma GCC unroll 8
-    for (int i = 0; i < 16; i += 2) {
-        t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
-        t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
-    }
-#pragma GCC unroll 4
-    for (int i = 0; i < 16; i += 4) {
-        r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
-        r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
-        r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
-        r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
-    }
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) {
-        t[i] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0x88);
-        t[i + 4] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0xdd);
-        t[i + 8] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0x88);
-        t[i + 12] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0xdd);
-    }
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) {
-        r[i] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0x88);
-        r[i + 8] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0xdd);
-        r[i + 4] = _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0x88);
-        r[i + 12] = _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0xdd);
     }
 }
 
@@ -231,17 +141,6 @@ AVX512 static void attend_avx512(const Attention *a, const Item *item, const Scr
 
 /* ── AMX: products of bfloat16, sums of float32; heads of 32 or 64 values ───────────────────────────────── */
 
-/* Eight tiles of 16 rows of 64 bytes. */
-static const struct {
-    uint8_t palette, start_row, reserved[14];
-    uint16_t bytes[16];
-    uint8_t rows[16];
-} tiles = {.palette = 1, .bytes = {64, 64, 64, 64, 64, 64, 64, 64}, .rows = {16, 16, 16, 16, 16, 16, 16, 16}};
-
-AMX static void configure_tiles(void) { _tile_loadconfig(&tiles); }
-
-AMX static void release_tiles(void) { _tile_release(); }
-
 /* Tiles of the right-hand operand hold two neighbouring rows side by side: pairs of dimensions of 16 keys, and pairs of
    keys of 16 dimensions. */
 AMX static void pack_amx(const Attention *a, const Item *item, const Scratch *s) {
@@ -251,16 +150,8 @@ AMX static void pack_amx(const Attention *a, const Item *item, const Scratch *s)
     for (int i = 0; i < 32; i++) order_low[i] = (uint16_t)(i / 2 + i % 2 * 32), order_high[i] = order_low[i] + 16;
     const __m512i low = _mm512_loadu_si512(order_low), high = _mm512_loadu_si512(order_high);
     for (int64_t n = 0; n < item->padded; n += TILE)
-        for (int64_t c = 0; c < a->width; c += 32, key += TILE_VALUES) {
-            __m512i rows[16];
-#pragma GCC unroll 16
-            for (int i = 0; i < 16; i++)
-                rows[i] = n + i < item->keys ? _mm512_loadu_si512(from_key + (n + i) * a->key_stride + c)
-                                             : _mm512_setzero_si512();
-            transpose(rows);
-#pragma GCC unroll 16
-            for (int i = 0; i < 16; i++) _mm512_store_si512(key + i * 32, rows[i]);
-        }
+        for (int64_t c = 0; c < a->width; c += 32, key += TILE_VALUES)
+            turn_tile(key, from_key + n * a->key_stride + c, a->key_stride, item->keys - n);
     for (int64_t n = 0; n < item->padded; n += 32)
         for (int64_t c = 0; c < a->width; c += 32, value += 2 * TILE_VALUES)
             for (int64_t i = 0; i < TILE; i++) {
@@ -274,7 +165,7 @@ AMX static void pack_amx(const Attention *a, const Item *item, const Scratch *s)
 }
 
 /* Scores of one query to weights that are not yet divided by their sum; gives one over that sum. */
-AMX static inline float weigh(const float *scores, uint16_t *weights, int64_t keys, int64_t padded, __m512 unit) {
+AMX_INLINE float weigh(const float *scores, uint16_t *weights, int64_t keys, int64_t padded, __m512 unit) {
     __m512 highest = _mm512_set1_ps(-3.4e38f), sum = _mm512_setzero_ps();
     for (int64_t n = 0; n < keys; n += 16)
         highest = _mm512_mask_max_ps(highest, lanes16(keys - n), highest, _mm512_load_ps(scores + n));
@@ -368,20 +259,20 @@ typedef struct {
     int64_t next, step, failed;
 } Work;
 
-static void *block(int64_t values) { return aligned_alloc(64, (size_t)round_up(values * 4, 64)); }
-
+/* Share out a thread's memory; gives whether there is enough. */
 static int allocate(const Attention *a, Scratch *s) {
     const int64_t padded = round_up(a->longest, 32), wide = round_up(a->width, 32);
-    s->key = block(padded * wide), s->value = block(padded * wide), s->query = block(TILE * wide);
-    s->scores = block(TILE * padded), s->weights = block(TILE * padded), s->mixed = block(TILE * wide);
-    if (!s->key || !s->value || !s->query || !s->scores || !s->weights || !s->mixed) return 0;
+    float *at = bertfeat_scratch(4 * (2 * padded * wide + 2 * TILE * padded + 2 * TILE * wide));
+    if (!at) return 0;
+    s->key = at, at += padded * wide;
+    s->value = at, at += padded * wide;
+    s->scores = at, at += TILE * padded;
+    s->weights = at, at += TILE * padded;
+    s->query = at, at += TILE * wide;
+    s->mixed = at;
     memset(s->query, 0, TILE * wide * 4);
     memset(s->weights, 0, TILE * padded * 4); /* rows without a query are multiplied, too */
     return 1;
-}
-
-static void release(Scratch *s) {
-    free(s->key), free(s->value), free(s->query), free(s->scores), free(s->weights), free(s->mixed);
 }
 
 /* Take items, a few at a time, until there are none left. */
@@ -389,7 +280,7 @@ static void work(void *shared) {
     Work *w = shared;
     const Attention *a = w->attention;
     const int64_t items = a->sequences * a->heads, bytes = a->type == FP32 ? 4 : 2;
-    Scratch scratch = {0};
+    Scratch scratch;
     if (allocate(a, &scratch)) {
         if (a->amx) configure_tiles();
         for (;;) {
@@ -412,7 +303,6 @@ static void work(void *shared) {
     } else {
         __atomic_store_n(&w->failed, 1, __ATOMIC_RELAXED);
     }
-    release(&scratch);
 }
 
 /* Attend on as many threads; gives 0, or -1 where memory ran out. */
@@ -423,23 +313,8 @@ int bertfeat_attend(const Attention *attention, Parallel parallel, unsigned thre
     return shared.failed ? -1 : 0;
 }
 
-/* What this processor can do, HAS_AVX512 and HAS_AMX; the system is asked for leave to use AMX. */
-int bertfeat_features(void) {
-    enum { ASK_PERMISSION = 0x1023, TILE_DATA = 18 };
-    __builtin_cpu_init();
-    if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
-        !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512dq"))
-        return 0;
-    unsigned eax = 7, ebx, ecx = 0, edx;
-    __asm__ volatile("cpuid" : "+a"(eax), "=b"(ebx), "+c"(ecx), "=d"(edx));
-    const int amx = (edx >> 22 & 1) && (edx >> 24 & 1) && __builtin_cpu_supports("avx512bf16") &&
-                    syscall(SYS_arch_prctl, ASK_PERMISSION, TILE_DATA) == 0;
-    return HAS_AVX512 | (amx ? HAS_AMX : 0);
-}
-
 #else /* another processor or system: attention.py does without */
 
-int bertfeat_features(void) { return 0; }
 int bertfeat_attend(const Attention *attention, Parallel parallel, unsigned threads) {
     (void)attention, (void)parallel, (void)threads;
     return -1;

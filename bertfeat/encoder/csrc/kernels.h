@@ -1,0 +1,132 @@
+/* What the kernels share: vector arithmetic, tiles, threads. x86-64 with AVX-512 and, for bfloat16, AMX.
+
+   Plain C behind ctypes (kernels.py): no Python or torch headers, so one build serves every torch. Where no compiler was
+   found, or the processor is another, the kernels are not there, and torch's own operators are used. */
+
+#ifndef BERTFEAT_KERNELS_H
+#define BERTFEAT_KERNELS_H
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef void (*Parallel)(void (*)(void *), void *, unsigned, unsigned); /* the OpenMP runtime's GOMP_parallel */
+
+#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__)
+#define BERTFEAT_X86 1
+
+#include <immintrin.h>
+
+#define AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq")))
+#define AMX __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,amx-tile,amx-bf16")))
+#define AVX512_INLINE AVX512 static inline __attribute__((unused))
+#define AMX_INLINE AMX static inline __attribute__((unused))
+
+enum {
+    TILE = 16,         /* rows of an AMX tile, and float32 values of a vector */
+    TILE_VALUES = 512, /* bfloat16 values of an AMX tile: 16 rows of 32 */
+};
+
+static inline int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
+static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* The first n of 16 lanes. */
+static inline uint16_t lanes16(int64_t n) { return n >= 16 ? 0xffff : n <= 0 ? 0 : (uint16_t)((1u << n) - 1); }
+
+/* A thread's own memory, kept from call to call; NULL where there is none. */
+void *bertfeat_scratch(size_t bytes);
+
+/* Eight AMX tiles of 16 rows of 64 bytes. */
+AMX_INLINE void configure_tiles(void) {
+    static const struct {
+        uint8_t palette, start_row, reserved[14];
+        uint16_t bytes[16];
+        uint8_t rows[16];
+    } tiles = {.palette = 1, .bytes = {64, 64, 64, 64, 64, 64, 64, 64}, .rows = {16, 16, 16, 16, 16, 16, 16, 16}};
+    _tile_loadconfig(&tiles);
+}
+
+AMX_INLINE void release_tiles(void) { _tile_release(); }
+
+AVX512_INLINE __m512 widen(__m256i half) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
+}
+
+/* 2^x: a polynomial over [-1/2, 1/2] and the exponent by itself. */
+AVX512_INLINE __m512 exp2_split(__m512 x, __m512 *fraction) {
+    x = _mm512_max_ps(_mm512_set1_ps(-150.0f), x); /* in this order, NaN stays NaN */
+    const __m512 whole = _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    *fraction = _mm512_sub_ps(x, whole);
+    return whole;
+}
+
+/* Relative error 2e-7. */
+AVX512_INLINE __m512 exp2_fine(__m512 x) {
+    __m512 f;
+    const __m512 whole = exp2_split(x, &f);
+    __m512 y = _mm512_set1_ps(1.535336188e-4f);
+    y = _mm512_fmadd_ps(y, f, _mm512_set1_ps(1.339887440e-3f));
+    y = _mm512_fmadd_ps(y, f, _mm512_set1_ps(9.618437357e-3f));
+    y = _mm512_fmadd_ps(y, f, _mm512_set1_ps(5.550332471e-2f));
+    y = _mm512_fmadd_ps(y, f, _mm512_set1_ps(2.402264791e-1f));
+    y = _mm512_fmadd_ps(y, f, _mm512_set1_ps(6.931472029e-1f));
+    y = _mm512_fmadd_ps(y, f, _mm512_set1_ps(1.0f));
+    return _mm512_scalef_ps(y, whole);
+}
+
+/* Relative error 4e-6, far below bfloat16's. */
+AVX512_INLINE __m512 exp2_coarse(__m512 x) {
+    __m512 f;
+    const __m512 whole = exp2_split(x, &f);
+    __m512 y = _mm512_set1_ps(9.6760371e-3f);
+    y = _mm512_fmadd_ps(y, f, _mm512_set1_ps(5.59220356e-2f));
+    y = _mm512_fmadd_ps(y, f, _mm512_set1_ps(2.40221074e-1f));
+    y = _mm512_fmadd_ps(y, f, _mm512_set1_ps(6.93121034e-1f));
+    y = _mm512_fmadd_ps(y, f, _mm512_set1_ps(1.00000008f));
+    return _mm512_scalef_ps(y, whole);
+}
+
+/* Transpose 16 rows of 16 values of 32 bits. */
+AVX512_INLINE void transpose(__m512i r[16]) {
+    __m512i t[16];
+#pragma GCC unroll 8
+    for (int i = 0; i < 16; i += 2) {
+        t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
+        t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 16; i += 4) {
+        r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
+        r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
+        r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
+        r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        t[i] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0x88);
+        t[i + 4] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0xdd);
+        t[i + 8] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0x88);
+        t[i + 12] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0xdd);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        r[i] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0x88);
+        r[i + 8] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0xdd);
+        r[i + 4] = _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0x88);
+        r[i + 12] = _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0xdd);
+    }
+}
+
+/* A tile of a product's right-hand side: 16 rows of 32 values, turned so that pairs of values stand in rows. */
+AVX512_INLINE void turn_tile(uint16_t *tile, const uint16_t *rows, int64_t stride, int64_t count) {
+    __m512i r[16];
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; i++)
+        r[i] = i < count ? _mm512_loadu_si512(rows + i * stride) : _mm512_setzero_si512();
+    transpose(r);
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; i++) _mm512_store_si512(tile + i * 32, r[i]);
+}
+
+#endif
+#endif

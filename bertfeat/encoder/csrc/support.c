@@ -1,0 +1,45 @@
+/* What this processor can do, and memory that threads keep. */
+
+#include "kernels.h"
+
+enum { HAS_AVX512 = 1, HAS_AMX = 2 };
+
+int bertfeat_features(void);
+
+#ifdef BERTFEAT_X86
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* HAS_AVX512 and HAS_AMX; the system is asked for leave to use AMX. */
+int bertfeat_features(void) {
+    enum { ASK_PERMISSION = 0x1023, TILE_DATA = 18 };
+    __builtin_cpu_init();
+    if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
+        !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512dq"))
+        return 0;
+    unsigned eax = 7, ebx, ecx = 0, edx;
+    __asm__ volatile("cpuid" : "+a"(eax), "=b"(ebx), "+c"(ecx), "=d"(edx));
+    const int amx = (edx >> 22 & 1) && (edx >> 24 & 1) && __builtin_cpu_supports("avx512bf16") &&
+                    syscall(SYS_arch_prctl, ASK_PERMISSION, TILE_DATA) == 0;
+    return HAS_AVX512 | (amx ? HAS_AMX : 0);
+}
+
+/* Threads of an OpenMP pool live as long as the process, and so does this. */
+void *bertfeat_scratch(size_t bytes) {
+    static __thread void *kept;
+    static __thread size_t size;
+    if (size < bytes) {
+        free(kept);
+        size = (bytes + 4095) / 4096 * 4096;
+        kept = aligned_alloc(4096, size);
+        if (!kept) size = 0;
+    }
+    return kept;
+}
+
+#else
+
+int bertfeat_features(void) { return 0; }
+
+#endif

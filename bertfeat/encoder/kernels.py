@@ -1,0 +1,214 @@
+"""Our own kernels, ``csrc/``, where a C compiler was found at installation and the CPU has AVX-512, better AMX.
+
+Attention among short sequences takes torch's CPU operators two to eight times as long (benchmarks/attention.py), and
+on AMX a block's products leave half of the hardware unused when each of them goes through memory
+(benchmarks/block.py). torch's own threads do the work, so that no others contend with them.
+"""
+
+import ctypes
+import importlib.util
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertfeat.encoder.weights import BlockWeights
+
+_AVX512, _AMX = 1, 2
+_TYPES = {torch.float32: 0, torch.bfloat16: 1}
+_ACTIVATIONS = {"gelu": 0, "gelu_new": 1, "gelu_pytorch_tanh": 1, "relu": 2}
+_ATTENTION_STEP = 16  # widths of heads are multiples of this
+_AMX_HEADS = (32, 64)
+_PRODUCT_STEP = 32  # and those of products of this
+_ALIGNMENT = 64
+
+
+class Kernels:
+    """The built library and the OpenMP runtime on whose threads it works."""
+
+    def __init__(self, library: ctypes.CDLL, openmp: ctypes.CDLL, features: int) -> None:
+        self._library, self._parallel = library, ctypes.cast(openmp.GOMP_parallel, ctypes.c_void_p)
+        self.has_amx = bool(features & _AMX)
+
+    def call(self, name: str, job: ctypes.Structure) -> None:
+        """Call a kernel on torch's number of threads.
+
+        Raises:
+            RuntimeError: memory ran out.
+        """
+        if getattr(self._library, name)(ctypes.byref(job), self._parallel, torch.get_num_threads()):
+            raise RuntimeError("not enough memory for a kernel's buffers")
+
+    def pack(self, weight: Tensor) -> Tensor:
+        """Repack a bfloat16 weight ``[out, in]`` as the tiles that products read; ``[out · in]``, aligned."""
+        room = torch.empty(weight.numel() + _ALIGNMENT, dtype=torch.bfloat16)
+        begin = -room.data_ptr() % _ALIGNMENT // room.element_size()
+        tiles = room[begin : begin + weight.numel()]
+        sizes = (ctypes.c_int64(weight.shape[1]), ctypes.c_int64(weight.shape[0]))
+        self._library.bertfeat_pack(*map(ctypes.c_void_p, (weight.data_ptr(), tiles.data_ptr())), *sizes)
+        return tiles
+
+
+@cache
+def find_kernels() -> Kernels | None:
+    """Find the kernels; None where they were not built, or this processor or torch's threads are other ones."""
+    built = importlib.util.find_spec("bertfeat.encoder._kernels")
+    torch_folder = Path(torch.__file__).parent
+    runtimes = [file for folder in ("lib", "../torch.libs") for file in (torch_folder / folder).glob("libgomp*")]
+    if built is None or built.origin is None or not runtimes:
+        return None
+    try:
+        library, openmp = ctypes.CDLL(built.origin), ctypes.CDLL(str(runtimes[0]))
+        features = int(library.bertfeat_features())
+        return Kernels(library, openmp, features) if features & _AVX512 else None
+    except (OSError, AttributeError):
+        return None
+
+
+def kernels_in_use(device: torch.device, dtype: torch.dtype) -> str:
+    """Name the kernels that compute on a device in a format, for records: ``amx``, ``avx512`` or ``none``."""
+    found = find_kernels() if device.type == "cpu" and dtype in _TYPES else None
+    if found is None:
+        return "none"
+    return "amx" if found.has_amx and dtype is torch.bfloat16 else "avx512"
+
+
+def _pointers(*names: str) -> list[tuple[str, type[ctypes.c_void_p]]]:
+    return [(name, ctypes.c_void_p) for name in names]
+
+
+def _integers(*names: str) -> list[tuple[str, type[ctypes.c_int64]]]:
+    return [(name, ctypes.c_int64) for name in names]
+
+
+# ── attention ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Attention(ctypes.Structure):
+    _fields_ = [
+        *_pointers("query", "key", "value", "out", "query_bounds", "key_bounds"),
+        *_integers("sequences", "heads", "width", "query_stride", "key_stride", "out_stride"),
+        *_integers("longest", "type", "amx"),
+        ("scale", ctypes.c_float),
+    ]
+
+
+class KernelAttention:
+    """Attention over sequences of any length side by side, without padding; batch mates change nothing.
+
+    Shapes: ``T`` tokens of a batch, ``S`` sequences, ``A`` heads, ``d`` head width, ``H = A·d``.
+    """
+
+    def __init__(self, lengths: NDArray[np.int64], kernels: Kernels) -> None:
+        self._kernels = kernels
+        self._bounds = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        self._singles = np.arange(len(lengths) + 1, dtype=np.int64)
+        self._longest = int(lengths.max())
+
+    def __call__(self, qkv: Tensor, heads: int) -> Tensor:
+        """Attend. Shape: ``qkv [T, 3H]`` → ``[T, H]``."""
+        query, key, value = qkv.chunk(3, dim=1)
+        return self._attend(query, key, value, self._bounds, heads)
+
+    def first(self, query: Tensor, key_value: Tensor, heads: int) -> Tensor:
+        """Attend for the first token of each sequence only. Shape: ``[S, H]``, ``[T, 2H]`` → ``[S, H]``."""
+        key, value = key_value.chunk(2, dim=1)
+        return self._attend(query, key, value, self._singles, heads)
+
+    def _attend(self, query: Tensor, key: Tensor, value: Tensor, bounds: NDArray[np.int64], heads: int) -> Tensor:
+        out = torch.empty(query.shape, dtype=query.dtype)
+        out[bounds[-1] :] = 0  # rows after the last sequence, which fill a batch up to a usual size
+        width = query.shape[1] // heads
+        job = _Attention(
+            query=query.data_ptr(),
+            key=key.data_ptr(),
+            value=value.data_ptr(),
+            out=out.data_ptr(),
+            query_bounds=bounds.ctypes.data,
+            key_bounds=self._bounds.ctypes.data,
+            sequences=len(bounds) - 1,
+            heads=heads,
+            width=width,
+            query_stride=query.stride(0),
+            key_stride=key.stride(0),
+            out_stride=out.stride(0),
+            longest=self._longest,
+            type=_TYPES[query.dtype],
+            amx=query.dtype is torch.bfloat16 and self._kernels.has_amx and width in _AMX_HEADS,
+            scale=width**-0.5,
+        )
+        self._kernels.call("bertfeat_attend", job)
+        return out
+
+
+def attention_kernels(device: torch.device, dtype: torch.dtype, width: int) -> Kernels | None:
+    """Find the kernels if they compute attention with heads of this width on this device."""
+    serves = device.type == "cpu" and dtype in _TYPES and width % _ATTENTION_STEP == 0
+    return find_kernels() if serves else None
+
+
+# ── what follows attention ───────────────────────────────────────────────────────────────────────────────────
+
+
+class _Product(ctypes.Structure):
+    _fields_ = [*_pointers("weight", "bias"), *_integers("in", "out")]
+
+
+class _Norm(ctypes.Structure):
+    _fields_ = [*_pointers("weight", "bias"), ("eps", ctypes.c_float)]
+
+
+class _Finish(ctypes.Structure):
+    _fields_ = [
+        *_pointers("context", "residual", "out"),
+        *_integers("rows", "activation"),
+        *((name, _Product) for name in ("output", "up", "down")),
+        *((name, _Norm) for name in ("attention_norm", "out_norm")),
+    ]
+
+
+class _Packed(NamedTuple):
+    """A weight ``[out, in]`` as tiles, and its bias ``[out]``, float32."""
+
+    weight: Tensor
+    bias: Tensor
+
+    def native(self) -> _Product:
+        outputs = len(self.bias)
+        return _Product(self.weight.data_ptr(), self.bias.data_ptr(), len(self.weight) // outputs, outputs)
+
+
+class KernelFinish:
+    """What follows attention in a block (Vaswani et al. 2017; post-layer-norm), in bfloat16 on AMX.
+
+    Output product, residual, norm, feed-forward, residual, norm. Products are of bfloat16, all sums, biases,
+    residuals and norms of float32.
+    """
+
+    def __init__(self, weights: BlockWeights, eps: float, activation: str, kernels: Kernels) -> None:
+        self._kernels, self._activation = kernels, _ACTIVATIONS[activation]
+        products = (weights.attention_out, weights.up, weights.down)
+        self._products = [_Packed(kernels.pack(each.weight.bfloat16().contiguous()), each.bias) for each in products]
+        self._norms = [weights.attention_norm, weights.out_norm]
+        self._natives = [
+            *(each.native() for each in self._products),
+            *(_Norm(each.weight.data_ptr(), each.bias.data_ptr(), eps) for each in self._norms),
+        ]
+
+    def __call__(self, context: Tensor, residual: Tensor) -> Tensor:
+        """Compute. Shape: ``[T, H]``, ``[T, H]`` → ``[T, H]``."""
+        out = torch.empty_like(residual)
+        pointers = (context.data_ptr(), residual.data_ptr(), out.data_ptr())
+        self._kernels.call("bertfeat_finish", _Finish(*pointers, len(residual), self._activation, *self._natives))
+        return out
+
+
+def finish_kernels(device: torch.device, dtype: torch.dtype, hidden: int, inner: int) -> Kernels | None:
+    """Find the kernels if they compute what follows attention in these widths on this device."""
+    serves = device.type == "cpu" and dtype is torch.bfloat16 and not (hidden % _PRODUCT_STEP or inner % _PRODUCT_STEP)
+    found = find_kernels() if serves else None
+    return found if found and found.has_amx else None
