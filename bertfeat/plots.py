@@ -1,9 +1,9 @@
-"""Every picture: a map of a column's vectors in two dimensions, and what probes found layer by layer."""
+"""Every picture: maps of vectors, what probes found layer by layer, how a tagger learnt, and Table 7."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,9 @@ from bertfeat.errors import BertfeatError, UsageError
 from bertfeat.features import FeatureSet
 from bertfeat.features.files import atomic
 from bertfeat.probes import Measured, Probed
+
+if TYPE_CHECKING:
+    from bertfeat.tagging import Table, TaggerSettings
 
 MOST_POINTS = 20_000
 MOST_NAMES = 20  # values of a column that get a colour and a line in the legend each
@@ -234,6 +237,56 @@ def _measure(measured: Measured, measure: str) -> tuple[float, float]:
 def _layers_title(probes: Sequence[Probed]) -> str:
     models = ", ".join(dict.fromkeys(probed.model.rsplit("/", 1)[-1] for probed in probes))
     return f"linear probes of {models} (dashed: always the most frequent)".replace("$", r"\$")
+
+
+def draw_curves(settings: "TaggerSettings", path: str | Path) -> None:
+    """Draw how a tagger learnt as a PNG: loss and score on the development set by epoch, the best one marked.
+
+    Raises:
+        BertfeatError: matplotlib is not installed.
+    """
+    figure = _figure(6.5, 4.0)
+    epochs = range(1, len(settings.history) + 1)
+    measure = "span F1" if settings.labels.has_spans else "accuracy"
+    axes = figure.add_subplot(xlabel="epoch", ylabel="training loss of a word", title=_name(settings.input.name))
+    axes.plot(epochs, [epoch["loss"] for epoch in settings.history], "o-", markersize=3, color="C0", label="loss")
+    axes.set_yscale("log")
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    scores = axes.twinx()
+    scores.plot(epochs, [epoch["score"] for epoch in settings.history], "s-", markersize=3, color="C1", label=measure)
+    scores.set_ylabel(f"{measure} on the development set")
+    scores.axvline(settings.best_epoch, color="C1", linestyle=":", linewidth=1)
+    figure.legend(loc="outside lower center", ncols=2, fontsize="small")
+    _save(figure, Path(path))
+
+
+def draw_table(table: "Table", path: str | Path) -> None:
+    """Draw Table 7 as a PNG: a dot a seed, a bar at their mean, and beside them the paper's numbers in grey.
+
+    Raises:
+        BertfeatError: matplotlib is not installed.
+    """
+    has_test = any(result.test for result in table.rows)
+    figure = _figure(10.0 if has_test else 8.0, 1.6 + 0.45 * len(table.rows))
+    panels = figure.subplots(1, 3 if has_test else 2, sharey=True)
+    places = range(len(table.rows))
+    names = ["development set", *(["test set"] if has_test else [])]
+    for number, (axes, name) in enumerate(zip(panels, names, strict=False)):
+        for place, result in zip(places, table.rows, strict=True):
+            values = [100 * value for value in (result.test if number else result.dev)]
+            axes.plot(values, [place] * len(values), "o", markersize=4, alpha=0.6, color=f"C{number}")
+            if values:
+                axes.plot([float(np.mean(values))], [place], "|", markersize=16, color="black")
+        axes.set(title=name, xlabel=f"{table.measure}, %")
+    paper = [(result.row.paper, place) for place, result in zip(places, table.rows, strict=True) if result.row.paper]
+    panels[-1].plot([value for value, _ in paper], [place for _, place in paper], "D", markersize=5, color="grey")
+    panels[-1].set(title="the paper's: another model,\nother data", xlabel="span F1, % (BERT base, CoNLL-2003 dev)")
+    panels[0].set_yticks(list(places), [_name(result.row.title) for result in table.rows])
+    panels[0].invert_yaxis()
+    for axes in panels:
+        axes.grid(axis="both", alpha=0.3)
+    figure.suptitle(_name(table.model.rsplit("/", 1)[-1]))
+    _save(figure, Path(path))
 
 
 def _figure(width: float, height: float) -> Any:

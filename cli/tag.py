@@ -2,7 +2,7 @@
 
 import click
 
-from . import tag_evaluate, tag_predict, tag_train
+from . import tag_evaluate, tag_predict, tag_table, tag_train
 
 
 @click.group(name="tag")
@@ -13,3 +13,4 @@ def command() -> None:
 command.add_command(tag_train.command)
 command.add_command(tag_evaluate.command)
 command.add_command(tag_predict.command)
+command.add_command(tag_table.command)

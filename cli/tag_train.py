@@ -172,10 +172,22 @@ def epoch_line(epoch: "Epoch") -> str:
     return f"epoch {epoch.number}: loss {epoch.loss:.4f}, dev {epoch.score:.4f}, {speed:,.0f} words/s{best}"
 
 
+def draw_if_possible(name: str, *arguments: Any, talk: Talk) -> None:
+    """Draw a picture, or say what is missing for it: what was computed is done all the same."""
+    from bertfeat import plots
+    from bertfeat.errors import BertfeatError
+
+    try:
+        getattr(plots, name)(*arguments)
+    except BertfeatError as error:
+        talk.warn(f"no picture: {error}")
+
+
 def _tell(done: "Trained", talk: Talk) -> None:
     for warning in done.warnings:
         talk.warn(warning)
     settings = done.settings
+    draw_if_possible("draw_curves", settings, done.folder / "curves.png", talk=talk)
     measure = "span F1" if settings.labels.has_spans else "accuracy"
     rows = [
         ("tagger", done.folder),

@@ -21,9 +21,10 @@ from bertfeat.recipe import FeatureColumn, Pooling, derive
 from bertfeat.tagging.inputs import derived_input
 from bertfeat.tagging.network import TaggerNetwork
 from bertfeat.tagging.schemes import read_spans
-from bertfeat.tagging.sentences import Sentences
-from bertfeat.tagging.settings import WEIGHTS_NAME, check_same_features, read_settings
-from bertfeat.tagging.training import predicted
+from bertfeat.tagging.scores import Scores, score
+from bertfeat.tagging.sentences import Sentences, SentenceStore
+from bertfeat.tagging.settings import MEMORY, WEIGHTS_NAME, check_same_features, read_settings
+from bertfeat.tagging.training import predicted, predictions
 
 _BLOCK = 512  # documents at a time
 
@@ -142,6 +143,17 @@ class Tagger:
         documents = features.documents(derivation.columns)
         for block in iter(lambda: list(islice(documents, _BLOCK)), []):
             yield from self.tag_documents(block)
+
+    def score(self, features: FeatureSet, *, memory: int = MEMORY) -> Scores:
+        """Compare with the tags of a feature set, of which at most ``memory`` bytes of features are held.
+
+        Raises:
+            TaggerError: the set was made by another model or in another way, or has no tags.
+            NotDerivable: it does not hold the layers that the tagger reads.
+        """
+        check_same_features(features, self.settings.model, self.settings.extraction, f"the tagger {self.folder}")
+        store = SentenceStore(features, self.settings.input, memory)
+        return score(list(store.tags()), list(predictions(self._network, self.labels, store, self.device)))
 
     def tag_documents(self, documents: Sequence[DocumentFeatures]) -> Iterator[TaggedText]:
         """Tag documents with the features that the tagger reads."""

@@ -122,7 +122,7 @@ class Training:
         self.model, self.extraction = train_set.header.model, extraction_of(train_set)
         check_same_features(dev_set, self.model, self.extraction, str(train_set.folder))
         self.input = choose_input(layers, train_set.columns, self.model.num_layers)
-        self._data = {"train": _digest(train_set), "dev": _digest(dev_set)}
+        self._data = {"train": digest(train_set), "dev": digest(dev_set)}
         self.train_store, self.dev_store = _stores(train_set, dev_set, self.input, settings.memory)
         self.labels = Labels.of(self.train_store.tags(), inside=Scheme(settings.scheme))
         self._gold = [list(tags) for tags in self.dev_store.tags()]
@@ -348,7 +348,7 @@ def _stores(train_set: FeatureSet, dev_set: FeatureSet, wanted: Any, memory: int
     return SentenceStore(train_set, wanted, left), dev
 
 
-def _digest(features: FeatureSet) -> str:
+def digest(features: FeatureSet) -> str:
     """What tells features from others: the digest of their parts."""
     return sha256("".join(entry.sha256 for entry in features.entries).encode()).hexdigest()
 
