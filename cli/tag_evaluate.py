@@ -1,45 +1,126 @@
 """``bertfeat tag evaluate``: predicted tags against gold ones."""
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import click
 
+from bertfeat.errors import ROWS_FAILED
+
 from .frame import Command, option
-from .options import talk_options
+from .options import reading_options, talk_options
+from .sources import STDIN
+from .tag_predict import tagged_source
 from .talk import Talk, counted
 
 if TYPE_CHECKING:
-    from bertfeat.tagging import LabelScores, Scores
+    from bertfeat.corpus import CorpusSettings
+    from bertfeat.tagging import LabelScores, Predictions, Scores
 
 MOST_COLUMNS = 12  # labels that a confusion table is printed of
 MOST_MISTAKES = 20  # printed where there are more
 
 
 @click.command(cls=Command, name="evaluate")
+@click.argument("folder", metavar="[TAGGER", required=False, type=click.Path(path_type=Path))
+@click.argument("source", metavar="INPUT]", required=False)
 @option(
     "--predictions",
     type=click.Path(path_type=Path),
-    required=True,
     metavar="FILE",
-    help="A word a line; gold and predicted tag in the last two columns.",
+    help="Any tagger's: a word a line, gold and predicted tag in the last two columns; or -.",
 )
-@option("--encoding", metavar="NAME", further=True, help="Default: UTF-8, or UTF-16 by its byte order mark.")
+@option("--model", metavar="DIR", further=True, help="Where the tagger's model is now, if not where it was.")
+@option("--device", metavar="DEVICE", further=True, help="cpu, cuda, cuda:1; default: a GPU if there is one.")
+@reading_options
 @talk_options
-def command(predictions: Path, encoding: str | None, talk: Talk) -> None:
-    """Score tags: precision, recall and F1 of spans as conlleval and seqeval count them, or accuracy of plain tags.
+def command(
+    folder: Path | None,
+    source: str | None,
+    predictions: Path | None,
+    model: str | None,
+    device: str | None,
+    reading: "CorpusSettings",
+    talk: Talk,
+) -> None:
+    """Score a tagger on a tagged file or feature set, or any tool's file of gold and predicted tags.
 
-    Tags are read in BIO, IOB1, IOBES or BILOU, on either side, or as they are (parts of speech).
+    Precision, recall and F1 of spans as conlleval and seqeval count them, accuracy of plain tags, and what was taken
+    for what. Tags are read in BIO, IOB1, IOBES or BILOU, on either side, or as they are (parts of speech).
 
     \b
+    bertfeat tag evaluate ner.tagger test.conll
     bertfeat tag evaluate --predictions flair-test.tsv
     """
-    from bertfeat.tagging import read_predictions, score
+    if (predictions is None) is (source is None):
+        raise click.UsageError("give a tagger and its input, or --predictions FILE")
+    failed = 0
+    if predictions is not None:
+        read = _predictions(predictions, folder, model, device, reading)
+    else:
+        assert folder is not None
+        assert source is not None
+        read, failed = _predicted(folder, source, model, device, reading, talk)
+    from bertfeat.tagging import score
 
-    read = read_predictions(predictions, encoding=encoding)
     scores = score(read.gold, read.predicted)
     talk.result(scores, score_lines(scores))
+    if failed:
+        raise click.exceptions.Exit(ROWS_FAILED)
+
+
+def _predictions(
+    given: Path, folder: Path | None, model: str | None, device: str | None, reading: "CorpusSettings"
+) -> "Predictions":
+    from bertfeat.corpus import CorpusSettings
+    from bertfeat.tagging import read_predictions
+
+    if (folder, model, device) != (None, None, None) or reading != CorpusSettings(encoding=reading.encoding):
+        raise click.UsageError("with --predictions no tagger is run: of the options, only --encoding goes with it")
+    with _file(given) as path:
+        return read_predictions(path, encoding=reading.encoding)
+
+
+def _predicted(
+    folder: Path, source: str, model: str | None, device: str | None, reading: "CorpusSettings", talk: Talk
+) -> tuple["Predictions", int]:
+    """Gold tags and those of the tagger, and how many rows failed."""
+    from bertfeat.corpus import Failure
+    from bertfeat.tagging import Predictions, Tagger
+
+    tagger = Tagger(folder, model=model, device=device)
+    gold, predicted, failures = [], [], []
+    with tagged_source(tagger, source, reading, gold=True) as found:
+        for each in found:
+            if isinstance(each, Failure):
+                failures.append(each)
+            elif each.given is None:
+                raise click.UsageError(f"{source} has no tags to compare with; bertfeat tag predict needs none")
+            else:
+                gold.append(each.given)
+                predicted.append(each.tags)
+    if unknown := tagger.labels.unknown(gold):
+        talk.warn(f"{source} has tags that the tagger never learnt: {', '.join(unknown[:MOST_COLUMNS])}")
+    if failures:
+        told = f"{counted(len(failures), 'row')} failed and could not be scored; the first: {failures[0].reason}"
+        talk.warn(told)
+    return Predictions(tuple(gold), tuple(predicted)), len(failures)
+
+
+@contextmanager
+def _file(given: Path) -> Iterator[Path]:
+    """The file itself, or what comes from stdin as one."""
+    if str(given) != STDIN:
+        yield given
+        return
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "stdin"
+        path.write_bytes(sys.stdin.buffer.read())
+        yield path
 
 
 def score_lines(scores: "Scores") -> Iterator[str]:

@@ -1,6 +1,7 @@
 """``bertfeat tag evaluate``: a file of any tagger's, scored as seqeval does."""
 
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from seqeval.metrics import f1_score
 
 from bertfeat.cli import main
 from bertfeat.tagging.predictions import read_predictions
+from tests.tiny_models import Tiny
 
 LINES = """-DOCSTART- -X- O O
 
@@ -67,10 +69,15 @@ def test_many_plain_tags_show_the_mistakes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "code", "told"),
     [
-        ("EU B-ORG\nrejects O\n", 1, "nothing in common, such as 'EU' and 'B-ORG'"),
+        ("EU B-ORG\nrejects O\n", 1, "sentence of line 1: there must be three columns at least (2 columns); a line is"),
         ("EU B-ORG B-ORG\nrejects O\n", 1, "sentence of line 1: 3 columns at first but 2 for word 2"),
-        ("EU\nrejects\n", 1, "words but no tags (1 columns); a line is a word and, in its last two columns"),
-        ("EU B-ORG B-ORG\nrejects O ORG\n", 1, "'ORG' stands among tags of spans such as 'B-ORG'"),
+        (
+            "EU B-ORG B-ORG\nrejects O O\ncall O ORG\n",
+            1,
+            "predicted tags, sentence 1: 'ORG' stands among tags of spans such as",
+        ),
+        ("EU B-NP B-ORG\nrejects O O\n", 1, "nothing in common, such as 'NP' and 'ORG'"),
+        ("EU NNP VB\n", 1, "nothing in common, such as 'NNP' and 'VB'"),
         ("\n\n", 1, "there are no sentences in it"),
         ("", 1, "there are no sentences in it"),
     ],
@@ -82,7 +89,97 @@ def test_what_is_no_file_of_predictions(tmp_path: Path, text: str, code: int, to
     assert told in shown.stderr
 
 
+def test_nothing_found_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / "eng.out").write_text("EU B-ORG O\nrejects O O\n")
+    assert "all spans     0.0000  0.0000  0.0000        1          0        0" in evaluate(tmp_path / "eng.out").stdout
+
+
+def test_from_stdin() -> None:
+    shown = CliRunner().invoke(main, ["tag", "evaluate", "--predictions", "-", "--json"], input=LINES)
+    assert json.loads(shown.stdout)["words"] == 6
+
+
 def test_a_missing_file(tmp_path: Path) -> None:
     shown = evaluate(tmp_path / "none.out")
     assert shown.exit_code == 1
     assert "none.out" in shown.stderr
+
+
+# ── a tagger ────────────────────────────────────────────────────────────────────────────────────────────────
+
+SENTENCES = (
+    ("the river", "O B-A"),
+    ("water walked to the bank .", "B-A B-B O O O O"),
+    ("He went to river water", "O B-B O B-A I-A"),
+)
+
+
+def conll(path: Path, sentences: Sequence[tuple[str, str]] = SENTENCES, times: int = 4) -> Path:
+    lines = ["\n".join(map(" ".join, zip(words.split(), tags.split(), strict=True))) for words, tags in sentences]
+    path.write_text("\n\n".join(lines * times) + "\n")
+    return path
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, ["tag", *map(str, arguments), "--quiet"])
+
+
+@pytest.fixture(scope="module")
+def trained(tiny: Callable[[str], Tiny], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("evaluate")
+    file = conll(folder / "train.conll")
+    settings = ("--hidden", "8", "--epochs", "12", "--learning-rate", "0.02", "--layers", "last", "--device", "cpu")
+    done = run(
+        "train", "--train", file, "--dev", file, "-o", folder / "t.tagger", *settings, "--model", tiny("bert").folder
+    )
+    assert done.exit_code == 0, done.output
+    return folder
+
+
+def test_a_tagger_scores_as_its_predictions_do(trained: Path) -> None:
+    shown = run("evaluate", trained / "t.tagger", trained / "train.conll", "--json")
+    assert shown.exit_code == 0, shown.output
+    predicted = [
+        line.split() for line in run("predict", trained / "t.tagger", trained / "train.conll").stdout.splitlines()
+    ]
+    gold = [line.split() for line in (trained / "train.conll").read_text().splitlines()]
+    both = [[*right, *tagged[1:]] for right, tagged in zip(gold, predicted, strict=False)]
+    (trained / "both.conll").write_text("\n".join(map(" ".join, both)) + "\n")
+    assert json.loads(shown.stdout)["f1"] > 0
+    assert evaluate(trained / "both.conll", "--json").stdout == shown.stdout
+    stored = run("evaluate", trained / "t.tagger", trained / "train.features", "--json")
+    assert stored.stdout == shown.stdout
+
+
+def test_rows_that_fail_are_told(trained: Path) -> None:
+    file = conll(trained / "failing.conll")
+    file.write_text(file.read_text() + "\nbad\n")
+    shown = run("evaluate", trained / "t.tagger", file, "--json")
+    assert shown.exit_code == 3
+    assert json.loads(shown.stdout)["sentences"] == 12
+    assert "1 row failed and could not be scored; the first: " in shown.stderr
+
+
+def test_tags_that_were_never_learnt_are_told(trained: Path) -> None:
+    shown = run("evaluate", trained / "t.tagger", conll(trained / "new.conll", [("the bank", "O B-NEW")]))
+    assert "has tags that the tagger never learnt: B-NEW" in shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ([], "give a tagger and its input, or --predictions FILE"),
+        (["t.tagger"], "give a tagger and its input, or --predictions FILE"),
+        (["t.tagger", "train.conll", "--predictions", "both.conll"], "give a tagger and its input, or --predictions"),
+        (["t.tagger", "--predictions", "both.conll"], "of the options, only --encoding goes with it"),
+        (["--predictions", "both.conll", "--device", "cpu"], "of the options, only --encoding goes with it"),
+        (["--predictions", "both.conll", "--tag-column", "2"], "of the options, only --encoding goes with it"),
+        (["t.tagger", "plain.txt"], "plain.txt has no tags to compare with"),
+    ],
+)
+def test_wrong_usage(trained: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], told: str) -> None:
+    (trained / "plain.txt").write_text("The bank of the river.\n")
+    monkeypatch.chdir(trained)
+    shown = run("evaluate", *arguments)
+    assert (shown.exit_code, shown.stdout) == (2, "")
+    assert told in " ".join(shown.stderr.split())
