@@ -22,5 +22,5 @@ def keep_freed_memory() -> None:
     trim_threshold, mmap_threshold = -1, -3
     with suppress(AttributeError, OSError):
         library = ctypes.CDLL(None)
-        library.mallopt(mmap_threshold, 1 << 30)
+        library.mallopt(mmap_threshold, 1 << 30) or library.mallopt(mmap_threshold, 1 << 25)  # the most before 2.35
         library.mallopt(trim_threshold, (1 << 31) - 1)

@@ -16,6 +16,7 @@ from bertfeat.extraction.compute import Computed, compute
 from bertfeat.extraction.content import SortedRows, not_finite, part_content, sort_rows, too_large
 from bertfeat.extraction.settings import parse_poolings
 from bertfeat.features import ModelIdentity, PartContent
+from bertfeat.memory import keep_freed_memory
 from bertfeat.models import Model, find_model
 from bertfeat.recipe import FeatureColumn, Pooling, feature_columns
 from bertfeat.tokens import Long, Subword, Tokenized, Tokenizer, TokenSettings, tokenize
@@ -152,6 +153,8 @@ class Embedder:
     def encoder(self) -> Encoder:
         """The model's weights, ready to compute."""
         _bound_caches()
+        if self.device.type == "cpu":
+            keep_freed_memory()
         return load_encoder(self.files, self.precision, self.device)
 
     @cached_property

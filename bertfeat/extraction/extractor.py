@@ -1,20 +1,22 @@
 """Texts in memory and corpora on disk → features."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.corpus import Corpus, CorpusSettings, Failure, Item, memory_corpus
 from bertfeat.errors import UsageError
-from bertfeat.extraction.embedder import Embedder
+from bertfeat.extraction.embedder import Embedder, Prepared
+from bertfeat.extraction.prefetch import prefetched
 from bertfeat.extraction.report import ExtractionReport, OnProgress
 from bertfeat.extraction.run import Run, RunOptions
 from bertfeat.features import DocumentFeatures, content_documents
 
-_CHUNK = 4096  # texts at a time that encode() and features() hold
+Step = TypeVar("Step")
+_CHUNK = 2048  # texts at a time that encode() and features() hold
 
 
 class Extractor(Embedder):
@@ -56,13 +58,14 @@ class Extractor(Embedder):
             names = ", ".join(column.name for column in self.columns)
             raise UsageError(f"encode() gives one vector a text, but the columns are {names}; use features()")
         if isinstance(sentences, str):
-            vector: NDArray[np.float32] = self._embedded([sentences], batch_size, normalize_embeddings)[0]
-            return vector
+            corpus = memory_corpus([sentences])
+            return self._vectors(corpus, self.prepared(list(corpus.rows())), batch_size, normalize_embeddings)[0]
         texts = list(sentences)
-        parts = [
-            self._embedded(texts[at : at + _CHUNK], batch_size, normalize_embeddings)
-            for at in _steps(len(texts), show=bool(show_progress_bar))
-        ]
+        starts = range(0, len(texts), _CHUNK)
+        chunks = (memory_corpus(texts[at : at + _CHUNK]) for at in starts)
+        prepared = prefetched((chunk, self.prepared(list(chunk.rows()))) for chunk in chunks)
+        shown = _with_bar(prepared, len(starts)) if show_progress_bar else prepared
+        parts = [self._vectors(*each, batch_size, normalize_embeddings) for each in shown]
         return np.concatenate(parts) if parts else np.zeros((0, self.columns[0].width), np.float32)
 
     def features(
@@ -82,9 +85,10 @@ class Extractor(Embedder):
             found.extend(content_documents(extracted.content, self.columns, self.files.num_layers))
         return found
 
-    def _embedded(self, texts: Sequence[Item], batch_size: int | None, normalize: bool) -> NDArray[np.float32]:
-        corpus = memory_corpus(texts)
-        extracted = self.extracted(self.prepared(list(corpus.rows())), corpus, batch_size=batch_size)
+    def _vectors(
+        self, corpus: Corpus, prepared: Prepared, batch_size: int | None, normalize: bool
+    ) -> NDArray[np.float32]:
+        extracted = self.extracted(prepared, corpus, batch_size=batch_size)
         _refuse_failures(extracted.failures)
         vectors = extracted.content.vectors[self.columns[0].name]
         if not normalize:
@@ -149,11 +153,7 @@ def _refuse_failures(failures: Sequence[Failure]) -> None:
         raise UsageError(f"{len(failures)} texts cannot be embedded; the first: {failures[0].reason}")
 
 
-def _steps(number: int, *, show: bool) -> Iterable[int]:
-    steps = range(0, number, _CHUNK)
-    if not show:
-        return steps
+def _with_bar(steps: Iterator[Step], number: int) -> Iterator[Step]:
     from tqdm import tqdm  # type: ignore[import-untyped]
 
-    bar: Iterable[int] = tqdm(steps, desc="Batches")
-    return bar
+    yield from tqdm(steps, desc="Batches", total=number)

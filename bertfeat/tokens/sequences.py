@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -212,6 +213,7 @@ def _sequence(
     return TokenSequence(chunks, cuts, spans, read, truncated)
 
 
+@lru_cache(maxsize=4096)  # few lengths make up most texts
 def _special(ids: tuple[int, ...], types: tuple[int, ...], at: int, segment: int) -> Chunk:
     """Special tokens, at a place in the text and of no width."""
     place = np.full(len(ids), at, np.int32)

@@ -164,23 +164,34 @@ AMX static void pack_amx(const Attention *a, const Item *item, const Scratch *s)
             }
 }
 
-/* Scores of one query to weights that are not yet divided by their sum; gives one over that sum. */
-AMX_INLINE float weigh(const float *scores, uint16_t *weights, int64_t keys, int64_t padded, __m512 unit) {
-    __m512 highest = _mm512_set1_ps(-3.4e38f), sum = _mm512_setzero_ps();
+enum { TOGETHER = 4 }; /* queries whose chains of sums and maxima run side by side */
+
+/* Scores [TOGETHER, padded] to weights that are not yet divided by their sum; shares are one over that sum. */
+AMX_INLINE void weigh(const float *scores, uint16_t *weights, int64_t keys, int64_t padded, __m512 unit, float *shares) {
+    __m512 highest[TOGETHER], sum[TOGETHER];
+#pragma GCC unroll 4
+    for (int i = 0; i < TOGETHER; i++) highest[i] = _mm512_set1_ps(-3.4e38f), sum[i] = _mm512_setzero_ps();
     for (int64_t n = 0; n < keys; n += 16)
-        highest = _mm512_mask_max_ps(highest, lanes16(keys - n), highest, _mm512_load_ps(scores + n));
-    highest = _mm512_mul_ps(_mm512_set1_ps(_mm512_reduce_max_ps(highest)), unit);
+#pragma GCC unroll 4
+        for (int i = 0; i < TOGETHER; i++)
+            highest[i] = _mm512_mask_max_ps(highest[i], lanes16(keys - n), highest[i], _mm512_load_ps(scores + i * padded + n));
+#pragma GCC unroll 4
+    for (int i = 0; i < TOGETHER; i++)
+        highest[i] = _mm512_mul_ps(_mm512_set1_ps(_mm512_reduce_max_ps(highest[i])), unit);
     for (int64_t n = 0; n < padded; n += 32) {
-        __m512 low = exp2_coarse(_mm512_fmsub_ps(_mm512_load_ps(scores + n), unit, highest));
-        __m512 high = exp2_coarse(_mm512_fmsub_ps(_mm512_load_ps(scores + n + 16), unit, highest));
-        if (n + 32 > keys) {
-            low = _mm512_maskz_mov_ps(lanes16(keys - n), low);
-            high = _mm512_maskz_mov_ps(lanes16(keys - n - 16), high);
+        const uint16_t low_lanes = lanes16(keys - n), high_lanes = lanes16(keys - n - 16);
+#pragma GCC unroll 4
+        for (int i = 0; i < TOGETHER; i++) {
+            const float *at = scores + i * padded + n;
+            const __m512 low = exp2_coarse(_mm512_fmsub_ps(_mm512_load_ps(at), unit, highest[i]));
+            const __m512 high = exp2_coarse(_mm512_fmsub_ps(_mm512_load_ps(at + 16), unit, highest[i]));
+            const __m512 low_kept = _mm512_maskz_mov_ps(low_lanes, low), high_kept = _mm512_maskz_mov_ps(high_lanes, high);
+            sum[i] = _mm512_add_ps(sum[i], _mm512_add_ps(low_kept, high_kept));
+            _mm512_store_si512(weights + i * padded + n, (__m512i)_mm512_cvtne2ps_pbh(high_kept, low_kept));
         }
-        sum = _mm512_add_ps(sum, _mm512_add_ps(low, high));
-        _mm512_store_si512(weights + n, (__m512i)_mm512_cvtne2ps_pbh(high, low));
     }
-    return 1.0f / _mm512_reduce_add_ps(sum);
+#pragma GCC unroll 4
+    for (int i = 0; i < TOGETHER; i++) shares[i] = 1.0f / _mm512_reduce_add_ps(sum[i]);
 }
 
 AMX static void attend_amx(const Attention *a, const Item *item, const Scratch *s) {
@@ -212,8 +223,8 @@ AMX static void attend_amx(const Attention *a, const Item *item, const Scratch *
             _tile_stored(2, s->scores + n, padded * 4);
         }
         float share[TILE];
-        for (int64_t i = 0; i < rows; i++)
-            share[i] = weigh(s->scores + i * padded, weights + i * padded, item->keys, padded, unit);
+        for (int64_t i = 0; i < rows; i += TOGETHER)
+            weigh(s->scores + i * padded, weights + i * padded, item->keys, padded, unit, share + i);
         _tile_zero(4);
         _tile_zero(5);
         if (width == 64) {
