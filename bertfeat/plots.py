@@ -280,9 +280,9 @@ def draw_table(table: "Table", path: str | Path) -> None:
         axes.set(title=name, xlabel=f"{table.measure}, %")
     paper = [(result.row.paper, place) for place, result in zip(places, table.rows, strict=True) if result.row.paper]
     panels[-1].plot([value for value, _ in paper], [place for _, place in paper], "D", markersize=5, color="grey")
-    panels[-1].set(title="the paper's: another model,\nother data", xlabel="span F1, % (BERT base, CoNLL-2003 dev)")
+    panels[-1].set(title="the paper's: another model,\nother data", xlabel="span F1, %\n(BERT base, CoNLL-2003 dev)")
     panels[0].set_yticks(list(places), [_name(result.row.title) for result in table.rows])
-    panels[0].invert_yaxis()
+    panels[0].set_ylim(len(table.rows) - 0.4, -0.6)
     for axes in panels:
         axes.grid(axis="both", alpha=0.3)
     figure.suptitle(_name(table.model.rsplit("/", 1)[-1]))

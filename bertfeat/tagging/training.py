@@ -29,7 +29,7 @@ from bertfeat.tagging.checkpoint import (
     training_tensors,
     write_checkpoint,
 )
-from bertfeat.tagging.inputs import choose_input
+from bertfeat.tagging.inputs import choose_input, derived_input
 from bertfeat.tagging.labels import Labels
 from bertfeat.tagging.network import NetworkSettings, TaggerNetwork
 from bertfeat.tagging.schemes import Scheme
@@ -120,8 +120,9 @@ class Training:
         self.folder, self.settings = folder, settings
         self.device = resolve_device(device)
         self.model, self.extraction = train_set.header.model, extraction_of(train_set)
-        check_same_features(dev_set, self.model, self.extraction, str(train_set.folder))
         self.input = choose_input(layers, train_set.columns, self.model.num_layers)
+        derived_input(self.input, train_set)  # that it holds no words is told before that it is unlike the other
+        check_same_features(dev_set, self.model, self.extraction, str(train_set.folder))
         self._data = {"train": digest(train_set), "dev": digest(dev_set)}
         self.train_store, self.dev_store = _stores(train_set, dev_set, self.input, settings.memory)
         self.labels = Labels.of(self.train_store.tags(), inside=Scheme(settings.scheme))
