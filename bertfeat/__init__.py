@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from bertfeat.index import build_index
     from bertfeat.recipe import FeatureColumn, Operation, Pooling, Recipe
     from bertfeat.retrieval import Hit, Index
+    from bertfeat.tagging import Tagger
     from bertfeat.usages import find_usages
 
 __version__ = "0.1.0"
@@ -32,6 +33,7 @@ _HOMES = {
     "Operation": "bertfeat.recipe",
     "Pooling": "bertfeat.recipe",
     "Recipe": "bertfeat.recipe",
+    "Tagger": "bertfeat.tagging",
     "build_index": "bertfeat.index",
     "export": "bertfeat.features",
     "find_usages": "bertfeat.usages",
@@ -56,6 +58,7 @@ __all__ = [
     "Operation",
     "Pooling",
     "Recipe",
+    "Tagger",
     "__version__",
     "build_index",
     "export",

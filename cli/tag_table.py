@@ -8,7 +8,7 @@ import click
 
 from .frame import Command, option
 from .options import Listed, ModelOptions, listed_option, model_options, reading_options, talk_options
-from .tag_train import default_stem, draw_if_possible, opened, training_options
+from .tag_train import default_stem, draw_if_possible, opened, set_aside, training_options
 from .talk import Talk, duration, table
 
 if TYPE_CHECKING:
@@ -36,8 +36,22 @@ class GridPoints(Listed):
 
 
 @click.command(cls=Command, name="table7")
-@option("--train", "train_given", required=True, type=click.Path(path_type=Path), metavar="CONLL|FEATURES")
-@option("--dev", "dev_given", required=True, type=click.Path(path_type=Path), metavar="CONLL|FEATURES")
+@option(
+    "--train",
+    "train_given",
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="CONLL|FEATURES",
+    help="Sentences to learn from: a corpus with tags, or a feature set of single layers.",
+)
+@option(
+    "--dev",
+    "dev_given",
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="CONLL|FEATURES",
+    help="Sentences that choose the best epoch.",
+)
 @option(
     "--test", "test_given", type=click.Path(path_type=Path), metavar="CONLL|FEATURES", help="Scored, never chosen by."
 )
@@ -91,7 +105,7 @@ def command(
     settings = training()
     from bertfeat.features import FeatureSet
     from bertfeat.models import find_model
-    from bertfeat.tagging import PAPER_GRID, Grid, is_feature_set, needed_layers, table_rows, train_table
+    from bertfeat.tagging import PAPER_GRID, Grid, is_feature_set, table_rows, train_table
 
     recorded = FeatureSet(train_given).header.model if is_feature_set(train_given) else None
     if recorded is not None and model.model is None:
@@ -99,7 +113,7 @@ def command(
     files = find_model(model.model, revision=model.revision) if recorded is None or fine_tune else None
     num_layers = files.num_layers if files is not None else recorded.num_layers if recorded is not None else 0
     chosen = table_rows(rows or ("paper",), num_layers)
-    layers = ",".join(map(str, needed_layers(chosen, num_layers)))
+    layers = ",".join(map(str, range(num_layers + 1)))  # all, so that rows can be added later
     points = tuple(Grid(*point) for point in grid or ()) or PAPER_GRID
     folder = output or Path(default_stem(train_given) + ".table7")
     given = {"train": train_given, "dev": dev_given} | ({"test": test_given} if test_given is not None else {})
@@ -128,6 +142,9 @@ def command(
         on_run=lambda row, run, there: talk.say(_run_line(row, run, there)),
     )
     _tell(made, folder, talk)
+
+
+set_aside(command, "hidden", "crf", "seed", "precision", "text_columns", "keep")
 
 
 def _run_line(row: "Row", run: "Run", there: bool) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .frame import Command, option
+from .frame import Command, Option, option
 from .options import ModelOptions, bundle, model_options, reading_options, talk_options
 from .progress import extraction_look, shown_progress
 from .talk import Talk, counted, duration, plain, table
@@ -66,8 +66,22 @@ training_options = bundle(
 
 
 @click.command(cls=Command, name="train")
-@option("--train", "train_given", required=True, type=click.Path(path_type=Path), metavar="FEATURES|CONLL")
-@option("--dev", "dev_given", required=True, type=click.Path(path_type=Path), metavar="FEATURES|CONLL")
+@option(
+    "--train",
+    "train_given",
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="FEATURES|CONLL",
+    help="Sentences to learn from: a feature set, or a corpus with tags.",
+)
+@option(
+    "--dev",
+    "dev_given",
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="FEATURES|CONLL",
+    help="Sentences that choose the best epoch.",
+)
 @option("-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help="Default: train.tagger.")
 @option("--layers", metavar="SPEC", help="concat4 (default), last, sum4, …; mix4, mix-all: a learned weighted sum.")
 @training_options
@@ -111,6 +125,16 @@ def command(
         on_epoch=lambda epoch: talk.say(epoch_line(epoch)),
     )
     _tell(done, talk)
+
+
+def set_aside(of: click.Command, *names: str) -> None:
+    """Move options of bundles behind those that matter more to a command."""
+    for parameter in of.params:
+        if parameter.name in names and isinstance(parameter, Option):
+            parameter.further = True
+
+
+set_aside(command, "precision", "text_columns", "keep")
 
 
 def default_stem(given: Path) -> str:

@@ -43,7 +43,7 @@ def sets(tiny: Callable[[str], Tiny], tmp_path_factory: pytest.TempPathFactory) 
 def test_it_learns(
     sets: tuple[FeatureSet, FeatureSet], tmp_path: Path, layers: str, changes: dict[str, object]
 ) -> None:
-    done = train(*sets, tmp_path / "a", layers=layers, settings=replace(QUICK, epochs=16, **changes))
+    done = train(*sets, tmp_path / "a", layers=layers, settings=replace(QUICK, epochs=16, **changes))  # type: ignore[arg-type]
     assert done.scores is not None
     assert done.scores.is_spans
     assert done.settings.score == done.scores.f1 > 0.8

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
         Table,
         markdown,
         mean_and_spread,
-        needed_layers,
         table_rows,
         train_table,
     )
@@ -60,7 +59,6 @@ _HOMES = {
     "lower_cases": "bertfeat.tagging.outlook",
     "markdown": "bertfeat.tagging.table",
     "mean_and_spread": "bertfeat.tagging.table",
-    "needed_layers": "bertfeat.tagging.table",
     "prepared": "bertfeat.tagging.prepare",
     "read_predictions": "bertfeat.tagging.predictions",
     "read_spans": "bertfeat.tagging.schemes",
@@ -104,7 +102,6 @@ __all__ = [
     "lower_cases",
     "markdown",
     "mean_and_spread",
-    "needed_layers",
     "prepared",
     "read_predictions",
     "read_spans",

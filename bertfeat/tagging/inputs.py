@@ -1,5 +1,6 @@
 """What a tagger sees of each word: a recipe of layers, or several layers whose mixture it learns."""
 
+import re
 from dataclasses import dataclass, field
 
 from bertfeat.errors import NotDerivable, RecipeError
@@ -8,6 +9,7 @@ from bertfeat.recipe import Derivation, FeatureColumn, Operation, Pooling, Recip
 
 DEFAULT_LAYERS = "concat4"
 _MIX = "mix"
+_CALLED = re.compile(r"embeddings|last|second-to-last|(sum|mean|concat)(4|-all)")  # recipes with names of their own
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +18,7 @@ class TaggerInput:
 
     recipe: Recipe
     mixed: bool = False
-    extracted: str = field(default="", compare=False)  # what a feature set has to hold, as a layer specification
+    given: str = field(default="", compare=False)  # as it was written
 
     @property
     def name(self) -> str:
@@ -27,6 +29,12 @@ class TaggerInput:
     def spec(self) -> str:
         """What :func:`parse_input` reads back in a model of as many layers: ``6``, ``mix=3+4+5+6``."""
         return _MIX + self.recipe.spec.removeprefix("concat") if self.mixed else self.recipe.spec
+
+    @property
+    def extracted(self) -> str:
+        """What a feature set has to hold, as a layer specification."""
+        given = self.given or self.spec
+        return "concat" + given.removeprefix(_MIX) if self.mixed else given
 
     @property
     def mixed_layers(self) -> int:
@@ -53,7 +61,7 @@ def parse_input(spec: str, num_layers: int) -> TaggerInput:
         raise RecipeError(f"a tagger reads one recipe, and {spec!r} means {len(recipes)}; mix-all weighs all layers")
     if mixed and recipes[0].operation is not Operation.CONCAT:
         raise RecipeError(f"{spec!r} names one layer, and there is nothing to mix; write {recipes[0].spec}")
-    return TaggerInput(recipes[0], mixed, extracted)
+    return TaggerInput(recipes[0], mixed, spec)
 
 
 def choose_input(spec: str | None, columns: tuple[FeatureColumn, ...], num_layers: int) -> TaggerInput:
@@ -64,7 +72,10 @@ def choose_input(spec: str | None, columns: tuple[FeatureColumn, ...], num_layer
     """
     words = [column for column in columns if column.pooling is Pooling.WORD]
     if spec is None and len(words) == 1:
-        return TaggerInput(words[0].recipe, extracted=words[0].recipe.spec)
+        recipe = words[0].recipe
+        given = recipe.name.replace("_", "-")
+        known = _CALLED.fullmatch(given) is not None
+        return TaggerInput(recipe, given=given if known else recipe.spec)
     return parse_input(spec or DEFAULT_LAYERS, num_layers)
 
 

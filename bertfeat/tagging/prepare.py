@@ -64,7 +64,10 @@ def prepared(
     reading = reading or CorpusSettings()
     folder = folder or features_beside(given)
     made = _extractor(layers, reading, like, folder, extractor)
-    report = made.extract(given, folder, corpus_settings=reading, keep_text=_keeps_text(folder), progress=progress)
+    try:
+        report = made.extract(given, folder, corpus_settings=reading, keep_text=_keeps_text(folder), progress=progress)
+    except CorpusError as error:
+        raise type(error)(str(error) if str(given) in str(error) else f"{given}: {error}") from error
     if not report.counts.documents:
         raise TaggerError(f"{given}: there is no sentence in it, or none that could be read; nothing can be learnt")
     return Prepared(FeatureSet(folder), report)

@@ -98,7 +98,7 @@ def check_same_features(ours: FeatureSet, model: ModelIdentity, extraction: Mapp
 
 def write_settings(settings: TaggerSettings, path: Path) -> None:
     """Write ``tagger.json``."""
-    plain = asdict(settings) | {"input": settings.input.spec}
+    plain = asdict(settings) | {"input": settings.input.given or settings.input.spec}
     path.write_text(json.dumps(plain, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 

@@ -121,11 +121,6 @@ def table_rows(names: Iterable[str], num_layers: int) -> tuple[Row, ...]:
     return tuple(found.values())
 
 
-def needed_layers(rows: Iterable[Row], num_layers: int) -> tuple[int, ...]:
-    """The single layers that the rows are made of."""
-    return tuple(sorted({layer for row in rows for layer in parse_input(row.name, num_layers).recipe.layers}))
-
-
 def train_table(
     train_set: FeatureSet,
     dev_set: FeatureSet,
