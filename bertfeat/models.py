@@ -86,6 +86,12 @@ class Model:
         """Width H of a hidden state."""
         return int(self.config.hidden_size)
 
+    @property
+    def inner_size(self) -> int:
+        """Width I inside a block's feed-forward part."""
+        config = self.config
+        return int(getattr(config, "intermediate_size", None) or config.hidden_dim)  # DistilBERT's name for it
+
     @cached_property
     def max_tokens(self) -> int:
         """Most tokens that the model reads at once, special tokens included: its number of positions."""

@@ -13,7 +13,7 @@ from .frame import ENVIRONMENT_PREFIX, Program
 __all__ = ["main", "run"]
 
 VERBS = {
-    "Features": ("extract", "info", "verify", "export"),
+    "Features": ("extract", "info", "verify", "export", "bench"),
     "Search": ("index", "search", "usages", "evaluate"),
     "Tagging": ("tag", "probe"),
     "Pictures": ("plot",),

@@ -22,6 +22,7 @@ ROOT = Path(__file__).parent.parent
 ROOMS = (
     "errors",
     "memory",
+    "stages",
     "recipe",
     "pooling",
     "corpus",

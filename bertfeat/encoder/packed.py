@@ -21,6 +21,7 @@ from bertfeat.encoder.products import make_product
 from bertfeat.encoder.states import HiddenState
 from bertfeat.encoder.weights import Affine, BlockWeights, activation, read_weights
 from bertfeat.models import Model
+from bertfeat.stages import stage
 from bertfeat.tokens import Batch
 
 
@@ -54,19 +55,29 @@ class PackedEncoder:
         Shape: ``[T, H]`` each, or ``[S, H]``; of the encoder's precision.
         """
         deepest, tokens = max(layers), len(batch.ids)
-        hidden = self._embed(batch)
+        with stage("embed"):
+            hidden = self._embed(batch)
         if 0 in layers:
             yield HiddenState(0, hidden[:tokens], firsts=False)
         attention = make_attention(batch.lengths, self.device, self._dtype, self.hidden_size // self._heads)
         for layer in range(1, deepest + 1):
             block = self._blocks[layer - 1]
             if first_only and layer == deepest:
-                residual = hidden.index_select(0, self._rows(batch.starts))
-                query, key_value = block.project_first(hidden, residual)
-                firsts = block.finish(attention.first(query, key_value, self._heads), residual)
+                with stage("QKV"):
+                    residual = hidden.index_select(0, self._rows(batch.starts))
+                    query, key_value = block.project_first(hidden, residual)
+                with stage("attention"):
+                    context = attention.first(query, key_value, self._heads)
+                with stage("FFN"):
+                    firsts = block.finish(context, residual)
                 yield HiddenState(layer, firsts[: len(batch.starts)], firsts=True)
                 return
-            hidden = block.finish(attention(block.project(hidden), self._heads), hidden)
+            with stage("QKV"):
+                qkv = block.project(hidden)
+            with stage("attention"):
+                context = attention(qkv, self._heads)
+            with stage("FFN"):
+                hidden = block.finish(context, hidden)
             if layer in layers:
                 yield HiddenState(layer, hidden[:tokens], firsts=False)
 

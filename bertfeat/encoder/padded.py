@@ -12,6 +12,7 @@ from bertfeat.encoder.precision import Precision
 from bertfeat.encoder.states import HiddenState
 from bertfeat.errors import ModelError
 from bertfeat.models import Model
+from bertfeat.stages import stage
 from bertfeat.tokens import Batch
 
 
@@ -40,7 +41,9 @@ class PaddedEncoder:
         inputs = {"input_ids": ids, "attention_mask": mask.long()}
         if self._has_types:
             inputs["token_type_ids"] = types
-        for layer, values in sorted(self._run(inputs, layers).items()):
+        with stage("forward"):
+            states = self._run(inputs, layers)
+        for layer, values in sorted(states.items()):
             yield HiddenState(layer, values[mask], firsts=False)
 
     def _run(self, inputs: dict[str, Tensor], layers: Collection[int]) -> dict[int, Tensor]:

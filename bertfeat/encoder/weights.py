@@ -135,7 +135,7 @@ def read_weights(model: Model) -> EncoderWeights:
 
 def _block(tensors: "_Tensors", names: Names, number: int) -> BlockWeights:
     prefix = names.block.format(number)
-    width, inner = tensors.model.hidden_size, _inner_size(tensors.model)
+    width, inner = tensors.model.hidden_size, tensors.model.inner_size
     shapes = {
         **dict.fromkeys(("query", "key", "value", "attention_out"), (width, width)),
         **dict.fromkeys(("attention_norm", "out_norm"), (width,)),
@@ -143,11 +143,6 @@ def _block(tensors: "_Tensors", names: Names, number: int) -> BlockWeights:
         "down": (width, inner),
     }
     return BlockWeights(**{n: tensors.affine(prefix + getattr(names, n), shape) for n, shape in shapes.items()})
-
-
-def _inner_size(model: Model) -> int:
-    config = model.config
-    return int(getattr(config, "intermediate_size", None) or config.hidden_dim)  # DistilBERT's name for it
 
 
 class _Tensors:

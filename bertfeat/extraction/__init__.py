@@ -3,6 +3,7 @@
 from bertfeat.extraction.estimate import Estimate, estimate_run
 from bertfeat.extraction.extractor import Extractor
 from bertfeat.extraction.report import ExtractionReport, OnProgress, Progress
+from bertfeat.extraction.speed import Speed, first_documents, made_up_documents, measure_speed
 from bertfeat.extraction.verify import Deviation, VerifyReport, verify_features
 
 __all__ = [
@@ -12,7 +13,11 @@ __all__ = [
     "Extractor",
     "OnProgress",
     "Progress",
+    "Speed",
     "VerifyReport",
     "estimate_run",
+    "first_documents",
+    "made_up_documents",
+    "measure_speed",
     "verify_features",
 ]

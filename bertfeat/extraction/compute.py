@@ -18,6 +18,7 @@ from bertfeat.encoder import Encoder, HiddenState
 from bertfeat.errors import BertfeatError
 from bertfeat.pooling import pick, segment_max, segment_sum
 from bertfeat.recipe import FeatureColumn, Operation, Pooling, needed_layers
+from bertfeat.stages import stage
 from bertfeat.tokens import Batch, BatchPicks, Layout, Picks, Tokenized, batch_picks, batches
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16}
@@ -118,10 +119,12 @@ class _Run:
         }
         sums = [_BatchColumn(column, segments[column.pooling]) for column in self._columns]
         for state in self._encoder.hidden_states(batch, self._layers, first_only=self._first_only):
-            _add(state, sums, segments)
+            with stage("pooling"):
+                _add(state, sums, segments)
         # all results before any is stored: a batch that memory failed is run again in halves
-        for each, values in [(each, each.result().cpu()) for each in sums]:
-            self._store(each.column, values, segments[each.column.pooling].targets)
+        with stage("pooling"):
+            for each, values in [(each, each.result().cpu()) for each in sums]:
+                self._store(each.column, values, segments[each.column.pooling].targets)
 
     def _store(self, column: FeatureColumn, values: Tensor, targets: Tensor) -> None:
         result = self._results[column.name]

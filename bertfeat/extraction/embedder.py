@@ -19,6 +19,7 @@ from bertfeat.features import ModelIdentity, PartContent
 from bertfeat.memory import keep_freed_memory
 from bertfeat.models import Model, find_model
 from bertfeat.recipe import FeatureColumn, Pooling, feature_columns
+from bertfeat.stages import stage
 from bertfeat.tokens import Long, Subword, Tokenized, Tokenizer, TokenSettings, tokenize
 
 CPU_BATCH_TOKENS = 8192
@@ -172,13 +173,14 @@ class Embedder:
 
     def prepared(self, rows: Sequence[Row]) -> Prepared:
         """Tokenize the documents among rows, each text once."""
-        sorted_rows = sort_rows(rows)
-        documents = list(sorted_rows.unique)
-        tokenized = tokenize(documents, self.tokenizer, self.token_settings)
-        if large := too_large(tokenized, self.columns):
-            for at in large:  # they keep their places, without their tokens
-                documents[at] = replace(documents[at], text="", pair=None, words=None, before="", after="")
+        with stage("tokenize"):
+            sorted_rows = sort_rows(rows)
+            documents = list(sorted_rows.unique)
             tokenized = tokenize(documents, self.tokenizer, self.token_settings)
+            if large := too_large(tokenized, self.columns):
+                for at in large:  # they keep their places, without their tokens
+                    documents[at] = replace(documents[at], text="", pair=None, words=None, before="", after="")
+                tokenized = tokenize(documents, self.tokenizer, self.token_settings)
         return Prepared(sorted_rows, tokenized, {**tokenized.rejected, **large})
 
     def extracted(

@@ -17,6 +17,7 @@ from pathlib import Path
 import torch
 
 from bertfeat.corpus import Corpus, CorpusSettings, Failure, open_corpus, refuse_hopeless
+from bertfeat.encoder import kernels_in_use
 from bertfeat.errors import BertfeatError, CorpusError, Damaged, RowFailed, UsageError
 from bertfeat.extraction.account import Account
 from bertfeat.extraction.content import count
@@ -43,6 +44,7 @@ from bertfeat.features import (
 from bertfeat.features.manifest import FAILURES_NAME
 from bertfeat.memory import give_back_memory
 from bertfeat.plan import PlannedPart, plan
+from bertfeat.stages import stage
 
 _log = logging.getLogger("bertfeat")
 
@@ -238,7 +240,8 @@ class Run:
         )
 
     def _write(self, header: PartHeader, extracted: Extracted) -> None:
-        write_part(self._folder, header, extracted.content)
+        with stage("write"):
+            write_part(self._folder, header, extracted.content)
         give_back_memory()
 
     def _touch(self) -> None:
@@ -271,11 +274,13 @@ class Run:
         seconds = self._account.seconds
         if self._touched or not self._is_finished():
             finished = datetime.now(UTC).isoformat(timespec="seconds")
+            kernels = kernels_in_use(self._embedder.device, self._embedder.precision.dtype)
             names = ("bertfeat", "torch", "transformers", "tokenizers", "pyarrow", "numpy")
             write_manifest(
                 self._folder,
                 times={"finished": finished, "seconds": round(seconds, 3), "device": str(self._embedder.device)},
-                versions={name: version(name) for name in names} | {"threads": str(torch.get_num_threads())},
+                versions={name: version(name) for name in names}
+                | {"threads": str(torch.get_num_threads()), "kernels": kernels},
             )
         for problem in existing.damaged:
             _log.warning("done again: %s", problem)

@@ -65,6 +65,11 @@ class Tokenizer:
         """Give the pieces as strings, special tokens included."""
         return [self._vocabulary.get(each, "") for each in ids.tolist()]
 
+    @property
+    def vocabulary(self) -> list[str]:
+        """All pieces, in the order of their ids."""
+        return [piece for _, piece in sorted(self._vocabulary.items())]
+
     @cached_property
     def _vocabulary(self) -> dict[int, str]:
         return {number: token for token, number in self._fast.get_vocab(with_added_tokens=True).items()}

@@ -1,0 +1,45 @@
+"""How fast this hardware multiplies: the ceiling that an encoder's speed is measured against."""
+
+import time
+from statistics import median
+
+import torch
+
+from bertfeat.encoder.precision import Precision
+from bertfeat.encoder.products import make_product
+
+
+def block_flop(hidden: int, inner: int) -> int:
+    """Floating-point operations of a block's four products for one token: ``2·(4H² + 2HI)``, ``24H²`` for ``I = 4H``.
+
+    Attention among tokens is not counted.
+    """
+    return 2 * (4 * hidden * hidden + 2 * hidden * inner)
+
+
+def product_rate(
+    hidden: int, inner: int, precision: Precision, device: torch.device, *, rows: int, repeats: int = 5
+) -> float:
+    """Measure the rate of a block's four products (QKV, output, up, down) one by one, weighted by their operations.
+
+    Floating-point operations a second, the median of ``repeats`` after a warm-up; ``rows`` tokens at once.
+    """
+    shapes = ((hidden, 3 * hidden), (hidden, hidden), (hidden, inner), (inner, hidden))
+    draw = {"device": device, "dtype": precision.dtype}
+    products = [(make_product(torch.randn(n, k, **draw), torch.randn(n, **draw)), k) for k, n in shapes]
+    inputs = {k: torch.randn(rows, k, **draw) for k in (hidden, inner)}
+    seconds = []
+    with torch.inference_mode():
+        for _ in range(repeats + 1):
+            _settle(device)
+            begin = time.perf_counter()
+            for product, k in products:
+                product(inputs[k])
+            _settle(device)
+            seconds.append(time.perf_counter() - begin)
+    return rows * block_flop(hidden, inner) / median(seconds[1:])
+
+
+def _settle(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

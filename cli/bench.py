@@ -1,0 +1,86 @@
+"""``bertfeat bench``: how fast is it here, on this corpus, and where does the time go?"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from .extract import FeatureOptions, feature_options
+from .frame import Command, option
+from .options import ModelOptions, model_options, reading_options, talk_options
+from .talk import Talk, table
+
+if TYPE_CHECKING:
+    from bertfeat.corpus import CorpusSettings
+    from bertfeat.extraction import Speed
+
+
+@click.command(cls=Command, name="bench")
+@click.argument("sources", nargs=-1, metavar="[CORPUS...]")
+@option("--documents", default=10_000, type=click.IntRange(min=1), metavar="N", help="The first N; default: 10,000.")
+@option("--repeats", default=5, type=click.IntRange(min=1), metavar="N", help="Runs, of which the median counts.")
+@option(
+    "--work",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    metavar="DIR",
+    further=True,
+    help="Where features are written to and deleted; default: the system's temporary folder.",
+)
+@feature_options
+@model_options
+@reading_options
+@talk_options
+def command(
+    sources: tuple[str, ...],
+    documents: int,
+    repeats: int,
+    work: Path | None,
+    features: FeatureOptions,
+    model: ModelOptions,
+    reading: "CorpusSettings",
+    talk: Talk,
+) -> None:
+    """Measure tokens a second from text to Parquet, the share of the hardware's limit, and the time of each stage.
+
+    The limit is the rate at which this machine multiplies the model's own four products (QKV, output, up, down) at a
+    batch's size. Without a corpus, made-up sentences are used.
+
+    \b
+    bertfeat bench corpus.txt
+    bertfeat bench corpus.txt --layers concat4 --pooling word --precision fp32
+    bertfeat bench --model google-bert/bert-base-cased --json
+    """
+    from dataclasses import asdict
+
+    from bertfeat.corpus import open_corpus
+    from bertfeat.extraction import Extractor, first_documents, made_up_documents, measure_speed
+
+    extractor = Extractor(**asdict(model), **asdict(features))
+    if sources:
+        taken = first_documents(open_corpus(sources, reading), documents)
+    else:
+        taken = made_up_documents(extractor, documents)
+    talk.say(f"measuring with {len(taken):,} documents, {repeats} times over")
+    speed = measure_speed(extractor, taken, repeats=repeats, folder=work)
+    talk.result(speed, _lines(speed))
+
+
+def _lines(speed: "Speed") -> list[str]:
+    kernels = "" if speed.kernels == "none" else f", own {speed.kernels} kernels"
+    runs = f"{min(speed.runs):,.0f} to {max(speed.runs):,.0f}"
+    rows = [
+        ("model", speed.model),
+        ("on", f"{speed.device}, {speed.threads} threads, {speed.precision}{kernels}"),
+        ("columns", ", ".join(speed.columns)),
+        ("corpus", f"{speed.documents:,} documents, {speed.tokens:,} tokens"),
+        ("tokens/s", f"{speed.tokens_per_second:,.0f}  (median of {len(speed.runs)}: {runs})"),
+    ]
+    if speed.ceiling_tokens_per_second and speed.share_of_ceiling:
+        ceiling = f"{speed.ceiling_tokens_per_second:,.0f} tokens/s if products were all"
+        rows.append(("ceiling", f"{ceiling}, of which {speed.share_of_ceiling:.0%} are reached"))
+    on_thread = {**speed.stages, "wait for tokens": speed.waited_for_tokens, "wait for disk": speed.waited_for_disk}
+    lines = [*table(rows), "", f"{'stage':<16}  {'seconds':>8}  {'share':>6}"]
+    for name, seconds in on_thread.items():
+        lines.append(f"{name:<16}  {seconds:>8.3f}  {seconds / speed.seconds:>6.1%}")
+    beside = ", ".join(f"{name} {seconds:.3f} s" for name, seconds in speed.overlapped.items())
+    return [*lines, f"on other threads meanwhile: {beside}"]
