@@ -107,7 +107,7 @@ class KernelAttention:
         self._kernels = kernels
         self._bounds = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         self._singles = np.arange(len(lengths) + 1, dtype=np.int64)
-        self._longest = int(lengths.max())
+        self._longest = int(lengths.max(initial=0))
 
     def __call__(self, qkv: Tensor, heads: int) -> Tensor:
         """Attend. Shape: ``qkv [T, 3H]`` → ``[T, H]``."""

@@ -324,11 +324,4 @@ int bertfeat_attend(const Attention *attention, Parallel parallel, unsigned thre
     return shared.failed ? -1 : 0;
 }
 
-#else /* another processor or system: attention.py does without */
-
-int bertfeat_attend(const Attention *attention, Parallel parallel, unsigned threads) {
-    (void)attention, (void)parallel, (void)threads;
-    return -1;
-}
-
 #endif

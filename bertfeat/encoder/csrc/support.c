@@ -8,6 +8,7 @@ int bertfeat_features(void);
 
 #ifdef BERTFEAT_X86
 
+#include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -25,15 +26,22 @@ int bertfeat_features(void) {
     return HAS_AVX512 | (amx ? HAS_AMX : 0);
 }
 
-/* Threads of an OpenMP pool live as long as the process, and so does this. */
+static pthread_key_t memory;
+
+static void make_key(void) { pthread_key_create(&memory, free); }
+
+/* Given back when the thread ends: a Python thread's, and with it those of the OpenMP pool that served it. */
 void *bertfeat_scratch(size_t bytes) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     static __thread void *kept;
     static __thread size_t size;
     if (size < bytes) {
+        pthread_once(&once, make_key);
         free(kept);
         size = (bytes + 4095) / 4096 * 4096;
         kept = aligned_alloc(4096, size);
         if (!kept) size = 0;
+        pthread_setspecific(memory, kept);
     }
     return kept;
 }
