@@ -1,7 +1,7 @@
 """Our own kernels, ``csrc/``, where a C compiler was found at installation and the CPU has AVX-512, better AMX.
 
-Attention among short sequences takes torch's CPU operators two to eight times as long (benchmarks/attention.py), and
-on AMX a block's products leave half of the hardware unused when each of them goes through memory
+Attention takes torch's CPU operators 1.2 to 9 times as long, most so among short sequences (benchmarks/attention.py),
+and on AMX what follows attention takes them 1.2 to 2.4 times as long, because each product goes through memory
 (benchmarks/block.py). torch's own threads do the work, so that no others contend with them.
 """
 
