@@ -1,4 +1,4 @@
-# make demo | test | lint | types | bench | clean; the first one builds .venv, which takes a few minutes.
+# make demo | test | lint | types | bench | peers | clean; the first one builds .venv, which takes a few minutes.
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -9,7 +9,7 @@ DEMO := build/demo
 test: export OMP_NUM_THREADS = 1
 test demo: export HF_HUB_OFFLINE = 1
 
-.PHONY: demo test lint types bench clean
+.PHONY: demo test lint types bench peers clean
 
 demo: .venv/.made
 	rm -rf $(DEMO)
@@ -33,8 +33,14 @@ bench: .venv/.made
 	@test -n "$(BENCH)" || { echo "name one: make bench BENCH='benchmarks/growth.py'; benchmarks/README.md tells them" >&2; exit 2; }
 	$(BIN)/python $(BENCH)
 
+# The peers that benchmarks need and bertfeat's own environment cannot hold.
+peers:
+	$(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/python -m pip install -q --disable-pip-version-check "$$(grep '^torch==' constraints.txt)"
+	.venv-peers/bin/python -m pip install -q --disable-pip-version-check -r benchmarks/peers.txt
+
 clean:
-	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-peers build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The environment is made anew when what it is made from changes, and else is reused.

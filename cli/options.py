@@ -136,7 +136,12 @@ reading_options = bundle(
         help="Where the text is, in files with columns; several are joined by a space. Default: text.",
     ),
     listed_option("--keep", metavar="COL[,COL]", help="Columns to keep beside the features, or all."),
-    option("--format", metavar="NAME", further=True, help="text, jsonl, csv, tsv, parquet, conll; default: by ending."),
+    option(
+        "--format",
+        metavar="NAME",
+        further=True,
+        help="text, jsonl, csv, tsv, parquet, conll or conllu; else by ending.",
+    ),
     option("--encoding", metavar="NAME", further=True, help="Default: UTF-8, or UTF-16 by its byte order mark."),
     option("--id-column", metavar="COL", further=True, help="Default: id or _id, else the record's number."),
     option("--pair-column", metavar="COL", further=True, help="Where the second text of a pair is."),

@@ -56,6 +56,8 @@ def command(
     if sample and report.documents and not report.sampled:
         talk.warn("the set does not hold its texts, so no number was computed again; give them with --corpus")
     talk.result({"holds": report.holds, **plain(report)}, _lines(folder, report))
+    if not report.holds and corpus:
+        talk.warn(f"that is also what another corpus looks like: is {corpus[0]} the one the features were made from?")
     if not report.holds:
         raise click.exceptions.Exit(NOT_SOUND)
 

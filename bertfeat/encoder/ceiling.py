@@ -7,6 +7,7 @@ import torch
 
 from bertfeat.encoder.precision import Precision
 from bertfeat.encoder.products import make_product
+from bertfeat.memory import keep_freed_memory
 
 
 def block_flop(hidden: int, inner: int) -> int:
@@ -24,6 +25,8 @@ def product_rate(
 
     Floating-point operations a second, the median of ``repeats`` after a warm-up; ``rows`` tokens at once.
     """
+    if device.type == "cpu":
+        keep_freed_memory()  # fresh pages are no part of a product
     shapes = ((hidden, 3 * hidden), (hidden, hidden), (hidden, inner), (inner, hidden))
     draw = {"device": device, "dtype": precision.dtype}
     products = [(make_product(torch.randn(n, k, **draw), torch.randn(n, **draw)), k) for k, n in shapes]

@@ -139,8 +139,10 @@ class _Run:
             result.index_copy_(0, targets, values.to(result.dtype))
 
     def _empty(self, column: FeatureColumn) -> Tensor:
-        fill = -torch.inf if column.pooling is Pooling.MAX else 0.0
-        return torch.full((self._picks[column.pooling].size, column.width), fill, dtype=DTYPES[column.dtype])
+        result = torch.empty((self._picks[column.pooling].size, column.width), dtype=DTYPES[column.dtype])
+        if column.pooling is Pooling.TOKEN:  # every token is stored, once
+            return result
+        return result.fill_(-torch.inf if column.pooling is Pooling.MAX else 0.0)
 
 
 class _Segments:

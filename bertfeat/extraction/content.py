@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from bertfeat.corpus import Blank, Document, Failure, KeptColumn, Row
@@ -64,9 +65,8 @@ def not_finite(computed: Computed, tokenized: Tokenized, columns: Sequence[Featu
     found: dict[int, str] = {}
     for column in columns:
         matrix = computed.matrices[column.name]
-        with np.errstate(invalid="ignore", over="ignore"):
-            if np.isfinite(matrix.sum(dtype=np.float32)):  # the quick look that mostly settles it
-                continue
+        if not matrix.size or torch.stack(torch.aminmax(torch.from_numpy(matrix))).isfinite().all():
+            continue  # the quick look that mostly settles it; NaN is both the least and the greatest
         listing = _listing(tokenized, column.pooling)
         at = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
         documents = at if listing is None else np.searchsorted(listing.offsets, at, side="right") - 1
@@ -162,4 +162,5 @@ def _rows(matrix: NDArray[np.floating], at: NDArray[np.int64]) -> NDArray[np.flo
     """Take rows of a matrix; without a copy where all are taken in order, as they mostly are."""
     if len(at) == len(matrix) and np.array_equal(at, np.arange(len(at))):
         return matrix
-    return matrix[at]
+    taken: NDArray[np.floating] = torch.from_numpy(matrix).index_select(0, torch.from_numpy(at)).numpy()
+    return taken

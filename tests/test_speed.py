@@ -1,0 +1,116 @@
+"""The benchmark of a user's corpus: what it counts, and that its parts add up."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from click.testing import CliRunner, Result
+
+from bertfeat import Extractor
+from bertfeat.cli import main
+from bertfeat.corpus import memory_corpus
+from bertfeat.encoder import Precision, block_flop, product_rate
+from bertfeat.errors import CorpusError
+from bertfeat.extraction import first_documents, made_up_documents, measure_speed
+from bertfeat.stages import recorded_stages, stage
+from tests.tiny_models import build
+
+TEXTS = ["a river", "", "the bank of the river", "money in the bank", "a heron"]
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments)
+
+
+def test_operations_are_those_of_the_four_products() -> None:
+    hidden, inner = 12, 48
+    products = [(hidden, 3 * hidden), (hidden, hidden), (hidden, inner), (inner, hidden)]
+    assert block_flop(hidden, inner) == sum(2 * n * k for n, k in products) == 24 * hidden**2
+
+
+def test_the_rate_of_products_is_a_rate() -> None:
+    assert product_rate(32, 64, Precision.FP32, torch.device("cpu"), rows=64, repeats=2) > 0
+
+
+def test_stages_add_up_while_recorded_and_only_then() -> None:
+    with stage("before"):
+        pass
+    with recorded_stages() as seconds:
+        for _ in range(2):
+            with stage("work"):
+                pass
+        with stage("other work"):
+            pass
+    with stage("after"):
+        pass
+    assert set(seconds) == {"work", "other work"}
+    assert all(spent > 0 for spent in seconds.values())
+
+
+@pytest.mark.parametrize("layers", ["last", "1"])
+def test_speed_of_a_small_corpus(tmp_path: Path, layers: str) -> None:
+    extractor = Extractor(build("bert", tmp_path / "bert"), layers=layers, pooling="mean")
+    found = measure_speed(extractor, first_documents(memory_corpus(TEXTS), 4), repeats=3, folder=tmp_path)
+    assert found.documents == 4
+    assert found.columns == (("last_mean" if layers == "last" else "layer1_mean"),)
+    assert len(found.runs) == 3
+    assert found.tokens_per_second == sorted(found.runs)[1]
+    assert {"embed", "QKV", "attention", "FFN", "pooling", "other"} <= set(found.stages)
+    assert set(found.overlapped) == {"tokenize", "write"}
+    waited = found.waited_for_tokens + found.waited_for_disk
+    assert sum(found.stages.values()) + waited == pytest.approx(found.seconds, abs=0.05)
+    assert found.ceiling_tokens_per_second is not None
+    assert found.share_of_ceiling == pytest.approx(found.tokens_per_second / found.ceiling_tokens_per_second)
+    assert not list(tmp_path.glob("bertfeat-bench-*")), "what was written is deleted"
+
+
+def test_an_encoder_of_transformers_has_no_ceiling(tmp_path: Path) -> None:
+    extractor = Extractor(build("albert", tmp_path / "albert"), pooling="mean")
+    found = measure_speed(extractor, first_documents(memory_corpus(TEXTS), 9), repeats=1)
+    assert (found.ceiling_tokens_per_second, found.share_of_ceiling) == (None, None)
+    assert "forward" in found.stages
+
+
+def test_nothing_to_measure_with_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match="no document"):
+        measure_speed(Extractor(build("bert", tmp_path / "bert")), [])
+
+
+def test_made_up_documents_are_whole_words_and_always_the_same(tmp_path: Path) -> None:
+    extractor = Extractor(build("bert", tmp_path / "bert"))
+    made = made_up_documents(extractor, 20)
+    assert made == made_up_documents(extractor, 20)
+    assert len({document.text for document in made}) > 10
+    assert extractor.features([document.text for document in made])
+
+
+def test_bench_prints_a_table_or_json(tmp_path: Path) -> None:
+    model = str(build("bert", tmp_path / "bert"))
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("\n".join(TEXTS))
+    told = run("bench", str(corpus), "--model", model, "--repeats", "1", "--work", str(tmp_path))
+    assert told.exit_code == 0, told.output
+    assert "tokens/s" in told.stdout
+    assert "attention" in told.stdout
+    found = json.loads(run("bench", "--documents", "5", "--model", model, "--repeats", "1", "--json").stdout)
+    assert found["documents"] == 5
+    assert found["precision"] in ("fp32", "bf16")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["nowhere.txt"], "nowhere.txt"),
+        (["--repeats", "0"], "--repeats"),
+        (["--documents", "x"], "--documents"),
+        (["--layers", "99"], "99"),
+        (["--work", "nowhere"], "nowhere"),
+        (["--device", "tpu"], "tpu"),
+    ],
+)
+def test_wrong_uses_are_told(arguments: list[str], told: str) -> None:
+    result = run("bench", *arguments)
+    assert result.exit_code in (1, 2)
+    assert told in result.stderr
+    assert "Traceback" not in result.output
