@@ -1,10 +1,9 @@
 """Do time and memory grow in a straight line from 1,000 to 1,000,000 documents?
 
-    python benchmarks/growth.py [--sizes 1000,10000,100000] [--tiny-sizes 1000,10000,100000,1000000] [--work DIR]
+    python benchmarks/growth.py [--sizes 1000,10000,100000,1000000] [--tiny-sizes 1000,10000,100000,1000000] [--work DIR]
 
 Distinct short documents, mean vectors; each size is a run of its own process, of which time and peak memory are
-reported. A million documents through the default model take over ten minutes on two cores, and how memory grows with
-the number of documents has nothing to do with the model: the last sizes are run with a tiny random BERT.
+reported. The same with a tiny random BERT, in which what grows with the number of documents is not hidden by the model.
 """
 
 import argparse
@@ -49,9 +48,10 @@ def main() -> None:
         tiny = tiny_model(Path(work) / "tiny")
         for name, model, sizes in (("default", "", options.sizes), ("tiny", str(tiny), options.tiny_sizes)):
             results[name] = [measured(Path(work), size, model) for size in _numbers(sizes)]
-    peaks = {each["documents"]: each["peak_mib"] for each in results["tiny"]}
-    if {100_000, 1_000_000} <= set(peaks):
-        results["peak_growth_100k_to_1m"] = round(peaks[1_000_000] / peaks[100_000] - 1.0, 4)
+    for name in ("default", "tiny"):
+        peaks = {each["documents"]: each["peak_mib"] for each in results[name]}
+        if {100_000, 1_000_000} <= set(peaks):
+            results[f"peak_growth_100k_to_1m_{name}"] = round(peaks[1_000_000] / peaks[100_000] - 1.0, 4)
     options.out.parent.mkdir(exist_ok=True)
     options.out.write_text(json.dumps(results, indent=1) + "\n")
 
@@ -116,7 +116,7 @@ def _numbers(listed: str) -> list[int]:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sizes", default="1000,10000,100000", help="with the default model")
+    parser.add_argument("--sizes", default="1000,10000,100000,1000000", help="with the default model")
     parser.add_argument("--tiny-sizes", default="1000,10000,100000,1000000", help="with a tiny random model")
     parser.add_argument("--work", type=Path, help="where folders are made; default: the system's temporary folder")
     parser.add_argument("--out", type=Path, default=RESULTS)

@@ -1,6 +1,7 @@
 """How fast this hardware multiplies: the ceiling that an encoder's speed is measured against."""
 
 import time
+from functools import partial
 from statistics import median
 
 import torch
@@ -28,9 +29,9 @@ def product_rate(
     if device.type == "cpu":
         keep_freed_memory()  # fresh pages are no part of a product
     shapes = ((hidden, 3 * hidden), (hidden, hidden), (hidden, inner), (inner, hidden))
-    draw = {"device": device, "dtype": precision.dtype}
-    products = [(make_product(torch.randn(n, k, **draw), torch.randn(n, **draw)), k) for k, n in shapes]
-    inputs = {k: torch.randn(rows, k, **draw) for k in (hidden, inner)}
+    draw = partial(torch.randn, device=device, dtype=precision.dtype)
+    products = [(make_product(draw(n, k), draw(n)), k) for k, n in shapes]
+    inputs = {k: draw(rows, k) for k in (hidden, inner)}
     seconds = []
     with torch.inference_mode():
         for _ in range(repeats + 1):

@@ -59,7 +59,9 @@ class Extractor(Embedder):
             raise UsageError(f"encode() gives one vector a text, but the columns are {names}; use features()")
         if isinstance(sentences, str):
             corpus = memory_corpus([sentences])
-            return self._vectors(corpus, self.prepared(list(corpus.rows())), batch_size, normalize_embeddings)[0]
+            vectors = self._vectors(corpus, self.prepared(list(corpus.rows())), batch_size, normalize_embeddings)
+            vector: NDArray[np.float32] = vectors[0]
+            return vector
         texts = list(sentences)
         starts = range(0, len(texts), _CHUNK)
         chunks = (memory_corpus(texts[at : at + _CHUNK]) for at in starts)
