@@ -1,6 +1,6 @@
 """Do time and memory grow in a straight line from 1,000 to 1,000,000 documents?
 
-    python benchmarks/growth.py [--sizes 1000,10000,100000,1000000] [--tiny-sizes 1000,10000,100000,1000000] [--work DIR]
+    python benchmarks/growth.py [--sizes 1000,10000] [--tiny-sizes 1000,1000000] [--work DIR]
 
 Distinct short documents, mean vectors; each size is a run of its own process, of which time and peak memory are
 reported. The same with a tiny random BERT, in which what grows with the number of documents is not hidden by the model.

@@ -61,6 +61,8 @@ def run() -> NoReturn:
     A run that was stopped may leave a thread inside a library's native code. The interpreter's way out would unwind
     it there, which aborts the process, so that way is taken only after success.
     """
+    # before torch is imported: threads that wait for work sleep, and leave the cores to those that read and write
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         main(prog_name="bertfeat")
     except SystemExit as end:
