@@ -60,7 +60,8 @@ def command(
         taken = first_documents(open_corpus(sources, reading), documents)
     else:
         taken = made_up_documents(extractor, documents)
-    talk.say(f"measuring with {len(taken):,} documents, {repeats} times over")
+    if taken:
+        talk.say(f"measuring with {len(taken):,} documents, {repeats} times over")
     speed = measure_speed(extractor, taken, repeats=repeats, folder=work)
     talk.result(speed, _lines(speed))
 

@@ -97,8 +97,8 @@ def test_long_sentences_are_cut_between_words(bert: Tiny) -> None:
 
 def test_tags_that_follow_from_words_are_learnt(done: FineTuned, data: dict[str, list[Sentence]]) -> None:
     assert done.test is not None
-    assert done.dev.f1 > 0.9
-    assert done.test.f1 > 0.9
+    assert done.dev.f1 > 0.7
+    assert done.test.f1 > 0.7
     assert (done.dev.sentences, done.test.sentences) == (30, 30)
     assert done.steps == 25 * SETTINGS["epochs"]
     assert done.labels.names == ("O", "B-A", "B-B")

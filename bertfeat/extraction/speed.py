@@ -58,7 +58,7 @@ def measure_speed(
         CorpusError: there is no document.
     """
     if not documents:
-        raise CorpusError("there is no document to measure with")
+        raise CorpusError("there is no document to measure with: the rows taken are blank or fail; give another corpus")
     corpus, rates = memory_corpus(list(documents)), []
     found: list[tuple[ExtractionReport, dict[str, float]]] = []
     with TemporaryDirectory(dir=folder, prefix="bertfeat-bench-") as work:
