@@ -5,7 +5,7 @@
 
 Ours goes from text to Parquet on disk. Flair's frozen word embeddings (in the environment that `make peers` makes)
 and the padded loop over transformers keep nothing. Every way has a process of its own and a warm-up; they run in turn.
-What storing costs is the ratio of our token features with and without Parquet.
+So small a corpus is one part, which is written after it is computed: what storing costs a long run, storing.py says.
 """
 
 import argparse

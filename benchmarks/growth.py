@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from _machine import machine
+from _models import TINY, random_model
 
 RESULTS = Path(__file__).parent / "results" / "growth.json"
 WORDS = (
@@ -45,7 +46,7 @@ def main() -> None:
         return
     results: dict[str, Any] = {"machine": machine(), "note": " ".join((__doc__ or "").split("\n\n")[2].split())}
     with tempfile.TemporaryDirectory(dir=options.work) as work:
-        tiny = tiny_model(Path(work) / "tiny")
+        tiny = random_model(Path(work) / "tiny", TINY)
         for name, model, sizes in (("default", "", options.sizes), ("tiny", str(tiny), options.tiny_sizes)):
             results[name] = [measured(Path(work), size, model) for size in _numbers(sizes)]
     for name in ("default", "tiny"):
@@ -92,22 +93,6 @@ def corpus(path: Path, size: int) -> Path:
         for number in range(size):
             file.write(f"{' '.join(draw.choices(WORDS, k=draw.randrange(4, 14)))} {number}\n")
     return path
-
-
-def tiny_model(folder: Path) -> Path:
-    """A random BERT of two layers of width 32 with the default model's tokenizer."""
-    import torch
-    from transformers import AutoModel
-    from transformers.models.bert import BertConfig
-
-    from bertfeat.models import find_model
-
-    torch.manual_seed(0)
-    small = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
-    AutoModel.from_config(BertConfig(**small)).save_pretrained(folder)
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        shutil.copy(find_model().folder / name, folder)
-    return folder
 
 
 def _numbers(listed: str) -> list[int]:

@@ -11,16 +11,13 @@ import argparse
 import json
 import tempfile
 from pathlib import Path
-from shutil import copy
 from statistics import median
 from typing import Any
 
 from _machine import machine
+from _models import BERT_BASE, BERT_LARGE, random_model
 
-SHAPES = {
-    "bert-base": {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072},
-    "bert-large": {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096},
-}
+SHAPES = {"bert-base": BERT_BASE, "bert-large": BERT_LARGE}
 
 
 def main() -> None:
@@ -73,20 +70,6 @@ def compared(
         "tokens_per_second": [[round(each) for each in pair] for pair in pairs],
         "ratio": round(median(a / b for a, b in pairs), 2),
     }
-
-
-def random_model(folder: Path, shape: dict[str, int]) -> Path:
-    import torch
-    from transformers import AutoModel
-    from transformers.models.bert import BertConfig
-
-    from bertfeat.models import find_model
-
-    torch.manual_seed(0)
-    AutoModel.from_config(BertConfig(**shape)).save_pretrained(folder)
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        copy(find_model().folder / name, folder)
-    return folder
 
 
 if __name__ == "__main__":

@@ -16,8 +16,7 @@ def give_back_memory() -> None:
 def keep_freed_memory() -> None:
     """Keep freed blocks of up to 1 GiB for the next ones, where the C library is glibc.
 
-    Else each large array comes fresh from the operating system, page by page, which takes longer than what is
-    computed with it.
+    Else each large array comes fresh from the operating system, page by page.
     """
     trim_threshold, mmap_threshold = -1, -3
     with suppress(AttributeError, OSError):

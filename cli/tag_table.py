@@ -8,7 +8,8 @@ import click
 
 from .frame import Command, option
 from .options import Listed, ModelOptions, listed_option, model_options, reading_options, talk_options
-from .tag_train import default_stem, draw_if_possible, opened, set_aside, training_options
+from .sources import default_output
+from .tag_train import draw_if_possible, opened, sentences_option, set_aside, training_options
 from .talk import Talk, duration, table
 
 if TYPE_CHECKING:
@@ -36,25 +37,9 @@ class GridPoints(Listed):
 
 
 @click.command(cls=Command, name="table7")
-@option(
-    "--train",
-    "train_given",
-    required=True,
-    type=click.Path(path_type=Path),
-    metavar="CONLL|FEATURES",
-    help="Sentences to learn from: a corpus with tags, or a feature set of single layers.",
-)
-@option(
-    "--dev",
-    "dev_given",
-    required=True,
-    type=click.Path(path_type=Path),
-    metavar="CONLL|FEATURES",
-    help="Sentences that choose the best epoch.",
-)
-@option(
-    "--test", "test_given", type=click.Path(path_type=Path), metavar="CONLL|FEATURES", help="Scored, never chosen by."
-)
+@sentences_option("--train", "Sentences to learn from: a corpus with tags, or a set of single layers.", required=True)
+@sentences_option("--dev", "Sentences that choose the best epoch.", required=True)
+@sentences_option("--test", "Scored, never chosen by.")
 @option("-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help="Default: train.table7.")
 @listed_option(
     "--rows",
@@ -115,7 +100,7 @@ def command(
     chosen = table_rows(rows or ("paper",), num_layers)
     layers = ",".join(map(str, range(num_layers + 1)))  # all, so that rows can be added later
     points = tuple(Grid(*point) for point in grid or ()) or PAPER_GRID
-    folder = output or Path(default_stem(train_given) + ".table7")
+    folder = output or default_output([train_given], ".table7")
     given = {"train": train_given, "dev": dev_given} | ({"test": test_given} if test_given is not None else {})
     if dry_run:
         _tell_estimate(

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .frame import Command, Option, option
-from .options import ModelOptions, bundle, model_options, reading_options, talk_options
+from .options import Decorator, ModelOptions, bundle, model_options, reading_options, talk_options
 from .progress import extraction_look, shown_progress
+from .sources import default_output
 from .talk import Talk, counted, duration, plain, table
 
 if TYPE_CHECKING:
@@ -65,23 +66,15 @@ training_options = bundle(
 """How a tagger is trained; the command gets ``training``, which makes the ``TrainingSettings``."""
 
 
+def sentences_option(name: str, told: str, *, required: bool = False) -> Decorator:
+    """Declare an option that takes tagged sentences; ``--train`` reaches its command as ``train_given``."""
+    given, kind = f"{name.removeprefix('--')}_given", click.Path(path_type=Path)
+    return option(name, given, required=required, type=kind, metavar="CONLL|FEATURES", help=told)
+
+
 @click.command(cls=Command, name="train")
-@option(
-    "--train",
-    "train_given",
-    required=True,
-    type=click.Path(path_type=Path),
-    metavar="FEATURES|CONLL",
-    help="Sentences to learn from: a feature set, or a corpus with tags.",
-)
-@option(
-    "--dev",
-    "dev_given",
-    required=True,
-    type=click.Path(path_type=Path),
-    metavar="FEATURES|CONLL",
-    help="Sentences that choose the best epoch.",
-)
+@sentences_option("--train", "Sentences to learn from: a feature set, or a corpus with tags.", required=True)
+@sentences_option("--dev", "Sentences that choose the best epoch.", required=True)
 @option("-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help="Default: train.tagger.")
 @option("--layers", metavar="SPEC", help="concat4 (default), last, sum4, …; mix4, mix-all: a learned weighted sum.")
 @training_options
@@ -113,7 +106,7 @@ def command(
     from bertfeat.tagging import train
 
     train_set, dev_set = prepared_pair(train_given, dev_given, layers, model, reading, talk)
-    folder = output or Path(default_stem(train_given) + ".tagger")
+    folder = output or default_output([train_given], ".tagger")
     done = train(
         train_set,
         dev_set,
@@ -135,11 +128,6 @@ def set_aside(of: click.Command, *names: str) -> None:
 
 
 set_aside(command, "precision", "text_columns", "keep")
-
-
-def default_stem(given: Path) -> str:
-    """``news/train.conll.gz`` → ``train``."""
-    return given.name.split(".")[0] or "corpus"
 
 
 def prepared_pair(

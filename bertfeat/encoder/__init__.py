@@ -1,6 +1,6 @@
 """The frozen encoder: a packed forward pass of our own, and any other Hugging Face encoder as it is."""
 
-from bertfeat.encoder.ceiling import block_flop, product_rate
+from bertfeat.encoder.ceiling import block_flop, product_rate, settle
 from bertfeat.encoder.kernels import kernels_in_use
 from bertfeat.encoder.loading import load_encoder
 from bertfeat.encoder.precision import Precision, has_native_bf16, resolve_device, resolve_precision
@@ -17,4 +17,5 @@ __all__ = [
     "product_rate",
     "resolve_device",
     "resolve_precision",
+    "settle",
 ]

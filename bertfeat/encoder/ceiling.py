@@ -35,15 +35,16 @@ def product_rate(
     seconds = []
     with torch.inference_mode():
         for _ in range(repeats + 1):
-            _settle(device)
+            settle(device)
             begin = time.perf_counter()
             for product, k in products:
                 product(inputs[k])
-            _settle(device)
+            settle(device)
             seconds.append(time.perf_counter() - begin)
     return rows * block_flop(hidden, inner) / median(seconds[1:])
 
 
-def _settle(device: torch.device) -> None:
+def settle(device: torch.device) -> None:
+    """Wait until a device has done what it was given."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)

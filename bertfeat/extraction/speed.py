@@ -4,6 +4,7 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from statistics import median
@@ -12,7 +13,7 @@ from tempfile import TemporaryDirectory
 import torch
 
 from bertfeat.corpus import Corpus, Document, memory_corpus
-from bertfeat.encoder import block_flop, kernels_in_use, product_rate
+from bertfeat.encoder import block_flop, kernels_in_use, product_rate, settle
 from bertfeat.errors import CorpusError
 from bertfeat.extraction.extractor import Extractor
 from bertfeat.extraction.report import ExtractionReport
@@ -109,11 +110,7 @@ def made_up_documents(extractor: Extractor, number: int) -> list[Document]:
 
 
 def _extract(extractor: Extractor, corpus: Corpus, folder: Path) -> tuple[ExtractionReport, dict[str, float]]:
-    def settle() -> None:
-        if extractor.device.type == "cuda":
-            torch.cuda.synchronize(extractor.device)
-
-    with recorded_stages(settle) as seconds:
+    with recorded_stages(partial(settle, extractor.device)) as seconds:
         report = extractor.extract(corpus, folder)
     return report, dict(seconds)
 

@@ -1,20 +1,17 @@
 """Feature sets for tagging: given as such, or extracted from a corpus into a set beside it."""
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bertfeat.corpus import CorpusSettings
+from bertfeat.corpus.compression import COMPRESSIONS
 from bertfeat.errors import BertfeatError, CorpusError, NotDerivable, TaggerError, UsageError
 from bertfeat.extraction import ExtractionReport, Extractor, OnProgress
 from bertfeat.features import FeatureSet, list_parts, read_manifest
 from bertfeat.models import find_model
 from bertfeat.recipe import Pooling, derive
 from bertfeat.tagging.inputs import DEFAULT_LAYERS, TaggerInput, parse_input
-
-_COMPRESSION = re.compile(r"\.(gz|bz2|zst|xz)$")
-_SAME = ("long", "max_length", "prompt", "subword", "document_context")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +29,8 @@ def is_feature_set(path: Path) -> bool:
 
 def features_beside(corpus: Path) -> Path:
     """Where the features of a corpus file are kept: ``news/train.conll.gz`` → ``news/train.features``."""
-    return corpus.with_name(Path(_COMPRESSION.sub("", corpus.name)).stem + ".features")
+    name = corpus.stem if corpus.suffix in COMPRESSIONS else corpus.name
+    return corpus.with_name(Path(name).stem + ".features")
 
 
 def prepared(
@@ -110,8 +108,14 @@ def _usable(folder: Path, made: Extractor, wanted: list[TaggerInput], reading: C
     except BertfeatError:
         return None
     tokens, settings = made.token_settings, there.header.settings
-    values = (str(tokens.long), tokens.max_length, tokens.prompt, str(tokens.subword), reading.document_context)
-    same = all(settings[name] == value for name, value in zip(_SAME, values, strict=True))
+    asked = {
+        "long": str(tokens.long),
+        "max_length": tokens.max_length,
+        "prompt": tokens.prompt,
+        "subword": str(tokens.subword),
+        "document_context": reading.document_context,
+    }
+    same = all(settings[name] == value for name, value in asked.items())
     alike = there.header.model.fingerprint == made.files.fingerprint and settings["precision"] == made.precision.value
     return there if same and alike else None
 

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -17,7 +17,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from bertfeat.encoder import resolve_device
 from bertfeat.errors import TaggerError
-from bertfeat.features import FeatureSet, locked
+from bertfeat.features import FeatureSet, ModelIdentity, locked
 from bertfeat.features.files import atomic, remove
 from bertfeat.memory import keep_freed_memory
 from bertfeat.tagging.batches import batch_of, by_length, shuffled
@@ -124,6 +124,7 @@ class Training:
         derived_input(self.input, train_set)  # that it holds no words is told before that it is unlike the other
         check_same_features(dev_set, self.model, self.extraction, str(train_set.folder))
         self._data = {"train": digest(train_set), "dev": digest(dev_set)}
+        self._identity = _identity(self.model, self.input.spec, self.extraction, settings, self._data)
         self.train_store, self.dev_store = _stores(train_set, dev_set, self.input, settings.memory)
         self.labels = Labels.of(self.train_store.tags(), inside=Scheme(settings.scheme))
         self._gold = [list(tags) for tags in self.dev_store.tags()]
@@ -248,17 +249,6 @@ class Training:
             self._targets = (sentences, torch.tensor(numbers))
         return self._targets[1]
 
-    @property
-    def _identity(self) -> dict[str, Any]:
-        """What decides the result."""
-        return {
-            "model": self.model.fingerprint,
-            "layers": self.input.spec,
-            "extraction": dict(self.extraction),
-            "training": asdict(self.settings),
-            "data": self._data,
-        }
-
     def _check_same(self, theirs: Mapping[str, Any], what: str) -> None:
         ours = self._identity
         differ = [name for name in ours if ours[name] != theirs.get(name)]
@@ -278,13 +268,8 @@ class Training:
         write_checkpoint(self.folder, Checkpoint(self._identity, progress, tensors), number)
 
     def _finished(self, settings: TaggerSettings) -> Trained:
-        theirs = {
-            "model": settings.model.fingerprint,
-            "layers": settings.input.spec,
-            "extraction": dict(settings.extraction),
-            "training": asdict(settings.training),
-            "data": dict(settings.data),
-        }
+        made = settings
+        theirs = _identity(made.model, made.input.spec, made.extraction, made.training, made.data)
         self._check_same(theirs, "a tagger that was trained")
         remove_checkpoint(self.folder)
         count = len(settings.history)
@@ -362,6 +347,18 @@ def _seeded(*seed: int) -> Iterator[None]:
         yield
 
 
-def with_seed(settings: TrainingSettings, seed: int) -> TrainingSettings:
-    """The same settings with another seed."""
-    return replace(settings, seed=seed)
+def _identity(
+    model: ModelIdentity,
+    layers: str,
+    extraction: Mapping[str, Any],
+    settings: TrainingSettings,
+    data: Mapping[str, str],
+) -> dict[str, Any]:
+    """What decides the result of a training."""
+    return {
+        "model": model.fingerprint,
+        "layers": layers,
+        "extraction": dict(extraction),
+        "training": asdict(settings),
+        "data": dict(data),
+    }
