@@ -300,6 +300,22 @@ def test_batches_are_split_where_memory_runs_out(family: str, error: Exception, 
         )
 
 
+@pytest.mark.parametrize("tight", [False, True], ids=["", "split"])
+def test_results_that_land_after_the_next_batch_are_the_same(
+    bert: Tiny, tight: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a GPU; windows of one document lie in several batches."""
+    columns = bert.columns("0,3,sum4", *EVERY)
+    tokenized = tokenize(documents([*TEXTS, LONG_TEXT] * 3), bert.tokenizer, bert.settings(columns))
+    model = Tight(bert, 130, OUT_OF_MEMORY[0]) if tight else bert.encoder
+    at_once = compute(model, tokenized, columns, batch_tokens=200)
+    monkeypatch.setattr("bertfeat.extraction.compute.BATCHES_BEHIND", {"cpu": 1})
+    behind = compute(model, tokenized, columns, batch_tokens=200)
+    assert (at_once.split_batches > 0) is tight
+    for column in columns:
+        assert np.array_equal(behind.matrices[column.name], at_once.matrices[column.name]), column.name
+
+
 def test_one_window_that_memory_cannot_hold(bert: Tiny) -> None:
     columns = bert.columns("all", Pooling.MEAN)
     tokenized = tokenize(documents(TEXTS), bert.tokenizer, bert.settings(columns))

@@ -2,6 +2,7 @@
 
 import gc
 import json
+import threading
 import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -14,10 +15,10 @@ import pytest
 import torch
 
 from bertfeat.corpus import Blank, CorpusSettings, Document, Failure, KeptColumn, Row, memory_corpus
-from bertfeat.errors import BertfeatError, CorpusError, RowFailed, UsageError, WrongColumns
+from bertfeat.errors import BertfeatError, CorpusError, FeatureSetError, RowFailed, UsageError, WrongColumns
 from bertfeat.extraction import Progress
-from bertfeat.extraction.run import Run
-from bertfeat.features import FeatureSet, check_part, list_parts, read_header
+from bertfeat.extraction.run import Run, writer_count
+from bertfeat.features import FeatureSet, PartContent, PartHeader, check_part, list_parts, read_header, write_part
 from tests.runs import accounted, contents, extractor, failed_rows, jsonl_file, lines, text_file
 from tests.tiny_models import LONG_TEXT, SENTENCES, Tiny, build, rewrite, text_states
 
@@ -302,6 +303,43 @@ def test_two_runs_give_the_same_bytes(bert: Tiny, tmp_path: Path) -> None:
     for name in ("one", "two"):
         extractor(bert, pooling="mean,token,word").extract(corpus, tmp_path / name, part_rows=9)
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
+
+
+def test_several_parts_are_written_at_once_where_a_gpu_computes(
+    bert: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 16)
+    assert [writer_count(torch.device(name)) for name in ("cpu", "cuda")] == [1, 4]
+    corpus = text_file(tmp_path / "c.txt", lines(40))
+    extractor(bert, pooling="mean,token").extract(corpus, tmp_path / "one", part_rows=4)
+    monkeypatch.setattr("bertfeat.extraction.run.writer_count", lambda _: 3)
+    together = threading.Barrier(3, timeout=10)  # broken, unless three writers meet
+
+    def slow(*arguments: Any) -> Path:
+        if arguments[1].number < 3:
+            together.wait()
+        return write_part(*arguments)
+
+    monkeypatch.setattr("bertfeat.extraction.run.write_part", slow)
+    extractor(bert, pooling="mean,token").extract(corpus, tmp_path / "three", part_rows=4)
+    assert contents(tmp_path / "three") == contents(tmp_path / "one")
+
+
+def test_a_writer_that_fails_ends_the_run_and_leaves_the_other_parts(
+    bert: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(folder: Path, header: PartHeader, content: PartContent) -> Path:
+        if header.number == 1:
+            raise FeatureSetError("no space left")
+        return write_part(folder, header, content)
+
+    monkeypatch.setattr("bertfeat.extraction.run.writer_count", lambda _: 3)
+    monkeypatch.setattr("bertfeat.extraction.run.write_part", broken)
+    with pytest.raises(FeatureSetError, match="no space left"):
+        extractor(bert).extract(text_file(tmp_path / "c.txt", lines(40)), tmp_path / "f", part_rows=4)
+    names = {path.name for path in list_parts(tmp_path / "f")}
+    assert "part-00000.parquet" in names
+    assert not {"part-00001.parquet", "part-00009.parquet"} & names
 
 
 # ── numbers that do not fit, memory ─────────────────────────────────────────────────────────────────────────

@@ -5,10 +5,12 @@ from bertfeat.encoder.kernels import kernels_in_use
 from bertfeat.encoder.loading import load_encoder
 from bertfeat.encoder.precision import Precision, has_native_bf16, resolve_device, resolve_precision
 from bertfeat.encoder.states import Encoder, HiddenState
+from bertfeat.encoder.transfer import Landing, to_device
 
 __all__ = [
     "Encoder",
     "HiddenState",
+    "Landing",
     "Precision",
     "block_flop",
     "has_native_bf16",
@@ -18,4 +20,5 @@ __all__ = [
     "resolve_device",
     "resolve_precision",
     "settle",
+    "to_device",
 ]

@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from bertfeat.encoder.kernels import KernelAttention, attention_kernels
+from bertfeat.encoder.transfer import to_device
 
 STEP = 16  # CPU attention takes half the time for lengths that are multiples of this
 
@@ -114,9 +115,9 @@ def _group(sequences: slice, rows: slice, lengths: NDArray[np.int64], length: in
         rows,
         number,
         length,
-        torch.from_numpy(spread.reshape(-1)).to(device),
-        torch.from_numpy(filled[:, None, None, :]).to(device),
-        torch.from_numpy(np.flatnonzero(filled)).to(device),
+        to_device(spread.reshape(-1), device),
+        to_device(filled[:, None, None, :], device),
+        to_device(np.flatnonzero(filled), device),
     )
 
 
@@ -137,7 +138,7 @@ class VarlenAttention:
     """Attention over sequences of any length side by side, without padding."""
 
     def __init__(self, lengths: NDArray[np.int64], device: torch.device, varlen: _Varlen) -> None:
-        self._bounds = torch.from_numpy(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)).to(device)
+        self._bounds = to_device(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32), device)
         self._singles = torch.arange(len(lengths) + 1, dtype=torch.int32, device=device)
         self._longest = int(lengths.max())
         self._varlen = varlen

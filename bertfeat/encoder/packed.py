@@ -19,6 +19,7 @@ from bertfeat.encoder.kernels import KernelFinish, finish_kernels
 from bertfeat.encoder.precision import Precision
 from bertfeat.encoder.products import make_product
 from bertfeat.encoder.states import HiddenState
+from bertfeat.encoder.transfer import to_device
 from bertfeat.encoder.weights import Affine, BlockWeights, activation, read_weights
 from bertfeat.models import Model
 from bertfeat.stages import stage
@@ -105,7 +106,7 @@ class PackedEncoder:
         size = usual_size(len(numbers)) if self.device.type == "cpu" else len(numbers)
         padded = np.zeros(size, np.int64)
         padded[: len(numbers)] = numbers
-        return torch.from_numpy(padded).to(self.device, non_blocking=True)
+        return to_device(padded, self.device)
 
     def _place(self, table: Tensor) -> Tensor:
         return table.to(self.device, self._dtype)

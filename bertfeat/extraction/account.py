@@ -66,12 +66,11 @@ class Account:
                 self._waited_tokens += time.monotonic() - begin
             yield item
 
-    def wait(self, pending: "Future[None] | None") -> None:
+    def wait(self, pending: "Future[None]") -> None:
         """Wait for a write to end, and count that time; its error is raised here."""
-        if pending is not None:
-            begin = time.monotonic()
-            pending.result()
-            self._waited_disk += time.monotonic() - begin
+        begin = time.monotonic()
+        pending.result()
+        self._waited_disk += time.monotonic() - begin
 
     def report(self, folder: Path) -> ExtractionReport:
         """What the run did, and what there is now."""

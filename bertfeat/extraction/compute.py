@@ -6,6 +6,7 @@ what is kept of a batch is never more than the results need.
 Shapes: ``T`` tokens of a batch, ``S`` segments of a batch (documents, tokens or words), ``W`` width of a column.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertfeat.encoder import Encoder, HiddenState
+from bertfeat.encoder import Encoder, HiddenState, Landing, to_device
 from bertfeat.errors import BertfeatError
 from bertfeat.pooling import pick, segment_max, segment_sum
 from bertfeat.recipe import FeatureColumn, Operation, Pooling, needed_layers
@@ -22,6 +23,8 @@ from bertfeat.stages import stage
 from bertfeat.tokens import Batch, BatchPicks, Layout, Picks, Tokenized, batch_picks, batches
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16}
+BATCHES_BEHIND = {"cuda": 1}
+"""Batches whose results are stored after the next was launched, so that the device need not wait for the processor."""
 _REDUCTIONS: Mapping[Pooling, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
     Pooling.MEAN: segment_sum,  # divided by the number of tokens at the end, over all windows
     Pooling.WORD: segment_sum,  # likewise by the number of pieces
@@ -74,6 +77,7 @@ class _Run:
             if pooling in (Pooling.MEAN, Pooling.WORD)
         }
         self._results = {column.name: self._empty(column) for column in columns}
+        self._landing: deque[list[tuple[_BatchColumn, Landing]]] = deque()
         self._splits = self._tokens = self._padding = 0
 
     def all(self, batch_tokens: int, batch_size: int | None, on_batch: Callable[[int], None]) -> Computed:
@@ -84,6 +88,7 @@ class _Run:
             self._tokens += len(batch.ids)
             self._padding += int(batch.lengths.max()) * len(batch.lengths) - len(batch.ids) if padded else 0
             on_batch(len(batch.ids))
+        self._store_landed(behind=0)
         for column in self._columns:
             if column.pooling is Pooling.MAX:
                 result = self._results[column.name]
@@ -123,8 +128,15 @@ class _Run:
                 _add(state, sums, segments)
         # all results before any is stored: a batch that memory failed is run again in halves
         with stage("pooling"):
-            for each, values in [(each, each.result().cpu()) for each in sums]:
-                self._store(each.column, values, segments[each.column.pooling].targets)
+            self._landing.append([(each, Landing(each.result())) for each in sums])
+            self._store_landed(behind=BATCHES_BEHIND.get(self._encoder.device.type, 0))
+
+    @torch.inference_mode()
+    def _store_landed(self, behind: int) -> None:
+        """Store the results that are on their way, but for those of the last batches."""
+        while len(self._landing) > behind:
+            for each, landing in self._landing.popleft():
+                self._store(each.column, landing.values(), each.targets)
 
     def _store(self, column: FeatureColumn, values: Tensor, targets: Tensor) -> None:
         result = self._results[column.name]
@@ -149,18 +161,17 @@ class _Segments:
     """The picks of a batch as tensors, and the reduced layer that several columns share."""
 
     def __init__(self, picks: BatchPicks, batch: Batch, device: torch.device) -> None:
-        self.rows = torch.from_numpy(picks.rows).to(device)
-        self.offsets = torch.from_numpy(picks.offsets).to(device)
+        self.rows, self.offsets = to_device(picks.rows, device), to_device(picks.offsets, device)
         self.targets = torch.from_numpy(picks.targets)
         # the rows' windows: where only the first token of each window was computed, these are its rows
-        self.windows = torch.from_numpy(np.searchsorted(batch.starts, picks.rows)).to(device)
+        self.windows = to_device(np.searchsorted(batch.starts, picks.rows), device)
 
 
 class _BatchColumn:
     """One column of one batch, while its layers arrive."""
 
     def __init__(self, column: FeatureColumn, segments: _Segments) -> None:
-        self.column, self._segments = column, segments
+        self.column, self._segments, self.targets = column, segments, segments.targets
         self._values: Tensor | None = None
         # the maximum of a sum is not the sum of maxima: such a column is summed token by token
         combined = column.recipe.operation in (Operation.SUM, Operation.MEAN)

@@ -1,11 +1,13 @@
-"""One run over a corpus: read and tokenize ahead on a thread, compute, write behind on another.
+"""One run over a corpus: read and tokenize ahead on a thread, compute, write behind on others.
 
 Every part is computed by itself, from its own rows alone, so a run that was interrupted and resumed gives byte for
 byte what an undisturbed one gives.
 """
 
 import logging
+import os
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -67,6 +69,11 @@ class _Ahead:
     planned: PlannedPart
     kept: PartHeader | None
     prepared: Prepared | None
+
+
+def writer_count(device: torch.device) -> int:
+    """How many parts are written at once: one beside an encoder that uses every core, several beside a GPU."""
+    return 1 if device.type == "cpu" else max(1, min(4, (os.cpu_count() or 1) // 4))
 
 
 class Run:
@@ -162,8 +169,9 @@ class Run:
     # ── the work ────────────────────────────────────────────────────────────────────────────────────────────
 
     def _work(self, corpus: Corpus) -> None:
-        with ThreadPoolExecutor(1, "bertfeat-writer") as writer:
-            pending: Future[None] | None = None
+        writers = writer_count(self._embedder.device)
+        with ThreadPoolExecutor(writers, "bertfeat-writer") as writer:
+            pending: deque[Future[None]] = deque()
             try:
                 for ahead in self._account.timed(prefetched(self._ahead(corpus))):
                     if ahead.kept is not None:
@@ -175,14 +183,16 @@ class Run:
                     extracted = self._compute(ahead.planned, ahead.prepared, corpus)
                     header = self._header(ahead.planned, ahead.prepared, extracted, corpus)
                     self._check_failures(header.failures)
-                    self._account.wait(pending)
+                    if len(pending) == writers:
+                        self._account.wait(pending.popleft())
                     self._touch()
-                    pending = writer.submit(self._write, header, extracted)
+                    pending.append(writer.submit(self._write, header, extracted))
                     padded = extracted.computed.padded_tokens
                     self._account.part(header, ahead.planned, kept=False, padded=padded)
                     del ahead, extracted  # the writer's from now on: the next part needs their memory
             finally:
-                self._account.wait(pending)
+                for each in pending:
+                    self._account.wait(each)
 
     def _ahead(self, corpus: Corpus) -> Iterator[_Ahead]:
         """Plan and prepare the parts; on a thread of its own, one part ahead of the encoder."""

@@ -1,0 +1,139 @@
+"""A tagger on frozen features, from raw text to the best model: ours and Flair's, on the same words, layers and tags.
+
+    make peers
+    python benchmarks/tagger_flair.py --data DATA --set wikigold --flair-python .venv-peers/bin/python
+
+Flair: TransformerWordEmbeddings of the last four layers, frozen, kept in memory, and its SequenceTagger (BiLSTM of 256
+and CRF) under its ModelTrainer, with their own defaults: SGD at 0.1, halved until 0.0001, 100 epochs at most. Ours:
+``bertfeat tag train --layers concat4 --crf``, extraction included. Each run is a process of its own, in turn, timed
+from its start to its end; the test set is scored after that (by Flair, before it ends: a few seconds).
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import fmean, median, stdev
+from typing import Any
+
+from _machine import machine
+from table7 import split_by_documents
+
+from bertfeat.models import find_model
+
+BERTFEAT = str(Path(sys.executable).with_name("bertfeat"))
+FLAIR = """
+import csv, datetime, json, sys, time
+import flair, torch
+from flair.datasets import ColumnCorpus
+from flair.embeddings import TransformerWordEmbeddings
+from flair.models import SequenceTagger
+from flair.trainers import ModelTrainer
+data, model, folder, seed, epochs = sys.argv[1:]
+flair.device = torch.device("cpu")
+flair.set_seed(int(seed))
+files = {part + "_file": part + ".conll" for part in ("train", "dev", "test")}
+corpus = ColumnCorpus(data, {0: "text", 1: "ner"}, **files)
+embeddings = TransformerWordEmbeddings(
+    model, layers="-1,-2,-3,-4", layer_mean=False, subtoken_pooling="first", fine_tune=False)
+tagger = SequenceTagger(embeddings=embeddings, tag_dictionary=corpus.make_label_dictionary("ner", add_unk=False),
+                        tag_type="ner", hidden_size=256)
+result = ModelTrainer(tagger, corpus).train(folder, max_epochs=int(epochs), embeddings_storage_mode="cpu")
+rows = list(csv.DictReader(open(folder + "/loss.tsv"), delimiter="\\t"))
+scores = [float(row["DEV_F1"]) for row in rows]
+print(json.dumps({"test": result["test_score"], "dev": max(scores), "best_epoch": 1 + scores.index(max(scores)),
+                  "epochs": len(rows), "flair": flair.__version__}))
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="a folder with wnut17 or wikigold")
+    parser.add_argument("--set", choices=("wnut17", "wikigold"), default="wikigold")
+    parser.add_argument("--flair-python", required=True, help="python of the environment that has Flair")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--flair-epochs", type=int, default=100, help="at most; 100 is Flair's own")
+    options = parser.parse_args()
+    runs: dict[str, list[dict[str, Any]]] = {"ours": [], "flair": []}
+    measured_on = machine() | {"threads": os.environ.get("OMP_NUM_THREADS", "all")}
+    with tempfile.TemporaryDirectory() as work:
+        data = words_and_tags(options.data, options.set, Path(work))
+        for seed in range(1, options.seeds + 1):
+            for name, run in (("ours", ours), ("flair", flair)):
+                folder = Path(work) / name
+                begun = time.perf_counter()
+                told = run(data, folder, seed, options)
+                told["seconds"] = round(time.perf_counter() - begun, 1)
+                told["test"] = told.get("test") or test_score(folder, data)
+                runs[name].append(told)
+                shutil.rmtree(folder)
+                print(name, seed, told, flush=True)
+    ratios = [theirs["seconds"] / mine["seconds"] for mine, theirs in zip(runs["ours"], runs["flair"], strict=True)]
+    summary = {
+        name: {score: f1([run[score] for run in each]) for score in ("dev", "test")}
+        | {"seconds": median(run["seconds"] for run in each)}
+        for name, each in runs.items()
+    }
+    result = {"machine": measured_on, "set": options.set, "ratio": round(median(ratios), 2), **summary, "runs": runs}
+    print(json.dumps({name: value for name, value in result.items() if name != "runs"}, indent=1))
+    target = Path(__file__).parent / "results" / f"tagger_flair-{options.set}.json"
+    target.write_text(json.dumps(result, indent=1) + "\n")
+
+
+def words_and_tags(data: Path, name: str, work: Path) -> Path:
+    """The set's three files, with spans as BIO and without marks between documents, which neither side uses here."""
+    source = data / name if name == "wnut17" else split_by_documents(data / name / f"{name}.conll", work / "split")
+    target = work / "data"
+    target.mkdir()
+    for part in ("train", "dev", "test"):
+        before, lines = "O", []
+        for line in (source / f"{part}.conll").read_text("utf-8").splitlines():
+            if line.startswith("-DOCSTART-"):
+                continue
+            word, _, tag = line.replace("\t", " ").rpartition(" ")
+            if tag.startswith("I-") and before[1:] != tag[1:]:
+                tag = "B-" + tag[2:]
+            before = tag or "O"
+            lines.append(f"{word} {tag}".strip())
+        (target / f"{part}.conll").write_text("\n".join(lines).strip() + "\n\n", "utf-8")
+    return target
+
+
+def ours(data: Path, folder: Path, seed: int, _: argparse.Namespace) -> dict[str, Any]:
+    folder.mkdir()
+    given = []
+    for part in ("train", "dev"):  # copied, for features are kept beside a file: each run extracts them anew
+        given += [f"--{part}", str(shutil.copy(data / f"{part}.conll", folder))]
+    wanted = ["--layers", "concat4", "--crf", "--seed", str(seed), "-o", str(folder / "ner.tagger"), "--quiet"]
+    subprocess.run([BERTFEAT, "tag", "train", *given, *wanted], check=True)
+    told = json.loads((folder / "ner.tagger" / "tagger.json").read_text())
+    return {"dev": told["score"], "best_epoch": told["best_epoch"], "epochs": len(told["history"])}
+
+
+def test_score(folder: Path, data: Path) -> float:
+    command = [BERTFEAT, "tag", "evaluate", str(folder / "ner.tagger"), str(data / "test.conll"), "--json", "--quiet"]
+    told = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    return float(told["f1"])
+
+
+def flair(data: Path, folder: Path, seed: int, options: argparse.Namespace) -> dict[str, Any]:
+    given = [str(data), str(find_model().folder), str(folder), str(seed), str(options.flair_epochs)]
+    done = subprocess.run(
+        [options.flair_python, "-c", FLAIR, *given], check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return told
+
+
+def f1(values: list[float]) -> str:
+    spread = f" ± {100 * stdev(values):.1f}" if len(values) > 1 else ""
+    return f"{100 * fmean(values):.1f}{spread}"
+
+
+if __name__ == "__main__":
+    main()
