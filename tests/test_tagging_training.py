@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from bertfeat.tagging import Epoch, Tagger, TrainingSettings, train
 from bertfeat.tagging.batches import by_length, pack, shuffled
 from bertfeat.tagging.inputs import choose_input, derived_input, parse_input
 from bertfeat.tagging.sentences import SentenceStore
+from bertfeat.tagging.training import Training
 from tests.tagging_toy import feature_set, write_conll
 from tests.tiny_models import Tiny
 
@@ -118,6 +120,19 @@ def test_a_killed_training_goes_on_to_the_same_result(
     again = train(*sets, tmp_path / "killed", layers="mix4", settings=settings)
     assert again.scores is None
     assert (tmp_path / "killed" / "tagger.json").read_bytes() == before
+
+
+def test_patience_and_the_learning_rate_go_by_the_best_epoch(
+    sets: tuple[FeatureSet, FeatureSet], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And epochs in which nothing was found yet do not count."""
+    told = iter([0.0, 0.0, 0.0, 0.0, 0.5, 0.4, 0.5, 0.6, 0.1, 0.1, 0.1, 0.1, 0.1])
+    monkeypatch.setattr(Training, "evaluate", lambda _: SimpleNamespace(value=next(told)))
+    settings = replace(QUICK, epochs=40, patience=4, learning_rate=0.008)
+    done = train(*sets, tmp_path / "a", layers="last", settings=settings).settings
+    assert [epoch["rate"] for epoch in done.history] == [0.008] * 7 + [0.004] * 3 + [0.002] * 2
+    assert [epoch["score"] for epoch in done.history][-5:] == [0.6, 0.1, 0.1, 0.1, 0.1]
+    assert done.best_epoch == 8
 
 
 def test_another_training_is_not_mixed_in(sets: tuple[FeatureSet, FeatureSet], tmp_path: Path) -> None:

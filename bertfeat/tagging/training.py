@@ -215,9 +215,9 @@ class Training:
 
     @property
     def best_epoch(self) -> int:
-        """Number of the epoch with the best score, the earlier of equal ones."""
+        """Number of the epoch with the best score, the earlier of equal ones; while nothing is found, the last one."""
         scores = [epoch["score"] for epoch in self.history]
-        return 1 + scores.index(max(scores)) if scores else 0
+        return 1 + scores.index(max(scores)) if any(scores) else len(scores)
 
     def _done(self) -> bool:
         count = len(self.history)
