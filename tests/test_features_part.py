@@ -1,4 +1,5 @@
 import dataclasses
+import hashlib
 import os
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from bertfeat.features import check_part, read_header, write_part
 from bertfeat.features import part as part_module
 from bertfeat.features import schema as schema_module
 from bertfeat.features.header import decode_header, encode_header, settings_fingerprint
-from bertfeat.features.seal import write_seal
+from bertfeat.features.seal import SEAL_KEY, Seal
 from tests.features_toy import KEPT, Toy, toy_part
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -165,6 +166,18 @@ def test_a_newer_format_is_refused(tmp_path: Path) -> None:
         check_part(path)
 
 
+def test_the_seal_of_many_row_groups_is_that_of_the_whole_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though its pages are hashed while more of them are written."""
+    monkeypatch.setattr("bertfeat.features.part.ROW_GROUP_BYTES", 64)
+    path = write_part(tmp_path, *_written(toy_part()))
+    assert pq.read_metadata(path).num_row_groups > 2
+    raw = path.read_bytes()
+    start = len(raw) - 8 - int.from_bytes(raw[-8:-4], "little")
+    sealed = pq.read_metadata(path).metadata[SEAL_KEY]
+    assert sealed[:64] == hashlib.sha256(raw[:start]).hexdigest().encode()
+    assert sealed[64:] == hashlib.sha256(raw[start:].replace(sealed[64:], b"0" * 64)).hexdigest().encode()
+
+
 def test_a_part_under_another_ones_name_is_damage(tmp_path: Path) -> None:
     path = write_part(tmp_path, *_written(toy_part())).rename(tmp_path / "part-00007.parquet")
     with pytest.raises(Damaged, match="says it is part 0"):
@@ -174,7 +187,8 @@ def test_a_part_under_another_ones_name_is_damage(tmp_path: Path) -> None:
 def test_a_sealed_header_of_wrong_form_is_damage(tmp_path: Path) -> None:
     path = write_part(tmp_path, *_written(toy_part()))
     path.write_bytes(path.read_bytes().replace(b'"sketch"', b'"sketsh"'))
-    write_seal(path)
+    with Seal(path) as seal:
+        seal.write()
     with pytest.raises(Damaged, match="header cannot be read"):
         check_part(path)
 

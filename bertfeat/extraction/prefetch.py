@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterator
 from contextlib import closing
-from queue import Empty, Full, Queue
+from queue import Empty, Queue
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -22,8 +22,8 @@ def prefetched(items: Iterator[T]) -> Iterator[T]:
 class _Ahead(Generic[T]):
     def __init__(self, items: Iterator[T]) -> None:
         self._items = items
-        self._queue: Queue[tuple[T | None, BaseException | None]] = Queue(maxsize=1)
-        self._closed = threading.Event()
+        self._queue: Queue[tuple[T | None, BaseException | None]] = Queue()
+        self._taken, self._closed = threading.Event(), threading.Event()
         # a daemon: an interrupted process does not wait for a part that nobody wants any more
         threading.Thread(target=self._fill, name="bertfeat-ahead", daemon=True).start()
 
@@ -43,25 +43,28 @@ class _Ahead(Generic[T]):
     def _take(self) -> tuple[T | None, BaseException | None]:
         while True:
             try:  # in short waits, so that Ctrl-C is heard at once
-                return self._queue.get(timeout=_PATIENCE)
+                entry = self._queue.get(timeout=_PATIENCE)
             except Empty:
                 continue
+            self._taken.set()
+            return entry
 
     def _fill(self) -> None:
         try:
             for item in self._items:
-                if not self._put((item, None)):
+                if not self._handed((item, None)):
                     return
+                del item  # the consumer's
         except BaseException as error:
-            self._put((None, error))
+            self._handed((None, error))
         else:
-            self._put((None, StopIteration()))
+            self._handed((None, StopIteration()))
 
-    def _put(self, entry: tuple[T | None, BaseException | None]) -> bool:
+    def _handed(self, entry: tuple[T | None, BaseException | None]) -> bool:
+        """Wait until the entry is taken, so that no more than one is ever ahead; False if nobody wants it any more."""
+        self._queue.put(entry)
         while not self._closed.is_set():
-            try:
-                self._queue.put(entry, timeout=_PATIENCE)
-            except Full:
-                continue
-            return True
+            if self._taken.wait(_PATIENCE):
+                self._taken.clear()
+                return True
         return False

@@ -50,6 +50,7 @@ from bertfeat.tagging.settings import (
 _NORM = 5.0  # gradients are scaled down to it
 _EVALUATED = 128  # sentences of a batch where nothing is learnt
 _SCALED_BY = 65_536  # words that the features' mean and spread are taken from
+_BLOCK = 4096  # of them at a time in float64
 _WAIT = 2  # epochs without a better score, after which the learning rate is halved
 
 
@@ -239,8 +240,11 @@ class Training:
     def _spread(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         """Mean and standard deviation of each value of the features, ``[W]``, over some of the training words."""
         features = next(iter(self.train_store.chunks((self.settings.seed, 0)))).features
-        some = features[:: max(1, len(features) // _SCALED_BY)][:_SCALED_BY].astype(np.float32)
-        return some.mean(0), some.std(0)
+        some = features[:: max(1, len(features) // _SCALED_BY)][:_SCALED_BY]
+        blocks = [some[at : at + _BLOCK] for at in range(0, len(some), _BLOCK)]
+        mean = sum(block.sum(0, dtype=np.float64) for block in blocks) / len(some)
+        squares = sum(np.square(block - mean).sum(0) for block in blocks)
+        return mean.astype(np.float32), np.sqrt(squares / len(some)).astype(np.float32)
 
     def _numbers(self, sentences: Sentences) -> Tensor:
         """The labels of sentences as numbers ``[N]``; those of sentences that stay in memory are kept."""
