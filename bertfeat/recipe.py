@@ -342,8 +342,8 @@ def _why_not(wanted: Recipe, pooling: Pooling, columns: list[FeatureColumn], mis
         return f"no column with {pooling} pooling is stored, so {wanted}_{pooling} cannot be had from this feature set"
     names = ", ".join(column.name for column in columns)
     if missing:
-        listed = ", ".join(map(str, missing))
-        return f"{wanted}_{pooling} needs layer {listed}, which the stored columns ({names}) do not contain"
+        listed = ("layer " if len(missing) == 1 else "layers ") + ", ".join(map(str, missing))
+        return f"{wanted}_{pooling} needs {listed}, which the stored columns ({names}) do not contain"
     return (
         f"{wanted}_{pooling} cannot be derived: the maximum of a sum is not the sum of maxima; stored are {names}. "
         f"Extract it with --layers {wanted} --pooling max"

@@ -201,8 +201,8 @@ def test_under_max_weights_are_refused(wanted: str) -> None:
     ("stored", "wanted", "says"),
     [
         ("sum4", "last", r"last_mean needs layer 6, which the stored columns \(sum4_mean\) do not contain"),
-        ("concat4", "sum=1+2+3", "needs layer 1, 2"),
-        ("mean=3..5", "sum4", "needs layer 3, 4, 5, 6"),
+        ("concat4", "sum=1+2+3", "needs layers 1, 2"),
+        ("mean=3..5", "sum4", "needs layers 3, 4, 5, 6"),
     ],
 )
 def test_what_is_not_stored_is_named(stored: str, wanted: str, says: str) -> None:

@@ -93,6 +93,10 @@ def read_manifest(folder: Path) -> Manifest | None:
         )
     except FileNotFoundError:
         return None
+    except NotADirectoryError as error:
+        raise FeatureSetError(
+            f"{folder} is a file, and a feature set is a folder; bertfeat extract makes one of a corpus"
+        ) from error
     except OSError as error:
         raise FeatureSetError(f"{path} cannot be read: {error.strerror or error}") from error
     except (ValueError, KeyError, TypeError) as error:

@@ -56,7 +56,8 @@ def parse_input(spec: str, num_layers: int) -> TaggerInput:
         recipes = parse_recipes(extracted, num_layers)
     except RecipeError as error:
         also = "; a tagger also reads mix4, mix-all or mix= with layers, of which it learns a weighted sum"
-        raise RecipeError(f"{error}{also}" if "unknown" in str(error) else str(error)) from error
+        told = str(error).replace(repr(extracted), repr(spec))
+        raise RecipeError(f"{told}{also}" if "unknown" in told else told) from error
     if len(recipes) != 1:
         raise RecipeError(f"a tagger reads one recipe, and {spec!r} means {len(recipes)}; mix-all weighs all layers")
     if mixed and recipes[0].operation is not Operation.CONCAT:
