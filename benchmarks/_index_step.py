@@ -103,6 +103,19 @@ def semantic_search(features: str, count: str) -> dict[str, Any]:
     return {"queries_per_second": len(queries) / (time.perf_counter() - began), "recall": 1.0}
 
 
+def normalised(features: str, folder: str) -> dict[str, Any]:
+    """The vectors as one npy file, of length 1."""
+    import faiss
+
+    from bertfeat.features import FeatureSet
+
+    vectors = FeatureSet(features).matrix()
+    faiss.normalize_L2(vectors)
+    Path(folder).mkdir(exist_ok=True)
+    np.save(Path(folder) / "vectors.npy", vectors)
+    return {"count": len(vectors)}
+
+
 def judge(features: str, folder: str, count: str, file: str) -> dict[str, Any]:
     """Recall at 10 of a FAISS file made elsewhere, and its speed, on the same queries as ours."""
     import faiss
@@ -150,6 +163,6 @@ def _peak_mb() -> float:
 
 if __name__ == "__main__":
     steps = {"ours_build": ours_build, "plain_build": plain_build, "search": search, "judge": judge}
-    steps["semantic_search"] = semantic_search
+    steps |= {"semantic_search": semantic_search, "normalised": normalised}
     result = steps[sys.argv[1]](*sys.argv[2:])
     print(json.dumps({**result, "peak_mb": _peak_mb()}))

@@ -8,13 +8,14 @@ Every step is a process of its own; ours and plain FAISS take turns, and ratios 
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
+
+from _machine import machine
 
 from bertfeat.index.choose import POINTS_PER_CLUSTER, cluster_count
 
@@ -23,7 +24,7 @@ AUTOFAISS = """
 import json, resource, sys, time
 from autofaiss import build_index
 began = time.perf_counter()
-build_index(embeddings=sys.argv[1], file_format="parquet", embedding_column_name="last_mean", metric_type="ip",
+build_index(embeddings=sys.argv[1], file_format="npy", metric_type="ip",
             index_path=sys.argv[2], index_infos_path=sys.argv[2] + ".json", max_index_memory_usage="8GB",
             current_memory_available="12GB", save_on_disk=True, min_nearest_neighbors_to_retrieve=10, verbose=40)
 print(json.dumps({"seconds": time.perf_counter() - began, "infos": json.load(open(sys.argv[2] + ".json")),
@@ -42,7 +43,7 @@ def main() -> None:
     from _index_vectors import million
 
     features = str(million(work, options.data, options.count))
-    results: dict[str, Any] = {"count": options.count, "cores": os.cpu_count(), "load_before": os.getloadavg()}
+    results: dict[str, Any] = {"count": options.count, "machine": machine("faiss-cpu")}
     for part in options.only.split(","):
         results[part] = PARTS[part](features, work, options)
         print(json.dumps({part: results[part]}, indent=1), flush=True)
@@ -95,11 +96,12 @@ def exact(features: str, work: Path, options: argparse.Namespace) -> dict[str, A
 
 
 def autofaiss(features: str, work: Path, options: argparse.Namespace) -> dict[str, Any]:
-    """autofaiss over the same Parquet files, judged by the same queries."""
+    """autofaiss over the same vectors, normalised beforehand, for it knows no cosine; judged by the same queries."""
     if options.autofaiss is None:
         return {"skipped": "no --autofaiss"}
     file = str(work / "autofaiss.faiss")
-    built = _run([str(options.autofaiss), "-c", AUTOFAISS, features, file])
+    _step("normalised", features, str(work / "normalised"))
+    built = _run([str(options.autofaiss), "-c", AUTOFAISS, str(work / "normalised"), file])
     return {"build": built, "judged": _step("judge", features, str(work / "auto.index"), "1000", file)}
 
 
