@@ -4,6 +4,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from threading import Lock
 
 Seconds = Mapping[str, float]
 
@@ -19,7 +20,7 @@ def stage(name: str) -> Iterator[None]:
         return
     begin = recorder.now()
     yield
-    recorder.seconds[name] += recorder.now() - begin
+    recorder.add(name, recorder.now() - begin)
 
 
 @contextmanager
@@ -37,6 +38,12 @@ class _Recorder:
     def __init__(self, settle: Callable[[], None]) -> None:
         self.seconds: defaultdict[str, float] = defaultdict(float)
         self._settle = settle
+        self._lock = Lock()
+
+    def add(self, name: str, seconds: float) -> None:
+        """Add to a stage, which several threads may be at."""
+        with self._lock:
+            self.seconds[name] += seconds
 
     def now(self) -> float:
         self._settle()

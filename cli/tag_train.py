@@ -105,8 +105,8 @@ def command(
     settings = training()
     from bertfeat.tagging import train
 
-    train_set, dev_set = prepared_pair(train_given, dev_given, layers, model, reading, talk)
     folder = output or default_output([train_given], ".tagger")
+    train_set, dev_set = prepared_pair(train_given, dev_given, layers, model, reading, talk)
     done = train(
         train_set,
         dev_set,

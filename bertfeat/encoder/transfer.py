@@ -21,8 +21,7 @@ class Landing:
     def __init__(self, values: Tensor) -> None:
         self._values, self._event = values, None
         if values.device.type == "cuda":
-            self._values = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
-            self._values.copy_(values, non_blocking=True)
+            self._values = _pinned_like(values).copy_(values, non_blocking=True)
             self._event = torch.cuda.Event()  # type: ignore[no-untyped-call]
             self._event.record(torch.cuda.current_stream(values.device))
 
@@ -31,3 +30,10 @@ class Landing:
         if self._event is not None:
             self._event.synchronize()
         return self._values.cpu()
+
+
+def _pinned_like(values: Tensor) -> Tensor:
+    try:
+        return torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
+    except RuntimeError:  # there is no more memory that can be pinned; other memory does, more slowly
+        return torch.empty(values.shape, dtype=values.dtype)

@@ -77,7 +77,7 @@ class _Run:
             if pooling in (Pooling.MEAN, Pooling.WORD)
         }
         self._results = {column.name: self._empty(column) for column in columns}
-        self._landing: deque[list[tuple[_BatchColumn, Landing]]] = deque()
+        self._landing: deque[list[tuple[FeatureColumn, Tensor, Landing]]] = deque()  # with their rows in the results
         self._splits = self._tokens = self._padding = 0
 
     def all(self, batch_tokens: int, batch_size: int | None, on_batch: Callable[[int], None]) -> Computed:
@@ -108,7 +108,8 @@ class _Run:
                     f"memory ran out for one window of {len(batch.ids)} tokens; lower --max-length, "
                     f"choose a lower --precision, or free memory on {self._encoder.device}"
                 ) from error
-        else:
+        else:  # outside of what is tried again, lest a batch be added twice
+            self._store_landed(behind=BATCHES_BEHIND.get(self._encoder.device.type, 0))
             return
         if self._encoder.device.type == "cuda":
             torch.cuda.empty_cache()
@@ -128,15 +129,17 @@ class _Run:
                 _add(state, sums, segments)
         # all results before any is stored: a batch that memory failed is run again in halves
         with stage("pooling"):
-            self._landing.append([(each, Landing(each.result())) for each in sums])
-            self._store_landed(behind=BATCHES_BEHIND.get(self._encoder.device.type, 0))
+            self._landing.append(
+                [(each.column, segments[each.column.pooling].targets, Landing(each.result())) for each in sums]
+            )
 
     @torch.inference_mode()
     def _store_landed(self, behind: int) -> None:
         """Store the results that are on their way, but for those of the last batches."""
         while len(self._landing) > behind:
-            for each, landing in self._landing.popleft():
-                self._store(each.column, landing.values(), each.targets)
+            with stage("pooling"):
+                for column, targets, landing in self._landing.popleft():
+                    self._store(column, landing.values(), targets)
 
     def _store(self, column: FeatureColumn, values: Tensor, targets: Tensor) -> None:
         result = self._results[column.name]
@@ -171,7 +174,7 @@ class _BatchColumn:
     """One column of one batch, while its layers arrive."""
 
     def __init__(self, column: FeatureColumn, segments: _Segments) -> None:
-        self.column, self._segments, self.targets = column, segments, segments.targets
+        self.column, self._segments = column, segments
         self._values: Tensor | None = None
         # the maximum of a sum is not the sum of maxima: such a column is summed token by token
         combined = column.recipe.operation in (Operation.SUM, Operation.MEAN)

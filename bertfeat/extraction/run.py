@@ -183,7 +183,7 @@ class Run:
                     extracted = self._compute(ahead.planned, ahead.prepared, corpus)
                     header = self._header(ahead.planned, ahead.prepared, extracted, corpus)
                     self._check_failures(header.failures)
-                    if len(pending) == writers:
+                    while pending and (len(pending) == writers or pending[0].done()):
                         self._account.wait(pending.popleft())
                     self._touch()
                     pending.append(writer.submit(self._write, header, extracted))

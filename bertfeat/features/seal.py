@@ -27,8 +27,8 @@ _AGAIN = "run the same extract command again: it redoes this part"
 class Seal:
     """Fills the digests into a part that is written with :data:`EMPTY_SEAL`; its pages are hashed as they are written.
 
-    A thread hashes while another one writes: side by side on two cores they hold up an encoder that uses both for half
-    as long as one after the other on one of them.
+    A thread hashes while another one writes, since an encoder on all cores is held up by its slowest one: two threads
+    side by side are meant to hold it up for less long than one that does both.
     """
 
     def __init__(self, path: Path) -> None:

@@ -1,6 +1,6 @@
 """Tagged sentences of a feature set: in memory where they fit a budget, else in chunks read anew each time."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -89,7 +89,7 @@ class SentenceStore:
                 if tags:
                     yield tuple(tags)
 
-    def chunks(self, seed: Sequence[int] | None = None) -> Iterator[Sentences]:
+    def chunks(self, seed: Sequence[int] | None = None) -> Generator[Sentences]:
         """All sentences, a chunk at a time: in order, or in chunks of blocks that ``seed`` shuffles."""
         if self.fits:
             if self._kept is None:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from importlib.metadata import version
@@ -50,7 +50,7 @@ from bertfeat.tagging.settings import (
 _NORM = 5.0  # gradients are scaled down to it
 _EVALUATED = 128  # sentences of a batch where nothing is learnt
 _SCALED_BY = 65_536  # words that the features' mean and spread are taken from
-_BLOCK = 4096  # of them at a time in float64
+_BLOCK = 512  # of them at a time in float64
 _WAIT = 2  # epochs without a better score, after which the learning rate is halved
 
 
@@ -130,7 +130,7 @@ class Training:
         self.labels = Labels.of(self.train_store.tags(), inside=Scheme(settings.scheme))
         self._gold = [list(tags) for tags in self.dev_store.tags()]
         self.warnings = self._check_dev()
-        self._targets: tuple[Sentences, Tensor] | None = None
+        self._targets: Tensor | None = None
 
     # ── the run ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -239,7 +239,8 @@ class Training:
 
     def _spread(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         """Mean and standard deviation of each value of the features, ``[W]``, over some of the training words."""
-        features = next(iter(self.train_store.chunks((self.settings.seed, 0)))).features
+        with closing(self.train_store.chunks((self.settings.seed, 0))) as chunks:
+            features = next(chunks).features
         some = features[:: max(1, len(features) // _SCALED_BY)][:_SCALED_BY]
         blocks = [some[at : at + _BLOCK] for at in range(0, len(some), _BLOCK)]
         mean = sum(block.sum(0, dtype=np.float64) for block in blocks) / len(some)
@@ -248,10 +249,12 @@ class Training:
 
     def _numbers(self, sentences: Sentences) -> Tensor:
         """The labels of sentences as numbers ``[N]``; those of sentences that stay in memory are kept."""
-        if self._targets is None or self._targets[0] is not sentences:
-            numbers = [n for at in range(len(sentences)) for n in self.labels.numbers(sentences.tags_of(at))]
-            self._targets = (sentences, torch.tensor(numbers))
-        return self._targets[1]
+        if self._targets is not None:
+            return self._targets
+        numbers = torch.tensor([n for at in range(len(sentences)) for n in self.labels.numbers(sentences.tags_of(at))])
+        if self.train_store.fits:
+            self._targets = numbers
+        return numbers
 
     def _check_same(self, theirs: Mapping[str, Any], what: str) -> None:
         ours = self._identity
