@@ -103,6 +103,7 @@ def autofaiss(features: str, work: Path, options: argparse.Namespace) -> dict[st
     file = str(work / "autofaiss.faiss")
     _step("normalised", features, str(work / "normalised"))
     built = _run([str(options.autofaiss), "-c", AUTOFAISS, str(work / "normalised"), file])
+    del built["infos"]["index_path"]
     return {"build": built, "judged": _step("judge", features, str(work / "auto.index"), "1000", file)}
 
 
