@@ -24,7 +24,9 @@ from typing import Any
 from _machine import machine
 from table7 import split_by_documents
 
+from bertfeat.corpus import Document, open_corpus
 from bertfeat.models import find_model
+from bertfeat.tagging.schemes import to_bio
 
 BERTFEAT = str(Path(sys.executable).with_name("bertfeat"))
 FLAIR = """
@@ -94,16 +96,12 @@ def words_and_tags(data: Path, name: str, work: Path) -> Path:
     target = work / "data"
     target.mkdir()
     for part in ("train", "dev", "test"):
-        before, lines = "O", []
-        for line in (source / f"{part}.conll").read_text("utf-8").splitlines():
-            if line.startswith("-DOCSTART-"):
-                continue
-            word, _, tag = line.replace("\t", " ").rpartition(" ")
-            if tag.startswith("I-") and before[1:] != tag[1:]:
-                tag = "B-" + tag[2:]
-            before = tag or "O"
-            lines.append(f"{word} {tag}".strip())
-        (target / f"{part}.conll").write_text("\n".join(lines).strip() + "\n\n", "utf-8")
+        with (target / f"{part}.conll").open("w", encoding="utf-8") as file:
+            for row in open_corpus([source / f"{part}.conll"]).rows():
+                if isinstance(row, Document) and row.words and row.tags:
+                    tagged = zip(row.words, to_bio(row.tags), strict=True)
+                    file.writelines(f"{word} {tag}\n" for word, tag in tagged)
+                    file.write("\n")
     return target
 
 

@@ -16,7 +16,7 @@ from bertfeat.features import check_part, read_header, write_part
 from bertfeat.features import part as part_module
 from bertfeat.features import schema as schema_module
 from bertfeat.features.header import decode_header, encode_header, settings_fingerprint
-from bertfeat.features.seal import SEAL_KEY, Seal
+from bertfeat.features.seal import SEAL_KEY, write_seal
 from tests.features_toy import KEPT, Toy, toy_part
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -167,7 +167,6 @@ def test_a_newer_format_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_seal_of_many_row_groups_is_that_of_the_whole_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Though its pages are hashed while more of them are written."""
     monkeypatch.setattr("bertfeat.features.part.ROW_GROUP_BYTES", 64)
     path = write_part(tmp_path, *_written(toy_part()))
     assert pq.read_metadata(path).num_row_groups > 2
@@ -187,8 +186,7 @@ def test_a_part_under_another_ones_name_is_damage(tmp_path: Path) -> None:
 def test_a_sealed_header_of_wrong_form_is_damage(tmp_path: Path) -> None:
     path = write_part(tmp_path, *_written(toy_part()))
     path.write_bytes(path.read_bytes().replace(b'"sketch"', b'"sketsh"'))
-    with Seal(path) as seal:
-        seal.write()
+    write_seal(path)
     with pytest.raises(Damaged, match="header cannot be read"):
         check_part(path)
 

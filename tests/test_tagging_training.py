@@ -18,7 +18,7 @@ from bertfeat.tagging import Epoch, Tagger, TrainingSettings, train
 from bertfeat.tagging.batches import by_length, pack, shuffled
 from bertfeat.tagging.inputs import choose_input, derived_input, parse_input
 from bertfeat.tagging.sentences import SentenceStore
-from bertfeat.tagging.training import Training
+from bertfeat.tagging.training import Training, mean_and_spread
 from tests.tagging_toy import feature_set, write_conll
 from tests.tiny_models import Tiny
 
@@ -120,6 +120,14 @@ def test_a_killed_training_goes_on_to_the_same_result(
     again = train(*sets, tmp_path / "killed", layers="mix4", settings=settings)
     assert again.scores is None
     assert (tmp_path / "killed" / "tagger.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("rows", [1, 512, 1300])
+def test_mean_and_spread_are_numpys(rows: int) -> None:
+    values = (np.random.default_rng(rows).standard_normal((rows, 7)) * 3 + 40).astype(np.float16)
+    mean, spread = mean_and_spread(values)
+    np.testing.assert_allclose(mean, values.astype(np.float64).mean(0), rtol=1e-6)
+    np.testing.assert_allclose(spread, values.astype(np.float64).std(0), rtol=1e-6)
 
 
 def test_patience_and_the_learning_rate_go_by_the_best_epoch(

@@ -16,7 +16,7 @@ from bertfeat.errors import Damaged, FeatureSetError
 from bertfeat.features.files import atomic
 from bertfeat.features.header import PartHeader, decode_header, encode_header, refuse_newer
 from bertfeat.features.schema import PartContent, content_table, row_bytes
-from bertfeat.features.seal import EMPTY_SEAL, SEAL_KEY, Seal, check_footer, check_pages
+from bertfeat.features.seal import EMPTY_SEAL, SEAL_KEY, check_footer, check_pages, write_seal
 
 HEADER_KEY = b"bertfeat"
 _REPEATED = {"tokens.list.element", "words.list.element", "tags.list.element"}
@@ -59,9 +59,9 @@ def write_part(folder: Path, header: PartHeader, content: PartContent) -> Path:
         )
     _check_rows(path, header, content)
     table = content_table(content, header.columns)
-    with atomic(path) as temporary, Seal(temporary) as seal:
-        _write(temporary, header, table, row_bytes(content, header.columns), seal)
-        seal.write()
+    with atomic(path) as temporary:
+        _write(temporary, header, table, row_bytes(content, header.columns))
+        write_seal(temporary)
     return path
 
 
@@ -107,7 +107,7 @@ def check_part(path: Path) -> PartHeader:
     return header
 
 
-def _write(path: Path, header: PartHeader, table: pa.Table, sizes: NDArray[np.int64], seal: Seal) -> None:
+def _write(path: Path, header: PartHeader, table: pa.Table, sizes: NDArray[np.int64]) -> None:
     features = {column.name for column in header.columns}
     leaves = {_leaf(field) for field in table.schema}
     writer = pq.ParquetWriter(
@@ -122,7 +122,6 @@ def _write(path: Path, header: PartHeader, table: pa.Table, sizes: NDArray[np.in
     with writer:
         for start, stop in _row_groups(sizes):
             writer.write_table(table.slice(start, stop - start), row_group_size=stop - start)
-            seal.follow()
         writer.add_key_value_metadata({HEADER_KEY: encode_header(header), SEAL_KEY: EMPTY_SEAL})
 
 

@@ -8,10 +8,8 @@ stands for the whole file, yet can be checked whenever the footer is read.
 
 import hashlib
 import re
-from concurrent.futures import Future, ThreadPoolExecutor
 from io import BufferedIOBase
 from pathlib import Path
-from typing import Self
 
 from bertfeat.errors import Damaged
 
@@ -24,46 +22,15 @@ _SEAL = re.compile(re.escape(SEAL_KEY) + rb"\x18\x80\x01([0-9a-f]{64})([0-9a-f]{
 _AGAIN = "run the same extract command again: it redoes this part"
 
 
-class Seal:
-    """Fills the digests into a part that is written with :data:`EMPTY_SEAL`; its pages are hashed as they are written.
-
-    A thread hashes while another one writes, since an encoder on all cores is held up by its slowest one: two threads
-    side by side are meant to hold it up for less long than one that does both.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path, self._digest, self._hashed = path, hashlib.sha256(), 0
-        self._thread = ThreadPoolExecutor(1, "bertfeat-seal")
-        self._begun: list[Future[None]] = []
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._thread.shutdown(cancel_futures=True)
-
-    def follow(self) -> None:
-        """Begin to hash the pages that were written since, unless that is still going on."""
-        if not self._begun or self._begun[-1].done():
-            self._begun.append(self._thread.submit(self._hash, self._path.stat().st_size))
-
-    def write(self) -> None:
-        """Hash the rest, now that the file is whole, and fill in the digests."""
-        for each in self._begun:
-            each.result()
-        with self._path.open("r+b") as file:
-            start, footer = _footer(file, self._path)
-            match = _find(footer, self._path)
-            self._hash(start)
-            pages = self._digest.hexdigest().encode()
-            footer = footer[: match.start(1)] + pages + footer[match.end(1) :]
-            file.seek(start + match.start(1))
-            file.write(pages + _own_digest(footer, match))
-
-    def _hash(self, stop: int) -> None:
-        with self._path.open("rb") as file:
-            _update(self._digest, file, self._hashed, stop)
-        self._hashed = stop
+def write_seal(path: Path) -> None:
+    """Fill the digests into a part that was written with :data:`EMPTY_SEAL`."""
+    with path.open("r+b") as file:
+        start, footer = _footer(file, path)
+        match = _find(footer, path)
+        pages = _digest(file, start)
+        footer = footer[: match.start(1)] + pages + footer[match.end(1) :]
+        file.seek(start + match.start(1))
+        file.write(pages + _own_digest(footer, match))
 
 
 def check_footer(path: Path) -> str:
@@ -124,15 +91,9 @@ def _own_digest(footer: bytes, match: re.Match[bytes]) -> bytes:
 def _digest(file: BufferedIOBase, stop: int) -> bytes:
     """sha256 of the file's first ``stop`` bytes."""
     digest = hashlib.sha256()
-    _update(digest, file, 0, stop)
-    return digest.hexdigest().encode()
-
-
-def _update(digest: "hashlib._Hash", file: BufferedIOBase, start: int, stop: int) -> None:
-    """Hash the file's bytes from ``start`` to ``stop``."""
     buffer = memoryview(bytearray(1 << 20))
-    left = stop - start
-    file.seek(start)
-    while left > 0 and (count := file.readinto(buffer[: min(left, len(buffer))])):
+    file.seek(0)
+    while stop > 0 and (count := file.readinto(buffer[: min(stop, len(buffer))])):
         digest.update(buffer[:count])
-        left -= count
+        stop -= count
+    return digest.hexdigest().encode()

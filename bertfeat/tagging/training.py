@@ -50,7 +50,7 @@ from bertfeat.tagging.settings import (
 _NORM = 5.0  # gradients are scaled down to it
 _EVALUATED = 128  # sentences of a batch where nothing is learnt
 _SCALED_BY = 65_536  # words that the features' mean and spread are taken from
-_BLOCK = 512  # of them at a time in float64
+_BLOCK = 512  # rows at a time in float64
 _WAIT = 2  # epochs without a better score, after which the learning rate is halved
 
 
@@ -241,11 +241,7 @@ class Training:
         """Mean and standard deviation of each value of the features, ``[W]``, over some of the training words."""
         with closing(self.train_store.chunks((self.settings.seed, 0))) as chunks:
             features = next(chunks).features
-        some = features[:: max(1, len(features) // _SCALED_BY)][:_SCALED_BY]
-        blocks = [some[at : at + _BLOCK] for at in range(0, len(some), _BLOCK)]
-        mean = sum(block.sum(0, dtype=np.float64) for block in blocks) / len(some)
-        squares = sum(np.square(block - mean).sum(0) for block in blocks)
-        return mean.astype(np.float32), np.sqrt(squares / len(some)).astype(np.float32)
+        return mean_and_spread(features[:: max(1, len(features) // _SCALED_BY)][:_SCALED_BY])
 
     def _numbers(self, sentences: Sentences) -> Tensor:
         """The labels of sentences as numbers ``[N]``; those of sentences that stay in memory are kept."""
@@ -275,8 +271,7 @@ class Training:
         write_checkpoint(self.folder, Checkpoint(self._identity, progress, tensors), number)
 
     def _finished(self, settings: TaggerSettings) -> Trained:
-        made = settings
-        theirs = _identity(made.model, made.input.spec, made.extraction, made.training, made.data)
+        theirs = _identity(settings.model, settings.input.spec, settings.extraction, settings.training, settings.data)
         self._check_same(theirs, "a tagger that was trained")
         remove_checkpoint(self.folder)
         count = len(settings.history)
@@ -344,6 +339,14 @@ def _stores(train_set: FeatureSet, dev_set: FeatureSet, wanted: Any, memory: int
 def digest(features: FeatureSet) -> str:
     """What tells features from others: the digest of their parts."""
     return sha256("".join(entry.sha256 for entry in features.entries).encode()).hexdigest()
+
+
+def mean_and_spread(values: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Mean and standard deviation over rows, in little memory: ``[N, W]`` → two of ``[W]`` float32."""
+    blocks = [values[at : at + _BLOCK] for at in range(0, len(values), _BLOCK)]
+    mean = sum(block.sum(0, dtype=np.float64) for block in blocks) / len(values)
+    squares = sum(np.square(block - mean).sum(0) for block in blocks)
+    return mean.astype(np.float32), np.sqrt(squares / len(values)).astype(np.float32)
 
 
 @contextmanager
