@@ -96,6 +96,22 @@ def test_a_truncated_part_and_one_under_anothers_name(bert: Tiny, corpus: Path, 
     assert contents(done) == before
 
 
+def test_parts_of_the_first_format_are_kept(
+    bert: Tiny, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "older"
+    with monkeypatch.context() as older:
+        older.setattr("bertfeat.extraction.run.FORMAT_VERSION", 1)
+        older.setattr("bertfeat.features.part.SEAL_KEY", b"bertfeat.sha256")
+        older.setattr("bertfeat.features.part.EMPTY_SEAL", b"0" * 128)
+        run(bert, corpus, folder)
+    before = contents(folder)
+    list_parts(folder)[2].unlink()
+    assert run(bert, corpus, folder).kept_parts == 4
+    assert [header.format_version for header in FeatureSet(folder).check()] == [1, 1, 2, 1, 1]
+    assert {name for name, digest in contents(folder).items() if before[name] != digest} == {"part-00002.parquet"}
+
+
 def test_every_part_damaged(bert: Tiny, corpus: Path, done: Path) -> None:
     before = contents(done)
     for part in list_parts(done):

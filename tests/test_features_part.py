@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import xxhash
 
 from bertfeat.errors import Damaged, FeatureSetError, UsageError
 from bertfeat.features import check_part, read_header, write_part
@@ -108,8 +109,18 @@ def test_a_file_written_over_an_old_one_replaces_it(tmp_path: Path) -> None:
 # ── damage ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_every_flipped_byte_is_found(tmp_path: Path) -> None:
+@pytest.fixture(params=["bertfeat.seal", "bertfeat.sha256"])
+def sealed_as(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Parts are sealed as now, or as in format 1."""
+    if request.param == "bertfeat.sha256":
+        monkeypatch.setattr(part_module, "SEAL_KEY", b"bertfeat.sha256")
+        monkeypatch.setattr(part_module, "EMPTY_SEAL", b"0" * 128)
+    return str(request.param)
+
+
+def test_every_flipped_byte_is_found(tmp_path: Path, sealed_as: str) -> None:
     path = write_part(tmp_path, *_written(toy_part(rows=30, failures=[3])))
+    assert sealed_as.encode() in pq.read_metadata(path).metadata
     good = path.read_bytes()
     random = np.random.default_rng(7)
     footer = len(good) - 8 - int.from_bytes(good[-8:-4], "little")
@@ -156,9 +167,9 @@ def test_a_foreign_file_is_refused(tmp_path: Path) -> None:
 
 def test_a_newer_format_is_refused(tmp_path: Path) -> None:
     toy = toy_part()
-    newer = dataclasses.replace(toy.header, format_version=2)
+    newer = dataclasses.replace(toy.header, format_version=3)
     path = write_part(tmp_path, newer, toy.content)
-    with pytest.raises(FeatureSetError, match=r"format 2 by a newer bertfeat.*upgrade"):
+    with pytest.raises(FeatureSetError, match=r"format 3 by a newer bertfeat.*upgrade"):
         read_header(path)
     # a newer format may seal its files in another way
     pq.write_table(pa.table({"a": [1]}).replace_schema_metadata({"bertfeat": '{"format_version": 9}'}), path)
@@ -173,8 +184,8 @@ def test_the_seal_of_many_row_groups_is_that_of_the_whole_file(tmp_path: Path, m
     raw = path.read_bytes()
     start = len(raw) - 8 - int.from_bytes(raw[-8:-4], "little")
     sealed = pq.read_metadata(path).metadata[SEAL_KEY]
-    assert sealed[:64] == hashlib.sha256(raw[:start]).hexdigest().encode()
-    assert sealed[64:] == hashlib.sha256(raw[start:].replace(sealed[64:], b"0" * 64)).hexdigest().encode()
+    assert sealed[:32] == xxhash.xxh3_128_hexdigest(raw[:start]).encode()
+    assert sealed[32:] == hashlib.sha256(raw[start:].replace(sealed[32:], b"0" * 64)).hexdigest().encode()
 
 
 def test_a_part_under_another_ones_name_is_damage(tmp_path: Path) -> None:

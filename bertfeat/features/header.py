@@ -10,7 +10,8 @@ from bertfeat.corpus import Failure
 from bertfeat.errors import Damaged, FeatureSetError
 from bertfeat.recipe import FeatureColumn, Operation, Pooling, Recipe
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""2 since parts are sealed by XXH3; see :mod:`bertfeat.features.seal`."""
 """Version of the storage format that this bertfeat writes; older ones are read, newer ones refused."""
 
 

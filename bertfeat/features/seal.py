@@ -1,33 +1,53 @@
-"""Two sha256 inside every part: one over its pages, one over its footer, so that no byte can change unseen.
+"""Two digests inside every part: one over its pages, one over its footer, so that no byte can change unseen.
 
-Page checksums leave page headers, the footer and the header's text uncovered. The Parquet key ``bertfeat.sha256``
-therefore holds 128 hexadecimal digits: sha256 of all bytes before the footer, then sha256 of everything from the
-footer to the end of the file, the last 64 digits themselves taken as zeros. The second covers the first, so it
+Page checksums leave page headers, the footer and the header's text uncovered. The Parquet key ``bertfeat.seal``
+therefore holds 96 hexadecimal digits: XXH3 (128 bits) of all bytes before the footer, then sha256 of everything from
+the footer to the end of the file, these last 64 digits themselves taken as zeros. The second covers the first, so it
 stands for the whole file, yet can be checked whenever the footer is read.
+
+Format 1 has sha256 over the pages as well, under ``bertfeat.sha256``: it took as long as writing them.
 """
 
 import hashlib
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from io import BufferedIOBase
 from pathlib import Path
+from typing import Any
+
+import xxhash
 
 from bertfeat.errors import Damaged
 
-SEAL_KEY = b"bertfeat.sha256"
-EMPTY_SEAL = b"0" * 128
+SEAL_KEY = b"bertfeat.seal"
+EMPTY_SEAL = b"0" * 96
 
 _MAGIC = b"PAR1"
-# in Thrift's compact protocol: end of the key, a binary field, its length 128 as a varint, then the digits
-_SEAL = re.compile(re.escape(SEAL_KEY) + rb"\x18\x80\x01([0-9a-f]{64})([0-9a-f]{64})")
 _AGAIN = "run the same extract command again: it redoes this part"
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How one format seals its parts: by which hash over the pages, and where its digits stand."""
+
+    hash: Callable[[], Any]
+    # in Thrift's compact protocol: the key, a binary field, its length as a varint, then the digits
+    pattern: re.Pattern[bytes]
+
+
+_FORMS = (
+    _Form(xxhash.xxh3_128, re.compile(rb"bertfeat\.seal\x18\x60([0-9a-f]{32})([0-9a-f]{64})")),
+    _Form(hashlib.sha256, re.compile(rb"bertfeat\.sha256\x18\x80\x01([0-9a-f]{64})([0-9a-f]{64})")),
+)
 
 
 def write_seal(path: Path) -> None:
     """Fill the digests into a part that was written with :data:`EMPTY_SEAL`."""
     with path.open("r+b") as file:
         start, footer = _footer(file, path)
-        match = _find(footer, path)
-        pages = _digest(file, start)
+        form, match = _find(footer, path)
+        pages = _digest(file, start, form)
         footer = footer[: match.start(1)] + pages + footer[match.end(1) :]
         file.seek(start + match.start(1))
         file.write(pages + _own_digest(footer, match))
@@ -40,24 +60,25 @@ def check_footer(path: Path) -> str:
         Damaged: the file is truncated, is no Parquet file, or its footer changed.
     """
     with path.open("rb") as file:
-        return _check_footer(file, path)[2].decode()
+        return _check_footer(file, path)[1][2].decode()
 
 
 def check_pages(path: Path) -> str:
     """Check every byte of the part, as :func:`check_footer` does for the footer."""
     with path.open("rb") as file:
-        start, pages, whole = _check_footer(file, path)
-        if _digest(file, start) != pages:
+        form, match, start = _check_footer(file, path)
+        if _digest(file, start, form) != match[1]:
             raise Damaged(f"{path}: a checksum does not hold: the file changed after it was written; {_AGAIN}")
-    return whole.decode()
+    return match[2].decode()
 
 
-def _check_footer(file: BufferedIOBase, path: Path) -> tuple[int, bytes, bytes]:
+def _check_footer(file: BufferedIOBase, path: Path) -> tuple[_Form, re.Match[bytes], int]:
+    """How the part is sealed, the seal, and where the footer begins."""
     start, footer = _footer(file, path)
-    match = _find(footer, path)
+    form, match = _find(footer, path)
     if _own_digest(footer, match) != match[2]:
         raise Damaged(f"{path}: the footer's checksum does not hold: the file changed after it was written; {_AGAIN}")
-    return start, match[1], match[2]
+    return form, match, start
 
 
 def _footer(file: BufferedIOBase, path: Path) -> tuple[int, bytes]:
@@ -74,8 +95,8 @@ def _footer(file: BufferedIOBase, path: Path) -> tuple[int, bytes]:
     return start, file.read()
 
 
-def _find(footer: bytes, path: Path) -> re.Match[bytes]:
-    found = list(_SEAL.finditer(footer))
+def _find(footer: bytes, path: Path) -> tuple[_Form, re.Match[bytes]]:
+    found = [(form, match) for form in _FORMS for match in form.pattern.finditer(footer)]
     if len(found) != 1:
         raise Damaged(
             f"{path}: the file carries no checksum, so it is damaged or was not written by bertfeat; {_AGAIN}"
@@ -84,16 +105,17 @@ def _find(footer: bytes, path: Path) -> re.Match[bytes]:
 
 
 def _own_digest(footer: bytes, match: re.Match[bytes]) -> bytes:
-    blanked = footer[: match.start(2)] + EMPTY_SEAL[:64] + footer[match.end(2) :]
+    blanked = footer[: match.start(2)] + EMPTY_SEAL[-64:] + footer[match.end(2) :]
     return hashlib.sha256(blanked).hexdigest().encode()
 
 
-def _digest(file: BufferedIOBase, stop: int) -> bytes:
-    """sha256 of the file's first ``stop`` bytes."""
-    digest = hashlib.sha256()
+def _digest(file: BufferedIOBase, stop: int, form: _Form) -> bytes:
+    """The form's digest of the file's first ``stop`` bytes."""
+    digest = form.hash()
     buffer = memoryview(bytearray(1 << 20))
     file.seek(0)
     while stop > 0 and (count := file.readinto(buffer[: min(stop, len(buffer))])):
         digest.update(buffer[:count])
         stop -= count
-    return digest.hexdigest().encode()
+    hexadecimal: str = digest.hexdigest()
+    return hexadecimal.encode()
