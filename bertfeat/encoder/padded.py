@@ -4,16 +4,20 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from bertfeat.encoder.precision import Precision
 from bertfeat.encoder.states import HiddenState
+from bertfeat.encoder.transfer import to_device
 from bertfeat.errors import ModelError
 from bertfeat.models import Model
 from bertfeat.stages import stage
 from bertfeat.tokens import Batch
+from bertfeat.tokens.layout import ranges
 
 
 class PaddedEncoder:
@@ -37,14 +41,11 @@ class PaddedEncoder:
 
         Shape: ``[T, H]`` each, padding left out; of the encoder's precision.
         """
-        ids, types, mask = self._padded_inputs(batch)
-        inputs = {"input_ids": ids, "attention_mask": mask.long()}
-        if self._has_types:
-            inputs["token_type_ids"] = types
+        inputs, places = self._padded_inputs(batch)
         with stage("forward"):
             states = self._run(inputs, layers)
         for layer, values in sorted(states.items()):
-            yield HiddenState(layer, values[mask], firsts=False)
+            yield HiddenState(layer, values.flatten(0, 1).index_select(0, places), firsts=False)
 
     def _run(self, inputs: dict[str, Tensor], layers: Collection[int]) -> dict[int, Tensor]:
         if self._blocks is None:  # ALBERT runs one block over and over, so it cannot be stopped between two
@@ -58,14 +59,20 @@ class PaddedEncoder:
         caught[self.num_layers] = output.last_hidden_state
         return caught
 
-    def _padded_inputs(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        lengths = torch.from_numpy(batch.lengths)
-        mask = torch.arange(int(lengths.max())) < lengths[:, None]  # [S, longest]
-        ids = torch.full(mask.shape, self._pad)
-        types = torch.zeros_like(ids)
-        ids[mask] = torch.from_numpy(batch.ids).long()
-        types[mask] = torch.from_numpy(batch.types).long()
-        return ids.to(self.device), types.to(self.device), mask.to(self.device)
+    def _padded_inputs(self, batch: Batch) -> tuple[dict[str, Tensor], Tensor]:
+        """The model's inputs, ``[S, longest]`` each, and the place of each token among their rows, ``[T]``."""
+        shape = len(batch.lengths), int(batch.lengths.max())
+        places = ranges(np.arange(shape[0]) * shape[1], batch.lengths)
+
+        def padded(values: NDArray[np.integer] | int, padding: int) -> Tensor:
+            filled = np.full(shape[0] * shape[1], padding, np.int64)
+            filled[places] = values
+            return to_device(filled.reshape(shape), self.device)
+
+        inputs = {"input_ids": padded(batch.ids, self._pad), "attention_mask": padded(1, 0)}
+        if self._has_types:
+            inputs["token_type_ids"] = padded(batch.types, 0)
+        return inputs, to_device(places, self.device)
 
 
 class _DeepestReached(Exception):

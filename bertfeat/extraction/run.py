@@ -5,7 +5,6 @@ byte what an undisturbed one gives.
 """
 
 import logging
-import os
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -73,7 +72,7 @@ class _Ahead:
 
 def writer_count(device: torch.device) -> int:
     """How many parts are written at once: one beside an encoder that uses every core, several beside a GPU."""
-    return 1 if device.type == "cpu" else max(1, min(4, (os.cpu_count() or 1) // 4))
+    return 1 if device.type == "cpu" else max(1, min(4, torch.get_num_threads() // 4))
 
 
 class Run:
@@ -252,7 +251,9 @@ class Run:
     def _write(self, header: PartHeader, extracted: Extracted) -> None:
         with stage("write"):
             write_part(self._folder, header, extracted.content)
-        give_back_memory()
+        # what creeps up are blocks of the texts; given back oftener, the encoder's own come fresh and cost time
+        if header.first_row // PART_ROWS < header.last_row // PART_ROWS:
+            give_back_memory()
 
     def _touch(self) -> None:
         """Mark the set as unfinished before the first change to it."""
