@@ -29,13 +29,14 @@ def duel(ways: Sequence[Way], texts: Sequence[str], model: Path, length: int, re
     counts = {way.name: tokens(_of(way, texts), model, length) for way in ways}
     speeds: dict[str, list[float]] = {way.name: [] for way in ways}
     failed: dict[str, str] = {}
+    warm_ups: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         running = {}
         for way in ways:
             corpus = Path(folder) / f"{way.share}.json"
             corpus.write_text(json.dumps(_of(way, texts)), "utf-8")
             try:
-                running[way.name] = stack.enter_context(_running(way, corpus, model, length))
+                running[way.name], warm_ups[way.name] = stack.enter_context(_running(way, corpus, model, length))
             except RuntimeError as error:
                 failed[way.name] = str(error)
         for _ in range(repeats):
@@ -47,6 +48,7 @@ def duel(ways: Sequence[Way], texts: Sequence[str], model: Path, length: int, re
         "max_length": length,
         "tokens_per_second": {name: round(median(each)) for name, each in speeds.items() if each},
         "runs": {name: [round(speed) for speed in each] for name, each in speeds.items() if each},
+        "warm_up_seconds": {name: round(seconds, 1) for name, seconds in warm_ups.items()},
         "fewer_texts": {way.name: way.share for way in ways if way.share < 1},
         "failed": failed,
     }
@@ -103,7 +105,8 @@ def _of(way: Way, texts: Sequence[str]) -> list[str]:
 
 
 @contextmanager
-def _running(way: Way, corpus: Path, model: Path, length: int) -> Iterator[subprocess.Popen[str]]:
+def _running(way: Way, corpus: Path, model: Path, length: int) -> Iterator[tuple["subprocess.Popen[str]", float]]:
+    """Start a way, and give it once it is warm, with the seconds of its first run, over an eighth of the texts."""
     command = [way.python, str(HERE / "_peer.py"), way.name, str(corpus), str(model), str(length)]
     pipe = subprocess.PIPE
     with (
@@ -112,10 +115,10 @@ def _running(way: Way, corpus: Path, model: Path, length: int) -> Iterator[subpr
     ):
         try:
             assert process.stdout
-            if not process.stdout.readline():
+            if not (warm_up := process.stdout.readline()):
                 told.seek(0)
                 raise RuntimeError((told.read().strip().splitlines() or ["it ended without a word"])[-1])
-            yield process
+            yield process, float(warm_up)
         finally:
             assert process.stdin
             process.stdin.close()

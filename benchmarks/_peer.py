@@ -2,15 +2,16 @@
 
     python benchmarks/_peer.py WAY CORPUS.json MODEL MAX_LENGTH
 
-The model is loaded and warmed up on an eighth of the corpus before the first answer. The clock is inside: neither
-starting nor loading counts. A way is the name of a function below, and may end in a precision: pooled_ours:bf16.
+The model is loaded and warmed up on an eighth of the corpus; the seconds of that first run are the first answer. The
+clock is inside: neither starting nor loading counts. A way is the name of a function below with a precision, and with a
+device where the function takes one: pooled_ours:bf16, parquet_ours:bf16:cuda.
 """
 
 import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,19 @@ def pooled_sentence_transformers(model: str, length: int, precision: str) -> Run
 
     dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
     return _encode(SentenceTransformer(model, device="cpu", model_kwargs={"dtype": dtype}), length)
+
+
+def pooled_compiled(model: str, length: int, precision: str) -> Run:
+    """sentence-transformers with its model compiled once for all sizes, the weights frozen into it."""
+    import torch
+    from sentence_transformers import SentenceTransformer
+    from torch._inductor import config
+
+    config.freezing = True  # packs the weights, as our own products do
+    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
+    loaded = SentenceTransformer(model, device="cpu", model_kwargs={"dtype": dtype})
+    loaded[0].compile(dynamic=True)
+    return _encode(loaded, length)
 
 
 def pooled_onnx(model: str, length: int, precision: str) -> Run:
@@ -139,21 +153,90 @@ def tokens_loop(model: str, length: int, precision: str) -> Run:
     return run
 
 
+def parquet_ours(model: str, length: int, precision: str, device: str) -> Run:
+    """Mean vectors from texts to Parquet."""
+    from bertfeat import Extractor, memory_corpus
+
+    settings = {"precision": precision, "long": "truncate", "max_length": length, "pooling": "mean", "device": device}
+    ours = Extractor(model, **settings)
+
+    def run(texts: list[str]) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            ours.extract(memory_corpus(texts), Path(folder) / "features")
+
+    return run
+
+
+def parquet_sentence_transformers(model: str, length: int, precision: str, device: str, attention: str = "sdpa") -> Run:
+    """The same, by sentence-transformers and one call of pyarrow."""
+    import torch
+    from sentence_transformers import SentenceTransformer
+
+    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
+    settings = {"dtype": dtype, "attn_implementation": attention}
+    loaded = SentenceTransformer(model, device=device, model_kwargs=settings)
+    loaded.max_seq_length = length
+    size = 32 if device == "cpu" else 512
+    return _in_parquet(lambda texts: loaded.encode(texts, batch_size=size, show_progress_bar=False))
+
+
+def parquet_sentence_transformers_flash(model: str, length: int, precision: str, device: str) -> Run:
+    """With Flash Attention, for which sentence-transformers leaves padding out, where the package is installed."""
+    return parquet_sentence_transformers(model, length, precision, device, "flash_attention_2")
+
+
+def parquet_transformers(model: str, length: int, precision: str, device: str) -> Run:
+    """The same, by the loop that people write: texts in order of length, padded batches, the mean under the mask."""
+    import numpy as np
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+
+    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    encoder = AutoModel.from_pretrained(model, dtype=dtype).to(device).eval()
+    size = 32 if device == "cpu" else 512
+
+    @torch.inference_mode()
+    def encode(texts: list[str]) -> Any:
+        order = sorted(range(len(texts)), key=lambda at: -len(texts[at]))
+        vectors = np.empty((len(texts), encoder.config.hidden_size), np.float32)
+        for begin in range(0, len(order), size):
+            rows = order[begin : begin + size]
+            chosen = [texts[at] for at in rows]
+            batch = tokenizer(chosen, padding=True, truncation=True, max_length=length, return_tensors="pt").to(device)
+            mask = batch["attention_mask"][:, :, None]
+            mean = (encoder(**batch).last_hidden_state * mask).sum(1) / mask.sum(1)
+            vectors[rows] = mean.float().cpu().numpy()
+        return vectors
+
+    return _in_parquet(encode)
+
+
+def _in_parquet(encode: Callable[[list[str]], Any]) -> Run:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    def run(texts: list[str]) -> None:
+        vectors = encode(texts)
+        cells = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), vectors.shape[1])
+        with tempfile.TemporaryDirectory() as folder:
+            pq.write_table(pa.table({"text": texts, "vector": cells}), Path(folder) / "vectors.parquet")
+
+    return run
+
+
 def main() -> None:
     way, corpus, model, length = sys.argv[1:]
-    name, _, precision = way.partition(":")
+    name, precision, *device = way.split(":")
     texts = json.loads(Path(corpus).read_text("utf-8"))
-    run = globals()[name](model, int(length), precision or "fp32")
+    run = globals()[name](model, int(length), precision, *device)
+    begin = time.perf_counter()
     run(texts[::8])
-    for _ in _asked():
+    print(json.dumps(time.perf_counter() - begin), file=_ANSWERS, flush=True)
+    for _ in sys.stdin:
         begin = time.perf_counter()
         run(texts)
         print(json.dumps(time.perf_counter() - begin), file=_ANSWERS, flush=True)
-
-
-def _asked() -> Iterator[str]:
-    print(json.dumps("ready"), file=_ANSWERS, flush=True)
-    yield from sys.stdin
 
 
 if __name__ == "__main__":
