@@ -8,6 +8,7 @@ import pytest
 
 from bertfeat.errors import Damaged, FeatureSetError
 from bertfeat.features import (
+    FORMAT_VERSION,
     FeatureSet,
     list_parts,
     read_manifest,
@@ -74,8 +75,8 @@ def test_a_damaged_or_newer_manifest_is_refused(folder: Path) -> None:
     path.write_text(good[:-100])
     with pytest.raises(Damaged, match=r"_manifest\.json: cannot be read"):
         FeatureSet(folder)
-    path.write_text(good.replace('"format_version": 1', '"format_version": 3'))
-    with pytest.raises(FeatureSetError, match="format 3 by a newer bertfeat"):
+    path.write_text(good.replace(f'"format_version": {FORMAT_VERSION}', '"format_version": 9'))
+    with pytest.raises(FeatureSetError, match="format 9 by a newer bertfeat"):
         FeatureSet(folder)
 
 

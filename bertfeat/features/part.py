@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from bertfeat.errors import Damaged, FeatureSetError
+from bertfeat.features.direct import DirectFile
 from bertfeat.features.files import atomic
 from bertfeat.features.header import PartHeader, decode_header, encode_header, refuse_newer
 from bertfeat.features.schema import PartContent, content_table, row_bytes
@@ -60,8 +61,8 @@ def write_part(folder: Path, header: PartHeader, content: PartContent) -> Path:
     _check_rows(path, header, content)
     table = content_table(content, header.columns)
     with atomic(path) as temporary:
-        _write(temporary, header, table, row_bytes(content, header.columns))
-        write_seal(temporary)
+        pages = _write(temporary, header, table, row_bytes(content, header.columns))
+        write_seal(temporary, pages)
     return path
 
 
@@ -107,22 +108,25 @@ def check_part(path: Path) -> PartHeader:
     return header
 
 
-def _write(path: Path, header: PartHeader, table: pa.Table, sizes: NDArray[np.int64]) -> None:
+def _write(path: Path, header: PartHeader, table: pa.Table, sizes: NDArray[np.int64]) -> tuple[int, bytes]:
+    """Write the file without its seal. Gives :attr:`DirectFile.digest` of the pages, which the footer follows."""
     features = {column.name for column in header.columns}
     leaves = {_leaf(field) for field in table.schema}
-    writer = pq.ParquetWriter(
-        path,
-        table.schema,
-        # vectors do not compress; text shrinks to a third, repeated strings further by a dictionary
-        compression={_leaf(field): "zstd" if field.name not in features else "none" for field in table.schema},
-        use_dictionary=sorted(_REPEATED & leaves) or False,
-        write_statistics=[name for name in table.column_names if name in leaves - features - {"text", "pair"}],
-        write_page_checksum=True,
-    )
-    with writer:
-        for start, stop in _row_groups(sizes):
-            writer.write_table(table.slice(start, stop - start), row_group_size=stop - start)
-        writer.add_key_value_metadata({HEADER_KEY: encode_header(header), SEAL_KEY: EMPTY_SEAL})
+    with DirectFile(path) as file:
+        writer = pq.ParquetWriter(
+            file,
+            table.schema,
+            # vectors do not compress; text shrinks to a third, repeated strings further by a dictionary
+            compression={_leaf(field): "zstd" if field.name not in features else "none" for field in table.schema},
+            use_dictionary=sorted(_REPEATED & leaves) or False,
+            write_statistics=[name for name in table.column_names if name in leaves - features - {"text", "pair"}],
+            write_page_checksum=True,
+        )
+        with writer:
+            for start, stop in _row_groups(sizes):
+                writer.write_table(table.slice(start, stop - start), row_group_size=stop - start)
+            writer.add_key_value_metadata({HEADER_KEY: encode_header(header), SEAL_KEY: EMPTY_SEAL})
+            return file.digest
 
 
 def _leaf(field: pa.Field) -> str:

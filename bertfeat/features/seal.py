@@ -42,12 +42,17 @@ _FORMS = (
 )
 
 
-def write_seal(path: Path) -> None:
-    """Fill the digests into a part that was written with :data:`EMPTY_SEAL`."""
+def write_seal(path: Path, known: tuple[int, bytes] | None = None) -> None:
+    """Fill the digests into a part that was written with :data:`EMPTY_SEAL`.
+
+    ``known`` is a number of bytes and their digest: if the pages are just those, they are not read again.
+    """
     with path.open("r+b") as file:
         start, footer = _footer(file, path)
         form, match = _find(footer, path)
-        pages = _digest(file, start, form)
+        size, pages = known or (None, b"")
+        if size != start or form is not _FORMS[0]:
+            pages = _digest(file, start, form)
         footer = footer[: match.start(1)] + pages + footer[match.end(1) :]
         file.seek(start + match.start(1))
         file.write(pages + _own_digest(footer, match))
