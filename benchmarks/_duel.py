@@ -57,7 +57,7 @@ def duel(ways: Sequence[Way], texts: Sequence[str], model: Path, length: int, re
 def ratio(result: dict[str, Any], ours: str, theirs: str) -> float | None:
     """The median, run by run, of our speed over another's."""
     runs = result["runs"]
-    if theirs not in runs:
+    if ours not in runs or theirs not in runs:
         return None
     return round(median(a / b for a, b in zip(runs[ours], runs[theirs], strict=True)), 2)
 
@@ -77,7 +77,7 @@ def corpora(novels: Path, wanted: int) -> dict[str, list[str]]:
 
     The mix: of 20 texts 10 sentences, 8 paragraphs, one of 4 and one of 12 paragraphs in a row.
     """
-    sentences, paragraphs = (_lines(novels / f"{name}.txt") for name in ("sentences", "paragraphs"))
+    sentences, paragraphs = (distinct_lines(novels / f"{name}.txt") for name in ("sentences", "paragraphs"))
     mixed: list[str] = []
     short, long = iter(sentences[::3]), iter(paragraphs[::2])
     characters = 0
@@ -90,7 +90,7 @@ def corpora(novels: Path, wanted: int) -> dict[str, list[str]]:
     return {"sentences": _some(sentences, wanted), "paragraphs": _some(paragraphs, wanted), "mix": mixed}
 
 
-def _lines(path: Path) -> list[str]:
+def distinct_lines(path: Path) -> list[str]:
     return list(dict.fromkeys(line for line in path.read_text("utf-8").split("\n") if line.strip()))
 
 

@@ -48,7 +48,7 @@ def main() -> None:
 def _until_paid(found: dict[str, Any], plain: str, compiled: str) -> int | None:
     """Tokens after which the longer first run is won back; none where the compiled model is no faster."""
     speeds, warm_ups = found["tokens_per_second"], found["warm_up_seconds"]
-    if compiled not in speeds or speeds[compiled] <= speeds[plain]:
+    if not {plain, compiled} <= speeds.keys() or speeds[compiled] <= speeds[plain]:
         return None
     saved = 1 / speeds[plain] - 1 / speeds[compiled]
     return round((warm_ups[compiled] - warm_ups[plain]) / saved)

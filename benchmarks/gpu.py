@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from _duel import Way, duel, ratio
+from _duel import Way, distinct_lines, duel, ratio
 from _machine import machine
 from _models import BERT_BASE, BERT_LARGE, TINY, random_model
 
@@ -63,7 +63,7 @@ def main() -> None:
 
 def texts(novels: Path, wanted: int) -> list[str]:
     """So many distinct paragraphs."""
-    lines = list(dict.fromkeys((novels / "paragraphs.txt").read_text("utf-8").splitlines()))
+    lines = distinct_lines(novels / "paragraphs.txt")
     return [lines[at] if at < len(lines) else f"{at} {lines[at % len(lines)]}" for at in range(wanted)]
 
 

@@ -308,7 +308,7 @@ def test_two_runs_give_the_same_bytes(bert: Tiny, tmp_path: Path) -> None:
 def test_several_parts_are_written_at_once_where_a_gpu_computes(
     bert: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("torch.get_num_threads", lambda: 16)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: range(16))
     assert [writer_count(torch.device(name)) for name in ("cpu", "cuda")] == [1, 4]
     corpus = text_file(tmp_path / "c.txt", lines(40))
     extractor(bert, pooling="mean,token").extract(corpus, tmp_path / "one", part_rows=4)

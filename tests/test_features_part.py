@@ -1,6 +1,7 @@
 import dataclasses
 import hashlib
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from bertfeat.errors import Damaged, FeatureSetError, UsageError
 from bertfeat.features import check_part, read_header, write_part
 from bertfeat.features import part as part_module
 from bertfeat.features import schema as schema_module
+from bertfeat.features import seal as seal_module
 from bertfeat.features.header import decode_header, encode_header, settings_fingerprint
 from bertfeat.features.seal import SEAL_KEY, write_seal
 from tests.features_toy import KEPT, Toy, toy_part
@@ -109,22 +111,21 @@ def test_a_file_written_over_an_old_one_replaces_it(tmp_path: Path) -> None:
 # ── damage ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.fixture(params=["bertfeat.seal", "bertfeat.sha256"])
-def sealed_as(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Parts are sealed as now, or as in format 1."""
-    if request.param == "bertfeat.sha256":
-        monkeypatch.setattr(part_module, "SEAL_KEY", b"bertfeat.sha256")
-        monkeypatch.setattr(part_module, "EMPTY_SEAL", b"0" * 128)
-    return str(request.param)
-
-
-def test_every_flipped_byte_is_found(tmp_path: Path, sealed_as: str) -> None:
-    path = write_part(tmp_path, *_written(toy_part(rows=30, failures=[3])))
-    assert sealed_as.encode() in pq.read_metadata(path).metadata
+@pytest.mark.parametrize("version", [1, 2])
+def test_every_flipped_byte_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int) -> None:
+    toy = toy_part(rows=30, failures=[3])
+    with monkeypatch.context() as older:
+        if version == 1:
+            older.setattr(part_module, "SEAL_KEY", b"bertfeat.sha256")
+            older.setattr(part_module, "EMPTY_SEAL", b"0" * 128)
+        path = write_part(tmp_path, dataclasses.replace(toy.header, format_version=version), toy.content)
+    assert (b"bertfeat.sha256" in pq.read_metadata(path).metadata) == (version == 1)
     good = path.read_bytes()
     random = np.random.default_rng(7)
     footer = len(good) - 8 - int.from_bytes(good[-8:-4], "little")
     ends = {0, 1, 3, 4, footer - 1, footer, len(good) - 1, len(good) - 4, len(good) - 8}
+    for key in (b"bertfeat", b"format_version"):  # without them a part looks like another's, or a newer one's
+        ends |= {at + place for at in _places(good, key) for place in range(len(key) + 4)}
     for at in sorted({*ends, *random.integers(0, len(good), 300).tolist(), *random.integers(footer, len(good), 100)}):
         bad = bytearray(good)
         bad[at] ^= 1 << random.integers(8)
@@ -188,6 +189,26 @@ def test_the_seal_of_many_row_groups_is_that_of_the_whole_file(tmp_path: Path, m
     assert sealed[32:] == hashlib.sha256(raw[start:].replace(sealed[32:], b"0" * 64)).hexdigest().encode()
 
 
+def test_the_pages_are_read_again_only_if_their_digest_is_not_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digest, again = seal_module._digest, 0
+
+    def counted(*given: Any) -> bytes:
+        nonlocal again
+        again += 1
+        return digest(*given)
+
+    monkeypatch.setattr(seal_module, "_digest", counted)
+    toy = toy_part()
+    sealed = write_part(tmp_path, *_written(toy)).read_bytes()
+    assert again == 0
+    write = part_module._write
+    monkeypatch.setattr(part_module, "_write", lambda *given: (write(*given)[0] - 1, b"0" * 32))
+    assert write_part(tmp_path, *_written(toy)).read_bytes() == sealed
+    assert again == 1
+
+
 def test_a_part_under_another_ones_name_is_damage(tmp_path: Path) -> None:
     path = write_part(tmp_path, *_written(toy_part())).rename(tmp_path / "part-00007.parquet")
     with pytest.raises(Damaged, match="says it is part 0"):
@@ -197,7 +218,7 @@ def test_a_part_under_another_ones_name_is_damage(tmp_path: Path) -> None:
 def test_a_sealed_header_of_wrong_form_is_damage(tmp_path: Path) -> None:
     path = write_part(tmp_path, *_written(toy_part()))
     path.write_bytes(path.read_bytes().replace(b'"sketch"', b'"sketsh"'))
-    write_seal(path)
+    write_seal(path, (0, b""))
     with pytest.raises(Damaged, match="header cannot be read"):
         check_part(path)
 
@@ -286,3 +307,7 @@ def _written(toy: Toy) -> tuple[Any, Any]:
 
 def _chunks(group: Any) -> list[Any]:
     return [group.column(at) for at in range(group.num_columns)]
+
+
+def _places(data: bytes, wanted: bytes) -> list[int]:
+    return [match.start() for match in re.finditer(re.escape(wanted), data)]

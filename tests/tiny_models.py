@@ -18,6 +18,7 @@ from transformers.models.bert import BertConfig
 from transformers.models.deberta_v2 import DebertaV2Config
 from transformers.models.distilbert import DistilBertConfig
 from transformers.models.electra import ElectraConfig
+from transformers.models.longformer import LongformerConfig
 from transformers.models.modernbert import ModernBertConfig
 from transformers.models.mpnet import MPNetConfig
 from transformers.models.roberta import RobertaConfig
@@ -208,6 +209,12 @@ FAMILIES: dict[str, Family] = {
         _OFFSET,
         lambda: _word_piece(("<s>", "<pad>", "</s>", "[UNK]", "<mask>"), types=False),
         _named("<pad>", "[UNK]", "<s>", "</s>", "<mask>"),
+    ),
+    "longformer": Family(
+        LongformerConfig,
+        {**_OFFSET, "type_vocab_size": 1, "attention_window": 8},
+        lambda: _byte_level(_ROBERTA_NAMES, double=True),
+        _ROBERTA_KIND,
     ),
     "deberta-v2": Family(
         DebertaV2Config,

@@ -44,8 +44,10 @@ class PaddedEncoder:
         inputs, places = self._padded_inputs(batch)
         with stage("forward"):
             states = self._run(inputs, layers)
+        longest = inputs["input_ids"].shape[1]  # between its blocks a model may pad further, as Longformer does
         for layer, values in sorted(states.items()):
-            yield HiddenState(layer, values.flatten(0, 1).index_select(0, places), firsts=False)
+            rows = values[:, :longest].flatten(0, 1)  # [S * longest, H]
+            yield HiddenState(layer, rows.index_select(0, places), firsts=False)
 
     def _run(self, inputs: dict[str, Tensor], layers: Collection[int]) -> dict[int, Tensor]:
         if self._blocks is None:  # ALBERT runs one block over and over, so it cannot be stopped between two

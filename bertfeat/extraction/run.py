@@ -5,6 +5,7 @@ byte what an undisturbed one gives.
 """
 
 import logging
+import os
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -48,6 +49,7 @@ from bertfeat.plan import PlannedPart, plan
 from bertfeat.stages import stage
 
 _log = logging.getLogger("bertfeat")
+_TOKENS_BETWEEN = 200_000  # written from one giving back of freed memory to the next
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ class _Ahead:
 
 def writer_count(device: torch.device) -> int:
     """How many parts are written at once: one beside an encoder that uses every core, several beside a GPU."""
-    return 1 if device.type == "cpu" else max(1, min(4, torch.get_num_threads() // 4))
+    return 1 if device.type == "cpu" else max(1, min(4, len(os.sched_getaffinity(0)) // 4))
 
 
 class Run:
@@ -91,6 +93,7 @@ class Run:
         self._reading, self._options = corpus_settings, options
         self._account = Account(progress)
         self._touched = False
+        self._unreturned = 0  # tokens written since freed memory was given back
 
     def go(self) -> ExtractionReport:
         """Do what is not done yet, and account for every row."""
@@ -192,6 +195,7 @@ class Run:
             finally:
                 for each in pending:
                     self._account.wait(each)
+                give_back_memory()
 
     def _ahead(self, corpus: Corpus) -> Iterator[_Ahead]:
         """Plan and prepare the parts; on a thread of its own, one part ahead of the encoder."""
@@ -251,8 +255,10 @@ class Run:
     def _write(self, header: PartHeader, extracted: Extracted) -> None:
         with stage("write"):
             write_part(self._folder, header, extracted.content)
-        # what creeps up are blocks of the texts; given back oftener, the encoder's own come fresh and cost time
-        if header.first_row // PART_ROWS < header.last_row // PART_ROWS:
+        # after every small part it would cost time, since the encoder's blocks would come fresh each time
+        self._unreturned += header.counts.tokens
+        if self._unreturned >= _TOKENS_BETWEEN:
+            self._unreturned = 0
             give_back_memory()
 
     def _touch(self) -> None:

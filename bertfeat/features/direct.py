@@ -15,6 +15,7 @@ import xxhash
 
 _BLOCK = 4 << 20  # bytes written at once, a multiple of what any disk asks for
 _DIRECT: int = getattr(os, "O_DIRECT", 0)
+_REFUSALS = (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOTSUP)  # what file systems say that know no direct writing
 
 
 class DirectFile:
@@ -25,14 +26,15 @@ class DirectFile:
     """
 
     def __init__(self, path: Path) -> None:
+        # shared, as mappings are by default: direct writing from private memory is unsafe beside a fork
+        self._block = memoryview(mmap.mmap(-1, _BLOCK))  # begins at a page, as direct writing asks for
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
         try:
             self._handle = os.open(path, flags | _DIRECT, 0o666)
         except OSError as error:
-            if error.errno != errno.EINVAL:
+            if error.errno not in _REFUSALS:
                 raise
             self._handle = os.open(path, flags, 0o666)
-        self._block = memoryview(mmap.mmap(-1, _BLOCK))  # begins at a page, as direct writing asks for
         self._filled = self._written = 0
         self._hash = xxhash.xxh3_128()
         self.closed = False
@@ -57,7 +59,10 @@ class DirectFile:
 
         Raises:
             OSError: the system's own, also for earlier bytes.
+            ValueError: the file is closed.
         """
+        if self.closed:
+            raise ValueError("write to a closed file")
         taken = memoryview(data).cast("B")
         self._hash.update(taken)
         rest = taken
@@ -90,9 +95,12 @@ class DirectFile:
         self._filled = 0
         while len(rest):
             try:
-                rest = rest[os.write(self._handle, rest) :]
-            except OSError as error:  # some file systems refuse only now; and a disk that is nearly full writes a piece
-                if error.errno != errno.EINVAL or not self._go_through_cache():
+                count = os.write(self._handle, rest)
+                if not count:
+                    raise OSError(errno.EIO, os.strerror(errno.EIO))
+                rest = rest[count:]
+            except OSError as error:  # some refuse only now; and a disk that is nearly full writes a piece
+                if error.errno not in _REFUSALS or not self._go_through_cache():
                     raise
 
     def _go_through_cache(self) -> bool:

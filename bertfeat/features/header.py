@@ -11,8 +11,10 @@ from bertfeat.errors import Damaged, FeatureSetError
 from bertfeat.recipe import FeatureColumn, Operation, Pooling, Recipe
 
 FORMAT_VERSION = 2
-"""2 since parts are sealed by XXH3; see :mod:`bertfeat.features.seal`."""
-"""Version of the storage format that this bertfeat writes; older ones are read, newer ones refused."""
+"""Version of the storage format that this bertfeat writes; older ones are read, newer ones refused.
+
+Since 2 parts are sealed by XXH3; see :mod:`bertfeat.features.seal`.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from bertfeat.features.direct import DirectFile
 from bertfeat.features.files import atomic
 from bertfeat.features.header import PartHeader, decode_header, encode_header, refuse_newer
 from bertfeat.features.schema import PartContent, content_table, row_bytes
-from bertfeat.features.seal import EMPTY_SEAL, SEAL_KEY, check_footer, check_pages, write_seal
+from bertfeat.features.seal import EMPTY_SEAL, SEAL_KEY, SEAL_KEYS, check_footer, check_pages, write_seal
 
 HEADER_KEY = b"bertfeat"
 _REPEATED = {"tokens.list.element", "words.list.element", "tags.list.element"}
@@ -162,7 +162,7 @@ def _explain(path: Path) -> None:
         version = int(json.loads(keys.get(HEADER_KEY, b"{}")).get("format_version", 0))
     except (pa.ArrowException, OSError, ValueError, TypeError, AttributeError):
         return
-    if SEAL_KEY in keys:
+    if any(key in keys for key in SEAL_KEYS):
         return
     refuse_newer(version, path)
     if HEADER_KEY not in keys:

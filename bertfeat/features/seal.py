@@ -21,6 +21,8 @@ import xxhash
 from bertfeat.errors import Damaged
 
 SEAL_KEY = b"bertfeat.seal"
+SEAL_KEYS = (SEAL_KEY, b"bertfeat.sha256")
+"""Of all formats."""
 EMPTY_SEAL = b"0" * 96
 
 _MAGIC = b"PAR1"
@@ -42,15 +44,15 @@ _FORMS = (
 )
 
 
-def write_seal(path: Path, known: tuple[int, bytes] | None = None) -> None:
+def write_seal(path: Path, known: tuple[int, bytes]) -> None:
     """Fill the digests into a part that was written with :data:`EMPTY_SEAL`.
 
-    ``known`` is a number of bytes and their digest: if the pages are just those, they are not read again.
+    ``known`` is a number of bytes and their XXH3: if the pages are just those, they are not read again.
     """
     with path.open("r+b") as file:
         start, footer = _footer(file, path)
         form, match = _find(footer, path)
-        size, pages = known or (None, b"")
+        size, pages = known
         if size != start or form is not _FORMS[0]:
             pages = _digest(file, start, form)
         footer = footer[: match.start(1)] + pages + footer[match.end(1) :]
