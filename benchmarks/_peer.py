@@ -19,28 +19,22 @@ Run = Callable[[list[str]], Any]
 
 
 def pooled_ours(model: str, length: int, precision: str) -> Run:
-    from bertfeat import Extractor
-
-    return Extractor(model, precision=precision, long="truncate", max_length=length, pooling="mean").encode
+    return _ours(model, length, precision, pooling="mean").encode
 
 
 def pooled_sentence_transformers(model: str, length: int, precision: str) -> Run:
-    import torch
     from sentence_transformers import SentenceTransformer
 
-    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
-    return _encode(SentenceTransformer(model, device="cpu", model_kwargs={"dtype": dtype}), length)
+    return _encode(SentenceTransformer(model, device="cpu", model_kwargs={"dtype": _dtype(precision)}), length)
 
 
 def pooled_compiled(model: str, length: int, precision: str) -> Run:
     """sentence-transformers with its model compiled once for all sizes, the weights frozen into it."""
-    import torch
     from sentence_transformers import SentenceTransformer
     from torch._inductor import config
 
     config.freezing = True  # packs the weights, as our own products do
-    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
-    loaded = SentenceTransformer(model, device="cpu", model_kwargs={"dtype": dtype})
+    loaded = SentenceTransformer(model, device="cpu", model_kwargs={"dtype": _dtype(precision)})
     loaded[0].compile(dynamic=True)
     return _encode(loaded, length)
 
@@ -60,9 +54,15 @@ def pooled_openvino(model: str, length: int, precision: str) -> Run:
     return _encode(SentenceTransformer(model, device="cpu", backend="openvino", model_kwargs=settings), length)
 
 
-def _encode(model: Any, length: int) -> Run:
+def _encode(model: Any, length: int, batch_size: int = 32) -> Run:
     model.max_seq_length = length
-    return lambda texts: model.encode(texts, batch_size=32, show_progress_bar=False)
+    return lambda texts: model.encode(texts, batch_size=batch_size, show_progress_bar=False)
+
+
+def _dtype(precision: str) -> Any:
+    import torch
+
+    return {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
 
 
 def pooled_pipeline(model: str, length: int, precision: str) -> Run:
@@ -76,18 +76,18 @@ def pooled_pipeline(model: str, length: int, precision: str) -> Run:
 
 
 def words_ours(model: str, length: int, precision: str) -> Run:
-    return _stored(model, length, precision, "word")
+    return _stored(_ours(model, length, precision, layers="concat4", pooling="word"))
 
 
 def tokens_ours(model: str, length: int, precision: str) -> Run:
-    return _stored(model, length, precision, "token")
+    return _stored(_ours(model, length, precision, layers="concat4", pooling="token"))
 
 
 def tokens_ours_not_stored(model: str, length: int, precision: str) -> Run:
     """The same without Parquet: what storing costs."""
-    from bertfeat import Extractor, memory_corpus
+    from bertfeat import memory_corpus
 
-    ours = Extractor(model, layers="concat4", pooling="token", precision=precision, long="truncate", max_length=length)
+    ours = _ours(model, length, precision, layers="concat4", pooling="token")
 
     def run(texts: list[str]) -> None:
         corpus = memory_corpus(texts)
@@ -96,10 +96,14 @@ def tokens_ours_not_stored(model: str, length: int, precision: str) -> Run:
     return run
 
 
-def _stored(model: str, length: int, precision: str, pooling: str) -> Run:
-    from bertfeat import Extractor, memory_corpus
+def _ours(model: str, length: int, precision: str, **settings: Any) -> Any:
+    from bertfeat import Extractor
 
-    ours = Extractor(model, layers="concat4", pooling=pooling, precision=precision, long="truncate", max_length=length)
+    return Extractor(model, precision=precision, long="truncate", max_length=length, **settings)
+
+
+def _stored(ours: Any) -> Run:
+    from bertfeat import memory_corpus
 
     def run(texts: list[str]) -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -136,8 +140,8 @@ def tokens_loop(model: str, length: int, precision: str) -> Run:
     import torch
     from transformers import AutoModel, AutoTokenizer
 
-    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
-    tokenizer, encoder = AutoTokenizer.from_pretrained(model), AutoModel.from_pretrained(model, dtype=dtype).eval()
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    encoder = AutoModel.from_pretrained(model, dtype=_dtype(precision)).eval()
 
     @torch.inference_mode()
     def run(texts: list[str]) -> None:
@@ -155,29 +159,16 @@ def tokens_loop(model: str, length: int, precision: str) -> Run:
 
 def parquet_ours(model: str, length: int, precision: str, device: str) -> Run:
     """Mean vectors from texts to Parquet."""
-    from bertfeat import Extractor, memory_corpus
-
-    settings = {"precision": precision, "long": "truncate", "max_length": length, "pooling": "mean", "device": device}
-    ours = Extractor(model, **settings)
-
-    def run(texts: list[str]) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            ours.extract(memory_corpus(texts), Path(folder) / "features")
-
-    return run
+    return _stored(_ours(model, length, precision, pooling="mean", device=device))
 
 
 def parquet_sentence_transformers(model: str, length: int, precision: str, device: str, attention: str = "sdpa") -> Run:
     """The same, by sentence-transformers and one call of pyarrow."""
-    import torch
     from sentence_transformers import SentenceTransformer
 
-    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
-    settings = {"dtype": dtype, "attn_implementation": attention}
+    settings = {"dtype": _dtype(precision), "attn_implementation": attention}
     loaded = SentenceTransformer(model, device=device, model_kwargs=settings)
-    loaded.max_seq_length = length
-    size = 32 if device == "cpu" else 512
-    return _in_parquet(lambda texts: loaded.encode(texts, batch_size=size, show_progress_bar=False))
+    return _in_parquet(_encode(loaded, length, _batch_size(device)))
 
 
 def parquet_sentence_transformers_flash(model: str, length: int, precision: str, device: str) -> Run:
@@ -191,10 +182,9 @@ def parquet_transformers(model: str, length: int, precision: str, device: str) -
     import torch
     from transformers import AutoModel, AutoTokenizer
 
-    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
     tokenizer = AutoTokenizer.from_pretrained(model)
-    encoder = AutoModel.from_pretrained(model, dtype=dtype).to(device).eval()
-    size = 32 if device == "cpu" else 512
+    encoder = AutoModel.from_pretrained(model, dtype=_dtype(precision)).to(device).eval()
+    size = _batch_size(device)
 
     @torch.inference_mode()
     def encode(texts: list[str]) -> Any:
@@ -210,6 +200,10 @@ def parquet_transformers(model: str, length: int, precision: str, device: str) -
         return vectors
 
     return _in_parquet(encode)
+
+
+def _batch_size(device: str) -> int:
+    return 32 if device == "cpu" else 512
 
 
 def _in_parquet(encode: Callable[[list[str]], Any]) -> Run:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from bertfeat.corpus import Failure, KeptColumn, Value
@@ -126,6 +127,13 @@ def toy_part(
         split_batches=0,
     )
     return Toy(header, _content(documents, columns, text=text, pairs=pairs, tags=tags), documents)
+
+
+def as_first_format(patch: pytest.MonkeyPatch) -> None:
+    """Let parts be sealed as in format 1; their headers say what the caller gives."""
+    patch.setattr("bertfeat.features.part.SEAL_KEY", b"bertfeat.sha256")
+    patch.setattr("bertfeat.features.part.EMPTY_SEAL", b"0" * 128)
+    patch.setattr("bertfeat.features.part.DirectFile.digest", (0, b""))  # a sha256 is not known beforehand
 
 
 def toy_set(folder: Path, *toys: Toy, finished: bool = True) -> Path:

@@ -18,6 +18,7 @@ from bertfeat.extraction import Extractor
 from bertfeat.extraction.run import Run
 from bertfeat.features import FeatureSet, list_parts, locked
 from bertfeat.features import write_part as write
+from tests.features_toy import as_first_format
 from tests.runs import contents, everything, extractor, failed_rows, jsonl_file, lines, text_file
 from tests.tiny_models import Tiny, build
 
@@ -102,8 +103,7 @@ def test_parts_of_the_first_format_are_kept(
     folder = tmp_path / "older"
     with monkeypatch.context() as older:
         older.setattr("bertfeat.extraction.run.FORMAT_VERSION", 1)
-        older.setattr("bertfeat.features.part.SEAL_KEY", b"bertfeat.sha256")
-        older.setattr("bertfeat.features.part.EMPTY_SEAL", b"0" * 128)
+        as_first_format(older)
         run(bert, corpus, folder)
     before = contents(folder)
     list_parts(folder)[2].unlink()

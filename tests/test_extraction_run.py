@@ -305,6 +305,19 @@ def test_two_runs_give_the_same_bytes(bert: Tiny, tmp_path: Path) -> None:
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
 
 
+def test_freed_memory_is_given_back_now_and_then_and_at_the_end(
+    bert: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[None] = []
+    monkeypatch.setattr("bertfeat.extraction.run.give_back_memory", lambda: given.append(None))
+    corpus = text_file(tmp_path / "c.txt", lines(40))
+    extractor(bert, pooling="mean").extract(corpus, tmp_path / "few", part_rows=4)
+    assert len(given) == 1
+    monkeypatch.setattr("bertfeat.extraction.run._TOKENS_BETWEEN", 1)
+    extractor(bert, pooling="mean").extract(corpus, tmp_path / "many", part_rows=4)
+    assert len(given) == 1 + 10 + 1
+
+
 def test_several_parts_are_written_at_once_where_a_gpu_computes(
     bert: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,7 +20,7 @@ from bertfeat.features import schema as schema_module
 from bertfeat.features import seal as seal_module
 from bertfeat.features.header import decode_header, encode_header, settings_fingerprint
 from bertfeat.features.seal import SEAL_KEY, write_seal
-from tests.features_toy import KEPT, Toy, toy_part
+from tests.features_toy import KEPT, Toy, as_first_format, toy_part
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "documents": {"poolings": ["mean", "cls", "max"], "layers": "last,concat4"},
@@ -116,8 +116,7 @@ def test_every_flipped_byte_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyP
     toy = toy_part(rows=30, failures=[3])
     with monkeypatch.context() as older:
         if version == 1:
-            older.setattr(part_module, "SEAL_KEY", b"bertfeat.sha256")
-            older.setattr(part_module, "EMPTY_SEAL", b"0" * 128)
+            as_first_format(older)
         path = write_part(tmp_path, dataclasses.replace(toy.header, format_version=version), toy.content)
     assert (b"bertfeat.sha256" in pq.read_metadata(path).metadata) == (version == 1)
     good = path.read_bytes()

@@ -1,7 +1,7 @@
 """A new file, written past the page cache where the system allows it, and hashed on the way.
 
-What a part holds is not read again soon, and fills the cache for nothing; the copies into it, page by fresh page, took
-more of a processor than everything else that writing does.
+A corpus's features mostly exceed the page cache, and push out what others keep there; the copies into it, page by fresh
+page, took more of a processor than everything else that writing does.
 """
 
 import errno

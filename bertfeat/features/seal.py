@@ -5,7 +5,7 @@ therefore holds 96 hexadecimal digits: XXH3 (128 bits) of all bytes before the f
 the footer to the end of the file, these last 64 digits themselves taken as zeros. The second covers the first, so it
 stands for the whole file, yet can be checked whenever the footer is read.
 
-Format 1 has sha256 over the pages as well, under ``bertfeat.sha256``: it took as long as writing them.
+Format 1 has sha256 over the pages as well, under ``bertfeat.sha256``: it took about as long as writing them.
 """
 
 import hashlib
@@ -20,28 +20,29 @@ import xxhash
 
 from bertfeat.errors import Damaged
 
-SEAL_KEY = b"bertfeat.seal"
-SEAL_KEYS = (SEAL_KEY, b"bertfeat.sha256")
-"""Of all formats."""
-EMPTY_SEAL = b"0" * 96
-
 _MAGIC = b"PAR1"
 _AGAIN = "run the same extract command again: it redoes this part"
 
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """How one format seals its parts: by which hash over the pages, and where its digits stand."""
+    """How a format seals its parts: under which key, and by which hash over the pages."""
 
+    key: bytes
     hash: Callable[[], Any]
-    # in Thrift's compact protocol: the key, a binary field, its length as a varint, then the digits
-    pattern: re.Pattern[bytes]
+    digits: int  # hexadecimal ones of the hash; 64 of sha256 over the footer follow
+    varint: bytes  # number of all digits, as Thrift writes it
+
+    @property
+    def pattern(self) -> bytes:
+        """What finds the two digests in a footer: in Thrift's compact protocol, the key and a binary field."""
+        return re.escape(self.key + b"\x18" + self.varint) + rb"([0-9a-f]{%d})([0-9a-f]{64})" % self.digits
 
 
-_FORMS = (
-    _Form(xxhash.xxh3_128, re.compile(rb"bertfeat\.seal\x18\x60([0-9a-f]{32})([0-9a-f]{64})")),
-    _Form(hashlib.sha256, re.compile(rb"bertfeat\.sha256\x18\x80\x01([0-9a-f]{64})([0-9a-f]{64})")),
-)
+_FORM = _Form(b"bertfeat.seal", xxhash.xxh3_128, 32, b"\x60")
+_FORMS = (_FORM, _Form(b"bertfeat.sha256", hashlib.sha256, 64, b"\x80\x01"))  # the second is that of format 1
+SEAL_KEY, EMPTY_SEAL = _FORM.key, b"0" * (_FORM.digits + 64)
+SEAL_KEYS = tuple(form.key for form in _FORMS)
 
 
 def write_seal(path: Path, known: tuple[int, bytes]) -> None:
@@ -53,7 +54,7 @@ def write_seal(path: Path, known: tuple[int, bytes]) -> None:
         start, footer = _footer(file, path)
         form, match = _find(footer, path)
         size, pages = known
-        if size != start or form is not _FORMS[0]:
+        if size != start:
             pages = _digest(file, start, form)
         footer = footer[: match.start(1)] + pages + footer[match.end(1) :]
         file.seek(start + match.start(1))
@@ -67,7 +68,8 @@ def check_footer(path: Path) -> str:
         Damaged: the file is truncated, is no Parquet file, or its footer changed.
     """
     with path.open("rb") as file:
-        return _check_footer(file, path)[1][2].decode()
+        _, match, _ = _check_footer(file, path)
+    return match[2].decode()
 
 
 def check_pages(path: Path) -> str:
@@ -103,7 +105,7 @@ def _footer(file: BufferedIOBase, path: Path) -> tuple[int, bytes]:
 
 
 def _find(footer: bytes, path: Path) -> tuple[_Form, re.Match[bytes]]:
-    found = [(form, match) for form in _FORMS for match in form.pattern.finditer(footer)]
+    found = [(form, match) for form in _FORMS for match in re.finditer(form.pattern, footer)]
     if len(found) != 1:
         raise Damaged(
             f"{path}: the file carries no checksum, so it is damaged or was not written by bertfeat; {_AGAIN}"
