@@ -9,10 +9,11 @@
     │   └── WrongColumns         2   the first 100 rows all failed: wrong format or wrong column names
     ├── ModelError               1   a model that cannot be found, trusted or loaded
     ├── RowFailed                1   a row failed and ``--strict`` asked to stop at the first
+    ├── StorageError             1   a file or folder that cannot be written: no room, no permission, no such folder
+    │   └── FolderLocked         1   another run is at work on the folder
     ├── FeatureSetError          1   a folder that is not a sound feature set
     │   ├── SettingsDiffer       1   a run over a folder that was made with other settings
     │   ├── AnotherCorpus        1   a run over a folder that was made from another corpus
-    │   ├── FolderLocked         1   another run is at work on the folder
     │   ├── Damaged              1   a checksum or the accounting does not hold
     │   └── NotDerivable         2   the stored columns do not contain the recipe that is asked for
     ├── IndexFolderError         1   a folder that is not a sound index, or does not fit its features
@@ -61,6 +62,14 @@ class RowFailed(BertfeatError):
     """A row failed and ``--strict`` asked to stop at the first."""
 
 
+class StorageError(BertfeatError):
+    """A file or folder that cannot be written."""
+
+
+class FolderLocked(StorageError):
+    """Another run is at work on the folder."""
+
+
 class FeatureSetError(BertfeatError):
     """A folder that is not a sound feature set."""
 
@@ -71,10 +80,6 @@ class SettingsDiffer(FeatureSetError):
 
 class AnotherCorpus(FeatureSetError):
     """A run over a folder that was made from another corpus."""
-
-
-class FolderLocked(FeatureSetError):
-    """Another run is at work on the folder."""
 
 
 class Damaged(FeatureSetError):

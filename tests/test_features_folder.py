@@ -17,6 +17,7 @@ from bertfeat.features import (
     write_manifest,
     write_part,
 )
+from bertfeat.io import write_json
 from tests.features_toy import KEPT, toy_part, toy_parts, toy_set
 
 
@@ -43,16 +44,16 @@ def test_the_manifest_adds_up_the_parts(folder: Path) -> None:
 
 
 def test_failures_stand_in_a_file_of_their_own(folder: Path) -> None:
-    lines = (folder / "_failures.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = (folder / ".bertfeat/failures.jsonl").read_text(encoding="utf-8").splitlines()
     expected = {"row": 4, "id": "5", "reason": "the field 'text' is null", "value": "va\udc80lue"}
     assert list(map(json.loads, lines)) == [expected]
 
 
 def test_without_texts_failures_show_no_values(tmp_path: Path) -> None:
     folder = toy_set(tmp_path / "f", *toy_parts(text=False))
-    (line,) = (folder / "_failures.jsonl").read_text().splitlines()
+    (line,) = (folder / ".bertfeat/failures.jsonl").read_text().splitlines()
     assert list(json.loads(line)) == ["row", "id", "reason"]
-    assert not any(b"udc80" in path.read_bytes() for path in folder.iterdir())
+    assert not any(b"udc80" in path.read_bytes() for path in folder.rglob("*") if path.is_file())
 
 
 def test_without_failures_there_is_no_list_of_them(folder: Path) -> None:
@@ -60,20 +61,21 @@ def test_without_failures_there_is_no_list_of_them(folder: Path) -> None:
     for path in list_parts(folder):
         path.unlink()
     toy_set(folder, *toys)
-    assert sorted(os.listdir(folder)) == ["_manifest.json", "part-00000.parquet", "part-00001.parquet"]
+    assert sorted(os.listdir(folder)) == [".bertfeat", "part-00000.parquet", "part-00001.parquet"]
+    assert os.listdir(folder / ".bertfeat") == ["manifest.json"]
 
 
 def test_a_manifest_that_is_removed_takes_the_failures_with_it(folder: Path) -> None:
     remove_manifest(folder)
     remove_manifest(folder)
-    assert all(name.startswith("part-") for name in os.listdir(folder))
+    assert all(path.name.startswith("part-") for path in folder.rglob("*") if path.is_file())
 
 
 def test_a_damaged_or_newer_manifest_is_refused(folder: Path) -> None:
-    path = folder / "_manifest.json"
+    path = folder / ".bertfeat/manifest.json"
     good = path.read_text()
     path.write_text(good[:-100])
-    with pytest.raises(Damaged, match=r"_manifest\.json: cannot be read"):
+    with pytest.raises(Damaged, match=r"manifest\.json: cannot be read"):
         FeatureSet(folder)
     path.write_text(good.replace(f'"format_version": {FORMAT_VERSION}', '"format_version": 9'))
     with pytest.raises(FeatureSetError, match="format 9 by a newer bertfeat"):
@@ -120,7 +122,7 @@ def test_parts_of_different_settings_do_not_mix(folder: Path) -> None:
     for use in (write_manifest, lambda folder: FeatureSet(folder, allow_unfinished=True)):
         with pytest.raises(FeatureSetError, match=r"part-00001.*other settings than part 0 .*differ in precision"):
             use(folder)
-    assert not (folder / "_manifest.json").exists()
+    assert not (folder / ".bertfeat/manifest.json").exists()
 
 
 @pytest.mark.parametrize(
@@ -134,10 +136,10 @@ def test_parts_of_different_settings_do_not_mix(folder: Path) -> None:
     ],
 )
 def test_rows_that_do_not_add_up_are_damage(folder: Path, change: dict[str, int], message: str) -> None:
-    path = folder / "_manifest.json"
+    path = folder / ".bertfeat/manifest.json"
     manifest = json.loads(path.read_text())
     manifest["parts"][1].update(change)
-    path.write_text(json.dumps(manifest))
+    write_json(path, {name: value for name, value in manifest.items() if name != "digest"})
     with pytest.raises(Damaged, match=message):
         FeatureSet(folder)
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 import xxhash
 
-from bertfeat.errors import Damaged, FeatureSetError, UsageError
+from bertfeat.errors import Damaged, FeatureSetError, StorageError, UsageError
 from bertfeat.features import check_part, read_header, write_part
 from bertfeat.features import part as part_module
 from bertfeat.features import schema as schema_module
@@ -235,14 +235,14 @@ def test_rows_must_add_up(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_gone_is_a_clear_error(tmp_path: Path) -> None:
-    with pytest.raises(FeatureSetError, match=r"cannot write to .*gone.*No such file.*create it"):
+    with pytest.raises(StorageError, match=r"cannot write to .*gone.*No such file.*create it"):
         write_part(tmp_path / "gone", *_written(toy_part()))
 
 
 _FULL = """
 import resource, signal, sys
 from pathlib import Path
-from bertfeat.errors import FeatureSetError
+from bertfeat.errors import StorageError
 from bertfeat.features import write_part
 from tests.features_toy import toy_part
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -250,7 +250,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 toy = toy_part(rows=60)
 try:
     write_part(Path(sys.argv[1]), toy.header, toy.content)
-except FeatureSetError as error:
+except StorageError as error:
     sys.exit(str(error))
 """
 

@@ -1,10 +1,13 @@
 import dataclasses
 import json
+import multiprocessing
 import os
+import pickle
 import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -15,6 +18,8 @@ from numpy.typing import NDArray
 from bertfeat.errors import Damaged, FeatureSetError, NotDerivable
 from bertfeat.features import FeatureSet, Pieces, content_documents, find_column
 from bertfeat.features import part as part_module
+from bertfeat.features.groups import OpenPart
+from bertfeat.io import write_json
 from bertfeat.recipe import Operation, Pooling, feature_columns, parse_recipes
 from tests.features_toy import KEPT, H, L, Toy, ToyDocument, toy_part, toy_parts, toy_set
 
@@ -342,7 +347,7 @@ def test_an_empty_set_is_readable(tmp_path: Path) -> None:
 def test_opening_a_thousand_parts_is_quick(tmp_path: Path) -> None:
     toy = toy_part(rows=1)
     folder = toy_set(tmp_path / "f", toy)
-    manifest = json.loads((folder / "_manifest.json").read_text())
+    manifest = json.loads((folder / ".bertfeat/manifest.json").read_text())
     (entry,) = manifest["parts"]
     manifest["parts"] = []
     for number in range(1000):
@@ -350,7 +355,63 @@ def test_opening_a_thousand_parts_is_quick(tmp_path: Path) -> None:
         if number:
             os.link(folder / entry["name"], folder / name)
         manifest["parts"].append({**entry, "number": number, "name": name, "first_row": number, "last_row": number + 1})
-    (folder / "_manifest.json").write_text(json.dumps(manifest))
+    write_json(
+        folder / ".bertfeat/manifest.json", {name: value for name, value in manifest.items() if name != "digest"}
+    )
     started = time.perf_counter()
     assert len(FeatureSet(folder)) == 1000
     assert time.perf_counter() - started < 1
+
+
+# ── rows at random, and other processes ─────────────────────────────────────────────────────────────────────
+
+
+def test_documents_asked_for_by_row_read_their_row_group_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    features = FeatureSet(toy_set(tmp_path / "f", *toy_parts()))
+    rows = [document.row for document in features]
+    reads: list[int] = []
+    read = OpenPart.read_group
+
+    def counted(self: OpenPart, group: int, names: Sequence[str]) -> Any:
+        reads.append(group)
+        return read(self, group, names)
+
+    monkeypatch.setattr(OpenPart, "read_group", counted)
+    for row in rows:
+        assert features[row].row == row
+    assert len(reads) == 3  # one a part, which has one row group
+    with pytest.raises(FeatureSetError, match="row 4 is not here: it failed"):
+        features[4]
+    for wrong in (-1, 10**9):
+        with pytest.raises(FeatureSetError, match="the corpus has rows 0 to 17"):
+            features[wrong]
+
+
+@pytest.mark.parametrize("wrong", [1.5, "2", None, np.float64(2)], ids=repr)
+def test_a_row_is_a_whole_number(folder: Path, wrong: Any) -> None:
+    with pytest.raises(TypeError):
+        FeatureSet(folder)[wrong]
+    assert FeatureSet(folder)[cast(int, np.int64(2))].row == 2
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_a_set_goes_through_pickle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, finished: bool) -> None:
+    toy_set(tmp_path / "f", *toy_parts(), finished=finished)
+    monkeypatch.chdir(tmp_path)
+    features = FeatureSet("f", allow_unfinished=not finished)
+    features[0]
+    matrix, pickled = features.matrix(), pickle.dumps(features)
+    monkeypatch.chdir("/")  # as a worker that was started elsewhere
+    again = pickle.loads(pickled)
+    assert len(pickled) < 1000
+    np.testing.assert_array_equal(again.matrix(), matrix)
+
+
+def test_processes_that_are_spawned_take_a_set(folder: Path) -> None:
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert pool.apply(len, (FeatureSet(folder),)) == len(FeatureSet(folder))
+
+
+def test_a_pooling_is_shown_by_its_name(folder: Path) -> None:
+    with pytest.raises(NotDerivable, match="leave out 'token'"):
+        FeatureSet(folder).find("concat4_mean", Pooling.TOKEN)

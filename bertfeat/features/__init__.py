@@ -8,14 +8,14 @@ from bertfeat.features.document import DocumentFeatures, DocumentPieces, batch_d
 from bertfeat.features.exports import FORMS, Exported, export
 from bertfeat.features.folder import PartEntry, check_accounting, list_parts, remove_leftovers
 from bertfeat.features.header import FORMAT_VERSION, Counts, ModelIdentity, PartHeader, settings_fingerprint
-from bertfeat.features.lock import LockOwner, locked
-from bertfeat.features.manifest import Manifest, read_manifest, remove_manifest, write_manifest
+from bertfeat.features.manifest import FAILURES_NAME, Manifest, read_manifest, remove_manifest, write_manifest
 from bertfeat.features.part import check_part, part_path, read_header, write_part
 from bertfeat.features.reader import FeatureSet
 from bertfeat.features.schema import PartContent, Pieces, check_kept
 from bertfeat.features.vectors import VectorBatch, piece_offsets, stored_matrices
 
 __all__ = [
+    "FAILURES_NAME",
     "FORMAT_VERSION",
     "FORMS",
     "Counts",
@@ -24,7 +24,6 @@ __all__ = [
     "Exported",
     "FeatureSet",
     "FoundColumn",
-    "LockOwner",
     "Manifest",
     "ModelIdentity",
     "PartContent",
@@ -40,7 +39,6 @@ __all__ = [
     "export",
     "find_column",
     "list_parts",
-    "locked",
     "part_path",
     "piece_offsets",
     "read_header",

@@ -58,7 +58,7 @@ def find_column(
         return FoundColumn(column.recipe, column.pooling, derive(column.recipe, column.pooling, stored))
     recipe, named_pooling = _parse(name, stored, num_layers)
     if pooling is not None and named_pooling not in (None, pooling):
-        raise NotDerivable(f"{name!r} already names its pooling; leave out {pooling!r}")
+        raise NotDerivable(f"'{name}' already names its pooling; leave out '{pooling}'")
     if weights is not None and recipe.operation is not Operation.SUM:
         raise NotDerivable(f"weights go with a sum of layers such as sum4 or sum=9..12, not with {recipe}")
     found, problems = [], []
@@ -118,7 +118,7 @@ def _poolings(name: str | None, stored: Sequence[FeatureColumn]) -> list[Pooling
     try:
         return [Pooling(name)]
     except ValueError as error:
-        raise NotDerivable(f"unknown pooling {name!r}; there are: {', '.join(Pooling)}") from error
+        raise NotDerivable(f"unknown pooling '{name}'; there are: {', '.join(Pooling)}") from error
 
 
 def _spec(name: str) -> str:

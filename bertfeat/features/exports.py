@@ -13,10 +13,10 @@ import pyarrow.csv
 
 from bertfeat.errors import FeatureSetError, NotDerivable, UsageError
 from bertfeat.features.columns import FoundColumn, find_column, listed
-from bertfeat.features.files import atomic
 from bertfeat.features.npy import NpyWriter
 from bertfeat.features.portable import ExportBatch, Owners, export_batches, number_lines
 from bertfeat.features.reader import FeatureSet
+from bertfeat.io import atomic
 from bertfeat.recipe import Operation, Pooling
 
 

@@ -4,12 +4,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bertfeat.errors import Damaged, FeatureSetError
-from bertfeat.features.files import writing
-from bertfeat.features.header import PartHeader
-from bertfeat.features.part import PartFooter, part_path, read_footer
+import pyarrow.parquet as pq
 
-_AGAIN = "run the same extract command again: it redoes what is missing"
+from bertfeat.errors import Damaged, FeatureSetError
+from bertfeat.features.header import PartHeader
+from bertfeat.features.part import UNREADABLE, PartFooter, part_path, read_footer
+from bertfeat.io import STATE, Kind, is_own_part, kind_of, open_regular, writing
+
+SPOOL_NAME = "stdin"  # in the state folder: standard input, while it is read
+AGAIN = "run the same extract command again: it redoes what is missing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,34 @@ def list_parts(folder: Path) -> tuple[Path, ...]:
         raise FeatureSetError(f"{folder} cannot be read: {error.strerror or error}") from error
 
 
+def refuse_foreign_parts(folder: Path) -> None:
+    """Refuse a folder with files that are named like parts and that bertfeat did not write: it must not replace them.
+
+    A damaged file counts as a part of its own in a folder of ours, and nowhere else.
+
+    Raises:
+        FeatureSetError: names the first of them.
+    """
+    paths = list_parts(folder)
+    strangers = [path for path in paths if not is_own_part(path)]
+    ours = kind_of(folder) is Kind.FEATURES or len(strangers) < len(paths)
+    for path in strangers:
+        if not ours or _is_sound_parquet(path):
+            raise FeatureSetError(
+                f"{path}: this file was not written by bertfeat extract; move it elsewhere, or name another folder "
+                f"with -o"
+            )
+
+
+def _is_sound_parquet(path: Path) -> bool:
+    try:
+        with open_regular(path) as file:
+            pq.read_metadata(file)
+    except UNREADABLE:
+        return False
+    return True
+
+
 def part_footers(folder: Path) -> Iterator[PartFooter]:
     """What every part says of itself, by number.
 
@@ -76,8 +107,8 @@ def part_footers(folder: Path) -> Iterator[PartFooter]:
 def remove_leftovers(folder: Path) -> None:
     """Remove the temporary files that killed runs left behind; call it with the folder locked."""
     with writing(folder):
-        for path in folder.glob(".*.tmp"):
-            if path.name.startswith((".part-", "._")):
+        for path in (*folder.glob(".*.tmp"), *folder.glob(f"{STATE}/.*.tmp"), folder / STATE / SPOOL_NAME):
+            if path.name.startswith((".part-", "._")) or path.parent.name == STATE:
                 path.unlink(missing_ok=True)
 
 
@@ -91,10 +122,10 @@ def check_accounting(folder: Path, parts: Sequence[PartEntry], *, gaps: bool = F
         if part.last_row - part.first_row != part.documents + part.failed + part.blank:
             raise Damaged(
                 f"{folder / part.name}: rows {part.first_row} to {part.last_row} are not {part.documents} documents, "
-                f"{part.failed} failed and {part.blank} blank rows; {_AGAIN}"
+                f"{part.failed} failed and {part.blank} blank rows; {AGAIN}"
             )
     for problem in _breaks(folder, parts, gaps):
-        raise Damaged(f"{problem}; {_AGAIN}")
+        raise Damaged(f"{problem}; {AGAIN}")
 
 
 def _check_settings(path: Path, header: PartHeader, first: PartHeader) -> None:

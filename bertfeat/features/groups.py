@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bertfeat.errors import Damaged
-from bertfeat.features.part import PartFooter
+from bertfeat.features.part import UNREADABLE, PartFooter
+from bertfeat.io import open_regular
 
 
 @dataclass(frozen=True)
@@ -21,10 +22,15 @@ class OpenPart:
 
     @cached_property
     def bounds(self) -> list[tuple[int, int]]:
-        """First and last row of each row group, from the statistics of the column ``row``."""
-        metadata = self.footer.metadata
-        statistics = [metadata.row_group(at).column(0).statistics for at in range(metadata.num_row_groups)]
-        return [(int(found.min), int(found.max)) for found in statistics if found is not None]
+        """First and last row of each row group, from the statistics of the column ``row``, else from its values."""
+        return [self._bounds(group) for group in range(self.footer.metadata.num_row_groups)]
+
+    def _bounds(self, group: int) -> tuple[int, int]:
+        found = self.footer.metadata.row_group(group).column(0).statistics
+        if found is not None and found.has_min_max:
+            return int(found.min), int(found.max)
+        rows = self.read_group(group, ["row"]).column("row")
+        return rows[0].as_py(), rows[-1].as_py()
 
     def batches(self, names: Sequence[str], *, start: int, stop: int, batch_rows: int) -> Iterator[pa.RecordBatch]:
         """The documents with ``start <= row < stop``, at most a row group and ``batch_rows`` documents at a time.
@@ -35,7 +41,7 @@ class OpenPart:
         for group, (first, last) in enumerate(self.bounds):
             if first >= stop or last < start:
                 continue
-            table = self._read(group, ["row", *(name for name in names if name != "row")])
+            table = self.read_group(group, ["row", *(name for name in names if name != "row")])
             if first < start or last >= stop:
                 begin, end = np.searchsorted(table.column("row").to_numpy(), [start, stop])
                 table = table.slice(begin, end - begin)
@@ -51,19 +57,31 @@ class OpenPart:
         rows: list[int] = []
         for group in range(self.footer.metadata.num_row_groups):
             if self.may_hold_id(group, wanted):
-                table = self._read(group, ["row", "id"])
+                table = self.read_group(group, ["row", "id"])
                 # not by NumPy, to which "\\0" and "" are equal
                 rows.extend(table.filter(pc.equal(table.column("id"), wanted)).column("row").to_pylist())
         return rows
 
-    def _read(self, group: int, names: list[str]) -> pa.Table:
+    def group_of(self, row: int) -> int | None:
+        """Number of the row group that holds a row; None where the row is blank or failed between two groups."""
+        return next((group for group, (first, last) in enumerate(self.bounds) if first <= row <= last), None)
+
+    def read_group(self, group: int, names: Sequence[str]) -> pa.Table:
+        """Read some columns of a row group, against its pages' checksums.
+
+        Raises:
+            Damaged: a checksum does not hold, or the file is gone.
+        """
         try:
-            with pq.ParquetFile(
-                self.footer.path, metadata=self.footer.metadata, page_checksum_verification=True, pre_buffer=False
-            ) as file:
+            with (
+                open_regular(self.footer.path) as stream,
+                pq.ParquetFile(
+                    stream, metadata=self.footer.metadata, page_checksum_verification=True, pre_buffer=False
+                ) as file,
+            ):
                 # one thread: no gain over a single column, and the caller's own threads are left alone
-                return file.read_row_group(group, columns=names, use_threads=False).select(names)
-        except (OSError, pa.ArrowException) as error:
+                return file.read_row_group(group, columns=list(names), use_threads=False).select(list(names))
+        except UNREADABLE as error:
             raise Damaged(
                 f"{self.footer.path}: row group {group} cannot be read ({error}); "
                 f"bertfeat verify says what else is damaged, and the same extract command redoes it"

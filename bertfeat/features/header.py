@@ -3,18 +3,28 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields
 from typing import Any
+
+import msgspec
 
 from bertfeat.corpus import Failure
 from bertfeat.errors import Damaged, FeatureSetError
-from bertfeat.recipe import FeatureColumn, Operation, Pooling, Recipe
+from bertfeat.io import BadJson, decode_json
+from bertfeat.recipe import FeatureColumn
 
 FORMAT_VERSION = 2
 """Version of the storage format that this bertfeat writes; older ones are read, newer ones refused.
 
 Since 2 parts are sealed by XXH3; see :mod:`bertfeat.features.seal`.
 """
+
+
+@dataclass(frozen=True, slots=True)
+class FormatVersion:
+    """What is read first of a header or manifest, since the rest depends on it."""
+
+    format_version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,25 +94,10 @@ def decode_header(text: bytes, where: object) -> PartHeader:
         Damaged: the text is no header.
     """
     try:
-        raw = json.loads(text)
-        version = int(raw["format_version"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise Damaged(f"{where}: the header cannot be read ({error!r}); extract the part again") from error
-    refuse_newer(version, where)
-    try:
-        return PartHeader(
-            **{
-                **raw,
-                "sketch": tuple(raw["sketch"]),
-                "failures": tuple(Failure(**failure) for failure in raw["failures"]),
-                "model": ModelIdentity(**raw["model"]),
-                "columns": tuple(decode_column(column) for column in raw["columns"]),
-                "sources": tuple(raw["sources"]),
-                "counts": Counts(**raw["counts"]),
-            }
-        )
-    except (ValueError, KeyError, TypeError) as error:
-        raise Damaged(f"{where}: the header cannot be read ({error!r}); extract the part again") from error
+        refuse_newer(decode_json(text, FormatVersion).format_version, where)
+        return decode_json(text, PartHeader)
+    except BadJson as error:
+        raise Damaged(f"{where}: the header cannot be read ({error}); extract the part again") from error
 
 
 def refuse_newer(version: int, where: object) -> None:
@@ -114,21 +109,7 @@ def refuse_newer(version: int, where: object) -> None:
         )
 
 
-def decode_column(raw: Mapping[str, Any]) -> FeatureColumn:
-    """Read a feature column from its JSON form."""
-    recipe = Recipe(Operation(raw["recipe"]["operation"]), tuple(raw["recipe"]["layers"]), raw["recipe"]["name"])
-    return FeatureColumn(recipe, Pooling(raw["pooling"]), int(raw["width"]), str(raw["dtype"]))
-
-
-def plain(value: object) -> Any:
-    """Turn dataclasses and mappings into dicts: the ``default`` of every JSON that is written here."""
-    if is_dataclass(value):
-        return {field.name: getattr(value, field.name) for field in fields(value)}
-    if isinstance(value, Mapping):
-        return dict(value)
-    raise TypeError(f"{value!r} has no JSON form")
-
-
 def _dump(value: object) -> bytes:
     # ASCII only: ids and values may hold lone surrogates, which have no UTF-8 form
-    return json.dumps(value, default=plain, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
+    plain = msgspec.to_builtins(value)
+    return json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")

@@ -1,32 +1,30 @@
 """The manifest and the list of failures: derived from the parts, written last, for people and for a quick start."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
+
+import msgspec
 
 from bertfeat.corpus import Failure, KeptColumn
 from bertfeat.errors import Damaged, FeatureSetError
-from bertfeat.features.files import atomic, remove
-from bertfeat.features.folder import PartEntry, check_accounting, list_parts, part_entry, part_footers
-from bertfeat.features.header import (
-    FORMAT_VERSION,
-    Counts,
-    ModelIdentity,
-    decode_column,
-    plain,
-    refuse_newer,
-)
+from bertfeat.features.folder import AGAIN, PartEntry, check_accounting, list_parts, part_entry, part_footers
+from bertfeat.features.header import FORMAT_VERSION, Counts, ModelIdentity, refuse_newer
 from bertfeat.features.part import PartFooter
 from bertfeat.features.schema import RESERVED
+from bertfeat.io import STATE, BadJson, atomic, open_regular, read_json, read_version, remove, state_folder, write_json
 from bertfeat.recipe import FeatureColumn
 
-MANIFEST_NAME = "_manifest.json"
-FAILURES_NAME = "_failures.jsonl"
+MANIFEST_NAME = f"{STATE}/manifest.json"
+FAILURES_NAME = f"{STATE}/failures.jsonl"
+OLD_MANIFEST_NAME, OLD_FAILURES_NAME = "_manifest.json", "_failures.jsonl"  # where they were before there was STATE
 
 _KEPT_TYPES = {"string": "string", "int64": "int64", "double": "float64", "bool": "bool"}
+_TOLD = ("sources", "times", "versions")  # what a run says of itself, and no part knows
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,21 +49,30 @@ class Manifest:
 
 
 def write_manifest(
-    folder: Path, *, times: Mapping[str, Any] | None = None, versions: Mapping[str, str] | None = None
+    folder: Path,
+    *,
+    sources: tuple[str, ...] | None = None,
+    times: Mapping[str, Any] | None = None,
+    versions: Mapping[str, str] | None = None,
 ) -> Manifest:
     """Finish a feature set: check the account over all parts, write the failures and, last, the manifest.
 
-    ``times`` (seconds, dates) and ``versions`` (of bertfeat, torch, …) are stored as given.
+    ``sources`` are the names of the corpus's files now (default: those that the parts name), ``times`` (seconds, dates)
+    and ``versions`` (of bertfeat, torch, …) are stored as given.
 
     Raises:
         FeatureSetError: there is no part; or two parts were made with different settings.
         Damaged: a part is missing or damaged, or rows do not add up.
+        StorageError: the folder cannot be written.
     """
-    manifest = replace(_sum_up(folder), times=times or {}, versions=versions or {})
+    manifest = replace(derived_manifest(folder), times=times or {}, versions=versions or {})
+    manifest = manifest if sources is None else replace(manifest, sources=sources)
     check_accounting(folder, manifest.parts)
-    with atomic(folder / MANIFEST_NAME) as temporary, _open(temporary) as file:
-        json.dump(manifest, file, default=plain, indent=1, ensure_ascii=False)
-        file.write("\n")
+    state_folder(folder)
+    _write_failures(folder)
+    write_json(folder / MANIFEST_NAME, manifest)
+    for name in (OLD_MANIFEST_NAME, OLD_FAILURES_NAME):
+        remove(folder / name)
     return manifest
 
 
@@ -74,41 +81,36 @@ def read_manifest(folder: Path) -> Manifest | None:
 
     Raises:
         FeatureSetError: written by a newer bertfeat.
-        Damaged: cannot be read as a manifest.
+        Damaged: cannot be read as a manifest, or was changed after it was written.
     """
-    path = folder / MANIFEST_NAME
-    try:
-        raw = json.loads(path.read_bytes())
-        refuse_newer(int(raw["format_version"]), path)
-        return Manifest(
-            **{
-                **raw,
-                "model": ModelIdentity(**raw["model"]),
-                "columns": tuple(decode_column(column) for column in raw["columns"]),
-                "kept": tuple(KeptColumn(**column) for column in raw["kept"]),
-                "sources": tuple(raw["sources"]),
-                "counts": Counts(**raw["counts"]),
-                "parts": tuple(PartEntry(**part) for part in raw["parts"]),
-            }
-        )
-    except FileNotFoundError:
-        return None
-    except NotADirectoryError as error:
-        raise FeatureSetError(
-            f"{folder} is a file, and a feature set is a folder; bertfeat extract makes one of a corpus"
-        ) from error
-    except OSError as error:
-        raise FeatureSetError(f"{path} cannot be read: {error.strerror or error}") from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise Damaged(
-            f"{path}: cannot be read ({error!r}); run the same extract command again: it writes a new one"
-        ) from error
+    # the old one, which a set keeps until it is changed, carries no digest
+    for name, digest_from in ((MANIFEST_NAME, 0), (OLD_MANIFEST_NAME, None)):
+        with suppress(FileNotFoundError):
+            return _read(folder, name, digest_from)
+    return None
 
 
 def remove_manifest(folder: Path) -> None:
     """Mark a set as unfinished, before the first part of it is written or removed."""
-    remove(folder / MANIFEST_NAME)
-    remove(folder / FAILURES_NAME)
+    for name in (MANIFEST_NAME, FAILURES_NAME, OLD_MANIFEST_NAME, OLD_FAILURES_NAME):
+        remove(folder / name)
+
+
+def check_derived(folder: Path, manifest: Manifest) -> None:
+    """Derive the manifest and the list of failures from the parts again, and compare.
+
+    Raises:
+        Damaged: one of the two does not say what the parts say.
+    """
+    derived = derived_manifest(folder)
+    for field in fields(Manifest):
+        told, found = getattr(manifest, field.name), getattr(derived, field.name)
+        if told != found and field.name not in (*_TOLD, "format_version"):
+            raise Damaged(
+                f"{folder}: the manifest is not that of the parts, from which it is derived: they differ in "
+                f"{field.name}; {AGAIN}"
+            )
+    _check_failures(folder)
 
 
 def finished_parts(folder: Path, manifest: Manifest) -> tuple[PartEntry, ...]:
@@ -117,6 +119,8 @@ def finished_parts(folder: Path, manifest: Manifest) -> tuple[PartEntry, ...]:
     Raises:
         Damaged: a part is missing, changed in size or not listed, or rows do not add up.
     """
+    if not manifest.parts:
+        raise Damaged(f"{folder}: the manifest lists no parts; {AGAIN}")
     found = {path.name: path.stat().st_size for path in list_parts(folder)}
     for entry in manifest.parts:
         if found.pop(entry.name, None) != entry.bytes:
@@ -159,16 +163,19 @@ def kept_columns(footer: PartFooter) -> tuple[KeptColumn, ...]:
     )
 
 
-def _sum_up(folder: Path) -> Manifest:
-    """Add up the parts, one header in memory at a time; the failures are written on the way."""
+def derived_manifest(folder: Path) -> Manifest:
+    """Add up the parts, one header in memory at a time; what no part knows stays empty.
+
+    Raises:
+        FeatureSetError: there is no part; or two parts were made with different settings.
+        Damaged: a part's footer is damaged.
+    """
     entries, sources, counts, splits = [], {}, Counts(), 0
-    with _failure_list(folder) as write:
-        for footer in part_footers(folder):
-            entries.append(part_entry(footer))
-            sources.update(dict.fromkeys(footer.header.sources))
-            counts += footer.header.counts
-            splits += footer.header.split_batches
-            write(footer.header.failures)
+    for footer in part_footers(folder):
+        entries.append(part_entry(footer))
+        sources.update(dict.fromkeys(footer.header.sources))
+        counts += footer.header.counts
+        splits += footer.header.split_batches
     return Manifest(
         format_version=FORMAT_VERSION,
         settings=footer.header.settings,
@@ -188,21 +195,57 @@ def _sum_up(folder: Path) -> Manifest:
     )
 
 
-@contextmanager
-def _failure_list(folder: Path) -> Iterator[Callable[[Iterable[Failure]], None]]:
+def _read(folder: Path, name: str, digest_from: int | None) -> Manifest:
+    path = folder / name
+    try:
+        refuse_newer(read_version(path), path)
+        return read_json(path, Manifest, digest_from=digest_from)
+    except FileNotFoundError:
+        raise
+    except NotADirectoryError as error:
+        raise FeatureSetError(
+            f"{folder} is a file, and a feature set is a folder; bertfeat extract makes one of a corpus"
+        ) from error
+    except OSError as error:
+        raise FeatureSetError(f"{path} cannot be read: {error.strerror or error}") from error
+    except BadJson as error:
+        raise Damaged(
+            f"{path}: cannot be read ({error}); run the same extract command again: it writes a new one"
+        ) from error
+
+
+# ── failures ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _failure_lines(folder: Path) -> Iterator[bytes]:
+    for footer in part_footers(folder):
+        for failure in footer.header.failures:
+            yield _failure_line(failure)
+
+
+def _failure_line(failure: Failure) -> bytes:
+    plain = {name: value for name, value in msgspec.to_builtins(failure).items() if name != "value" or value}
+    # a lone surrogate has no UTF-8 form, but its backslash form is JSON
+    return json.dumps(plain, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
+
+
+def _write_failures(folder: Path) -> None:
     path = folder / FAILURES_NAME
-    with atomic(path) as temporary, _open(temporary) as file:
-
-        def write(failures: Iterable[Failure]) -> None:
-            for failure in failures:
-                line = {key: value for key, value in plain(failure).items() if key != "value" or value}
-                file.write(json.dumps(line, ensure_ascii=False) + "\n")
-
-        yield write
+    with atomic(path) as temporary, temporary.open("wb") as file:
+        file.writelines(_failure_lines(folder))
     if not path.stat().st_size:
         remove(path)
 
 
-def _open(path: Path) -> TextIO:
-    # a lone surrogate has no UTF-8 form, but its backslash form is JSON
-    return path.open("w", encoding="utf-8", errors="backslashreplace")
+def _check_failures(folder: Path) -> None:
+    new = folder / FAILURES_NAME
+    path = new if new.exists() or not (folder / OLD_FAILURES_NAME).exists() else folder / OLD_FAILURES_NAME
+    try:
+        with open_regular(path) as file:
+            same = all(found == line for found, line in zip_longest(file, _failure_lines(folder)))
+    except FileNotFoundError:
+        same = next(_failure_lines(folder), None) is None
+    except OSError as error:
+        raise FeatureSetError(f"{path} cannot be read: {error.strerror or error}") from error
+    if not same:
+        raise Damaged(f"{path} is not the list of failures that the parts hold; {AGAIN}")

@@ -1,7 +1,6 @@
 """One part on disk: write it, read what it says of itself, check every byte of it."""
 
 import dataclasses
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,12 +13,15 @@ from numpy.typing import NDArray
 
 from bertfeat.errors import Damaged, FeatureSetError
 from bertfeat.features.direct import DirectFile
-from bertfeat.features.files import atomic
-from bertfeat.features.header import PartHeader, decode_header, encode_header, refuse_newer
+from bertfeat.features.header import FormatVersion, PartHeader, decode_header, encode_header, refuse_newer
 from bertfeat.features.schema import PartContent, content_table, row_bytes
 from bertfeat.features.seal import EMPTY_SEAL, SEAL_KEY, SEAL_KEYS, check_footer, check_pages, write_seal
+from bertfeat.io import BadJson, atomic, decode_json
 
 HEADER_KEY = b"bertfeat"
+UNREADABLE = (pa.ArrowException, OSError, ValueError)
+"""What pyarrow raises of a damaged footer, of names that are no UTF-8 too."""
+
 _REPEATED = {"tokens.list.element", "words.list.element", "tags.list.element"}
 ROW_GROUP_BYTES = 8 << 20  # what a reader must fetch for one document; 1 to 64 MiB write equally fast
 
@@ -112,6 +114,7 @@ def _write(path: Path, header: PartHeader, table: pa.Table, sizes: NDArray[np.in
     """Write the file without its seal. Gives :attr:`DirectFile.digest` of the pages, which the footer follows."""
     features = {column.name for column in header.columns}
     leaves = {_leaf(field) for field in table.schema}
+    searched = leaves - features - {"text", "pair"}  # by whose statistics row groups are passed over
     with DirectFile(path) as file:
         writer = pq.ParquetWriter(
             file,
@@ -119,7 +122,7 @@ def _write(path: Path, header: PartHeader, table: pa.Table, sizes: NDArray[np.in
             # vectors do not compress; text shrinks to a third, repeated strings further by a dictionary
             compression={_leaf(field): "zstd" if field.name not in features else "none" for field in table.schema},
             use_dictionary=sorted(_REPEATED & leaves) or False,
-            write_statistics=[name for name in table.column_names if name in leaves - features - {"text", "pair"}],
+            write_statistics=[name for name in table.column_names if name in searched],
             write_page_checksum=True,
         )
         with writer:
@@ -150,7 +153,7 @@ def _open(path: Path, sha256: str) -> PartFooter:
     try:
         metadata = pq.read_metadata(path)
         header = decode_header(metadata.metadata[HEADER_KEY], path)
-    except (pa.ArrowException, KeyError) as error:
+    except (*UNREADABLE, KeyError) as error:
         raise Damaged(f"{path}: the footer cannot be read ({error}); extract the part again") from error
     return PartFooter(path, header, metadata, sha256)
 
@@ -159,8 +162,8 @@ def _explain(path: Path) -> None:
     """Raise a better error for a Parquet file without our checksum: a foreign file, or one of a newer format."""
     try:
         keys = pq.read_metadata(path).metadata or {}
-        version = int(json.loads(keys.get(HEADER_KEY, b"{}")).get("format_version", 0))
-    except (pa.ArrowException, OSError, ValueError, TypeError, AttributeError):
+        version = decode_json(keys[HEADER_KEY], FormatVersion).format_version if HEADER_KEY in keys else 0
+    except (*UNREADABLE, BadJson):
         return
     if any(key in keys for key in SEAL_KEYS):
         return

@@ -1,23 +1,27 @@
 """A feature set as one reads it: streamed, sliced, as one matrix, or document by document."""
 
+import operator
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bertfeat.corpus import Failure, KeptColumn
 from bertfeat.errors import Damaged, FeatureSetError, NotDerivable
 from bertfeat.features.columns import FoundColumn, find_column, listed
 from bertfeat.features.document import DocumentFeatures, batch_documents
-from bertfeat.features.files import atomic
 from bertfeat.features.folder import PartEntry
 from bertfeat.features.groups import OpenPart
 from bertfeat.features.header import Counts, PartHeader
 from bertfeat.features.manifest import (
     Manifest,
+    check_derived,
     finished_parts,
     kept_columns,
     read_manifest,
@@ -26,9 +30,11 @@ from bertfeat.features.manifest import (
 from bertfeat.features.npy import NpyWriter
 from bertfeat.features.part import check_part, read_footer
 from bertfeat.features.vectors import VectorBatch, vector_batch
+from bertfeat.io import atomic
 from bertfeat.recipe import FeatureColumn
 
 _END = 1 << 62
+_KEPT_GROUP = 64 << 20  # bytes of a row group that is kept for the next document asked for
 
 
 class FeatureSet:
@@ -46,14 +52,16 @@ class FeatureSet:
     def __init__(self, folder: str | Path, *, allow_unfinished: bool = False):
         self.folder = Path(folder)
         self.manifest: Manifest | None = read_manifest(self.folder)
-        """What ``_manifest.json`` says; None for an unfinished set."""
+        """What the manifest says; None for an unfinished set."""
         self.entries: tuple[PartEntry, ...] = (
             finished_parts(self.folder, self.manifest)
             if self.manifest
             else unfinished_parts(self.folder, allowed=allow_unfinished)
         )
         """The parts, by number, with their rows and counts."""
+        self._allow_unfinished = allow_unfinished
         self._open = lru_cache(maxsize=64)(self._open_part)
+        self._recent: tuple[tuple[int, int], pa.Table] | None = None  # part, row group and content last read by row
         first = self._open(self.entries[0]).footer
         self.header: PartHeader = first.header
         """What the first part says of itself: settings, model, columns."""
@@ -69,6 +77,15 @@ class FeatureSet:
 
     def __repr__(self) -> str:
         return f"FeatureSet({str(self.folder)!r}: {len(self):,} documents, {listed(self.columns)})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # opened anew where it is unpickled: workers on this machine, or others that see the same folder
+        return partial(FeatureSet, allow_unfinished=self._allow_unfinished), (self.folder.absolute(),)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Names of the corpus's files, as the last run was given them."""
+        return self.manifest.sources if self.manifest else self.header.sources
 
     @cached_property
     def parts(self) -> tuple[PartHeader, ...]:
@@ -89,13 +106,18 @@ class FeatureSet:
     def check(self) -> Iterator[PartHeader]:
         """Read every byte of every part against its checksums; give each part's header when it is found sound.
 
+        At last the manifest and the list of failures are derived from the parts again, and compared.
+
         Raises:
-            Damaged: a part changed after it was written, or is not the one that the manifest lists.
+            Damaged: a part changed after it was written, or is not the one that the manifest lists; or one of the two
+                derived files does not say what the parts say.
         """
         for entry in self.entries:
             header = check_part(self.folder / entry.name)
             self._open_part(entry)
             yield header
+        if self.manifest is not None:
+            check_derived(self.folder, self.manifest)
 
     # ── columns ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -187,7 +209,8 @@ class FeatureSet:
             Damaged: a checksum does not hold.
         """
         names = self.names if names is None else names
-        if unknown := [name for name in names if name not in self.names]:
+        known = frozenset(self.names)
+        if unknown := [name for name in names if name not in known]:
             raise FeatureSetError(f"{self.folder}: no column {unknown[0]!r}; there are: {', '.join(self.names)}")
         stop = _END if stop is None else stop
         for entry in self.entries:
@@ -233,14 +256,28 @@ class FeatureSet:
         return self.documents()
 
     def __getitem__(self, row: int) -> DocumentFeatures:
-        """The document of that row of the corpus.
+        """The document of that row of the corpus; its row group (about 8 MiB) is kept for the next one.
 
         Raises:
             FeatureSetError: the row is blank, failed, or outside the corpus.
+            TypeError: the row is no whole number.
         """
-        for document in self.documents(start=row, stop=row + 1):
-            return document
-        raise FeatureSetError(f"{self.folder}: row {row} is not here: {self._why_missing(row)}")
+        number = operator.index(row)
+        at = bisect_right(self.entries, number, key=lambda entry: entry.first_row) - 1
+        group = None if at < 0 else self._open(self.entries[at]).group_of(number)
+        table = None if group is None else self._row_group(at, group)
+        found = None if table is None else pc.index_in(pa.scalar(number, pa.int64()), table.column("row")).as_py()
+        if table is None or found is None:
+            raise FeatureSetError(f"{self.folder}: row {number} is not here: {self._why_missing(number)}")
+        (batch,) = table.slice(found, 1).combine_chunks().to_batches()
+        return next(batch_documents(batch, self.columns, self.header.model.num_layers))
+
+    def _row_group(self, at: int, group: int) -> pa.Table:
+        if self._recent is not None and self._recent[0] == (at, group):
+            return self._recent[1]
+        table = self._open(self.entries[at]).read_group(group, self.names)
+        self._recent = ((at, group), table) if table.nbytes <= _KEPT_GROUP else None
+        return table
 
     def by_id(self, wanted: str) -> list[DocumentFeatures]:
         """The documents of that id, which need not be unique; empty where there is none."""

@@ -19,6 +19,7 @@ from typing import Any
 import xxhash
 
 from bertfeat.errors import Damaged
+from bertfeat.io import open_regular
 
 _MAGIC = b"PAR1"
 _AGAIN = "run the same extract command again: it redoes this part"
@@ -67,14 +68,14 @@ def check_footer(path: Path) -> str:
     Raises:
         Damaged: the file is truncated, is no Parquet file, or its footer changed.
     """
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         _, match, _ = _check_footer(file, path)
     return match[2].decode()
 
 
 def check_pages(path: Path) -> str:
     """Check every byte of the part, as :func:`check_footer` does for the footer."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         form, match, start = _check_footer(file, path)
         if _digest(file, start, form) != match[1]:
             raise Damaged(f"{path}: a checksum does not hold: the file changed after it was written; {_AGAIN}")

@@ -1,4 +1,4 @@
-"""One run at a time on a folder: ``_lock`` is held by flock, and names host and process for those who meet it."""
+"""One run at a time on a folder: ``.bertfeat/lock`` is held by flock, and names host and process to others."""
 
 import contextlib
 import errno
@@ -13,9 +13,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bertfeat.errors import FolderLocked
-from bertfeat.features.files import writing
+from bertfeat.io.atomic import writing
+from bertfeat.io.json_file import BadJson, decode_json
+from bertfeat.io.result_folder import STATE, state_folder
 
-LOCK_NAME = "_lock"
+LOCK_NAME = "lock"
+_PIDS = range(1, 2**31)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,8 @@ class LockOwner:
         """Whether the process is known to have ended, or its number to be another's by now."""
         if not self.is_local:
             return False
+        if self.pid not in _PIDS:
+            return True
         try:
             os.kill(self.pid, 0)
         except ProcessLookupError:
@@ -68,30 +73,34 @@ def locked(folder: Path) -> Iterator[None]:
         FeatureSetError: the folder cannot be written.
     """
     with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / LOCK_NAME
-        handle = _acquire(path)
+        handle, path = _acquire(folder)
     try:
         yield
     finally:
         # removed while still held, so that nobody's new lock is removed
         with contextlib.suppress(OSError):
             path.unlink(missing_ok=True)
+            path.parent.rmdir()  # if there is nothing else in it
         os.close(handle)
 
 
-def _acquire(path: Path) -> int:
+def _acquire(folder: Path) -> tuple[int, Path]:
+    path = folder / STATE / LOCK_NAME
     while True:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        state_folder(folder)
+        try:
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
+        except FileNotFoundError:
+            continue  # the former owner removed the folder in between
         try:
             free = _flock(handle)
             owner = _owner(handle)
             if not free:
-                raise FolderLocked(f"{path.parent}: another run is at work on it ({owner or 'just starting'})")
+                raise FolderLocked(f"{folder}: another run is at work on it ({owner or 'just starting'})")
             if _still_there(handle, path):
                 _refuse_living(owner, path)
                 _sign(handle)
-                return handle
+                return handle, path
             os.close(handle)  # the former owner removed the file between our opening and locking it
         except BaseException:
             os.close(handle)
@@ -121,17 +130,17 @@ def _refuse_living(owner: LockOwner | None, path: Path) -> None:
     if owner is None or owner.is_gone:
         return
     if owner.is_local:
-        raise FolderLocked(f"{path.parent}: another run is at work on it ({owner})")
+        raise FolderLocked(f"{path.parent.parent}: another run is at work on it ({owner})")
     raise FolderLocked(
-        f"{path.parent}: locked by {owner}; whether that run is alive cannot be seen from this machine. "
+        f"{path.parent.parent}: locked by {owner}; whether that run is alive cannot be seen from this machine. "
         f"If it is over, delete {path} and run the same command again"
     )
 
 
 def _owner(handle: int) -> LockOwner | None:
     try:
-        return LockOwner(**json.loads(os.pread(handle, 4096, 0)))
-    except (ValueError, TypeError):
+        return decode_json(os.pread(handle, 4096, 0), LockOwner)
+    except BadJson:
         return None  # empty: its owner is only starting, or died before it signed
 
 

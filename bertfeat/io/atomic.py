@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bertfeat.errors import FeatureSetError
+from bertfeat.errors import StorageError
 
 _REMEDIES = {
     errno.ENOSPC: "free some space, or move the folder to a larger disk",
@@ -18,6 +18,9 @@ _REMEDIES = {
     errno.ENOENT: "create it or choose another one",
     errno.ENOTDIR: "choose another folder",
     errno.EEXIST: "choose another folder",
+    errno.EISDIR: "choose another name",
+    errno.ELOOP: "remove the symbolic link or choose another folder",
+    errno.ENAMETOOLONG: "choose a shorter name",
 }
 
 
@@ -28,15 +31,18 @@ def atomic(path: Path) -> Iterator[Path]:
     When the block fails, the temporary file is removed and ``path`` is as it was before.
 
     Raises:
-        FeatureSetError: the folder cannot be written; the message names it and the remedy.
+        StorageError: the folder cannot be written, or ``path`` is a folder; the message names it and the remedy.
     """
+    refuse_folder(path)
     temporary = path.with_name(f".{path.name}.tmp")
     with writing(path.parent):
+        # whatever bears that name, a link too, is left over from a run that was killed: nothing is written through it
+        temporary.unlink(missing_ok=True)
         try:
             yield temporary
-            _sync(temporary)
+            sync(temporary)
             os.replace(temporary, path)
-            _sync(path.parent)
+            sync(path.parent)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
@@ -44,24 +50,35 @@ def atomic(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def writing(folder: Path) -> Iterator[None]:
-    """Turn the operating system's errors in the block into a :class:`FeatureSetError` that names the remedy."""
+    """Turn the operating system's errors in the block into a :class:`StorageError` that names the remedy."""
     try:
         yield
     except OSError as error:
         remedy = _REMEDIES.get(error.errno or 0, "see that the disk is sound and the folder can be written")
         what = os.strerror(error.errno) if error.errno else str(error)
-        raise FeatureSetError(f"cannot write to {folder}: {what}; {remedy}, then run the same command again") from error
+        raise StorageError(f"cannot write to {folder}: {what}; {remedy}, then run the same command again") from error
+
+
+def refuse_folder(path: Path) -> None:
+    """Refuse a path that cannot name a file.
+
+    Raises:
+        StorageError: it is a folder, or no name at all.
+    """
+    if not path.name or path.is_dir():
+        raise StorageError(f"{path} is a folder, and a file is to be written: name the file in it")
 
 
 def remove(path: Path) -> None:
     """Remove a file for good, if it is there."""
     with writing(path.parent):
-        if path.exists():
+        if path.exists() or path.is_symlink():
             path.unlink()
-            _sync(path.parent)
+            sync(path.parent)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Bring a file, or the names in a folder, onto the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,0 +1,137 @@
+"""The folders that bertfeat writes, and how they are told from others: each has a folder ``.bertfeat`` inside.
+
+In it lie a marker with the kind of the result, the lock of a run that is at work, and what only bertfeat reads. Parquet
+readers that take all files of a folder (DuckDB, polars, pandas, Spark, Hugging Face datasets) do not look into it.
+"""
+
+import json
+import os
+import stat
+from contextlib import suppress
+from enum import StrEnum
+from pathlib import Path
+
+from bertfeat.errors import StorageError
+from bertfeat.io.atomic import atomic, writing
+from bertfeat.io.regular import open_regular, read_regular
+
+STATE = ".bertfeat"
+_MARKER = "kind"
+_PART_KEY = b"\x18\x08bertfeat\x18"  # in the footer of every part, as Thrift writes a key and a value after it
+_MOST_FOOTER = 1 << 30
+
+
+class Kind(StrEnum):
+    """What a folder that bertfeat wrote holds."""
+
+    FEATURES = "features"
+    INDEX = "index"
+    TAGGER = "tagger"
+    TABLE7 = "table7"
+
+    @property
+    def noun(self) -> str:
+        """What it is called in messages."""
+        return {"features": "a feature set", "index": "an index", "tagger": "a tagger"}.get(self, "a Table 7")
+
+
+def state_folder(folder: Path) -> Path:
+    """Make the folder ``.bertfeat`` of a result folder, which is made too, and return it.
+
+    Raises:
+        StorageError: it cannot be made, or something else bears its name.
+    """
+    state = folder / STATE
+    with writing(folder):
+        state.mkdir(parents=True, exist_ok=True)
+        if not stat.S_ISDIR(os.lstat(state).st_mode):  # nothing is written through a link that somebody put there
+            raise NotADirectoryError(20, os.strerror(20), str(state))
+    return state
+
+
+def refuse_other_kind(folder: Path, kind: Kind) -> None:
+    """Refuse a folder that holds another kind of result.
+
+    Raises:
+        StorageError: names what it holds.
+    """
+    there = kind_of(folder)
+    if there is not None and there is not kind:
+        raise StorageError(f"{folder} holds {there.noun}; name another folder with -o")
+
+
+def claim(folder: Path, kind: Kind) -> None:
+    """Say of a folder what it holds, when the first thing is written into it.
+
+    Raises:
+        StorageError: it holds another kind of result, or cannot be written.
+    """
+    refuse_other_kind(folder, kind)
+    marker = state_folder(folder) / _MARKER
+    if not marker.exists():
+        with atomic(marker) as temporary:
+            temporary.write_text(f"{kind}\n", encoding="ascii")
+
+
+def forsake(folder: Path) -> None:
+    """Remove a claimed folder into which nothing was written; any other stays as it is."""
+    with suppress(OSError):
+        if set(os.listdir(folder)) <= {STATE} and set(os.listdir(folder / STATE)) <= {_MARKER}:
+            (folder / STATE / _MARKER).unlink(missing_ok=True)
+            (folder / STATE).rmdir()
+    with suppress(OSError):
+        folder.rmdir()
+
+
+def kind_of(folder: Path) -> Kind | None:
+    """What bertfeat wrote into a folder, finished or not; None for any other folder.
+
+    By its marker, else by what lies in it: folders that were made before there were markers, and copies that lost them.
+    """
+    if not folder.is_dir():
+        return None
+    try:
+        return Kind(read_regular(folder / STATE / _MARKER).decode("ascii").strip())
+    except (OSError, ValueError):
+        names = _entries(folder)
+    for kind, wanted in _CONTENTS.items():
+        if wanted <= names and (kind is not Kind.TABLE7 or _is_table(folder / "_settings.json")):
+            return kind
+    parts = {name for name in names if name.startswith("part-") and name.endswith(".parquet")}
+    others = {name for name in names - parts if not name.startswith((".", "_"))}
+    return Kind.FEATURES if parts and not others and is_own_part(folder / min(parts)) else None
+
+
+def is_own_part(path: Path) -> bool:
+    """Whether a file is a Parquet part that ``bertfeat extract`` wrote."""
+    try:
+        with open_regular(path) as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - 8))
+            length = int.from_bytes(file.read(4), "little")
+            file.seek(max(0, size - 8 - min(length, _MOST_FOOTER)))
+            return _PART_KEY in file.read()
+    except OSError:
+        return False
+
+
+def _entries(folder: Path) -> set[str]:
+    try:
+        return {entry.name for entry in os.scandir(folder)}
+    except OSError:
+        return set()
+
+
+def _is_table(path: Path) -> bool:
+    try:
+        found = json.loads(read_regular(path))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and {"data", "model", "training"} <= set(found)
+
+
+_CONTENTS = {
+    Kind.INDEX: {"index.json", "index.faiss", "documents.arrow"},
+    Kind.TAGGER: {"tagger.json", "tagger.safetensors"},
+    Kind.TABLE7: {"_settings.json", "runs"},
+}

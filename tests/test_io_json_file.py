@@ -1,0 +1,97 @@
+"""JSON decoded by type: wrong types, wrong numbers and changed files are refused, and nothing else is raised."""
+
+import json
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bertfeat.io import BadJson, decode_json, read_json, read_version, write_json
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    names: tuple[str, ...]
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Outer:
+    format_version: int
+    inner: Inner
+    others: Mapping[str, Any]
+    note: str | None = None
+
+
+GOOD = Outer(2, Inner(("a", "은행", "\n"), 0.1), {"any": [1, None, True]})
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    write_json(tmp_path / "x.json", GOOD)
+    assert read_json(tmp_path / "x.json", Outer, digest_from=2) == GOOD
+    assert read_version(tmp_path / "x.json") == 2
+    assert json.loads((tmp_path / "x.json").read_text("utf-8"))["inner"]["names"] == ["a", "은행", "\n"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "no JSON"),
+        ("{", "no JSON"),
+        ("null", "Expected 'object', got 'null'"),
+        ("[]", "Expected 'object', got 'array'"),
+        ('{"format_version": "2"}', r"Expected 'int', got 'str' - at '\$.format_version'"),
+        ('{"format_version": 2.5}', "Expected 'int', got 'float'"),
+        ('{"format_version": 2}', "missing required field 'inner'"),
+        ('{"format_version": 1e999}', "beyond what a number holds"),
+        ('{"format_version": NaN}', "NaN is no number"),
+        ('{"format_version": ' + "9" * 5000 + "}", "no JSON"),
+        ('{"format_version": 2, "inner": {"names": [1], "share": 1}, "others": {}}', r"got 'int' - at '\$.inner.names"),
+        ('{"format_version": 2, "inner": {"names": [], "share": "x"}, "others": {}}', "Expected 'float', got 'str'"),
+        ("[" * 100_000, "nested too deeply"),
+        (b"\xff\xfe\xfa", "no JSON"),
+    ],
+    ids=range(14),
+)
+def test_what_is_no_such_thing_is_refused(text: str | bytes, told: str) -> None:
+    with pytest.raises(BadJson, match=told):
+        decode_json(text, Outer)
+
+
+def test_fields_of_later_versions_are_left_out() -> None:
+    assert decode_json('{"names": [], "share": 1, "more": 2}', Inner) == Inner((), 1.0)
+
+
+@given(st.binary(max_size=60))
+def test_nothing_else_is_raised(text: bytes) -> None:
+    with pytest.raises(BadJson):
+        decode_json(text, Outer)
+
+
+def test_every_changed_byte_is_told(tmp_path: Path) -> None:
+    path, draw = tmp_path / "x.json", random.Random(0)
+    write_json(path, GOOD)
+    good = path.read_bytes()
+    for at in range(len(good)):
+        bad = bytearray(good)
+        bad[at] ^= 1 << draw.randrange(8)
+        path.write_bytes(bad)
+        try:
+            found = read_json(path, Outer, digest_from=2)
+        except BadJson:
+            continue
+        assert found == GOOD  # white space alone was changed
+
+
+def test_an_old_file_needs_no_digest(tmp_path: Path) -> None:
+    plain = {"format_version": 1, "inner": {"names": [], "share": 1.0}, "others": {}}
+    (tmp_path / "x.json").write_text(json.dumps(plain))
+    assert read_json(tmp_path / "x.json", Outer, digest_from=2).format_version == 1
+    (tmp_path / "x.json").write_text(json.dumps(plain | {"format_version": 2}))
+    with pytest.raises(BadJson, match="digest is missing"):
+        read_json(tmp_path / "x.json", Outer, digest_from=2)
