@@ -28,7 +28,14 @@ def folder(tmp_path: Path) -> Path:
         ".hidden.txt": b"not read",
         ".git/x.txt": b"not read",
         "_manifest.json": b"not read",
-        "b.index/texts.parquet": b"not read",
+        "old.index/index.json": b"not read",
+        "old.index/index.faiss": b"not read",
+        "old.index/documents.arrow": b"not read",
+        "ner.tagger/.bertfeat/kind": b"tagger\n",
+        "ner.tagger/checkpoint.json": b"not read",
+        "t.table7/.bertfeat/kind": b"table7\n",
+        "t.table7/runs/last/seed-1.json": b"not read",
+        "other.index/f.txt": write_text(["o"]),
         "elsewhere/_failures.jsonl": b"not read",
     }.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -48,8 +55,8 @@ def documents(rows: list[Row]) -> list[Document]:
 def test_a_folder_is_read_in_sorted_order(folder: Path) -> None:
     corpus = open_corpus([folder])
     found = documents(list(corpus.rows()))
-    assert [document.text for document in found] == ["a", "b1", "b2", "c", "d", "e", "f"]
-    assert [document.row for document in found] == list(range(7))
+    assert [document.text for document in found] == ["a", "b1", "b2", "o", "c", "d", "e", "f"]
+    assert [document.row for document in found] == list(range(8))
     assert found[2].id == f"{folder}/b.txt:2"
     assert corpus.sources[:2] == (f"{folder}/a.txt.gz", f"{folder}/b.txt")
     assert corpus.fraction == 1.0
@@ -90,7 +97,7 @@ def test_files_that_are_not_there(folder: Path) -> None:
     (folder / "empty").mkdir()
     with pytest.raises(CorpusError, match="no file with a known ending"):
         open_corpus([folder / "empty"])
-    with pytest.raises(CorpusError, match="no file with a known ending"):
+    with pytest.raises(CorpusError, match="not a corpus but a feature set, which bertfeat wrote"):
         open_corpus([folder / "b.features"])
     with pytest.raises(UsageError, match="no corpus given"):
         open_corpus([])

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pandas
+import pyarrow as pa
 import pytest
 
 from bertfeat.corpus import (
@@ -147,3 +149,13 @@ def test_blank_lines_only_and_nothing_are_no_failure(tmp_path: Any) -> None:
     corpus = open_corpus([path])
     assert len(list(refuse_hopeless(corpus.rows(), corpus))) == 20_000
     assert list(refuse_hopeless([], corpus)) == []
+
+
+def test_a_table_is_no_list_of_its_column_names() -> None:
+    frame = pandas.DataFrame({"text": ["a", "b"], "year": [1, 2]})
+    for table in (frame, pa.table({"text": ["a", "b"]}), np.array([["a", "b"]])):
+        with pytest.raises(UsageError, match=r"not a table \(.*\); give one of its columns"):
+            memory_corpus(table)
+    assert [row.text for row in memory_corpus(frame["text"]).rows() if isinstance(row, Document)] == ["a", "b"]
+    rows = memory_corpus(frame.to_dict("records"), CorpusSettings(keep=("year",))).rows()
+    assert [row.kept for row in rows if isinstance(row, Document)] == [(1,), (2,)]

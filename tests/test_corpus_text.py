@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bertfeat.corpus import Blank, CorpusSettings, Document, Failure, open_corpus
+from bertfeat.corpus import MAX_TEXT, Blank, CorpusSettings, Document, Failure, memory_corpus, open_corpus
 from bertfeat.corpus.lines import BadLine, Encoding, read_lines
 from bertfeat.errors import UsageError
 from tests.corpus_writers import COMPRESS, documents_of, failures_of, rows_of
@@ -107,12 +107,36 @@ def test_a_line_that_is_too_long_fails_without_being_held(codec: str) -> None:
     assert [type(line) for line in whole] == [type(line) for line in read]
 
 
-def test_a_line_of_more_than_256_mib_fails(tmp_path: Path) -> None:
+def test_a_line_of_more_than_64_mib_fails(tmp_path: Path) -> None:
     path = tmp_path / "a.txt.gz"
-    path.write_bytes(b"".join(COMPRESS[".gz"](part) for part in (b"a\n", *[b"x" * 2**24] * 17, b"\nb\n")))
+    path.write_bytes(b"".join(COMPRESS[".gz"](part) for part in (b"a\n", *[b"x" * 2**24] * 5, b"\nb\n")))
     (failure,) = failures_of(path)
-    assert "too large: the line is longer than 256 MiB" in failure.reason
+    assert "too large: the line is longer than 64 MiB" in failure.reason
     assert failure.value == "x" * 79 + "…"
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.csv", "pair.jsonl"])
+def test_a_text_that_no_part_holds_fails(tmp_path: Path, name: str) -> None:
+    text = "은" * (MAX_TEXT + 1)
+    content = {
+        "a.txt": f"a\n{text}\nb\n",
+        "a.jsonl": f'{{"text": "a"}}\n{{"text": "{text}"}}\n{{"text": "b"}}\n',
+        "a.csv": f"text\na\n{text}\nb\n",
+        "pair.jsonl": f'{{"text": "a", "b": ""}}\n{{"text": "c", "b": "{text}"}}\n{{"text": "b", "b": ""}}\n',
+    }[name]
+    (tmp_path / name).write_text(content, "utf-8")
+    settings = CorpusSettings(pair_column="b") if name.startswith("pair") else CorpusSettings()
+    rows = list(open_corpus([tmp_path / name], settings).rows())
+    (failure,) = (row for row in rows if isinstance(row, Failure))
+    assert "too large: the text has more than 16,777,216 characters; split it" in failure.reason
+    assert failure.value == "은" * 79 + "…"
+    assert [row.text for row in rows if isinstance(row, Document)] == ["a", "b"]
+
+
+def test_a_text_in_memory_that_no_part_holds_fails() -> None:
+    rows = list(memory_corpus(["a", "x" * (MAX_TEXT + 1)]).rows())
+    assert isinstance(rows[1], Failure)
+    assert "item 2: too large: the text has more than 16,777,216 characters" in rows[1].reason
 
 
 @pytest.mark.parametrize(

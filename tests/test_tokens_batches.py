@@ -16,7 +16,7 @@ def layout_of(lengths: list[int], targets: list[int] | None = None) -> Layout:
     ids = np.arange(offsets[-1], dtype=np.int32)
     own = np.repeat(np.arange(len(lengths)), lengths)
     aims = own if targets is None else np.array(targets, np.int64)
-    picks = Picks(np.arange(len(ids)), aims, int(aims.max()) + 1 if len(aims) else 0)
+    picks = Picks(np.arange(len(ids), dtype=np.int32), aims.astype(np.int32), int(aims.max()) + 1 if len(aims) else 0)
     return Layout(ids, (ids % 2).astype(np.int8), offsets, picks, picks, None, None)
 
 

@@ -7,13 +7,14 @@ file that cannot be read at all is an error.
 from bertfeat.corpus.files import FileCorpus, open_corpus
 from bertfeat.corpus.hopeless import refuse_hopeless
 from bertfeat.corpus.memory import Item, MemoryCorpus, memory_corpus
-from bertfeat.corpus.rows import Blank, Corpus, Document, Failure, KeptColumn, Row, Value
+from bertfeat.corpus.rows import MAX_TEXT, Blank, Corpus, Document, Failure, KeptColumn, Row, Value
 from bertfeat.corpus.settings import FORMATS, CorpusSettings
 from bertfeat.corpus.sources import ENDINGS
 
 __all__ = [
     "ENDINGS",
     "FORMATS",
+    "MAX_TEXT",
     "Blank",
     "Corpus",
     "CorpusSettings",

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -37,11 +37,13 @@ def wanted_names(keep: Sequence[str], columns: Sequence[str], used: Iterable[str
         UsageError: a name twice, or one that the feature set has a column of its own for.
     """
     if tuple(keep) == ("all",):
-        names: dict[str, str | None] = dict.fromkeys(column for column in columns if column not in set(used))
+        elsewhere = set(used)
+        names: dict[str, str | None] = dict.fromkeys(column for column in columns if column not in elsewhere)
     else:
         names = {}
+        there = frozenset(columns)
         for one in keep:
-            name, kind = _name_and_type(one, columns)
+            name, kind = _name_and_type(one, there)
             if names.get(name, kind) != kind:
                 raise UsageError(f"--keep {one}: the column is kept already, as {names[name] or 'its own type'}")
             names[name] = kind
@@ -55,7 +57,7 @@ def wanted_names(keep: Sequence[str], columns: Sequence[str], used: Iterable[str
     return names
 
 
-def _name_and_type(one: str, columns: Sequence[str]) -> tuple[str, str | None]:
+def _name_and_type(one: str, columns: Collection[str]) -> tuple[str, str | None]:
     name, colon, kind = one.rpartition(":")
     if not colon or one in columns:
         return one, None

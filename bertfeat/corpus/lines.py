@@ -7,7 +7,7 @@ are white space inside a text.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from bertfeat.corpus.rows import MAX_TEXT
+from bertfeat.corpus.rows import MAX_LINE
 
 _SHOWN = 1024  # bytes that are kept of a line that is too long
 
@@ -63,7 +63,7 @@ class _OpenLine:
 
 
 def read_lines(
-    blocks: Iterator[bytes], encoding: Encoding, *, keep_returns: bool = False, limit: int = MAX_TEXT
+    blocks: Iterator[bytes], encoding: Encoding, *, keep_returns: bool = False, limit: int = MAX_LINE
 ) -> Iterator[Sequence[Line]]:
     """Read lists of lines without the line feeds (and, but for ``keep_returns``, carriage returns) that end them.
 
@@ -87,7 +87,7 @@ def read_lines(
         yield decode_lines(line.take(), encoding, keep_returns, limit)
 
 
-def decode_lines(data: bytes, encoding: Encoding, keep_returns: bool = False, limit: int = MAX_TEXT) -> Sequence[Line]:
+def decode_lines(data: bytes, encoding: Encoding, keep_returns: bool = False, limit: int = MAX_LINE) -> Sequence[Line]:
     """Decode whole lines: at once where that goes well, else one by one."""
     if len(data) <= limit:
         try:

@@ -6,7 +6,7 @@ from typing import Any
 
 from bertfeat.corpus.kept import Sample, take_sample, wanted_names
 from bertfeat.corpus.records import RecordShape, is_storable
-from bertfeat.corpus.rows import Document, Failure, KeptColumn, Row, shorten
+from bertfeat.corpus.rows import Document, Failure, KeptColumn, Row, shorten, too_large
 from bertfeat.corpus.settings import CorpusSettings
 from bertfeat.corpus.tables import SAMPLE, kept_columns
 from bertfeat.errors import UsageError
@@ -68,6 +68,8 @@ class MemoryCorpus:
         if isinstance(made, Document) and not _storable(made):
             reason = "half of a surrogate pair (such as '\\ud83d' alone) in a string; it cannot be stored"
             return Failure(row, shorten(made.id), f"item {row + 1}: {reason}", shorten(made.text))
+        if isinstance(made, Document) and (problem := too_large(made.text) or too_large(made.pair or "")):
+            return Failure(row, shorten(made.id), f"item {row + 1}: {problem}", shorten(made.text))
         return made
 
     def _document(self, row: int, item: Item) -> Document | Failure:
@@ -123,6 +125,11 @@ def memory_corpus(items: Iterable[Item], settings: CorpusSettings = _DEFAULT_SET
     Raises:
         UsageError: an item of another type (named by its 1-based number), or unlike the others.
     """
+    if len(getattr(items, "shape", ())) > 1:  # a table, over which one iterates by its columns' names
+        raise UsageError(
+            f"a corpus is a list of {_ACCEPTED}, not a table ({type(items).__name__}); give one of its columns, or its "
+            f"rows as mappings, as to_dict('records') and to_pylist() make them"
+        )
     if isinstance(items, str | bytes | Mapping | Document) or not isinstance(items, Iterable):
         raise UsageError(f"a corpus is a list of {_ACCEPTED}, not one {type(items).__name__}")
     return MemoryCorpus(items if isinstance(items, list | tuple) else list(items), settings)

@@ -39,7 +39,8 @@ class ParquetTable:
 
     def records(self, meter: Meter, names: Sequence[str]) -> Iterator[Record]:
         """Read all records, their fields ``names`` only."""
-        wanted = [name for name in self.columns if name in set(names)]
+        needed = set(names)
+        wanted = [name for name in self.columns if name in needed]
         number = 0
         try:
             with pq.ParquetFile(self._source.path, page_checksum_verification=True, **_STREAMING) as file:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bertfeat.corpus.kept import Misfit, converted
-from bertfeat.corpus.rows import MAX_TEXT, Document, Failure, KeptColumn, Value, listed, shorten
+from bertfeat.corpus.rows import Document, Failure, KeptColumn, Value, listed, shorten, too_large
 from bertfeat.corpus.settings import CorpusSettings
 
 
@@ -77,9 +77,10 @@ class RecordShape:
             name = self._id(fields, number)
             words = self._words(fields) if self.words else None
             text = self._text(fields) if words is None else " ".join(words)
-            if len(text) > MAX_TEXT:
-                raise _BadField(f"too large: the text has more than {MAX_TEXT:,} characters; split it", text)
             pair = None if self.pair is None else _string(fields, self.pair, "--pair-column")
+            for each in (text, pair or ""):
+                if problem := too_large(each):
+                    raise _BadField(problem, each)
             tags = None if self.tags is None or words is None else self._tags(fields, self.tags, len(words))
             kept = self._kept(fields) if self.kept else ()
             return Document(row, name, text, pair, words, tags, kept)

@@ -7,8 +7,11 @@ from typing import Protocol
 Value = str | int | float | bool | None
 """What a kept column may hold."""
 
-MAX_TEXT = 256 * 2**20
-"""Longest line, record or text that is read: bytes of a line, characters of a text. Longer ones fail."""
+MAX_TEXT = 16 * 2**20
+"""Characters of the longest text that is read; a longer one fails. It is what a whole part holds."""
+
+MAX_LINE = 64 * 2**20
+"""Bytes of the longest line or record that is read; a longer one fails."""
 
 _SHOWN = 80  # characters of an offending value that a failure shows
 
@@ -101,6 +104,11 @@ class Corpus(Protocol):
         Raises:
             CorpusError: a file cannot be read on; the rows before that point have been given.
         """
+
+
+def too_large(text: str) -> str:
+    """Why a text cannot be read, if it is too large; else nothing."""
+    return "" if len(text) <= MAX_TEXT else f"too large: the text has more than {MAX_TEXT:,} characters; split it"
 
 
 def shorten(value: object) -> str:

@@ -8,7 +8,7 @@ from bertfeat.corpus.compression import Meter, blocks
 from bertfeat.corpus.kept import take_sample
 from bertfeat.corpus.lines import BadLine, Encoding, read_lines
 from bertfeat.corpus.records import Record, Unreadable
-from bertfeat.corpus.rows import MAX_TEXT, listed
+from bertfeat.corpus.rows import MAX_LINE, listed
 from bertfeat.corpus.sources import Source
 from bertfeat.errors import CorpusError
 
@@ -85,7 +85,7 @@ class Separated:
 
     def _reader(self, lines: _Lines) -> Iterator[list[str]]:
         # the limit is the csv module's own and of the whole process: only ever raised
-        csv.field_size_limit(max(csv.field_size_limit(), MAX_TEXT))
+        csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE))
         return csv.reader(lines, delimiter=_DELIMITERS[self._source.format], strict=True)
 
     def _header(self, reader: Iterator[list[str]], lines: _Lines) -> tuple[str, ...]:

@@ -2,16 +2,14 @@
 
 import glob
 import os
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from bertfeat.corpus.compression import COMPRESSIONS
 from bertfeat.errors import CorpusError, UsageError
+from bertfeat.io import is_own_part, kind_of
 
 ENDINGS = {
     ".txt": "text",
@@ -31,9 +29,6 @@ ENDINGS = {
     ".conllu": "conllu",
 }
 """Format by the ending of a file name, below the ending of its compression."""
-
-_OWN_FOLDERS = (".features", ".index")  # what bertfeat itself writes beside a corpus
-_OWN_PART = re.compile(r"part-\d+\.parquet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,62 +54,67 @@ def find_sources(given: Sequence[str | Path], wanted_format: str | None) -> tupl
     """
     if not given:
         raise UsageError("no corpus given: name a file, a folder or a glob such as 'texts/*.txt'")
-    names = [name for one in given for name in _expand(os.fspath(one), wanted_format)]
+    search = _Search(wanted_format)
+    names = [name for one in given for name in search.expanded(os.fspath(one))]
     return tuple(_source(name, wanted_format) for name in names)
 
 
-def _expand(name: str, wanted_format: str | None) -> list[str]:
-    if os.path.isdir(name):
-        return _files_in(name, wanted_format)
-    if os.path.exists(name) or not glob.has_magic(name):
-        return [name]
-    found = sorted(glob.glob(name, recursive=True))
-    files = [file for match in found for file in _matched(match, wanted_format)]
-    if not files:
-        raise CorpusError(f"{name}: no file matches (what bertfeat wrote is left out); check the pattern")
-    # with "**" a folder's files are matched by themselves as well
-    return list(dict.fromkeys(files))
+class _Search:
+    """Looks for the files of a corpus; what bertfeat wrote itself is none."""
 
+    def __init__(self, wanted_format: str | None) -> None:
+        self._format = wanted_format
+        self._kind_of = cache(kind_of)  # files of one folder ask for it again and again
 
-def _matched(match: str, wanted_format: str | None) -> Iterator[str]:
-    if any(folder.endswith(_OWN_FOLDERS) for folder in Path(match).parts) or _is_own_part(match):
-        return
-    if os.path.isdir(match):
-        yield from _walk(match, wanted_format)
-    else:
-        yield match
+    def expanded(self, name: str) -> list[str]:
+        """The files that a name stands for: itself, those of a folder, or those that match a pattern."""
+        if os.path.isdir(name):
+            return self._files_in(name)
+        if os.path.exists(name) or not glob.has_magic(name):
+            return [name]
+        files = [file for match in sorted(glob.glob(name, recursive=True)) for file in self._matched(match)]
+        if not files:
+            raise CorpusError(f"{name}: no file matches (what bertfeat wrote is left out); check the pattern")
+        # with "**" a folder's files are matched by themselves as well
+        return list(dict.fromkeys(files))
 
+    def _matched(self, match: str) -> Iterator[str]:
+        path = Path(match)
+        if any(self._kind_of(folder) for folder in (path, *path.parents[:-1])):
+            return
+        if path.is_dir():
+            yield from self._walk(match)
+        elif not _is_own_part(match):
+            yield match
 
-def _files_in(folder: str, wanted_format: str | None) -> list[str]:
-    files = list(_walk(folder, wanted_format))
-    if not files:
-        known = "at all" if wanted_format else f"with a known ending ({' '.join(ENDINGS)}, compressed or not)"
-        raise CorpusError(f"{folder}: no file {known} to read in this folder; name the files, with --format if need be")
-    return files
+    def _files_in(self, folder: str) -> list[str]:
+        if kind := self._kind_of(Path(folder)):
+            raise CorpusError(f"{folder}: not a corpus but {kind.noun}, which bertfeat wrote; name the corpus itself")
+        files = list(self._walk(folder))
+        if not files:
+            known = "at all" if self._format else f"with a known ending ({' '.join(ENDINGS)}, compressed or not)"
+            raise CorpusError(
+                f"{folder}: no file {known} to read in this folder; name the files, with --format if need be"
+            )
+        return files
 
-
-def _walk(folder: str, wanted_format: str | None) -> Iterator[str]:
-    try:
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-    except OSError as error:
-        raise CorpusError(f"{folder}: cannot be read: {error.strerror}") from error
-    for entry in entries:
-        if entry.name.startswith((".", "_")):
-            continue
-        if entry.is_dir(follow_symlinks=False):
-            if not entry.name.endswith(_OWN_FOLDERS):
-                yield from _walk(entry.path, wanted_format)
-        elif entry.is_file() and (wanted_format or _endings(entry.name)[0]) and not _is_own_part(entry.path):
-            yield entry.path
+    def _walk(self, folder: str) -> Iterator[str]:
+        try:
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        except OSError as error:
+            raise CorpusError(f"{folder}: cannot be read: {error.strerror}") from error
+        for entry in entries:
+            if entry.name.startswith((".", "_")):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                if self._kind_of(Path(entry.path)) is None:
+                    yield from self._walk(entry.path)
+            elif entry.is_file() and (self._format or _endings(entry.name)[0]) and not _is_own_part(entry.path):
+                yield entry.path
 
 
 def _is_own_part(path: str) -> bool:
-    if not _OWN_PART.fullmatch(os.path.basename(path)):
-        return False
-    try:
-        return b"bertfeat" in (pq.read_schema(path).metadata or {})
-    except (pa.ArrowException, OSError, ValueError):
-        return False
+    return path.endswith(".parquet") and is_own_part(Path(path))
 
 
 def _source(name: str, wanted_format: str | None) -> Source:

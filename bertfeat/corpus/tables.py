@@ -116,11 +116,12 @@ def kept_columns(tables: Sequence[Columns], settings: CorpusSettings) -> tuple[K
 
 
 def _present(wanted: Mapping[str, str | None], tables: Sequence[Columns]) -> Iterator[tuple[str, str | None]]:
+    named = [(table, frozenset(table.columns)) for table in tables]
     for name, kind in wanted.items():
-        for table in tables:
-            if table.complete and name not in table.columns:
+        for table, columns in named:
+            if table.complete and name not in columns:
                 raise UsageError(f"--keep {name}: no such column in {table.name}; there are {listed(table.columns)}")
-        if kind is None and not any(name in table.columns for table in tables):
+        if kind is None and not any(name in columns for _, columns in named):
             there = listed(tuple(dict.fromkeys(column for table in tables for column in table.columns)))
             raise UsageError(
                 f"--keep {name}: no such field in the first {SAMPLE:,} records; there are {there}; "

@@ -4,7 +4,7 @@ from collections.abc import Callable, Generator
 
 from bertfeat.corpus.compression import Meter, blocks
 from bertfeat.corpus.lines import BadLine, Encoding, read_lines
-from bertfeat.corpus.rows import Blank, Document, Failure, Row, shorten
+from bertfeat.corpus.rows import Blank, Document, Failure, Row, shorten, too_large
 from bertfeat.corpus.settings import CorpusSettings
 from bertfeat.corpus.sources import Source
 
@@ -33,6 +33,8 @@ class TextReader:
                     yield self._failure(row, row - before, line.reason, line.text)
                 elif not line or line.isspace():
                     yield Blank(row)
+                elif problem := too_large(line):
+                    yield self._failure(row, row - before, problem, line)
                 else:
                     yield make(row, row - before, line)
                 row += 1

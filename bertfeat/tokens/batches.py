@@ -64,14 +64,19 @@ def _batch(layout: Layout, windows: Int64s) -> Batch:
 
 def batch_picks(picks: Picks, layout: Layout, batch: Batch) -> BatchPicks:
     """Find the picks that fall into a batch's windows, one segment a result row and window."""
-    begins = np.searchsorted(picks.rows, layout.window_offsets[batch.windows])
-    counts = np.searchsorted(picks.rows, layout.window_offsets[batch.windows + 1]) - begins
+    # of the same type, lest all rows be copied for the comparison
+    begins, ends = (
+        np.searchsorted(picks.rows, layout.window_offsets[windows].astype(picks.rows.dtype))
+        for windows in (batch.windows, batch.windows + 1)
+    )
+    counts = ends - begins
     at = ranges(begins, counts)
-    rows = picks.rows[at] + np.repeat(batch.starts - layout.window_offsets[batch.windows], counts)
+    shifts = np.repeat(batch.starts - layout.window_offsets[batch.windows], counts)
+    rows = picks.rows[at].astype(np.int64) + shifts
     targets = picks.targets[at]
     # a new segment begins where the target changes; a document's windows may be neighbours in a batch
     window = np.repeat(np.arange(len(counts)), counts)
     change = np.ones(len(at), bool)
     change[1:] = (targets[1:] != targets[:-1]) | (window[1:] != window[:-1])
     offsets = np.flatnonzero(change)
-    return BatchPicks(rows, offsets, targets[offsets])
+    return BatchPicks(rows, offsets, targets[offsets].astype(np.int64))

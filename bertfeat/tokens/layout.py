@@ -17,6 +17,7 @@ from bertfeat.tokens.tokenizer import Tokenizer
 from bertfeat.tokens.words import Spans, align, given_words, split_words
 
 Int64s = NDArray[np.int64]
+Numbers = NDArray[np.int32]  # of rows and tokens: half the memory, and a part has fewer than 2³¹
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 
@@ -24,8 +25,8 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 class Picks:
     """Which rows of the packed windows go into which rows of a result."""
 
-    rows: Int64s  # [P] into N, ascending
-    targets: Int64s  # [P] non-decreasing
+    rows: Numbers  # [P] into N, ascending
+    targets: Numbers  # [P] non-decreasing
     size: int  # rows of the result
 
     def counts(self) -> Int64s:
@@ -90,7 +91,7 @@ def tokenize(documents: Sequence[Document], tokenizer: Tokenizer, settings: Toke
         ids=flat.ids[windows.source],
         types=flat.types[windows.source],
         window_offsets=windows.offsets,
-        firsts=Picks(windows.place(flat.offsets[read]), read, len(documents)),
+        firsts=Picks(windows.place(flat.offsets[read]), read.astype(np.int32), len(documents)),
         pooled=Picks(windows.place(np.flatnonzero(pooled)), flat.document[pooled], len(documents)),
         tokens=windows.each(stored) if settings.with_tokens else None,
         words=Picks(windows.place(words.rows), words.targets, len(words.listing)) if words else None,
@@ -122,7 +123,7 @@ class _Flat:
         self.counted = _marks([chunk.counted for chunk in chunks], sizes)
         self.lengths = np.array([sum(len(chunk.ids) for chunk in sequence.chunks) for sequence in made], np.int64)
         self.offsets = np.concatenate([[0], np.cumsum(self.lengths)])
-        self.document = np.repeat(np.arange(len(made)), self.lengths)
+        self.document = np.repeat(np.arange(len(made), dtype=np.int32), self.lengths)
 
     def count(self, mask: NDArray[np.bool_]) -> NDArray[np.int32]:
         """Count the marked tokens of each document."""
@@ -145,7 +146,7 @@ class _Windows:
 
     def __init__(self, made: Sequence[TokenSequence], flat: _Flat) -> None:
         if all(len(sequence.cuts) <= 1 for sequence in made):  # every document is one window
-            self.source: Int64s = np.arange(len(flat.ids))
+            self.source: Numbers = np.arange(len(flat.ids), dtype=np.int32)
             self.offsets = np.concatenate([[0], np.cumsum(flat.lengths[flat.lengths > 0])])
             self._kept = self.source
             return
@@ -154,25 +155,26 @@ class _Windows:
             body, tail = begin + sequence.head, end - (len(sequence.chunks[-1].ids) if sequence.chunks else 0)
             for number, cut in enumerate(sequence.cuts):
                 head_kept, tail_kept = number == 0, number == len(sequence.cuts) - 1
-                sources.append(np.r_[begin:body, body + cut.start : body + cut.stop, tail:end])
+                places = np.r_[begin:body, body + cut.start : body + cut.stop, tail:end]
+                sources.append(places.astype(np.int32))
                 mask = np.zeros(len(sources[-1]), bool)
                 at = body - begin
                 mask[at + cut.keep_start - cut.start : at + cut.keep_stop - cut.start] = True
                 mask[:at] = head_kept
                 mask[at + cut.stop - cut.start :] = tail_kept
                 kept.append(mask)
-        self.source = _joined(sources, np.int64)
+        self.source = _joined(sources, np.int32)
         self.offsets = np.concatenate([[0], np.cumsum([len(source) for source in sources], dtype=np.int64)])
-        self._kept = np.flatnonzero(_joined(kept, np.bool_))
+        self._kept = np.flatnonzero(_joined(kept, np.bool_)).astype(np.int32)
 
-    def place(self, tokens: Int64s) -> Int64s:
+    def place(self, tokens: Int64s) -> Numbers:
         """Find the row among all windows from which each token is kept. Shape: ``[n]`` into M → ``[n]`` into N."""
         return self._kept[tokens]
 
     def each(self, marked: NDArray[np.bool_]) -> Picks:
         """Give every marked token a result row of its own."""
         at = np.flatnonzero(marked)
-        return Picks(self.place(at), np.arange(len(at)), len(at))
+        return Picks(self.place(at), np.arange(len(at), dtype=np.int32), len(at))
 
 
 class _Words:
@@ -199,10 +201,10 @@ class _Words:
         at = np.flatnonzero(aligned)
         if subword is Subword.MEAN:
             self.rows: Int64s = ranges(first[at], stop[at] - first[at])
-            self.targets: Int64s = np.repeat(at, stop[at] - first[at])
+            self.targets: Numbers = np.repeat(at.astype(np.int32), stop[at] - first[at])
         else:
             self.rows = first[at] if subword is Subword.FIRST else stop[at] - 1
-            self.targets = at
+            self.targets = at.astype(np.int32)
 
 
 @dataclass(frozen=True, slots=True)

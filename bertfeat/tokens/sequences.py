@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.corpus import Document
+from bertfeat.tokens.segments import pieces_of
 from bertfeat.tokens.tokenizer import Template, TextPieces, Tokenizer
 from bertfeat.tokens.windows import Cut, Long, around, cut
 from bertfeat.tokens.words import Spans
@@ -125,8 +126,8 @@ def sequences(documents: Sequence[Document], tokenizer: Tokenizer, settings: Tok
     """Tokenise documents and lay out each one's tokens, windows and cuts."""
     context = bool(settings.prompt) or any(document.before or document.after for document in documents)
     offsets = settings.with_tokens or settings.with_words or context
-    firsts = tokenizer.pieces([_embedded(document, settings.prompt) for document in documents], offsets=offsets)
-    seconds = iter(tokenizer.pieces([d.pair for d in documents if d.pair is not None], offsets=offsets))
+    firsts = pieces_of(tokenizer, [_embedded(document, settings.prompt) for document in documents], offsets=offsets)
+    seconds = iter(pieces_of(tokenizer, [d.pair for d in documents if d.pair is not None], offsets=offsets))
     made = []
     for document, pieces in zip(documents, firsts, strict=True):
         template = tokenizer.single if document.pair is None else tokenizer.pair

@@ -1,8 +1,9 @@
 """A model's fast tokenizer, its stored limits switched off, and the special tokens it sets around texts."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,9 +11,11 @@ from tokenizers import Encoding
 from tokenizers import Tokenizer as FastTokenizer
 
 from bertfeat.errors import ModelError
-from bertfeat.models import Model
+from bertfeat.models import Model, quiet, reported
 from bertfeat.tokens.words import Spans
 
+_MOST_SPECIAL = 7  # less than the least length of a window
+_MOST_SEGMENT = 127  # what a byte holds
 _FILES = ("tokenizer.json", "vocab.*", "merges.txt", "bpe.codes", "*.model", "tekken.json")
 
 
@@ -29,9 +32,14 @@ class Template:
     text_types: tuple[int, int]  # segment id of the first and of the second text
 
     @property
+    def ids(self) -> tuple[int, ...]:
+        """Its special tokens."""
+        return self.before + self.between + self.after
+
+    @property
     def size(self) -> int:
         """Number of special tokens."""
-        return len(self.before) + len(self.between) + len(self.after)
+        return len(self.ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +54,31 @@ class Tokenizer:
     """A fast tokenizer as the model's files define it.
 
     Raises:
-        ModelError: the model has no fast tokenizer, or one that sets special tokens inside a text.
+        ModelError: the model has no fast tokenizer, one that sets special tokens inside a text, or one that gives ids
+            for which the model has no embedding.
     """
 
     def __init__(self, model: Model) -> None:
+        self._model_name = model.name
         self._fast, self.unknown_id = _load(model)
-        self.single = self._template(model, pair=False)
-        self.pair = self._template(model, pair=True)
+        with reported(self._failure):
+            self.single = self._template(model, pair=False)
+            self.pair = self._template(model, pair=True)
+            special = (*self.single.ids, *self.pair.ids)
+            _check_ids(model, chain(self._fast.get_vocab(with_added_tokens=True).values(), special))
 
     def pieces(self, texts: Sequence[str], *, offsets: bool) -> list[TextPieces]:
-        """Split texts into pieces, on all cores; without ``offsets`` in half the time."""
+        """Split texts into pieces, on all cores; without ``offsets`` in half the time.
+
+        Raises:
+            ModelError: the tokenizer fails on a text.
+        """
+        encode = self._fast.encode_batch if offsets else self._fast.encode_batch_fast
+        with reported(self._failure):
+            encodings = encode(list(texts), add_special_tokens=False)
         if not offsets:
-            fast = self._fast.encode_batch_fast(list(texts), add_special_tokens=False)
-            return [TextPieces(np.array(each.ids, np.int32), None) for each in fast]
-        return [self._with_offsets(each) for each in self._fast.encode_batch(list(texts), add_special_tokens=False)]
+            return [TextPieces(np.array(each.ids, np.int32), None) for each in encodings]
+        return [self._with_offsets(each) for each in encodings]
 
     def strings(self, ids: NDArray[np.int32]) -> list[str]:
         """Give the pieces as strings, special tokens included."""
@@ -69,6 +88,10 @@ class Tokenizer:
     def vocabulary(self) -> list[str]:
         """All pieces, in the order of their ids."""
         return [piece for _, piece in sorted(self._vocabulary.items())]
+
+    @property
+    def _failure(self) -> str:
+        return f"{self._model_name}: its tokenizer fails"
 
     @cached_property
     def _vocabulary(self) -> dict[int, str]:
@@ -89,6 +112,11 @@ class Tokenizer:
         texts = [*firsts, *seconds]
         if not firsts or (pair and not seconds) or texts != sorted(texts):
             raise ModelError(f"{model.name}: its tokenizer sets texts and special tokens in an order that is not known")
+        if len(gaps) > _MOST_SPECIAL:
+            raise ModelError(
+                f"{model.name}: its tokenizer sets {len(gaps)} special tokens around texts, of which at most "
+                f"{_MOST_SPECIAL} are known"
+            )
         end = seconds[-1] if pair else firsts[-1]
         groups = (
             [at for at in gaps if at < firsts[0]],
@@ -96,6 +124,8 @@ class Tokenizer:
             [at for at in gaps if at > end],
         )
         ids, types = encoding.ids, encoding.type_ids
+        if max(types) > _MOST_SEGMENT:
+            raise ModelError(f"{model.name}: its tokenizer marks tokens as of segment {max(types)}, and there are two")
         before, between, after = (tuple(ids[at] for at in group) for group in groups)
         before_types, between_types, after_types = (tuple(types[at] for at in group) for group in groups)
         text_types = (types[firsts[0]], types[seconds[0]] if pair else 0)
@@ -110,12 +140,13 @@ def _load(model: Model) -> tuple[FastTokenizer, int | None]:
     from transformers import AutoTokenizer
 
     # without its files transformers makes up a tokenizer that knows no word
-    if not any(file for pattern in _FILES for file in model.folder.glob(pattern)):
+    if not any(file.is_file() for pattern in _FILES for file in model.folder.glob(pattern)):
         raise ModelError(f"{model.name}: {model.folder} has no tokenizer files; put its tokenizer.json there")
-    try:
-        loaded = AutoTokenizer.from_pretrained(model.folder, trust_remote_code=False, local_files_only=True)
-    except (ValueError, OSError, KeyError, ImportError) as error:
-        raise ModelError(f"{model.name}: transformers cannot load its tokenizer: {error}") from error
+    model.check_tokenizer_files()
+    with quiet(), reported(f"{model.name}: transformers cannot load its tokenizer, so its files are damaged or others"):
+        loaded = AutoTokenizer.from_pretrained(
+            model.folder, config=model.config, trust_remote_code=False, local_files_only=True
+        )
     fast = getattr(loaded, "backend_tokenizer", None)
     if not isinstance(fast, FastTokenizer):
         raise ModelError(
@@ -124,3 +155,13 @@ def _load(model: Model) -> tuple[FastTokenizer, int | None]:
     fast.no_truncation()
     fast.no_padding()
     return fast, loaded.unk_token_id
+
+
+def _check_ids(model: Model, vocabulary: Iterable[int]) -> None:
+    """Refuse a tokenizer that gives ids for which the model has no embedding."""
+    rows, most = model.sizes.vocab_size, max(vocabulary, default=-1)
+    if most >= rows:
+        raise ModelError(
+            f"{model.name}: its tokenizer gives ids up to {most:,}, and the model has embeddings for {rows:,} tokens "
+            f"(vocab_size, counted from 0): the two do not belong together"
+        )
