@@ -7,8 +7,8 @@ import pytest
 from numpy.typing import NDArray
 
 from bertfeat.corpus import Document
+from bertfeat.encoder.library import LibraryEncoder
 from bertfeat.encoder.packed import PackedEncoder
-from bertfeat.encoder.padded import PaddedEncoder
 from bertfeat.recipe import Pooling
 from bertfeat.tokens import Batch, batches, tokenize
 from tests.tiny_models import FAMILIES, PAIRS, TEXTS, Tiny, documents, reference_states, text_states
@@ -31,7 +31,7 @@ def states(tiny: Tiny, rows: Sequence[Document], layers: Sequence[int]) -> list[
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_family_runs_on_the_encoder_meant_for_it(family: str, tiny: Callable[[str], Tiny]) -> None:
-    wanted = PackedEncoder if FAMILIES[family].packed else PaddedEncoder
+    wanted = PackedEncoder if FAMILIES[family].packed else LibraryEncoder
     assert type(tiny(family).encoder) is wanted
 
 

@@ -1,11 +1,6 @@
 """Where a model's files are found, what they say, and what is refused and with which remedy."""
 
 import json
-import os
-import shutil
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +9,12 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from bertfeat import models
 from bertfeat.encoder import Precision, load_encoder
+from bertfeat.encoder.library import LibraryEncoder
 from bertfeat.encoder.packed import PackedEncoder
-from bertfeat.encoder.padded import PaddedEncoder
 from bertfeat.errors import ModelError
-from bertfeat.models import DEFAULT_MODEL, Model, find_model
+from bertfeat.extraction import Extractor
+from bertfeat.models import Model, find_model
 from bertfeat.recipe import Pooling
 from bertfeat.tokens import Tokenizer
 from tests.tiny_models import CPU, LONG_TEXT, PAIRS, TEXTS, Tiny, build, documents, rewrite, text_states
@@ -51,67 +46,6 @@ def same_as_hugging_face(tiny: Tiny, folder: Path) -> None:
             np.testing.assert_allclose(found.tokens(f"layer{layer}_token", at), wanted[layer], rtol=0, atol=3e-5)
 
 
-# ── finding ─────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_the_packaged_default_is_found_without_its_code() -> None:
-    found = find_model()
-    assert found.name == DEFAULT_MODEL
-    assert (found.num_layers, found.hidden_size, found.max_tokens) == (6, 384, 512)
-    assert found.pooling is Pooling.MEAN
-    assert found.heads_not_applied == ("Normalize",)
-    assert found.stored_limits == {"tokenizer.json": 128, "sentence_bert_config.json": 256}
-    assert models.DEFAULT_PACKAGE not in sys.modules
-
-
-def test_weights_that_are_not_the_published_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    packaged = find_model().folder
-    folder = tmp_path / "model"
-    shutil.copytree(packaged, folder)
-    with (folder / "model.safetensors").open("r+b") as stream:
-        stream.seek(1_000_000)
-        stream.write(b"\x00\x01")
-    monkeypatch.setattr(models, "_packaged_default", lambda: folder)
-    with pytest.raises(ModelError, match=r"its sha256 is [0-9a-f]{64}, not 53aa51172d14.*--force-reinstall"):
-        find_model()
-
-
-def test_no_network_fails_quickly_with_a_remedy() -> None:
-    script = (
-        "from bertfeat.models import find_model\nfrom bertfeat.errors import ModelError\n"
-        "try: find_model('nobody/nothing-of-that-name')\nexcept ModelError as error: print(error)"
-    )
-    begin = time.monotonic()
-    ran = subprocess.run(
-        [sys.executable, "-c", script],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-        env={**os.environ, "HF_HUB_OFFLINE": "1"},
-    )
-    assert "cannot get the model 'nobody/nothing-of-that-name'" in ran.stdout
-    assert "HF_HUB_OFFLINE" in ran.stdout
-    assert time.monotonic() - begin < 30
-
-
-@pytest.mark.parametrize("name", ["./nowhere", "/nowhere/at/all", "a/b/c", " ", "~/nowhere"])
-def test_what_can_be_no_hub_id(name: str) -> None:
-    with pytest.raises(ModelError, match="is no folder"):
-        find_model(name)
-
-
-@pytest.mark.parametrize("name", ["what is this?", "a--b..c", "-x/y"])
-def test_what_the_hub_takes_for_no_name(name: str) -> None:
-    with pytest.raises(ModelError, match="neither a folder nor a model name"):
-        find_model(name)
-
-
-def test_a_folder_has_no_revisions(bert_folder: Path) -> None:
-    with pytest.raises(ModelError, match="has no revisions"):
-        find_model(bert_folder, revision="main")
-
-
 # ── what the files say ──────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -122,7 +56,7 @@ def test_a_folder_has_no_revisions(bert_folder: Path) -> None:
         ({"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}, Pooling.MEAN),
         ({"pooling_mode_max_tokens": True}, Pooling.MAX),
         ({"pooling_mode": "cls"}, Pooling.CLS),
-        ({"pooling_mode_weightedmean_tokens": True}, Pooling.MEAN),
+        ({"pooling_mode_cls_token": False}, Pooling.MEAN),
     ],
 )
 def test_pooling_of_the_models_own_configuration(bert_folder: Path, settings: object, wanted: Pooling) -> None:
@@ -136,6 +70,28 @@ def test_pooling_of_the_models_own_configuration(bert_folder: Path, settings: ob
     found = Model("x", bert_folder)
     assert found.pooling is wanted
     assert found.heads_not_applied == ("Dense",)
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"pooling_mode_weightedmean_tokens": True}, "weightedmean"),
+        ({"pooling_mode_lasttoken": True, "pooling_mode_mean_tokens": False}, "lasttoken"),
+        ({"pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": True}, "mean and max"),
+        ({"pooling_mode": "lasttoken"}, "lasttoken"),
+        ({"pooling_mode": ["mean", "cls"]}, "mean and cls"),
+    ],
+)
+def test_a_pooling_that_bertfeat_lacks_is_not_replaced_in_silence(
+    bert_folder: Path, settings: object, told: str
+) -> None:
+    modules = [{"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"}]
+    (bert_folder / "modules.json").write_text(json.dumps(modules))
+    (bert_folder / "1_Pooling").mkdir()
+    (bert_folder / "1_Pooling" / "config.json").write_text(json.dumps(settings))
+    with pytest.raises(ModelError, match=f"its own pooling is '{told}', which bertfeat does not have"):
+        Extractor(bert_folder)
+    assert [column.name for column in Extractor(bert_folder, pooling="mean").columns] == ["last_mean"]
 
 
 def test_prompts(bert_folder: Path) -> None:
@@ -168,16 +124,6 @@ def test_positions(any_tiny: Tiny) -> None:
     assert any_tiny.model.hidden_size == 32
 
 
-def test_fingerprints_tell_weights_and_tokenizers_apart(bert_folder: Path, tmp_path: Path) -> None:
-    copy = Path(shutil.copytree(bert_folder, tmp_path / "copy"))
-    assert Model("x", copy).fingerprint == Model("y", bert_folder).fingerprint
-    rewrite(copy, lambda tensors: {name: tensor + 1e-3 for name, tensor in tensors.items()})
-    assert Model("x", copy).fingerprint != Model("x", bert_folder).fingerprint
-    other = Path(shutil.copytree(bert_folder, tmp_path / "other"))
-    (other / "tokenizer.json").write_text((other / "tokenizer.json").read_text() + " ")
-    assert Model("x", other).fingerprint != Model("x", bert_folder).fingerprint
-
-
 # ── weights in all the forms they come in ───────────────────────────────────────────────────────────────────
 
 
@@ -201,6 +147,21 @@ def test_weights_below_a_prefix_beside_a_head(bert_folder: Path) -> None:
     head = {"cls.predictions.bias": torch.zeros(400), "cls.predictions.transform.LayerNorm.weight": torch.ones(32)}
     rewrite(bert_folder, lambda tensors: {**{f"bert.{name}": t for name, t in tensors.items()}, **head})
     found = load(bert_folder).features(documents(TEXTS), "all", Pooling.MEAN)
+    np.testing.assert_array_equal(found["layer5_mean"], wanted["layer5_mean"])
+
+
+def test_weights_of_the_library_below_a_prefix_beside_a_head(tmp_path: Path) -> None:
+    folder = build("albert", tmp_path / "albert")
+    wanted = load(folder).features(documents(TEXTS), "all", Pooling.MEAN)
+    head = {"predictions.bias": torch.zeros(400), "predictions.LayerNorm.gamma": torch.ones(24)}
+
+    def old(name: str) -> str:
+        return f"albert.{name}".replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+            "LayerNorm.bias", "LayerNorm.beta"
+        )
+
+    rewrite(folder, lambda tensors: {**{old(name): tensor for name, tensor in tensors.items()}, **head})
+    found = load(folder).features(documents(TEXTS), "all", Pooling.MEAN)
     np.testing.assert_array_equal(found["layer5_mean"], wanted["layer5_mean"])
 
 
@@ -236,7 +197,7 @@ def test_weights_in_half_precision(bert_folder: Path) -> None:
 def test_activations_known_and_unknown(act: str, tmp_path: Path) -> None:
     tiny = load(build("bert", tmp_path / act, hidden_act=act))
     packed = act in ("relu", "gelu_new", "gelu_pytorch_tanh")
-    assert type(tiny.encoder) is (PackedEncoder if packed else PaddedEncoder)
+    assert type(tiny.encoder) is (PackedEncoder if packed else LibraryEncoder)
     same_as_hugging_face(tiny, tiny.folder)
     found = tiny.features(documents(PAIRS), "last", Pooling.CLS)
     np.testing.assert_allclose(found["last_cls"][0], text_states(tiny.folder, *PAIRS[0])[-1][0], rtol=0, atol=3e-5)

@@ -100,6 +100,7 @@ def _groups(lengths: NDArray[np.int64], device: torch.device) -> list[_Group]:
     return [
         _group(slice(int(a), int(b)), slice(int(rows[a]), int(rows[b])), lengths[a:b], int(padded[a]), device)
         for a, b in pairwise(bounds)
+        if padded[a]  # a text without tokens has nothing to attend to
     ]
 
 

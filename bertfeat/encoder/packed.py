@@ -15,15 +15,19 @@ from torch import Tensor
 from torch.nn.functional import embedding, layer_norm, linear
 
 from bertfeat.encoder.attention import make_attention
+from bertfeat.encoder.forks import tell_of_fork
 from bertfeat.encoder.kernels import KernelFinish, finish_kernels
 from bertfeat.encoder.precision import Precision
 from bertfeat.encoder.products import make_product
-from bertfeat.encoder.states import HiddenState
+from bertfeat.encoder.states import BatchForm, EncoderPath, HiddenState
 from bertfeat.encoder.transfer import to_device
-from bertfeat.encoder.weights import Affine, BlockWeights, activation, read_weights
+from bertfeat.encoder.weights import Affine, BlockWeights, activation, heads, read_weights
+from bertfeat.errors import ModelError
 from bertfeat.models import Model
 from bertfeat.stages import stage
 from bertfeat.tokens import Batch
+
+PACKED_SENTENCE = "packed: bertfeat's own forward pass, without padding; batch mates change nothing"
 
 
 class PackedEncoder:
@@ -32,17 +36,18 @@ class PackedEncoder:
     padded = False
 
     def __init__(self, model: Model, precision: Precision, device: torch.device) -> None:
-        weights, config = read_weights(model), model.config
+        self._heads, weights = heads(model), read_weights(model)
         self.num_layers, self.hidden_size = model.num_layers, model.hidden_size
         self.precision, self.device = precision, device
-        self._dtype = precision.dtype
-        self._eps = float(getattr(config, "layer_norm_eps", 1e-12))  # DistilBERT's configuration does not say
+        self.path = EncoderPath(BatchForm.PACKED, PACKED_SENTENCE, model.notes)
+        self._name, self._dtype = model.name, precision.dtype
+        eps = model.sizes.layer_norm_eps
+        self._eps = 1e-12 if eps is None else eps  # DistilBERT's configuration does not say
         self._first_position = model.first_position
         self._words, self._positions = self._place(weights.words), self._place(weights.positions)
         self._types = None if weights.types is None else self._place(weights.types)
         self._norm = Affine(weights.norm.weight.to(device), weights.norm.bias.to(device))
         self._project = make_product(*self._pair(weights.projection)) if weights.projection else None
-        self._heads = int(config.num_attention_heads)
         self._blocks = [Block(block, self._eps, activation(model), device, self._dtype) for block in weights.blocks]
 
     @torch.inference_mode()
@@ -55,6 +60,7 @@ class PackedEncoder:
 
         Shape: ``[T, H]`` each, or ``[S, H]``; of the encoder's precision.
         """
+        tell_of_fork()
         deepest, tokens = max(layers), len(batch.ids)
         with stage("embed"):
             hidden = self._embed(batch)
@@ -86,9 +92,17 @@ class PackedEncoder:
         summed = embedding(self._rows(batch.ids), self._words).float()
         summed += embedding(self._rows(self._position_ids(batch)), self._positions)
         if self._types is not None:
+            self._check_types(batch, len(self._types))
             summed += embedding(self._rows(batch.types), self._types)
         normed = layer_norm(summed, summed.shape[-1:], self._norm.weight, self._norm.bias, self._eps).to(self._dtype)
         return normed if self._project is None else self._project(normed)
+
+    def _check_types(self, batch: Batch, known: int) -> None:
+        if (most := int(batch.types.max(initial=0))) >= known:
+            raise ModelError(
+                f"{self._name}: its tokenizer marks tokens as of segment {most}, and the model knows {known} (counted "
+                f"from 0); it cannot read pairs of texts"
+            )
 
     def _position_ids(self, batch: Batch) -> NDArray[np.int64]:
         within = np.arange(len(batch.ids)) - np.repeat(batch.starts, batch.lengths)

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
 import torch
@@ -20,6 +21,29 @@ class HiddenState:
     firsts: bool
 
 
+class BatchForm(StrEnum):
+    """How the sequences of a batch go through a model."""
+
+    PACKED = "packed"
+    """Side by side without padding, by bertfeat's own forward pass."""
+    PADDED = "padded"
+    """Padded to the longest one, by transformers."""
+    EQUAL = "equal lengths"
+    """Those of one length together, by transformers: padding would change their vectors, or is not known not to."""
+    SINGLE = "one at a time"
+    """Each by itself, by transformers: its company would change its vectors."""
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderPath:
+    """On which path a model is computed, and what was found when it was loaded."""
+
+    form: BatchForm
+    sentence: str
+    notes: tuple[str, ...] = ()  # what a user should know of this model
+    difference: float | None = None  # largest relative one between a text alone and in company; None: not looked for
+
+
 class Encoder(Protocol):
     """A frozen encoder that computes chosen layers of packed batches."""
 
@@ -27,9 +51,18 @@ class Encoder(Protocol):
     hidden_size: int
     precision: Precision
     device: torch.device
-    padded: bool  # whether a batch costs as many tokens as its longest sequence times their number
+
+    @property
+    def padded(self) -> bool:
+        """Whether a batch costs as many tokens as its longest sequence times their number."""
 
     def hidden_states(
         self, batch: Batch, layers: Collection[int], *, first_only: bool = False
     ) -> Iterator[HiddenState]:
         """Yield the wanted layers, ascending, each valid until the next is asked for."""
+
+
+class LoadedEncoder(Encoder, Protocol):
+    """An encoder with a model's weights."""
+
+    path: EncoderPath

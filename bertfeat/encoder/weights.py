@@ -1,13 +1,14 @@
 """BERT-family weights on disk → the tensors of the packed encoder: a table of names an architecture."""
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from bertfeat.encoder.products import ACTIVATIONS
+from bertfeat.encoder.tensors import StoredTensors
 from bertfeat.errors import ModelError
 from bertfeat.models import Model
 
@@ -25,6 +26,8 @@ class Names:
     up: str
     down: str
     out_norm: str
+    types: bool = True  # whether there are segment embeddings
+    projected: bool = False  # whether embeddings may have a width of their own
 
 
 _BERT = Names(
@@ -48,13 +51,14 @@ _DISTILBERT = Names(
     up="ffn.lin1",
     down="ffn.lin2",
     out_norm="output_layer_norm",
+    types=False,
 )
 ARCHITECTURES: Mapping[str, Names] = {
     "bert": _BERT,
     "roberta": _BERT,
     "xlm-roberta": _BERT,
     "camembert": _BERT,
-    "electra": _BERT,
+    "electra": replace(_BERT, projected=True),
     "distilbert": _DISTILBERT,
 }
 
@@ -101,12 +105,7 @@ class EncoderWeights:
 
 def is_packable(model: Model) -> bool:
     """Whether the packed encoder computes this model: BERT family, post-layer-norm, absolute positions."""
-    config = model.config
-    return (
-        config.model_type in ARCHITECTURES
-        and getattr(config, "position_embedding_type", "absolute") in ("absolute", None)
-        and activation(model) in ACTIVATIONS
-    )
+    return model.config.model_type in ARCHITECTURES and activation(model) in ACTIVATIONS
 
 
 def activation(model: Model) -> str:
@@ -115,77 +114,87 @@ def activation(model: Model) -> str:
     return str(getattr(config, "hidden_act", None) or getattr(config, "activation", ""))
 
 
+def heads(model: Model) -> int:
+    """Number of attention heads.
+
+    Raises:
+        ModelError: there are none, or they do not divide the hidden width.
+    """
+    number, width = model.sizes.num_attention_heads, model.hidden_size
+    if not number or width % number:
+        raise ModelError(f"{model.name}: {number or 0} attention heads do not divide its width of {width}")
+    return number
+
+
 def read_weights(model: Model) -> EncoderWeights:
     """Read the encoder's weights from its safetensors files; heads and poolers are left on disk.
 
     Raises:
-        ModelError: a weight is missing, or a file is damaged.
+        ModelError: a weight is missing, of another shape than the configuration asks for, or no floating-point
+            numbers; or a file is damaged.
     """
-    tensors = _Tensors(model)
+    sizes, weights = model.sizes, _Weights(model)
     names = ARCHITECTURES[model.config.model_type]
+    hidden = sizes.hidden_size
+    embedded = (sizes.embedding_size or hidden) if names.projected else hidden
     return EncoderWeights(
-        words=tensors["embeddings.word_embeddings.weight"],
-        positions=tensors["embeddings.position_embeddings.weight"],
-        types=tensors.find("embeddings.token_type_embeddings.weight"),
-        norm=tensors.affine("embeddings.LayerNorm"),
-        projection=tensors.affine("embeddings_project") if "embeddings_project.weight" in tensors else None,
-        blocks=tuple(_block(tensors, names, number) for number in range(model.num_layers)),
+        words=weights.tensor("embeddings.word_embeddings.weight", sizes.vocab_size, embedded),
+        positions=weights.tensor("embeddings.position_embeddings.weight", sizes.max_position_embeddings or 0, embedded),
+        types=weights.tensor("embeddings.token_type_embeddings.weight", sizes.type_vocab_size or 0, embedded)
+        if names.types
+        else None,
+        norm=weights.affine("embeddings.LayerNorm", embedded),
+        projection=weights.affine("embeddings_project", hidden, embedded) if embedded != hidden else None,
+        blocks=tuple(_block(weights, names, number) for number in range(model.num_layers)),
     )
 
 
-def _block(tensors: "_Tensors", names: Names, number: int) -> BlockWeights:
+def _block(weights: "_Weights", names: Names, number: int) -> BlockWeights:
     prefix = names.block.format(number)
-    width, inner = tensors.model.hidden_size, tensors.model.inner_size
-    shapes = {
+    width, inner = weights.model.hidden_size, weights.model.inner_size
+    shapes: dict[str, tuple[int, ...]] = {
         **dict.fromkeys(("query", "key", "value", "attention_out"), (width, width)),
         **dict.fromkeys(("attention_norm", "out_norm"), (width,)),
         "up": (inner, width),
         "down": (width, inner),
     }
-    return BlockWeights(**{n: tensors.affine(prefix + getattr(names, n), shape) for n, shape in shapes.items()})
+    return BlockWeights(**{n: weights.affine(prefix + getattr(names, n), *shape) for n, shape in shapes.items()})
 
 
-class _Tensors:
-    """The tensors of all weight files, by their names below the model's own prefix (``bert.``)."""
+class _Weights:
+    """The weights of all files as float32, by their names below the model's own prefix (``bert.``)."""
 
     _ANCHOR = "embeddings.word_embeddings.weight"
 
     def __init__(self, model: Model) -> None:
-        self.model = model
-        self._tensors: dict[str, Tensor] = {}
-        try:
-            for file in model.weight_files:
-                with safe_open(file, framework="pt") as stream:
-                    for name in stream.keys():  # noqa: SIM118 - not a dict
-                        self._tensors[_modern(name)] = stream.get_tensor(name)
-        except (SafetensorError, OSError) as error:
-            raise ModelError(f"{model.name}: its weights cannot be read: {error}") from error
-        anchors = sorted((name for name in self._tensors if name.endswith(self._ANCHOR)), key=len)
+        self.model, self._stored = model, StoredTensors(model)
+        self._names: dict[str, str] = {}  # as they are called today → as they are stored
+        for name in self._stored.shapes:
+            if self._names.setdefault(_modern(name), name) != name:
+                raise ModelError(f"{model.name}: its weights hold {_modern(name)} twice, once as {name}")
+        anchors = sorted((name for name in self._names if name.endswith(self._ANCHOR)), key=len)
         if not anchors:
             raise ModelError(f"{model.name}: its weights hold no word embeddings, so they are no encoder's")
         self._prefix = anchors[0].removesuffix(self._ANCHOR)
 
-    def __contains__(self, name: str) -> bool:
-        return self._prefix + name in self._tensors
+    def affine(self, name: str, *shape: int) -> Affine:
+        """A weight of this shape and its bias."""
+        return Affine(self.tensor(f"{name}.weight", *shape), self.tensor(f"{name}.bias", shape[0]))
 
-    def __getitem__(self, name: str) -> Tensor:
-        try:
-            tensor = self._tensors[self._prefix + name]
-        except KeyError:
-            raise ModelError(f"{self.model.name}: its weights lack {self._prefix}{name}") from None
-        return tensor.to(torch.float32)
-
-    def find(self, name: str) -> Tensor | None:
-        return self[name] if name in self else None  # noqa: SIM401 - it has no get
-
-    def affine(self, name: str, shape: tuple[int, ...] | None = None) -> Affine:
-        weight, bias = self[f"{name}.weight"], self[f"{name}.bias"]
-        if shape is not None and (tuple(weight.shape) != shape or tuple(bias.shape) != shape[:1]):
+    def tensor(self, name: str, *shape: int) -> Tensor:
+        """The tensor of that name, which must have this shape."""
+        stored = self._names.get(self._prefix + name)
+        if stored is None:
+            raise ModelError(f"{self.model.name}: its weights lack {self._prefix}{name}")
+        if self._stored.shapes[stored] != shape:
             raise ModelError(
-                f"{self.model.name}: its weight {name} has shape {list(weight.shape)}, and its config.json asks for "
-                f"{list(shape)}"
+                f"{self.model.name}: its weight {stored} has shape {list(self._stored.shapes[stored])}, and its "
+                f"config.json asks for {list(shape)}"
             )
-        return Affine(weight, bias)
+        tensor = self._stored.read(stored).to(torch.float32)
+        if not math.isfinite(tensor.sum()):  # what is not finite, no sum loses
+            raise ModelError(f"{self.model.name}: its weight {stored} holds values that are not finite")
+        return tensor
 
 
 def _modern(name: str) -> str:

@@ -1,0 +1,151 @@
+"""One forward pass of a transformers module over padded sequences: the wanted layers, without the padding."""
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from bertfeat.encoder.precision import Precision
+from bertfeat.encoder.transfer import to_device
+from bertfeat.errors import ModelError
+from bertfeat.models import Model, in_one_line
+from bertfeat.stages import stage
+from bertfeat.tokens import Batch
+from bertfeat.tokens.layout import ranges
+
+_READS_TYPES = frozenset({"xlnet"})  # segments that are no rows of a table
+
+
+class Forward:
+    """A module and how it is called. Shapes: ``T`` tokens, ``S`` sequences, ``H`` hidden width."""
+
+    def __init__(self, model: Model, module: nn.Module, precision: Precision, device: torch.device) -> None:
+        self._precision = precision
+        self.device, self.num_layers, self.hidden_size = device, model.num_layers, model.hidden_size
+        self.stops_early = False  # whether layers may be caught between the blocks, so that none is computed in vain
+        self._name = model.name
+        self._pad = max(0, model.sizes.pad_token_id or 0)
+        self._has_types = (model.sizes.type_vocab_size or 0) > 1 or model.config.model_type in _READS_TYPES
+        self._module = module.to(device).eval()
+        self._blocks = _block_list(self._module, self.num_layers)
+
+    @property
+    def could_stop_early(self) -> bool:
+        """Whether the blocks were found, between which layers can be caught."""
+        return self._blocks is not None
+
+    def __call__(self, batch: Batch, layers: Collection[int]) -> dict[int, Tensor]:
+        """Compute the wanted layers of a batch, padded to its longest sequence. Shape: ``[T, H]`` each.
+
+        Raises:
+            ModelError: the module fails, or a layer does not have one vector of width H for each token.
+        """
+        inputs, places = self._inputs(batch)
+        longest = inputs["input_ids"].shape[1]
+        run = self._caught if self.stops_early else self._listed
+        try:
+            with stage("forward"):
+                return {layer: self._rows(values, longest, places) for layer, values in run(inputs, layers).items()}
+        except (ModelError, torch.OutOfMemoryError):
+            raise
+        except Exception as error:
+            if isinstance(error, RuntimeError) and is_out_of_memory(error):
+                raise
+            remedy = "" if self._precision is Precision.FP32 else "; --precision fp32 may help"
+            raise ModelError(
+                f"{self._name}: transformers cannot run this model in {self._precision}: {in_one_line(error)}{remedy}"
+            ) from error
+
+    def _listed(self, inputs: dict[str, Tensor], layers: Collection[int]) -> dict[int, Tensor]:
+        """All layers as the library lists them."""
+        output = self._module(**inputs, output_hidden_states=True, return_dict=True)
+        states = getattr(output, "hidden_states", None)
+        if states is None or len(states) != self.num_layers + 1:
+            found = "none" if states is None else str(len(states))
+            raise ModelError(
+                f"{self._name}: transformers gives {found} of its {self.num_layers + 1} layers, so it cannot be read"
+            )
+        return {layer: states[layer] for layer in layers}
+
+    def _caught(self, inputs: dict[str, Tensor], layers: Collection[int]) -> dict[int, Tensor]:
+        """The wanted layers as they go into the blocks; the last is the module's result."""
+        assert self._blocks is not None
+        with _caught_inputs(self._blocks, layers) as caught:
+            try:
+                output = self._module(**inputs, return_dict=True)
+            except _DeepestReached:
+                return caught
+        caught[self.num_layers] = output.last_hidden_state
+        if not set(layers) <= set(caught):
+            raise ModelError(f"{self._name}: its blocks do not run one after the other")
+        return {layer: caught[layer] for layer in layers}
+
+    def _rows(self, values: Tensor, longest: int, places: Tensor) -> Tensor:
+        # between its blocks a model may pad further, as Longformer does
+        if values.dim() != 3 or values.shape[1] < longest or values.shape[2] != self.hidden_size:
+            raise ModelError(
+                f"{self._name}: a layer of it has the shape {list(values.shape)} for {longest} tokens, not a vector of "
+                f"{self.hidden_size} values for each, so it cannot be read"
+            )
+        return values[:, :longest].flatten(0, 1).index_select(0, places)
+
+    def _inputs(self, batch: Batch) -> tuple[dict[str, Tensor], Tensor]:
+        """The module's inputs, ``[S, longest]`` each, and the place of each token among their rows, ``[T]``."""
+        shape = len(batch.lengths), int(batch.lengths.max())
+        places = ranges(np.arange(shape[0]) * shape[1], batch.lengths)
+
+        def padded(values: NDArray[np.integer] | int, padding: int) -> Tensor:
+            filled = np.full(shape[0] * shape[1], padding, np.int64)
+            filled[places] = values
+            return to_device(filled.reshape(shape), self.device)
+
+        inputs = {"input_ids": padded(batch.ids, self._pad), "attention_mask": padded(1, 0)}
+        if self._has_types:
+            inputs["token_type_ids"] = padded(batch.types, 0)
+        return inputs, to_device(places, self.device)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an exception of torch says that memory ran out."""
+    said = str(error)
+    return isinstance(error, torch.OutOfMemoryError) or "not enough memory" in said or "can't allocate" in said
+
+
+class _DeepestReached(Exception):
+    """The deepest wanted layer has been caught; nothing after it need be computed."""
+
+
+@contextmanager
+def _caught_inputs(blocks: nn.ModuleList, layers: Collection[int]) -> Iterator[dict[int, Tensor]]:
+    """Catch the inputs of blocks: what goes into block k (from 0) is layer k."""
+    caught: dict[int, Tensor] = {}
+    deepest = max(layers)
+
+    def catch(layer: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if layer in layers:
+            caught[layer] = args[0] if args else kwargs["hidden_states"]
+        if layer == deepest:
+            raise _DeepestReached
+
+    hooks = [
+        block.register_forward_pre_hook(
+            lambda _m, args, kwargs, layer=layer: catch(layer, args, kwargs), with_kwargs=True
+        )
+        for layer, block in enumerate(blocks)
+    ]
+    try:
+        yield caught
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _block_list(module: nn.Module, number: int) -> nn.ModuleList | None:
+    """The list of transformer blocks, where there is exactly one list of that length."""
+    found = [each for each in module.modules() if isinstance(each, nn.ModuleList) and len(each) == number]
+    blocks = [each for each in found if all(type(block) is type(each[0]) for block in each)]
+    return blocks[0] if len(blocks) == 1 and number > 1 else None

@@ -1,0 +1,105 @@
+"""A model's files → transformers' module for them, its weights checked before any memory is taken for it."""
+
+import math
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.modules.module import register_module_module_registration_hook
+
+from bertfeat.encoder.precision import Precision
+from bertfeat.encoder.tensors import StoredTensors
+from bertfeat.errors import ModelError
+from bertfeat.models import Model, quiet, reported
+
+_MODULES, _MODULES_A_TENSOR = 1_000, 20  # what a model may have; most have two modules for each tensor
+_AFFORDABLE = 10_000_000  # numbers in vain; what is missing is then told by name
+_LEFT_OUT = "pooler"  # part of many modules, of none of their hidden states
+
+
+def load_module(model: Model, precision: Precision) -> nn.Module:
+    """Build a model's module and fill it with its weights.
+
+    transformers is given the tensors, not the folder: what it reads there by itself, and where that may point, is
+    its own affair.
+
+    Raises:
+        ModelError: transformers does not know the model, or the weights do not fit it.
+    """
+    tensors = StoredTensors(model)
+    config = model.config
+    with quiet():
+        skeleton = _skeleton(model, len(tensors.shapes))
+        _check_amount(model, skeleton, tensors)
+        with reported(f"{model.name}: transformers cannot load this model"):
+            loaded, info = type(skeleton).from_pretrained(
+                None,
+                config=config,
+                state_dict={name: tensors.read(name) for name in tensors.shapes},
+                dtype=precision.dtype,
+                output_loading_info=True,
+                ignore_mismatched_sizes=True,  # so that they are told by name, below
+            )
+    _check_loaded(model, info)
+    module: nn.Module = loaded
+    return module
+
+
+def _check_loaded(model: Model, info: Mapping[str, Any]) -> None:
+    """Refuse a module of which a part is not what the files hold."""
+    misfits = sorted(each for each in info["mismatched_keys"] if _LEFT_OUT not in each[0])
+    for name, stored, wanted in misfits:
+        raise ModelError(
+            f"{model.name}: its weight {name} has shape {list(stored)}, and its config.json asks for {list(wanted)}"
+        )
+    if missing := sorted(name for name in info["missing_keys"] if _LEFT_OUT not in name):
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise ModelError(f"{model.name}: its weights lack {missing[0]}{more}, so it cannot be used")
+
+
+def _skeleton(model: Model, stored: int) -> Any:
+    """The module without memory for its weights."""
+    from transformers import AutoModel
+
+    most = _MODULES + _MODULES_A_TENSOR * stored
+    with (
+        reported(f"{model.name}: transformers cannot build this model"),
+        _at_most(most, f"{model.name}: its config.json describes a model of more than {most:,} parts"),
+        torch.device("meta"),
+    ):
+        skeleton: Any = AutoModel.from_config(model.config, trust_remote_code=False)
+    if skeleton.main_input_name != "input_ids":
+        raise ModelError(f"{model.name}: it reads {skeleton.main_input_name}, not texts, so it is no encoder of texts")
+    return skeleton
+
+
+@contextmanager
+def _at_most(modules: int, otherwise: str) -> Iterator[None]:
+    """Stop the building of a module that would never end."""
+    thread, left = threading.get_ident(), [modules]
+
+    def count(*_: Any) -> None:
+        left[0] -= threading.get_ident() == thread
+        if left[0] < 0:
+            raise ModelError(otherwise)
+
+    hook = register_module_module_registration_hook(count)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+def _check_amount(model: Model, skeleton: nn.Module, tensors: StoredTensors) -> None:
+    """Refuse a configuration that asks for far more numbers than the files hold, before memory is taken for them."""
+    wanted = sum(each.numel() for name, each in skeleton.named_parameters() if _LEFT_OUT not in name)
+    tables = sum(each.numel() for each in skeleton.buffers())
+    stored = sum(math.prod(shape) for shape in tensors.shapes.values())
+    if max(wanted, tables) > stored + _AFFORDABLE:
+        raise ModelError(
+            f"{model.name}: its config.json describes a model of {wanted + tables:,} numbers, and its weights are "
+            f"{stored:,}"
+        )

@@ -1,0 +1,215 @@
+"""What a module computes, tried on a few tokens when it is loaded: does a text have the same vectors in any company?
+
+A text alone is held against the same text padded beside a longer one, or beside others of its length, on every layer.
+Transformers' models are many, and some let padding into the text, mix the texts of a batch, draw random numbers, or
+keep something from one call to the next; no list names them all.
+
+Shapes: ``n`` tokens of a text, ``H`` hidden width.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertfeat.encoder.forward import Forward
+from bertfeat.encoder.precision import Precision
+from bertfeat.encoder.states import BatchForm
+from bertfeat.errors import ModelError
+from bertfeat.models import Model
+from bertfeat.tokens import Batch
+
+TOLERANCE: Mapping[Precision, float] = {Precision.FP32: 1e-3, Precision.FP16: 1e-2, Precision.BF16: 8e-2}
+"""Largest relative difference of a token's vector that rounding explains."""
+_SAME = {Precision.FP32: 1e-5, Precision.FP16: 1e-3, Precision.BF16: 8e-3}  # of two runs over the same
+_SEES = 1e-4  # least relative difference that shows that a token sees another
+_SHORT, _LONGER, _LONG = 8, 24, 130  # tokens; the last is beyond the blocks into which some models cut texts
+
+Layers = Mapping[int, Tensor]
+Ids = NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What the check found."""
+
+    form: BatchForm
+    stops_early: bool  # whether what is caught between the blocks is what the library lists
+    difference: float
+    sentence: str
+    notes: tuple[str, ...]
+
+
+@torch.inference_mode()
+def self_check(forward: Forward, model: Model, precision: Precision, planned: BatchForm, *, known: bool) -> Findings:
+    """Find the form of batches under which company changes no vector, beginning with the planned one.
+
+    A family that is not known is tried on a longer text too.
+
+    Raises:
+        ModelError: the module fails; a layer is not finite; the same text has other vectors the second time; or no
+            token sees another.
+    """
+    return _Check(forward, model, precision).findings(planned, known=known)
+
+
+@dataclass(frozen=True, slots=True)
+class _Company:
+    """How far company changes a text, and how far a token's vector depends on the tokens before and after it."""
+
+    changes: float
+    before: float
+    after: float
+
+
+class _Check:
+    """The steps of the check, over a few texts."""
+
+    def __init__(self, forward: Forward, model: Model, precision: Precision) -> None:
+        self._forward, self._model, self._precision = forward, model, precision
+        self._kind = model.config.model_type
+        self._every = range(model.num_layers + 1)
+        self._texts = _Texts(model)
+
+    def findings(self, planned: BatchForm, *, known: bool) -> Findings:
+        long = None if known else self._run(self._texts.long)
+        alone = self._run(self._texts.short)
+        self._finite(alone)
+        form, company = self._form(planned, alone)
+        self._attends(company)
+        stops_early = self._agrees_between_blocks(alone)
+        if not stops_early:
+            self._same_again(self._texts.short, alone)
+        if long is not None:
+            self._same_again(self._texts.long, long)
+        notes = self._notes(planned, form, company)
+        return Findings(form, stops_early, company.changes, self._sentence(form, company), notes)
+
+    def _form(self, planned: BatchForm, alone: Layers) -> tuple[BatchForm, _Company]:
+        """The first form, from the planned one on, under which company changes nothing."""
+        tolerance = TOLERANCE[self._precision]
+        if planned is BatchForm.PADDED:
+            company = self._in_company(alone, self._texts.longer)
+            if company.changes <= tolerance:
+                return planned, company
+        company = self._in_company(alone, self._texts.changed_last)
+        return (BatchForm.EQUAL if company.changes <= tolerance else BatchForm.SINGLE), company
+
+    def _in_company(self, alone: Layers, mate: Ids) -> _Company:
+        short, begin = len(self._texts.short), len(mate)
+        together = self._run(mate, self._texts.changed_first, self._texts.short)
+        beside = _cut(together, 0, short - 1)  # the same tokens as alone, but for those after them
+        after_another = _cut(together, begin + 1, begin + short)
+        return _Company(
+            changes=_difference(alone, _cut(together, begin + short, begin + 2 * short)),
+            before=_difference(_cut(alone, 1, short), after_another),
+            after=_difference(_cut(alone, 0, short - 1), beside),
+        )
+
+    def _finite(self, alone: Layers) -> None:
+        for layer, values in alone.items():
+            if not bool(values.isfinite().all()):
+                raise ModelError(
+                    f"{self._model.name}: layer {layer} is not finite in {self._precision}; use another --precision, "
+                    f"and if that does not help, get the weights anew"
+                )
+
+    def _attends(self, company: _Company) -> None:
+        if max(company.before, company.after) <= _SEES:
+            raise ModelError(
+                f"{self._model.name}: no token's vectors depend on another token: the attention of model_type "
+                f"{self._kind!r} is not at work here, so it cannot be used"
+            )
+
+    def _agrees_between_blocks(self, alone: Layers) -> bool:
+        if not self._forward.could_stop_early:
+            return False
+        self._forward.stops_early = True
+        try:
+            return _difference(alone, self._run(self._texts.short)) <= _SAME[self._precision]
+        except ModelError:  # its blocks are called otherwise, or hold something else
+            return False
+        finally:
+            self._forward.stops_early = False
+
+    def _same_again(self, text: Ids, before: Layers) -> None:
+        difference = _difference(before, self._run(text))
+        if difference > _SAME[self._precision]:
+            raise ModelError(
+                f"{self._model.name}: the same {len(text)} tokens have other vectors the second time (relative "
+                f"difference {difference:.1e}): model_type {self._kind!r} draws random numbers or keeps something from "
+                f"one text to the next, so it cannot be used"
+            )
+
+    def _notes(self, planned: BatchForm, form: BatchForm, company: _Company) -> tuple[str, ...]:
+        notes = []
+        if form is not planned:
+            what = "padding" if form is BatchForm.EQUAL else "the company of other texts"
+            notes.append(f"{what} changes its vectors, which was not expected; its texts run {form}")
+        if company.after <= max(_SEES, TOLERANCE[self._precision]):
+            notes.append(
+                "each token sees only those before it, so that the first one's vector is the same for all texts "
+                "(pooling cls is of no use)"
+            )
+        return tuple(notes)
+
+    def _sentence(self, form: BatchForm, company: _Company) -> str:
+        what = {
+            BatchForm.PADDED: "a text alone and padded beside a longer one differ by",
+            BatchForm.EQUAL: "a text alone and beside others of its length differ by",
+            BatchForm.SINGLE: "each text runs by itself, because beside others of its length it differs by",
+        }[form]
+        return (
+            f"{form}, by transformers; tried in {self._precision} on all {len(self._every)} layers: {what} "
+            f"{company.changes:.1e} at most, relatively"
+        )
+
+    def _run(self, *texts: Ids) -> Layers:
+        lengths = np.array([len(text) for text in texts])
+        ids = np.concatenate(texts)
+        found = self._forward(Batch(np.arange(len(texts)), ids, np.zeros(len(ids), np.int8), lengths), self._every)
+        return {layer: rows.float() for layer, rows in found.items()}
+
+
+class _Texts:
+    """A few tokens from all over the vocabulary, always the same ones for a model."""
+
+    def __init__(self, model: Model) -> None:
+        short = min(_SHORT, model.max_tokens // 2 + 1)
+        drawn = _plain_ids(model, _LONG)
+        self.short = drawn[:short]
+        self.longer = drawn[: min(_LONGER, model.max_tokens)]
+        self.long = drawn[: min(_LONG, model.max_tokens)]
+        self.changed_first, self.changed_last = self.short.copy(), self.short.copy()
+        self.changed_first[0] = next((each for each in drawn if each != drawn[0]), drawn[0])
+        self.changed_last[-1] = next((each for each in drawn if each != drawn[short - 1]), drawn[0])
+
+
+def _plain_ids(model: Model, number: int) -> Ids:
+    """So many ids spread over the vocabulary, none of them a special token's as far as the configuration says."""
+    size = model.sizes.vocab_size
+    names = ("pad", "bos", "eos", "cls", "sep", "mask", "unk")
+    special = {getattr(model.config, f"{name}_token_id", None) for name in names} | {0, 1, 2}
+    golden = 0.6180339887498949
+    spread = (int(size * (at * golden % 1.0)) for at in range(1, 4 * number + 1))
+    plain = [each for each in spread if each not in special] or [0]
+    return np.resize(np.array(plain, np.int32), number)
+
+
+def _cut(layers: Layers, begin: int, end: int) -> Layers:
+    return {layer: rows[begin:end] for layer, rows in layers.items()}
+
+
+def _difference(one: Layers, other: Layers) -> float:
+    """The largest relative difference of a token's vector on any layer; of zero vectors, none."""
+    worst = 0.0
+    for layer, rows in one.items():
+        if rows.shape != other[layer].shape:
+            return float("inf")
+        apart = torch.linalg.vector_norm(rows - other[layer], dim=1)
+        size = torch.linalg.vector_norm(rows, dim=1).clamp_min(torch.finfo(torch.float32).tiny)
+        worst = max(worst, float((apart / size).nan_to_num(nan=float("inf")).max()))
+    return worst

@@ -1,0 +1,21 @@
+"""Model name → files on disk: the packaged default, a folder, or the Hugging Face hub; and what the files say.
+
+Only safetensors weights are read and no code of a model repository is ever run.
+"""
+
+from bertfeat.models.config import Sizes
+from bertfeat.models.find import DEFAULT_MODEL, DEFAULT_PACKAGE, DEFAULT_WEIGHTS_SHA256, find_model
+from bertfeat.models.foreign import in_one_line, quiet, reported
+from bertfeat.models.model import Model
+
+__all__ = [
+    "DEFAULT_MODEL",
+    "DEFAULT_PACKAGE",
+    "DEFAULT_WEIGHTS_SHA256",
+    "Model",
+    "Sizes",
+    "find_model",
+    "in_one_line",
+    "quiet",
+    "reported",
+]

@@ -1,0 +1,127 @@
+"""The files of a model's folder: which are its weights, that they lie inside it, and their digests."""
+
+import hashlib
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from bertfeat.errors import ModelError
+from bertfeat.io import open_regular
+from bertfeat.models.foreign import json_of
+
+WEIGHTS = "model.safetensors"
+_INDEX = "model.safetensors.index.json"
+_PICKLED = (
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+    "tf_model.h5",
+    "flax_model.msgpack",
+    "model.ckpt.index",
+)
+_SPECIAL = (stat.S_ISFIFO, stat.S_ISSOCK, stat.S_ISCHR, stat.S_ISBLK)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shards:
+    weight_map: dict[str, str] = field(default_factory=dict)  # name of a tensor → file
+
+
+def refuse_special_files(name: str, folder: Path) -> None:
+    """Refuse a folder with a pipe or device among its files: a library that opened it would wait for ever.
+
+    Raises:
+        ModelError: there is one.
+    """
+    for entry in sorted(os.listdir(folder)):
+        try:
+            mode = os.stat(folder / entry).st_mode
+        except OSError:  # a link to nothing is as good as no file
+            continue
+        if any(is_kind(mode) for is_kind in _SPECIAL):
+            raise ModelError(f"{name}: {folder / entry} is no regular file; put a copy of the model's own file there")
+
+
+def inside(name: str, folder: Path, file: str, named_in: str) -> Path:
+    """Give the path of a file that one of the model's files names, which must lie in the model's folder.
+
+    Raises:
+        ModelError: it does not.
+    """
+    path = PurePosixPath(file)
+    if not file.isprintable() or path.is_absolute() or ".." in path.parts or "\\" in file:
+        raise ModelError(f"{name}: {named_in} names {file!r}, which is outside of the model's folder")
+    return folder / path
+
+
+def weight_files(name: str, folder: Path) -> tuple[Path, ...]:
+    """Find the safetensors files of a model, sharded or not.
+
+    Raises:
+        ModelError: there are none, or one of a sharded set is missing or outside of the folder.
+    """
+    if (folder / WEIGHTS).is_file():
+        return (folder / WEIGHTS,)
+    shards = json_of(name, folder, _INDEX, _Shards) or _Shards()
+    files = tuple(inside(name, folder, file, _INDEX) for file in sorted(set(shards.weight_map.values())))
+    for file in files:
+        if not os.path.isfile(file):  # which, unlike Path's, takes names of any length
+            raise ModelError(f"{name}: {file.name} is named in {_INDEX} but is missing")
+    if files:
+        return files
+    pickled = [each for each in _PICKLED if (folder / each).exists()]
+    found = f"only {pickled[0]}" if pickled else "no weights"
+    raise ModelError(
+        f"{name}: {folder} has {found}; bertfeat reads safetensors only. Convert it once with\n"
+        f"  python -c \"from transformers import AutoModel, AutoTokenizer; m, to = '{name}', 'converted'; "
+        f'AutoModel.from_pretrained(m).save_pretrained(to); AutoTokenizer.from_pretrained(m).save_pretrained(to)"\n'
+        f"and use --model converted"
+    )
+
+
+# ── digests ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What changes when a file does."""
+
+    path: str
+    device: int
+    inode: int
+    size: int
+    modified: int  # nanoseconds
+    changed: int  # of the inode, which no program can set back
+
+    @classmethod
+    def of(cls, path: str, found: os.stat_result) -> "_State":
+        return cls(path, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+_DIGESTS: dict[_State, str] = {}
+
+
+def digest(file: Path) -> str:
+    """Compute the sha256 of a file, once a process as long as the file stays as it is.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    path = os.path.realpath(file)
+    with open_regular(file) as stream:
+        before = _State.of(path, os.fstat(stream.fileno()))
+        if known := _DIGESTS.get(before):
+            return known
+        found = hashlib.file_digest(stream, "sha256").hexdigest()
+        if _State.of(path, os.fstat(stream.fileno())) == before:  # else it was written to meanwhile
+            _DIGESTS[before] = found
+    return found
+
+
+def combined_digest(files: Sequence[Path]) -> str:
+    """Compute one sha256 over several files, in their order and by their names."""
+    together = hashlib.sha256()
+    for file in files:
+        together.update(f"{file.name}:{digest(file)}\n".encode())
+    return together.hexdigest()

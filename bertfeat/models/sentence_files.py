@@ -1,0 +1,153 @@
+"""What sentence-transformers' own files in a model's folder say: pooling, prompts, and the modules after pooling."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from bertfeat.errors import ModelError
+from bertfeat.models.files import inside
+from bertfeat.models.foreign import json_of
+from bertfeat.recipe import Pooling
+
+_MODULES = "modules.json"
+_SETTINGS = "config_sentence_transformers.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """One step of a sentence-transformers model; the first is the encoder."""
+
+    type: str = ""
+    path: str = ""
+
+    @property
+    def kind(self) -> str:
+        """The last part of its type: Transformer, Pooling, Dense, Normalize."""
+        last = self.type.rsplit(".", 1)[-1]
+        return last if last.isidentifier() else repr(last)
+
+
+@dataclass(frozen=True, slots=True)
+class _PoolingFile:
+    """``1_Pooling/config.json``: newer files name the mode, older ones have a flag for each."""
+
+    pooling_mode: str | list[str] | None = None
+    pooling_mode_mean_tokens: bool | None = None
+    pooling_mode_cls_token: bool | None = None
+    pooling_mode_max_tokens: bool | None = None
+    pooling_mode_mean_sqrt_len_tokens: bool | None = None
+    pooling_mode_weightedmean_tokens: bool | None = None
+    pooling_mode_lasttoken: bool | None = None
+
+    def modes(self) -> list[str]:
+        """The poolings that it asks for, in sentence-transformers' words; several are set side by side there."""
+        if self.pooling_mode is not None:
+            return [self.pooling_mode] if isinstance(self.pooling_mode, str) else self.pooling_mode
+        flags = {
+            "mean": self.pooling_mode_mean_tokens,
+            "cls": self.pooling_mode_cls_token,
+            "max": self.pooling_mode_max_tokens,
+            "mean_sqrt_len_tokens": self.pooling_mode_mean_sqrt_len_tokens,
+            "weightedmean": self.pooling_mode_weightedmean_tokens,
+            "lasttoken": self.pooling_mode_lasttoken,
+        }
+        return [mode for mode, flag in flags.items() if flag]
+
+
+@dataclass(frozen=True, slots=True)
+class Prompts:
+    """The texts that the model was trained to find before others."""
+
+    prompts: dict[str, str] | None = None
+    default_prompt_name: str | None = None
+
+    @property
+    def named(self) -> Mapping[str, str]:
+        """Each by its name."""
+        return self.prompts or {}
+
+    @property
+    def default(self) -> str:
+        """The one that comes before every text; mostly empty."""
+        return self.named.get(self.default_prompt_name, "") if self.default_prompt_name else ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Limit:
+    max_seq_length: Annotated[int, msgspec.Meta(ge=0)] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Truncation:
+    max_length: Annotated[int, msgspec.Meta(ge=0)] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _TokenizerFile:
+    truncation: _Truncation | None = field(default=None)
+
+
+def read_modules(name: str, folder: Path) -> tuple[Module, ...]:
+    """Read the steps of a sentence-transformers model; none where it is no such model."""
+    return tuple(json_of(name, folder, _MODULES, list[Module]) or ())
+
+
+def read_pooling(name: str, folder: Path, modules: tuple[Module, ...]) -> Pooling:
+    """Read the pooling of the model's own configuration, else mean.
+
+    Raises:
+        ModelError: the configuration is missing, or asks for a pooling that bertfeat does not have.
+    """
+    for module in modules:
+        if module.kind == "Pooling":
+            path = inside(name, folder, f"{module.path or '.'}/config.json", _MODULES)
+            found = json_of(name, path.parent, path.name, _PoolingFile)
+            if found is None:
+                raise ModelError(f"{name}: {_MODULES} names {path}, which is missing; get it from where the model came")
+            if modes := found.modes():
+                return _known(name, modes)
+    return Pooling.MEAN
+
+
+def _known(name: str, modes: list[str]) -> Pooling:
+    if len(modes) == 1 and modes[0] in ("mean", "cls", "max"):
+        return Pooling(modes[0])
+    raise ModelError(
+        f"{name}: its own pooling is {' and '.join(modes)!r}, which bertfeat does not have; choose with "
+        f"--pooling mean, cls or max"
+    )
+
+
+def read_prompts(name: str, folder: Path) -> Prompts:
+    """Read the model's prompts.
+
+    Raises:
+        ModelError: the file is none, or a prompt cannot be written as UTF-8.
+    """
+    found = json_of(name, folder, _SETTINGS, Prompts) or Prompts()
+    for key, prompt in found.named.items():
+        if not _writable(key + prompt):
+            raise ModelError(f"{name}: {folder / _SETTINGS} has a prompt that is no text: {prompt!r}")
+    return found
+
+
+def read_limits(name: str, folder: Path) -> Mapping[str, int]:
+    """Read the length limits that the files carry and bertfeat switches off, by the file that carries them."""
+    tokenizer = json_of(name, folder, "tokenizer.json", _TokenizerFile)
+    own = json_of(name, folder, "sentence_bert_config.json", _Limit)
+    limits = {
+        "tokenizer.json": tokenizer.truncation.max_length if tokenizer and tokenizer.truncation else None,
+        "sentence_bert_config.json": own.max_seq_length if own else None,
+    }
+    return {file: limit for file, limit in limits.items() if limit}
+
+
+def _writable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
