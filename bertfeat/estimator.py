@@ -11,9 +11,7 @@ from sklearn.utils import Tags
 
 from bertfeat.corpus import memory_corpus
 from bertfeat.errors import UsageError
-from bertfeat.extraction import Extractor
-
-_CHUNK = 4096  # texts at a time
+from bertfeat.extraction import Extractor, given_texts
 
 
 class FeatureTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -71,9 +69,12 @@ class FeatureTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             UsageError: a text that cannot be embedded.
         """
         extractor, texts = self._extractor_of_settings(), _texts(X)
-        parts = [_vectors(extractor, texts[at : at + _CHUNK]) for at in range(0, len(texts), _CHUNK)]
-        width = sum(column.width for column in extractor.columns)
-        vectors = np.concatenate(parts) if parts else np.zeros((0, width), np.float32)
+        vectors = np.empty((len(texts), sum(column.width for column in extractor.columns)), np.float32)
+        at = 0
+        for content in extractor.contents(memory_corpus(texts)) if texts else ():
+            beside = np.hstack([content.vectors[column.name] for column in extractor.columns])
+            vectors[at : at + len(beside)] = beside
+            at += len(beside)
         if not self.normalize:
             return vectors
         normed: NDArray[np.float32] = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
@@ -110,23 +111,16 @@ class FeatureTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-def _vectors(extractor: Extractor, texts: Sequence[str]) -> NDArray[np.float32]:
-    corpus = memory_corpus(texts)
-    extracted = extractor.extracted(extractor.prepared(list(corpus.rows())), corpus)
-    if extracted.failures:
-        raise UsageError(f"{len(extracted.failures)} texts cannot be embedded; {extracted.failures[0].reason}")
-    return np.hstack([extracted.content.vectors[column.name] for column in extractor.columns])
-
-
 def _texts(X: object) -> list[str]:
-    """Take a list, an array or a series of texts."""
-    if isinstance(X, str | bytes) or not isinstance(X, Iterable):
-        raise TypeError(f"a list of texts is wanted, not one {type(X).__name__}")
-    shape = tuple(getattr(X, "shape", ()))
-    if len(shape) > 1:
-        raise TypeError(f"a list of texts is wanted, not an array of shape {shape}; choose one column")
-    texts = list(X)
-    for number, text in enumerate(texts, 1):
-        if not isinstance(text, str):
-            raise TypeError(f"text {number} is of type {type(text).__name__}, not a string")
+    """Take texts as ``encode`` does, several of them, and no pairs."""
+    try:
+        given = given_texts(X)
+    except UsageError as error:
+        raise TypeError(str(error)) from error  # which scikit-learn expects
+    if given.single:
+        raise TypeError("a list of texts is wanted, not one string")
+    texts = [item for item in given.items if isinstance(item, str)]
+    if len(texts) < len(given.items):
+        number, other = next((at, item) for at, item in enumerate(given.items, 1) if not isinstance(item, str))
+        raise TypeError(f"text {number} is of type {type(other).__name__}, not a string")
     return texts

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from heapq import nsmallest
 
-from bertfeat.corpus import Blank, Corpus, Document, Row, Value
+from bertfeat.corpus import MAX_TEXT, Blank, Corpus, Document, Row, Value
 from bertfeat.errors import UsageError
 
 PART_BYTES = 256 * 2**20
 """A part ends where its estimated output would pass this."""
 
-PART_CHARACTERS = 16 * 2**20
+PART_CHARACTERS = MAX_TEXT
 """A part ends where its input would pass this, so that none is hours of work."""
 
 SKETCH_SIZE = 16

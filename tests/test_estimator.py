@@ -137,12 +137,17 @@ def test_no_texts(bert: Tiny) -> None:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ("a text", "not one str"),
-        (3, "not one int"),
-        ([1, 2], "text 1 is of type int"),
-        (["a", None], "text 2 is of type NoneType"),
-        (np.array([["a", "b"]]), r"array of shape \(1, 2\)"),
-        (pd.DataFrame({"text": ["a"]}), r"array of shape \(1, 1\)"),
+        ("a text", "not one string"),
+        (3, "one int"),
+        (b"a", "decode"),
+        ({"text": ["a"]}, "a mapping .* keys"),
+        ({"a", "b"}, "no order"),
+        ([1, 2], "item 1 is of type int"),
+        (["a", None], "item 2 is missing"),
+        ([("a", "b")], "text 1 is of type tuple"),
+        ([{"text": "a"}], "text 1 is of type dict"),
+        (np.array([["a", "b"]]), r"shape \(1, 2\)"),
+        (pd.DataFrame({"text": ["a"]}), r"shape \(1, 1\)"),
     ],
 )
 def test_other_things_than_texts_are_refused(bert: Tiny, given: Any, told: str) -> None:

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner, Result
 
-from bertfeat.errors import CorpusError
-from bertfeat.evaluation import evaluate_beir, read_beir
+from bertfeat.cli import main
+from bertfeat.errors import CorpusError, UsageError
+from bertfeat.evaluation import OwnIds, evaluate_beir
 from bertfeat.index import build_index
 from bertfeat.retrieval import Index
 from tests.index_toy import clustered, neighbours, vector_set
@@ -38,7 +40,7 @@ def index(tmp_path: Path) -> Index:
 
 
 def test_scores_are_those_of_the_definitions(beir: Path, index: Index) -> None:
-    scores = evaluate_beir(index, beir)
+    scores = evaluate_beir(index, beir, own_ids="drop")
     _, order = neighbours(clustered(COUNT), clustered(COUNT)[[int(name) for name in JUDGED]], "cosine")
     ndcg, average, reciprocal, recall = [], [], [], []
     for (query, grades), row in zip(JUDGED.items(), order, strict=True):
@@ -56,29 +58,71 @@ def test_scores_are_those_of_the_definitions(beir: Path, index: Index) -> None:
     assert (scores.queries, scores.judged_documents, scores.unknown_documents) == (3, 6, 0)
 
 
-def test_only_judged_queries_are_read(beir: Path) -> None:
-    data = read_beir(beir)
-    assert data.queries == {name: name for name in JUDGED}
-    assert data.judgements == JUDGED
+def beir_folder(folder: Path, judged: dict[str, dict[str, int]]) -> Path:
+    (folder / "qrels").mkdir(parents=True)
+    (folder / "queries.jsonl").write_text("".join(json.dumps({"_id": name, "text": name}) + "\n" for name in judged))
+    lines = [f"{query}\t{document}\t{grade}" for query, grades in judged.items() for document, grade in grades.items()]
+    (folder / "qrels" / "test.tsv").write_text("\n".join(lines) + "\n")
+    return folder
 
 
 @pytest.mark.parametrize(
-    ("file", "text", "message"),
+    ("judged", "own_ids", "done", "dropped"),
     [
-        ("qrels/test.tsv", "1\t2\n", r"line 1: expected query-id"),
-        ("qrels/test.tsv", "1\t2\tx\n", "expected query-id"),
-        ("qrels/test.tsv", "nobody\t2\t1\n", "'nobody' is not in it"),
-        ("qrels/test.tsv", "0\tnothing\t1\n", "none of the 1 judged documents"),
-        ("queries.jsonl", "{}\n", "expected an object with _id and text"),
-        ("queries.jsonl", "x\n", "line 1"),
+        ({"3": {"4": 1}}, "auto", "drop", 1),  # BEIR's rule
+        ({"3": {"4": 1}}, "keep", "keep", 0),
+        ({"3": {"4": 1, "3": 1}}, "auto", "keep", 0),  # F4: a judged document must not be left out
+        ({"3": {"4": 1}, "7": {"7": 2}}, "auto", "keep", 0),
+        ({"3": {"4": 1}, "7": {"7": 0}}, "auto", "drop", 2),
+        ({"3": {"4": 1, "3": 1}}, "drop", "drop", 1),
     ],
 )
-def test_what_is_not_in_beirs_form(beir: Path, index: Index, file: str, text: str, message: str) -> None:
-    (beir / file).write_text(text)
-    with pytest.raises(CorpusError, match=message):
+def test_hits_that_bear_the_querys_own_id(
+    judged: dict[str, dict[str, int]], own_ids: str, done: str, dropped: int, tmp_path: Path, index: Index
+) -> None:
+    scores = evaluate_beir(index, beir_folder(tmp_path / "own", judged), own_ids=own_ids)
+    assert (scores.own_ids, scores.dropped) == (OwnIds(done), dropped)
+    average = []
+    for query, grades in judged.items():
+        _, order = neighbours(clustered(COUNT), clustered(COUNT)[[int(query)]], "cosine")
+        ranked = [str(number + 1) for number in order[0] if done == "keep" or str(number + 1) != query]
+        relevant = [rank for rank, document in enumerate(ranked, 1) if grades.get(document, 0) > 0]
+        positive = sum(grade > 0 for grade in grades.values())
+        average.append(sum((at + 1) / rank for at, rank in enumerate(relevant)) / positive if positive else 0.0)
+    assert scores.map == pytest.approx(np.mean(average), abs=1e-5)
+
+
+def test_an_unknown_rule(beir: Path, index: Index) -> None:
+    with pytest.raises(UsageError, match="own ids 'never' is unknown; there are: auto, keep, drop"):
+        evaluate_beir(index, beir, own_ids="never")
+
+
+def test_the_largest_grade_is_scored_in_no_time(tmp_path: Path, index: Index) -> None:
+    judged = {"0": {"1": 1000, "5": 1, "9": -1000}}
+    scores = evaluate_beir(index, beir_folder(tmp_path / "large", judged))
+    assert scores.ndcg_at_10 == pytest.approx(1, abs=0.01)
+
+
+def test_documents_that_the_index_does_not_have(beir: Path, index: Index) -> None:
+    (beir / "qrels" / "test.tsv").write_text("0\tnothing\t1\n")
+    with pytest.raises(CorpusError, match="none of the 1 judged documents"):
         evaluate_beir(index, beir)
 
 
-def test_a_missing_file(beir: Path, index: Index) -> None:
-    with pytest.raises(CorpusError, match=r"train\.tsv cannot be read"):
-        evaluate_beir(index, beir, split="train")
+def test_the_command_says_what_was_left_out(
+    beir: Path, index: Index, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("bertfeat.retrieval._extractor", lambda *_: Stand(clustered(COUNT)))
+    command = ["evaluate", str(tmp_path / "toy.index"), "--beir", str(beir)]
+    assert "kept: a hit may bear its query's id (--own-ids drop" in run(*command).stdout
+    shown = run(*command, "--own-ids", "drop").stdout
+    assert "2 hits with their query's id left out, as BEIR does (--own-ids keep" in shown  # there is no document 0
+    told = json.loads(run(*command, "--json").stdout)
+    assert (told["own_ids"], told["dropped"], told["queries"]) == ("keep", 0, 3)
+    (beir / "qrels" / "test.tsv").write_text("")
+    empty = run(*command)
+    assert (empty.exit_code, empty.stderr) == (1, f"error: {beir}/qrels/test.tsv: there are no judgements in it\n")
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, list(arguments))

@@ -68,45 +68,53 @@ def test_order_batches_and_chunks_change_no_vector(bert: Tiny, monkeypatch: pyte
 
 
 @pytest.mark.parametrize(
-    "keywords",
+    ("keywords", "told"),
     [
-        {"show_progress_bar": False, "convert_to_numpy": True, "convert_to_tensor": False},
-        {"prompt_name": None, "prompt": None, "output_value": "sentence_embedding", "precision": "float32"},
-        {"device": None, "truncate_dim": None, "batch_size": 32},
+        ({"nonsense": 1}, "no keyword 'nonsense'"),
+        ({"output_value": None}, "token_embeddings"),
+        ({"output_value": "pooled"}, "pooled"),
+        ({"precision": "bf16"}, r"Extractor\(precision='bf16'\)"),
+        ({"pool": {}}, "processes"),
+        ({"chunk_size": 10}, "processes"),
+        ({"processing_kwargs": {"text": {"max_length": 9}}}, "max_length"),
+        ({"batch_size": 0}, "at least 1"),
+        ({"batch_size": 2.5}, "at least 1"),
+        ({"truncate_dim": -1}, "at least 1"),
+        ({"truncate_dim": True}, "at least 1"),
+        ({"prompt_name": "query: "}, "its prompts are query, document"),
+        ({"prompt": np.array(["a"])}, "a string, not of type ndarray"),
+        ({"prompt_name": ["query"]}, "no prompt named"),
+        ({"sentences": ["b"]}, "texts twice"),
+        ({"prompt": 3}, "a string, not of type int"),
+        ({"prompt": "half \ud83d"}, r"surrogate pair \('\\ud83d'\) at 5"),
+        ({"output_value": "token_embeddings", "normalize_embeddings": True}, "sentence embeddings"),
+        ({"output_value": "token_embeddings", "truncate_dim": 3}, "sentence embeddings"),
+        ({"output_value": "token_embeddings", "precision": "int8"}, "sentence embeddings"),
     ],
 )
-def test_keywords_of_sentence_transformers(bert: Tiny, keywords: dict[str, Any]) -> None:
-    made = one(bert)
-    assert np.array_equal(made.encode(["a bank"], **keywords), made.encode(["a bank"]))
+def test_keywords_that_cannot_be_right(bert: Tiny, keywords: Any, told: str) -> None:
+    for call in (one(bert).encode, one(bert).encode_query, one(bert).encode_document):
+        with pytest.raises(UsageError, match=told):
+            call(["a bank"], **keywords)
 
 
-@pytest.mark.parametrize(
-    "keywords",
-    [{"convert_to_tensor": True}, {"output_value": "token_embeddings"}, {"precision": "int8"}, {"nonsense": 1}],
-)
-def test_keywords_that_would_change_the_result(bert: Tiny, keywords: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match=next(iter(keywords))):
-        one(bert).encode(["a bank"], **keywords)
+@pytest.mark.parametrize("prompt", ["half \ud83d", 3, ["query: "], np.array(["a"])])
+def test_a_prompt_of_the_extractors_own_is_checked_when_it_is_made(bert: Tiny, prompt: Any) -> None:
+    with pytest.raises(UsageError, match="prompt"):
+        one(bert, prompt=prompt)
 
 
 def test_progress_is_shown_where_it_is_asked_for(bert: Tiny, capsys: pytest.CaptureFixture[str]) -> None:
     one(bert).encode(["a bank"])
     assert capsys.readouterr().err == ""
-    one(bert).encode(["a bank"], show_progress_bar=True)
-    assert "Batches" in capsys.readouterr().err
+    one(bert).encode(["a bank", "b"], show_progress_bar=True)
+    assert "2/2" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("settings", [{"pooling": "token"}, {"pooling": "mean,cls"}, {"layers": "last,1"}])
 def test_encode_gives_one_vector_a_text(bert: Tiny, settings: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="one vector a text"):
         one(bert, **settings).encode(["a"])
-
-
-@pytest.mark.parametrize("wrong", [[1], [None], [["a", "b"]], [b"a"]])
-def test_what_is_no_text(bert: Tiny, wrong: Any) -> None:
-    for call in (one(bert).encode, one(bert).features):
-        with pytest.raises(UsageError, match="item 1"):
-            call(wrong)
 
 
 def test_texts_that_cannot_be_embedded(bert: Tiny) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bertfeat.errors import FeatureSetError
+from bertfeat.errors import StorageError
 from bertfeat.features import check_part, list_parts
 from tests.runs import contents, extractor, lines, text_file
 from tests.tiny_models import Tiny
@@ -56,7 +56,8 @@ def test_interrupted(bert: Tiny, tmp_path: Path, sent: signal.Signals, code: int
     assert "Traceback" not in told
     names = [path.name for path in list_parts(folder)]
     assert 2 <= len(names) < 300
-    assert sorted(path.name for path in folder.iterdir()) == names  # no lock, no half-written file, no manifest
+    found = sorted(path.name for path in folder.rglob("*") if path.is_file())
+    assert found == ["kind", *names]  # no lock, no half-written file, no manifest
     # the parts are those of an undisturbed run
     alone = text_file(tmp_path / "less.txt", corpus.read_text().splitlines()[: 300 * len(names)])
     for path in list_parts(folder):
@@ -87,11 +88,11 @@ def run(bert: Tiny, folder: Path, **options: Any) -> Any:
 
 
 def test_a_full_disk(bert: Tiny, tmp_path: Path, small_disk: Path) -> None:
-    with pytest.raises(FeatureSetError, match="No space left on device; free some space"):
+    with pytest.raises(StorageError, match="No space left on device; free some space"):
         run(bert, small_disk / "out")
     kept = list_parts(small_disk / "out")
     assert 0 < len(kept) < 6
-    assert {path.name for path in (small_disk / "out").iterdir()} == {path.name for path in kept}
+    assert {path.name for path in (small_disk / "out").glob("*.*")} == {".bertfeat", *(path.name for path in kept)}
     for path in kept:
         check_part(path)
     subprocess.run(["mount", "-o", "remount,size=4m", str(small_disk)], check=True)
@@ -104,7 +105,7 @@ def test_a_disk_that_standard_input_does_not_fit(bert: Tiny, small_disk: Path, m
     import io
 
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a text\n" * 100_000)))
-    with pytest.raises(FeatureSetError, match="No space left on device"):
+    with pytest.raises(StorageError, match="No space left on device"):
         extractor(bert).extract("-", small_disk / "out")
     assert not (small_disk / "out").exists()
 
@@ -114,7 +115,7 @@ def test_a_folder_that_cannot_be_written(bert: Tiny, tmp_path: Path, small_disk:
     before = contents(small_disk / "few")
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     for name in ("out", "few"):
-        with pytest.raises(FeatureSetError, match="Read-only file system; choose another folder"):
+        with pytest.raises(StorageError, match="Read-only file system; choose another folder"):
             run(bert, small_disk / name, overwrite=True)
     assert contents(small_disk / "few") == before
 
@@ -122,7 +123,7 @@ def test_a_folder_that_cannot_be_written(bert: Tiny, tmp_path: Path, small_disk:
 def test_a_folder_where_a_file_is(bert: Tiny, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     for folder in (tmp_path / "file", tmp_path / "file" / "out"):
-        with pytest.raises(FeatureSetError, match="choose another folder"):
+        with pytest.raises(StorageError, match="choose another folder"):
             extractor(bert).extract(text_file(tmp_path / "c.txt", lines(3)), folder)
     assert (tmp_path / "file").read_text() == "mine"
 
@@ -130,5 +131,5 @@ def test_a_folder_where_a_file_is(bert: Tiny, tmp_path: Path) -> None:
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_without_permission(bert: Tiny, tmp_path: Path) -> None:
     (tmp_path / "locked").mkdir(mode=0o555)
-    with pytest.raises(FeatureSetError, match="Permission denied; change its permissions"):
+    with pytest.raises(StorageError, match="Permission denied; change its permissions"):
         extractor(bert).extract(text_file(tmp_path / "c.txt", lines(3)), tmp_path / "locked")

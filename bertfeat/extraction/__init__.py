@@ -1,9 +1,10 @@
 """From texts to features: an extractor for texts in memory and corpora on disk, estimates and verification."""
 
 from bertfeat.extraction.estimate import Estimate, estimate_run
-from bertfeat.extraction.extractor import Extractor
 from bertfeat.extraction.report import ExtractionReport, OnProgress, Progress
+from bertfeat.extraction.sentence_transformers import Extractor
 from bertfeat.extraction.speed import Speed, first_documents, made_up_documents, measure_speed
+from bertfeat.extraction.texts import GivenTexts, given_texts
 from bertfeat.extraction.verify import Deviation, VerifyReport, verify_features
 
 __all__ = [
@@ -11,12 +12,14 @@ __all__ = [
     "Estimate",
     "ExtractionReport",
     "Extractor",
+    "GivenTexts",
     "OnProgress",
     "Progress",
     "Speed",
     "VerifyReport",
     "estimate_run",
     "first_documents",
+    "given_texts",
     "made_up_documents",
     "measure_speed",
     "verify_features",

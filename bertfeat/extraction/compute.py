@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertfeat.encoder import Encoder, HiddenState, Landing, to_device
+from bertfeat.encoder import Encoder, HiddenState, Landing, is_out_of_memory, to_device
 from bertfeat.errors import BertfeatError
 from bertfeat.pooling import pick, segment_max, segment_sum
 from bertfeat.recipe import FeatureColumn, Operation, Pooling, needed_layers
@@ -101,7 +101,7 @@ class _Run:
         try:
             self._run(batch)
         except (torch.OutOfMemoryError, RuntimeError) as error:
-            if not _out_of_memory(error):
+            if not is_out_of_memory(error):
                 raise
             if len(batch.windows) == 1:
                 raise BertfeatError(
@@ -235,9 +235,3 @@ def _picks(layout: Layout, pooling: Pooling) -> Picks:
     if picks is None:
         raise ValueError(f"the documents were tokenized without what {pooling} pooling needs")
     return picks
-
-
-def _out_of_memory(error: BaseException) -> bool:
-    return (
-        isinstance(error, torch.OutOfMemoryError) or "not enough memory" in str(error) or "can't allocate" in str(error)
-    )

@@ -70,9 +70,11 @@ def not_finite(computed: Computed, tokenized: Tokenized, columns: Sequence[Featu
         listing = _listing(tokenized, column.pooling)
         at = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
         documents = at if listing is None else np.searchsorted(listing.offsets, at, side="right") - 1
+        undefined = set(documents[np.isnan(matrix[at]).any(axis=1)].tolist())
         remedy = "use --dtype float32" if column.dtype == "float16" else "use --precision fp32"
         for document in np.unique(documents).tolist():
-            found[document] = f"its {column.name} features are beyond what {column.dtype} holds; {remedy}"
+            what = "are no numbers (NaN)" if document in undefined else f"are beyond what {column.dtype} holds"
+            found[document] = f"its {column.name} features {what}; {remedy}"
     return found
 
 

@@ -78,7 +78,7 @@ class Embedder:
             raise UsageError(f"a batch of {batch_tokens} tokens holds no text; give at least 1")
         self.columns: tuple[FeatureColumn, ...] = feature_columns(
             layers,
-            parse_poolings(pooling, self.files.pooling),
+            parse_poolings(pooling, lambda: self.files.pooling),
             num_layers=self.files.num_layers,
             hidden_size=self.files.hidden_size,
             dtype=dtype,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bertfeat.features import Counts
+from bertfeat.features import FAILURES_NAME, Counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,11 @@ class ExtractionReport:
     waited_for_tokens: float  # seconds in which the encoder had nothing to do
     waited_for_disk: float
     warnings: tuple[str, ...]
+
+    @property
+    def failure_list(self) -> Path:
+        """The file that lists the rows that failed, with the reasons; it is there if there are any."""
+        return self.folder / FAILURES_NAME
 
     @property
     def tokens_per_second(self) -> float:

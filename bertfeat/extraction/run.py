@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -35,7 +35,6 @@ from bertfeat.features import (
     PartHeader,
     check_kept,
     list_parts,
-    locked,
     read_manifest,
     remove_leftovers,
     remove_manifest,
@@ -43,7 +42,9 @@ from bertfeat.features import (
     write_manifest,
     write_part,
 )
-from bertfeat.features.manifest import FAILURES_NAME
+from bertfeat.features.folder import refuse_foreign_parts
+from bertfeat.features.manifest import check_derived
+from bertfeat.io import Kind, claim, forsake, locked, refuse_other_kind
 from bertfeat.memory import give_back_memory
 from bertfeat.plan import PlannedPart, plan
 from bertfeat.stages import stage
@@ -103,17 +104,20 @@ class Run:
                 self._go()
         except BaseException:
             if not existed:
-                with suppress(OSError):
-                    self._folder.rmdir()  # if nothing was written, nothing stays
+                forsake(self._folder)  # if nothing was written, nothing stays
             raise
         return self._account.report(self._folder)
 
     def _go(self) -> None:
+        refuse_other_kind(self._folder, Kind.FEATURES)
+        refuse_foreign_parts(self._folder)
         remove_leftovers(self._folder)
         with self._opened() as corpus:
+            self._refuse_own_input(corpus)
             next(refuse_hopeless(corpus.rows(), corpus), None)  # wrong columns are told before anything is touched
             existing = Existing(self._folder) if self._options.overwrite else Existing.of(self._folder)
             self._settle(corpus, existing)
+            self._sources = corpus.sources
             self._existing = existing
             self._work(corpus)
         self._finish(existing)
@@ -134,6 +138,13 @@ class Run:
             raise CorpusError("- (standard input) cannot be mixed with files; give it alone")
         else:
             yield open_corpus(source, self._reading)
+
+    def _refuse_own_input(self, corpus: Corpus) -> None:
+        """Refuse to write into a folder that the corpus lies in, where results and input would get mixed up."""
+        folder = self._folder.resolve()
+        for name in corpus.sources:
+            if name != STDIN and folder in Path(name).resolve().parents:
+                raise UsageError(f"{self._folder} holds {name}, which is to be read; name another folder with -o")
 
     def _settle(self, corpus: Corpus, existing: Existing) -> None:
         """Fix the settings, and refuse a folder that belongs to another run before anything is touched."""
@@ -264,6 +275,7 @@ class Run:
     def _touch(self) -> None:
         """Mark the set as unfinished before the first change to it."""
         if not self._touched:
+            claim(self._folder, Kind.FEATURES)
             remove_manifest(self._folder)
             if self._options.overwrite:
                 remove_parts(list_parts(self._folder))
@@ -295,6 +307,7 @@ class Run:
             names = ("bertfeat", "torch", "transformers", "tokenizers", "pyarrow", "numpy")
             write_manifest(
                 self._folder,
+                sources=self._sources,
                 times={"finished": finished, "seconds": round(seconds, 3), "device": str(self._embedder.device)},
                 versions={name: version(name) for name in names}
                 | {"threads": str(torch.get_num_threads()), "kernels": kernels},
@@ -303,9 +316,12 @@ class Run:
             _log.warning("done again: %s", problem)
 
     def _is_finished(self) -> bool:
-        """Whether what is derived from the parts is there, too."""
+        """Whether what is derived from the parts is there too, and says what they say."""
         try:
             manifest = read_manifest(self._folder)
+            if manifest is None or manifest.sources != self._sources:
+                return False
+            check_derived(self._folder, manifest)
         except Damaged:
             return False
-        return manifest is not None and bool(manifest.failed) == (self._folder / FAILURES_NAME).exists()
+        return True

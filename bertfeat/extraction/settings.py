@@ -1,6 +1,6 @@
 """What decides the content of a feature set, checked when built and written next to what it made."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,14 +80,14 @@ def differences(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]
     return [f"{n}: {theirs.get(n)!r} → {ours.get(n)!r}" for n in names if theirs.get(n) != ours.get(n)]
 
 
-def parse_poolings(poolings: str | Sequence[str] | None, default: Pooling) -> tuple[Pooling, ...]:
+def parse_poolings(poolings: str | Sequence[str] | None, default: Callable[[], Pooling]) -> tuple[Pooling, ...]:
     """Parse repeated and comma-separated poolings; none means the model's own.
 
     Raises:
         UsageError: a name that is no pooling.
     """
     if poolings is None:
-        return (default,)
+        return (default(),)
     listed = [poolings] if isinstance(poolings, str) else list(poolings)
     names = [name.strip() for each in listed for name in str(each).split(",")]
     unknown = [name for name in names if name not in list(Pooling)]

@@ -15,8 +15,8 @@ import torch
 from bertfeat.corpus import Corpus, Document, memory_corpus
 from bertfeat.encoder import block_flop, kernels_in_use, product_rate, settle
 from bertfeat.errors import CorpusError
-from bertfeat.extraction.extractor import Extractor
 from bertfeat.extraction.report import ExtractionReport
+from bertfeat.extraction.sentence_transformers import Extractor
 from bertfeat.recipe import needed_layers
 from bertfeat.stages import recorded_stages
 

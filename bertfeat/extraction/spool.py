@@ -8,10 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from bertfeat.corpus import Corpus, CorpusSettings, Failure, KeptColumn, Row, open_corpus
-from bertfeat.features.files import writing
+from bertfeat.errors import CorpusError
+from bertfeat.features.folder import SPOOL_NAME
+from bertfeat.io import state_folder, writing
 
 STDIN = "-"
-_NAME = ".stdin-spool"
 _SHOWN = "standard input"
 
 
@@ -23,10 +24,16 @@ def spooled(folder: Path, settings: CorpusSettings) -> Iterator[Corpus]:
         FeatureSetError: the folder cannot be written.
         CorpusError: what came in cannot be read.
     """
-    path = folder / _NAME
+    stream = getattr(sys.stdin, "buffer", None)
+    if stream is None:
+        raise CorpusError("standard input is closed, or no stream of bytes; give a file, or pipe something in")
+    path = state_folder(folder) / SPOOL_NAME
     try:
-        with writing(folder), path.open("wb") as file:
-            shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
+        with writing(folder):
+            path.unlink(missing_ok=True)
+            # "x": not through a link that somebody put there
+            with path.open("xb") as file:
+                shutil.copyfileobj(stream, file, 1 << 20)
         yield SpooledCorpus(open_corpus([path], settings), str(path))
     finally:
         path.unlink(missing_ok=True)

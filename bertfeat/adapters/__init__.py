@@ -1,0 +1,23 @@
+"""``Extractor`` as other libraries want a model, a module for each; none is imported before its module is.
+
+===============  ============================================  ====================================
+module           what it has                                   where it goes
+===============  ============================================  ====================================
+``bertopic``     ``BertopicBackend``                           ``BERTopic(embedding_model=…)``
+``keybert``      ``KeybertBackend``                            ``KeyBERT(model=…)``
+``langchain``    ``LangchainEmbeddings``                       any vector store of LangChain
+``llama_index``  ``LlamaIndexEmbedding``                       ``VectorStoreIndex(embed_model=…)``
+``haystack``     ``HaystackTextEmbedder`` and                  a Haystack pipeline
+                 ``HaystackDocumentEmbedder``
+``mteb``         ``MtebEncoder``                               ``mteb.evaluate(…, tasks)``
+``txtai``        ``txtai_transform``                           ``Embeddings(transform=…)``
+===============  ============================================  ====================================
+
+sentence-transformers' own functions and SetFit take an ``Extractor`` itself, scikit-learn a
+:class:`bertfeat.estimator.FeatureTransformer`. Each takes ``normalize_embeddings=True``, which is what a model's
+Normalize module does in sentence-transformers.
+"""
+
+from bertfeat.adapters.checked import MissingLibrary
+
+__all__ = ["MissingLibrary"]

@@ -1,0 +1,39 @@
+"""BERTopic: topics of documents by an Extractor's vectors."""
+
+# mypy: disable-error-code="import-not-found, misc"
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertfeat.adapters.checked import MissingLibrary, checked
+from bertfeat.extraction import Extractor
+
+try:
+    from bertopic.backend import BaseEmbedder
+except ImportError as error:
+    raise MissingLibrary("bertopic", error) from error
+
+
+class BertopicBackend(BaseEmbedder):
+    """Embeds BERTopic's documents and words.
+
+    ::
+
+        from bertfeat.adapters.bertopic import BertopicBackend
+        topics = BERTopic(embedding_model=BertopicBackend(Extractor()))
+    """
+
+    def __init__(self, extractor: Extractor, *, normalize_embeddings: bool = False) -> None:
+        super().__init__(embedding_model=checked(extractor))
+        self.normalize_embeddings = normalize_embeddings
+
+    def embed(self, documents: Iterable[str], verbose: bool = False) -> NDArray[np.float32]:
+        """Embed documents or words. Shape: ``[n, width]``."""
+        model: Any = self.embedding_model
+        vectors: NDArray[np.float32] = model.encode(
+            documents, normalize_embeddings=self.normalize_embeddings, show_progress_bar=verbose
+        )
+        return vectors

@@ -1,0 +1,113 @@
+"""Haystack: an Extractor as the embedders of a pipeline, of queries and of documents."""
+
+# mypy: disable-error-code="import-not-found, misc, untyped-decorator"
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+from bertfeat.adapters.checked import MissingLibrary, checked
+from bertfeat.errors import UsageError
+from bertfeat.extraction import Extractor
+
+try:
+    from haystack import Document, component, default_from_dict, default_to_dict
+except ImportError as error:
+    raise MissingLibrary("haystack-ai", error) from error
+
+
+class _Embedder:
+    """What both embedders have in common: the Extractor, loaded ahead and written down as its settings."""
+
+    extractor: Extractor
+
+    def warm_up(self) -> None:
+        """Load the weights, which otherwise wait for the first text."""
+        self.extractor.tokenizer, self.extractor.encoder  # noqa: B018
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """Make the component that :meth:`to_dict` wrote down, with an Extractor of the same settings."""
+        settings = dict(data["init_parameters"])
+        settings["extractor"] = Extractor(**settings["extractor"])
+        made: Self = default_from_dict(cls, {**data, "init_parameters": settings})
+        return made
+
+
+@component
+class HaystackTextEmbedder(_Embedder):
+    """Embeds a query, with the model's prompt for queries.
+
+    ::
+
+        from bertfeat.adapters.haystack import HaystackTextEmbedder
+        pipeline.add_component("embedder", HaystackTextEmbedder(Extractor()))
+
+    A pipeline that was written down is read again after ``allow_deserialization_module("bertfeat")``, which is in
+    ``haystack.core.serialization``.
+    """
+
+    def __init__(self, extractor: Extractor, normalize_embeddings: bool = False) -> None:
+        self.extractor, self.normalize_embeddings = checked(extractor), normalize_embeddings
+
+    def to_dict(self) -> dict[str, Any]:
+        """Write the component down."""
+        data: dict[str, Any] = default_to_dict(
+            self, extractor=self.extractor.settings, normalize_embeddings=self.normalize_embeddings
+        )
+        return data
+
+    @component.output_types(embedding=list[float])
+    def run(self, text: str) -> dict[str, list[float]]:
+        """Embed one text."""
+        if not isinstance(text, str):
+            raise UsageError(f"a text is wanted, not {type(text).__name__}; HaystackDocumentEmbedder takes documents")
+        vector = self.extractor.encode_query(text, normalize_embeddings=self.normalize_embeddings)
+        return {"embedding": vector.tolist()}
+
+
+@component
+class HaystackDocumentEmbedder(_Embedder):
+    """Embeds documents, with the model's prompt for documents, after their ``meta`` fields where some are named.
+
+    ::
+
+        from bertfeat.adapters.haystack import HaystackDocumentEmbedder
+        documents = HaystackDocumentEmbedder(Extractor()).run(documents)["documents"]
+    """
+
+    def __init__(
+        self,
+        extractor: Extractor,
+        normalize_embeddings: bool = False,
+        meta_fields_to_embed: Sequence[str] = (),
+        embedding_separator: str = "\n",
+    ) -> None:
+        self.extractor, self.normalize_embeddings = checked(extractor), normalize_embeddings
+        self.meta_fields_to_embed, self.embedding_separator = list(meta_fields_to_embed), embedding_separator
+
+    def to_dict(self) -> dict[str, Any]:
+        """Write the component down."""
+        data: dict[str, Any] = default_to_dict(
+            self,
+            extractor=self.extractor.settings,
+            normalize_embeddings=self.normalize_embeddings,
+            meta_fields_to_embed=self.meta_fields_to_embed,
+            embedding_separator=self.embedding_separator,
+        )
+        return data
+
+    @component.output_types(documents=list[Document])
+    def run(self, documents: list[Document]) -> dict[str, list[Document]]:
+        """Give the documents with their embeddings."""
+        if not isinstance(documents, list) or not all(isinstance(each, Document) for each in documents):
+            raise UsageError("a list of Haystack's Documents is wanted; HaystackTextEmbedder takes a text")
+        texts = [self._text(document) for document in documents]
+        vectors = self.extractor.encode_document(texts, normalize_embeddings=self.normalize_embeddings)
+        embedded = zip(documents, vectors.tolist(), strict=True)
+        return {"documents": [replace(document, embedding=vector) for document, vector in embedded]}
+
+    def _text(self, document: Document) -> str:
+        values = (document.meta.get(field) for field in self.meta_fields_to_embed)
+        fields = [str(value) for value in values if value is not None]
+        return self.embedding_separator.join([*fields, document.content or ""])

@@ -1,0 +1,37 @@
+"""LangChain: an Extractor behind its ``Embeddings`` interface, which every vector store takes."""
+
+# mypy: disable-error-code="import-not-found, misc"
+
+from bertfeat.adapters.checked import MissingLibrary, checked
+from bertfeat.extraction import Extractor
+
+try:
+    from langchain_core.embeddings import Embeddings
+except ImportError as error:
+    raise MissingLibrary("langchain-core", error) from error
+
+
+class LangchainEmbeddings(Embeddings):
+    """Embeds documents and queries, with the model's prompts for each.
+
+    ::
+
+        from bertfeat.adapters.langchain import LangchainEmbeddings
+        store = InMemoryVectorStore.from_texts(texts, LangchainEmbeddings(Extractor()))
+    """
+
+    def __init__(self, extractor: Extractor, *, normalize_embeddings: bool = False) -> None:
+        self.extractor = checked(extractor)
+        self.normalize_embeddings = normalize_embeddings
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Embed documents, in their order."""
+        vectors = self.extractor.encode_document(texts, normalize_embeddings=self.normalize_embeddings)
+        embedded: list[list[float]] = vectors.tolist()
+        return embedded
+
+    def embed_query(self, text: str) -> list[float]:
+        """Embed a query."""
+        vector = self.extractor.encode_query(text, normalize_embeddings=self.normalize_embeddings)
+        embedded: list[float] = vector.tolist()
+        return embedded

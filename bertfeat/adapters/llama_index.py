@@ -1,0 +1,62 @@
+"""LlamaIndex: an Extractor as an embedding model."""
+
+# mypy: disable-error-code="import-not-found, misc"
+
+import asyncio
+from typing import Any
+
+from bertfeat.adapters.checked import MissingLibrary, checked
+from bertfeat.extraction import Extractor
+
+try:
+    from llama_index.core.base.embeddings.base import BaseEmbedding
+    from llama_index.core.bridge.pydantic import PrivateAttr
+except ImportError as error:
+    raise MissingLibrary("llama-index-core", error) from error
+
+_BATCH = 512  # texts that LlamaIndex hands over at a time
+
+
+class LlamaIndexEmbedding(BaseEmbedding):
+    """Embeds nodes and queries, with the model's prompts for each; further settings are LlamaIndex' own.
+
+    ::
+
+        from bertfeat.adapters.llama_index import LlamaIndexEmbedding
+        index = VectorStoreIndex.from_documents(documents, embed_model=LlamaIndexEmbedding(Extractor()))
+    """
+
+    _extractor: Extractor = PrivateAttr()
+    _normalize: bool = PrivateAttr()
+
+    def __init__(self, extractor: Extractor, *, normalize_embeddings: bool = False, **settings: Any) -> None:
+        made = checked(extractor)
+        super().__init__(**{"model_name": made.files.name, "embed_batch_size": _BATCH} | settings)
+        self._extractor, self._normalize = made, normalize_embeddings
+
+    @classmethod
+    def class_name(cls) -> str:
+        """What LlamaIndex writes down as the kind of model."""
+        return "LlamaIndexEmbedding"
+
+    def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:
+        vectors: list[list[float]] = self._extractor.encode_document(
+            texts, normalize_embeddings=self._normalize
+        ).tolist()
+        return vectors
+
+    def _get_text_embedding(self, text: str) -> list[float]:
+        return self._get_text_embeddings([text])[0]
+
+    def _get_query_embedding(self, query: str) -> list[float]:
+        vector: list[float] = self._extractor.encode_query(query, normalize_embeddings=self._normalize).tolist()
+        return vector
+
+    async def _aget_text_embeddings(self, texts: list[str]) -> list[list[float]]:
+        return await asyncio.to_thread(self._get_text_embeddings, texts)
+
+    async def _aget_text_embedding(self, text: str) -> list[float]:
+        return await asyncio.to_thread(self._get_text_embedding, text)
+
+    async def _aget_query_embedding(self, query: str) -> list[float]:
+        return await asyncio.to_thread(self._get_query_embedding, query)

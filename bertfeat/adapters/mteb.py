@@ -1,0 +1,82 @@
+"""MTEB: an Extractor as an encoder to be evaluated."""
+
+# mypy: disable-error-code="import-not-found, misc"
+
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+from pathlib import PurePath
+from typing import Any
+
+from bertfeat.adapters.checked import MissingLibrary, checked
+from bertfeat.extraction import Extractor
+
+try:
+    from mteb.models import ModelMeta
+    from mteb.models.abs_encoder import AbsEncoder
+    from mteb.types import PromptType
+except ImportError as error:
+    raise MissingLibrary("mteb", error) from error
+
+
+class MtebEncoder(AbsEncoder):
+    """Evaluated by MTEB, with the model's prompts or with ``model_prompts`` by task, type of task, query or document.
+
+    ::
+
+        from bertfeat.adapters.mteb import MtebEncoder
+        results = mteb.evaluate(MtebEncoder(Extractor()), tasks, encode_kwargs={"batch_size": 4096})
+
+    Results are kept apart from those of the model itself: under ``bertfeat/NAME``, the revision being the model's
+    fingerprint and the experiment what was asked of its layers. ``batch_size`` is 32 unless it is given.
+    """
+
+    def __init__(
+        self,
+        extractor: Extractor,
+        *,
+        model_prompts: Mapping[str, str] | None = None,
+        normalize_embeddings: bool = False,
+    ) -> None:
+        self.model = checked(extractor)
+        # an Extractor with a prompt of its own sets that before everything
+        of_model = {} if extractor.own_prompt else dict(extractor.prompts)
+        self.model_prompts = self.validate_task_to_prompt_name(dict(model_prompts or {})) or of_model
+        self.normalize_embeddings = normalize_embeddings
+        self.mteb_model_meta = _meta(extractor, dict(model_prompts or {}), normalize_embeddings)
+
+    def encode(
+        self, inputs: Iterable[Mapping[str, Any]], *, task_metadata: Any, prompt_type: Any = None, **keywords: Any
+    ) -> Any:
+        """Embed the texts of MTEB's batches. Shape: ``[n, width]``."""
+        for known in ("hf_split", "hf_subset"):  # which part of the task this is makes no difference
+            keywords.pop(known, None)
+        texts = [text for batch in inputs for text in batch["text"]]
+        name = self.get_prompt_name(task_metadata, prompt_type)
+        prompt = self.model_prompts.get(name) if name else None
+        calls = {PromptType.query: self.model.encode_query, PromptType.document: self.model.encode_document}
+        call = calls.get(prompt_type, self.model.encode)
+        return call(texts, prompt=prompt, normalize_embeddings=self.normalize_embeddings, **keywords)
+
+
+def _meta(extractor: Extractor, prompts: Mapping[str, str], normalized: bool) -> ModelMeta:
+    tokens = extractor.token_settings
+    texts = [tokens.prompt, *(f"{name}: {prompt}" for name, prompt in sorted(prompts.items()))]
+    experiment = {  # of which MTEB makes a folder's name, so it is kept short
+        "column": extractor.columns[0].name,
+        "precision": str(extractor.precision),
+        "length": f"{tokens.long}-{tokens.max_length}",
+        **({"prompts": sha256("\n".join(texts).encode()).hexdigest()[:12]} if any(texts) else {}),
+        **({} if tokens.special_tokens else {"special_tokens": False}),
+        **({"normalized": True} if normalized else {}),
+    }
+    return ModelMeta.create_empty(
+        {
+            "name": f"bertfeat/{PurePath(extractor.files.name).name}",
+            "revision": extractor.model.fingerprint,
+            "adapted_from": extractor.files.name,
+            "embed_dim": extractor.get_embedding_dimension(),
+            "max_tokens": extractor.max_seq_length,
+            "framework": ["PyTorch"],
+            "experiment_kwargs": experiment,
+        }
+    )

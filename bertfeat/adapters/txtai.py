@@ -1,0 +1,30 @@
+"""txtai: an Extractor as the function that makes an index's vectors."""
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertfeat.adapters.checked import checked
+from bertfeat.extraction import Extractor
+
+
+def txtai_transform(
+    extractor: Extractor, *, normalize_embeddings: bool = False
+) -> Callable[[Iterable[str]], NDArray[np.float32]]:
+    """Give the function that txtai calls with texts, its queries and documents alike.
+
+    ::
+
+        from bertfeat.adapters.txtai import txtai_transform
+        embeddings = Embeddings(method="external", transform=txtai_transform(Extractor()))
+
+    ``transform=extractor.encode`` does not serve: what is no plain function, txtai calls without texts to get one.
+    """
+    made = checked(extractor)
+
+    def transform(texts: Iterable[str]) -> NDArray[np.float32]:
+        """Embed texts. Shape: ``[n, width]``."""
+        return made.encode(texts, normalize_embeddings=normalize_embeddings)
+
+    return transform

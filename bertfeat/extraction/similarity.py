@@ -1,0 +1,86 @@
+"""How like two vectors are: the four measures that sentence-transformers names, larger for what is more alike."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertfeat.errors import UsageError
+
+Vectors = Tensor | NDArray[Any] | Sequence[Tensor] | Sequence[NDArray[Any]]
+"""Vectors as ``[n, width]``, one as ``[width]``, or a list of such."""
+
+
+def similarity_of_all(measure: str, a: Vectors, b: Vectors) -> Tensor:
+    """Compare each vector of ``a`` with each of ``b``. Shape: ``[len(a), len(b)]``."""
+    return _ALL[measure](*_matrices(a, b))
+
+
+def similarity_of_pairs(measure: str, a: Vectors, b: Vectors) -> Tensor:
+    """Compare the vectors of ``a`` and ``b`` one by one. Shape: ``[n]``."""
+    first, second = _matrices(a, b)
+    if len(first) != len(second):
+        raise UsageError(f"{len(first)} vectors cannot be compared with {len(second)} one by one; similarity() can")
+    return _PAIRS[measure](first, second)
+
+
+def unit(vectors: Tensor) -> Tensor:
+    """Bring vectors to length 1; zero vectors stay. Shape: ``[n, width]``."""
+    return torch.nn.functional.normalize(vectors, dim=-1)
+
+
+_ALL: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "cosine": lambda a, b: unit(a) @ unit(b).T,
+    "dot": lambda a, b: a @ b.T,
+    "euclidean": lambda a, b: -torch.cdist(a, b),
+    "manhattan": lambda a, b: -torch.cdist(a, b, p=1.0),
+}
+_PAIRS: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "cosine": lambda a, b: (unit(a) * unit(b)).sum(-1),
+    "dot": lambda a, b: (a * b).sum(-1),
+    "euclidean": lambda a, b: -(a - b).norm(dim=-1),
+    "manhattan": lambda a, b: -(a - b).abs().sum(-1),
+}
+MEASURES = tuple(_ALL)
+
+
+def checked_measure(name: object) -> str:
+    """Give the name of a measure back, also where an Enum member holds it.
+
+    Raises:
+        UsageError: a name that is no measure.
+    """
+    plain = getattr(name, "value", name)
+    if plain not in MEASURES:
+        raise UsageError(f"unknown similarity {plain!r}; known are {', '.join(MEASURES)}")
+    return str(plain)
+
+
+def _matrices(a: Vectors, b: Vectors) -> tuple[Tensor, Tensor]:
+    first, second = _matrix(a), _matrix(b)
+    if first.shape[1] != second.shape[1]:
+        raise UsageError(f"vectors of width {first.shape[1]} and {second.shape[1]} cannot be compared")
+    exact = torch.promote_types(first.dtype, second.dtype)
+    return first.to(exact), second.to(exact).to(first.device)
+
+
+def _matrix(vectors: Vectors) -> Tensor:
+    """Make a matrix of float32, or float64 where it is that already."""
+    if isinstance(vectors, Tensor):
+        made = vectors
+    elif len(vectors) and isinstance(vectors[0], Tensor):
+        made = torch.stack(list(vectors))  # type: ignore[arg-type]
+    else:
+        array = np.asarray(vectors)
+        if array.dtype.kind not in "biuf":
+            raise UsageError(
+                f"similarity() compares vectors, not {type(vectors).__name__} of texts; encode() them first"
+            )
+        made = torch.from_numpy(array)
+    if made.ndim not in (1, 2):
+        raise UsageError(f"vectors are [n, width] or [width], not an array of shape {tuple(made.shape)}")
+    made = made if made.dtype == torch.float64 else made.float()
+    return made[None] if made.ndim == 1 else made

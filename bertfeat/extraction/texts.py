@@ -1,0 +1,92 @@
+"""The texts that ``encode`` is given: one, or many in anything that holds them in order."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bertfeat.corpus import Document, Item
+from bertfeat.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class GivenTexts:
+    """Texts in order, and whether a single one was given by itself."""
+
+    items: list[Item]
+    single: bool
+
+
+def given_texts(inputs: object) -> GivenTexts:
+    """Take a string, or the items of a list, tuple, array, Series, column or generator.
+
+    Raises:
+        UsageError: something whose items are no texts in order, such as the keys of a mapping or the column names of a
+            table; or an item of another type, named by its 1-based number.
+    """
+    if isinstance(inputs, str):
+        return GivenTexts([inputs], single=True)
+    if isinstance(inputs, np.ndarray) and inputs.ndim == 0:
+        return given_texts(inputs.item())
+    if problem := _problem(inputs):
+        raise UsageError(problem)
+    items = _listed(inputs)
+    for number, item in enumerate(items, 1):
+        if type(item) is not str and not isinstance(item, str | tuple | list | Mapping | Document):
+            raise UsageError(f"item {number} is {_described(item)}; give strings")
+    return GivenTexts(items, single=False)
+
+
+def checked_prompt(prompt: object) -> str:
+    """Give a prompt back if it is one.
+
+    Raises:
+        UsageError: a prompt that is no string, or one that no file can hold.
+    """
+    if not isinstance(prompt, str):
+        raise UsageError(f"a prompt is a string, not {_described(prompt)}")
+    try:
+        prompt.encode()
+    except UnicodeEncodeError as error:
+        half = ascii(prompt[error.start])
+        raise UsageError(f"the prompt has half of a surrogate pair ({half}) at {error.start}; remove it") from None
+    return prompt
+
+
+def _problem(inputs: object) -> str:
+    """Why an object holds no texts in order, and what to give instead; empty if it may."""
+    kind = type(inputs).__name__
+    if isinstance(inputs, Mapping):
+        return f"a mapping ({kind}) was given, whose keys are no texts; give a list, such as list(mapping.values())"
+    if isinstance(inputs, set | frozenset):
+        return f"a {kind} was given, which has no order; give a list, such as sorted(texts)"
+    if isinstance(inputs, bytes | bytearray | memoryview):
+        return f"{kind} was given; give a string, such as data.decode()"
+    shape = tuple(getattr(inputs, "shape", ()))
+    if len(shape) > 1:
+        return f"a table ({kind} of shape {shape}) was given; give one column of texts, such as table['text']"
+    numbers = getattr(getattr(inputs, "dtype", None), "kind", "") in ("b", "i", "u", "f", "c", "m", "M", "S", "V")
+    if numbers and shape and shape[0]:
+        return f"a {kind} of {getattr(inputs, 'dtype', '')} was given, which holds no texts; give strings"
+    if not isinstance(inputs, Iterable):
+        return f"one {kind} was given; give a string or a list of strings"
+    return ""
+
+
+def _listed(inputs: Any) -> list[Item]:
+    if isinstance(inputs, np.ndarray):  # strings of Python, not of NumPy
+        return list(inputs.tolist())
+    if hasattr(inputs, "to_pylist"):  # pyarrow, whose scalars are no strings
+        return list(inputs.to_pylist())
+    return list(inputs)
+
+
+def _described(item: object) -> str:
+    kind = type(item).__name__
+    not_a_number = isinstance(item, float) and item != item
+    if item is None or not_a_number or kind in ("NAType", "NaTType"):  # the last two are pandas'
+        return f"missing ({item}), and missing values must be left out or filled first"
+    if isinstance(item, bytes):
+        return "of type bytes, which must be decoded first"
+    return f"of type {kind}, not a text"

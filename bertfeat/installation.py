@@ -1,0 +1,105 @@
+"""What an installation has: versions, kernels, hardware, the default model."""
+
+import importlib.util
+import os
+import platform
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import bertfeat
+from bertfeat.encoder import has_native_bf16, kernels_in_use, resolve_device, resolve_precision
+from bertfeat.errors import BertfeatError
+from bertfeat.models import DEFAULT_MODEL, find_model
+
+LIBRARIES = ("torch", "transformers", "tokenizers", "safetensors", "pyarrow", "numpy", "msgspec")
+OPTIONAL = ("faiss-cpu", "faiss-gpu", "matplotlib", "scikit-learn", "ir_measures", "accelerate", "umap-learn")
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """What there is to work with on this machine."""
+
+    bertfeat: str
+    python: str
+    system: str
+    processor: str
+    processors: int  # that this process may use
+    device: str  # that is taken when none is named
+    precision: str  # that "auto" means there
+    bf16: bool  # whether the device multiplies bfloat16 in hardware
+    kernels: str  # our own on this processor: amx, avx512 or none
+    kernels_note: str  # why there are none, and what helps; empty where there are
+    versions: Mapping[str, str]  # of the libraries that are there
+    missing: tuple[str, ...]  # optional libraries that are not
+    default_model: str  # its folder, or why it is not to be had
+
+
+def installation() -> Installation:
+    """Look at this machine and at what is installed; loads torch, and no model."""
+    device = resolve_device(None)
+    precision = resolve_precision("auto", device)
+    found = {name: found for name in (*LIBRARIES, *OPTIONAL) if (found := _version(name))}
+    return Installation(
+        bertfeat=bertfeat.__version__,
+        python=platform.python_version(),
+        system=platform.platform(),
+        processor=_processor(),
+        processors=len(os.sched_getaffinity(0)),
+        device=str(device),
+        precision=precision.value,
+        bf16=has_native_bf16(device),
+        kernels=kernels_in_use(device, precision.dtype),
+        kernels_note=kernels_note(),
+        versions=found,
+        missing=_missing(found),
+        default_model=_default_model(),
+    )
+
+
+def kernels_note() -> str:
+    """Why our kernels do not serve this processor, and what helps; empty where they are built, or of no use."""
+    if importlib.util.find_spec("bertfeat.encoder._kernels") is not None or "avx512f" not in _flags():
+        return ""
+    return (
+        "bertfeat's own kernels, which this processor could use, were not built: no C compiler was found at "
+        "installation. Install one (gcc) and then: pip install --force-reinstall --no-deps --no-cache-dir bertfeat"
+    )
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _missing(found: Mapping[str, str]) -> tuple[str, ...]:
+    searchable = {"faiss-cpu", "faiss-gpu"} & set(found)  # one of the two is enough
+    return tuple(name for name in OPTIONAL if name not in found and not (searchable and name.startswith("faiss")))
+
+
+def _default_model() -> str:
+    try:
+        return str(find_model().folder)
+    except BertfeatError as error:
+        return f"{DEFAULT_MODEL}: {error}"
+
+
+def _cpuinfo() -> str:
+    try:
+        return Path("/proc/cpuinfo").read_text("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _processor() -> str:
+    named = re.search(r"model name\s*:\s*(.+)", _cpuinfo())
+    return named[1].strip() if named else platform.processor() or platform.machine()
+
+
+def _flags() -> set[str]:
+    flags = re.search(r"flags\s*:\s*(.+)", _cpuinfo())
+    return set(flags[1].split()) if flags else set()
