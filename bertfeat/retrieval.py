@@ -8,64 +8,29 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from bertfeat.corpus import Value
 from bertfeat.errors import IndexFolderError, UsageError
 from bertfeat.features import DocumentFeatures, DocumentPieces, ModelIdentity
+from bertfeat.hits import Answer, Hit, Place
 from bertfeat.index import Found, IndexSettings, VectorIndex, gpus
+from bertfeat.queries import query_text, query_texts, query_vectors
 from bertfeat.recipe import Pooling
+from bertfeat.where import check_where, select
+
+__all__ = ["Answer", "Hit", "Index", "Place", "QueryEncoder", "Searched"]
 
 _MARKED = re.compile(r"\*(\S(?:[^*]*\S)?)\*")
-_OWN_COLUMNS = ("row", "id", "text", "pair", "_source")
+_SOURCE = "_source"  # the column of the store that says which feature set a document is from
+_OWN_COLUMNS = ("row", "id", "text", "pair", _SOURCE)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """The token or word that a hit is."""
+class Searched:
+    """What a search looks at."""
 
-    number: int  # which token or word of the document
-    start: int  # character offsets in the text
-    end: int
-    in_pair: bool  # in the second text of a pair
-    string: str | None  # None where the index keeps no texts
-
-
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """A document, or a token or word of it, that is near a query."""
-
-    rank: int  # from 1
-    score: float  # cosine or inner product, larger is nearer; or Euclidean distance, smaller is nearer
-    id: str
-    row: int  # of its corpus
-    text: str | None  # None where the index keeps no texts
-    pair: str | None
-    values: Mapping[str, Value]  # kept columns
-    source: str  # the feature set it is from
-    place: Place | None  # in an index of tokens or words
-    number: int  # of the vector in the index
-
-    def plain(self) -> dict[str, Any]:
-        """The hit for JSON; what it does not have is left out."""
-        place = {} if self.place is None else {
-            "start": self.place.start, "end": self.place.end, "string": self.place.string, "in_pair": self.place.in_pair
-        }  # fmt: skip
-        found = {"rank": self.rank, "id": self.id, "score": round(self.score, 6), "text": self.text, "pair": self.pair}
-        kept = {"values": dict(self.values)} if self.values else {}
-        return {key: value for key, value in {**found, **place, "row": self.row, **kept}.items() if value is not None}
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What was found for one query, best first."""
-
-    query: str | None  # None for a query that was a vector
-    hits: tuple[Hit, ...]
-
-    def plain(self) -> dict[str, Any]:
-        """The answer for JSON."""
-        return {"query": self.query, "hits": [hit.plain() for hit in self.hits]}
+    documents: int
+    vectors: int
 
 
 class QueryEncoder(Protocol):
@@ -126,28 +91,64 @@ class Index:
         self._check_model(encoder)
         return encoder
 
-    def search(
-        self, queries: str | Sequence[str], k: int = 10, *, where: str | None = None, exact: bool = False
-    ) -> list[Answer]:
-        """The ``k`` nearest documents (or tokens, or words) of each query; one answer a query.
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The names of the kept columns, whose values every hit brings along."""
+        return tuple(name for name in self.vectors.documents.schema.names if name not in _OWN_COLUMNS)
+
+    def search(self, query: str, k: int = 10, *, where: str | None = None, exact: bool = False) -> Answer:
+        """The ``k`` nearest documents (or tokens, or words) of a query.
 
         In an index of tokens or words a query asks for one of its words, which is marked: ``He sat on the *bank*.``
+        ``where`` is a condition on kept columns, such as ``"year > 1900 and author like 'D%'"``; ``exact`` compares
+        with every vector, whatever the type of the index.
 
         Raises:
             UsageError: a query that does not fit the index, ``k`` below 1, or a condition that cannot be read.
             IndexFolderError: the model at hand is not the one that the index was made with.
         """
-        texts = [queries] if isinstance(queries, str) else list(queries)
+        if not isinstance(query, str):
+            raise UsageError(f"search() takes one text, not {type(query).__name__}; search_batch() takes a list")
+        (answer,) = self.search_batch([query_text(query)], k, where=where, exact=exact)
+        return answer
+
+    def search_batch(
+        self, queries: Sequence[str], k: int = 10, *, where: str | None = None, exact: bool = False
+    ) -> list[Answer]:
+        """One answer a query, in their order; see :meth:`search`."""
+        texts = query_texts(queries)
+        if where is not None:
+            check_where(self.vectors.documents, where, but=[_SOURCE])  # before the model is loaded
         if not texts:
             return []
         found = self.vectors.search(self.encode(texts), k, where=where, exact=exact)
         return self._answers(found, texts)
 
     def search_vectors(
-        self, vectors: NDArray[np.floating], k: int = 10, *, where: str | None = None, exact: bool = False
+        self, vectors: ArrayLike, k: int = 10, *, where: str | None = None, exact: bool = False
     ) -> list[Answer]:
-        """The ``k`` nearest of each of your own query vectors ``[n, width]``; see :meth:`search`."""
-        return self._answers(self.vectors.search(vectors, k, where=where, exact=exact), [None] * len(vectors))
+        """One answer for each of your own query vectors ``[n, width]``, of whole or real numbers; see :meth:`search`.
+
+        Raises:
+            UsageError: an array of another shape or of other things than real numbers, or a value that is not finite.
+        """
+        matrix = query_vectors(vectors, self.settings.width)
+        return self._answers(self.vectors.search(matrix, k, where=where, exact=exact), [None] * len(matrix))
+
+    def count(self, where: str | None = None) -> Searched:
+        """How much a search looks at: everything, or what meets a condition.
+
+        Raises:
+            UsageError: the condition cannot be read.
+        """
+        index = self.vectors
+        if where is None and index.removed is None:
+            return Searched(self.settings.documents, len(self))
+        documents = index.documents
+        met = np.ones(len(documents), bool) if where is None else select(documents, where, but=[_SOURCE])
+        if index.removed is not None:
+            met[index.owners[index.removed]] = False
+        return Searched(int(met.sum()), int(met[index.owners].sum()))
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """The vectors of queries, ``[n, width]``, as :meth:`search` uses them."""
@@ -213,7 +214,7 @@ class Index:
                 texts,
                 pairs,
                 values,
-                [sources[number] for number in columns["_source"]],
+                [sources[number] for number in columns[_SOURCE]],
                 found_places,
                 numbers.tolist(),
             )

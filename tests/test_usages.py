@@ -209,16 +209,16 @@ def test_a_word_that_is_nowhere(extract: Callable[..., FeatureSet]) -> None:
 # ── nearest first ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("layers", [None, "sum4", "-1", "concat=-2..-1"])
+@pytest.mark.parametrize("asked_for", [None, "sum4", "-1", "concat=-2..-1"])
 @pytest.mark.parametrize(
     ("word", "match"), [("bank", "exact"), ("bank", "prefix"), ("은행", "prefix"), ("river", "any")]
 )
 def test_nearest_are_those_of_brute_force(
-    word: str, match: str, layers: str | None, extract: Callable[..., FeatureSet]
+    word: str, match: str, asked_for: str | None, extract: Callable[..., FeatureSet]
 ) -> None:
     features = extract(dtype="float32")
     like = {"bank": LIKE, "은행": "그 은행에서", "river": "by the river"}[word]
-    found = find_usages(features, word, like=like, match=match, layers=layers, k=5)
+    found = find_usages(features, word, like=like, match=match, column=asked_for, k=5)
     column = found.column
     (sentence,) = Extractor(
         features.header.model.name, layers="concat4", pooling="word", precision="fp32", device="cpu", dtype="float32"
@@ -347,7 +347,8 @@ def test_a_mark_says_which_word_is_meant(extract: Callable[..., FeatureSet]) -> 
     [
         ("He sat by the river.", "exact", r"'bank' is not in --like 'He sat by the river\.'"),
         ("banks are closed", "exact", "--match prefix"),
-        ("", "exact", "is not in --like"),
+        ("", "exact", "--like is empty"),
+        ("a \udcff bank", "exact", "--like holds bytes that are no UTF-8"),
         ("sandbank", "prefix", "is not in --like"),
         ("*a* *bank*", "exact", "2 words marked"),
         ("the *ban*k", "exact", "must be a whole word"),
@@ -471,24 +472,26 @@ def test_without_texts(extract: Callable[..., FeatureSet]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("layers", "problem"),
+    ("column", "problem"),
     [
-        ("0", "--layers 0: .*needs layer 0"),
-        ("concat4_mean", "is one vector a document"),
+        ("0", "--column 0: .*needs layer 0"),
+        ("concat4_mean", "is one vector a document.*--column concat4$"),
         ("nonsense", "there is no column 'nonsense'"),
+        ("last_token", "--column last_token: no column with token pooling is stored"),
     ],
 )
-def test_layers_that_are_not_there(layers: str, problem: str, extract: Callable[..., FeatureSet]) -> None:
-    with pytest.raises(NotDerivable, match=problem):
-        find_usages(extract(layers="last"), "bank", layers=layers)
+def test_columns_that_are_not_there(column: str, problem: str, extract: Callable[..., FeatureSet]) -> None:
+    with pytest.raises(NotDerivable, match=problem) as error:
+        find_usages(extract(layers="last"), "bank", column=column)
+    assert "<" not in str(error.value)  # S2: "leave out <Pooling.TOKEN: 'token'>"
 
 
 def test_of_several_columns_one_is_chosen(extract: Callable[..., FeatureSet]) -> None:
     features = extract(layers=["last", "1"], pooling="word,token")
-    with pytest.raises(NotDerivable, match="choose with --layers"):
+    with pytest.raises(NotDerivable, match="choose with --column"):
         find_usages(features, "bank")
-    assert find_usages(features, "bank", layers="1").column == "layer1_word"
-    assert find_usages(features, "bank", layers="last_token").column == "last_token"
+    assert find_usages(features, "bank", column="1").column == "layer1_word"
+    assert find_usages(features, "bank", column="last_token").column == "last_token"
 
 
 @pytest.mark.parametrize(

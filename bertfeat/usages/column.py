@@ -1,4 +1,4 @@
-"""Which feature column usages are compared by."""
+"""Which feature column usages are compared by, and which columns conditions can name."""
 
 import shlex
 
@@ -6,13 +6,16 @@ from bertfeat.errors import FeatureSetError, NotDerivable
 from bertfeat.features import FeatureSet, FoundColumn
 from bertfeat.recipe import Pooling
 
+_INTEGERS = ("row", "n_tokens", "n_unk", "n_truncated")
+_STRINGS = ("id", "text", "pair")
 
-def find_column(features: FeatureSet, layers: str | None) -> FoundColumn:
-    """The word column that ``layers`` name, or the token column where there is none; default: the only one.
+
+def find_column(features: FeatureSet, column: str | None) -> FoundColumn:
+    """The word column of that name or recipe, or the token column where there is none; default: the only one.
 
     Raises:
         FeatureSetError: the set has no texts, or no vectors of tokens or words; the message gives the remedy.
-        NotDerivable: the layers cannot be had, or several columns could be meant.
+        NotDerivable: the column cannot be had, or several could be meant.
     """
     stored = {column.pooling for column in features.columns}
     kinds = [kind for kind in (Pooling.WORD, Pooling.TOKEN) if kind in stored]
@@ -26,15 +29,27 @@ def find_column(features: FeatureSet, layers: str | None) -> FoundColumn:
             f"{features.folder} was made with --no-text, so there are no words to look for; "
             f"extract it again without that option"
         )
-    if layers and layers.rpartition("_")[2] in (Pooling.MEAN, Pooling.CLS, Pooling.MAX):
-        raise NotDerivable(f"--layers {layers} is one vector a document; give the layers alone: --layers concat4")
+    recipe, _, named = (column or "").rpartition("_")
+    if named in (Pooling.MEAN, Pooling.CLS, Pooling.MAX):
+        raise NotDerivable(
+            f"--column {column} is one vector a document, but usages compare words; "
+            f"give the recipe alone: --column {recipe}"
+        )
     problems = []
-    for kind in kinds:
+    for kind in [None] if named in (Pooling.WORD, Pooling.TOKEN) else kinds:
         try:
-            return features.find(layers, kind)
+            return features.find(column, kind)
         except NotDerivable as error:
             problems.append(error)
-    raise NotDerivable(f"--layers {layers}: {problems[0]}" if layers else f"{problems[0]}; choose with --layers")
+    raise NotDerivable(f"--column {column}: {problems[0]}" if column else f"{problems[0]}; choose with --column")
+
+
+def condition_kinds(features: FeatureSet) -> dict[str, str]:
+    """The columns of a set that conditions can name, and of what kind each is."""
+    own = {**dict.fromkeys(_INTEGERS, "int64"), **dict.fromkeys(_STRINGS, "string")}
+    kept = {column.name: column.type for column in features.kept}
+    kinds = {**own, **kept}
+    return {name: kinds[name] for name in features.names if name in kinds}
 
 
 def _extract_command(features: FeatureSet) -> str:

@@ -9,11 +9,13 @@ from numpy.typing import NDArray
 
 from bertfeat.errors import UsageError
 from bertfeat.features import FeatureSet
+from bertfeat.queries import query_text
 from bertfeat.usages.asked import WordEncoder, ask, check_model, open_encoder
-from bertfeat.usages.column import find_column
+from bertfeat.usages.column import condition_kinds, find_column
 from bertfeat.usages.results import CONTEXT, Usage, Usages
 from bertfeat.usages.scan import Scanned, scan
 from bertfeat.usages.words import Match, wanted
+from bertfeat.where import Condition
 
 
 def find_usages(
@@ -23,7 +25,8 @@ def find_usages(
     like: str | None = None,
     match: Match | str = Match.EXACT,
     k: int = 10,
-    layers: str | None = None,
+    column: str | None = None,
+    where: str | None = None,
     one_per_document: bool = False,
     context: int = CONTEXT,
     model: str | Path | None = None,
@@ -34,24 +37,27 @@ def find_usages(
 
     Without ``like`` they are the first ones of the corpus. The sentence is embedded as the feature set was; where the
     word stands in it more than once, stars mark the one that is meant: ``a bank on the *bank* of the river``. With
-    ``match="any"`` every word of the corpus is compared. ``layers`` is a recipe that the stored columns contain.
+    ``match="any"`` every word of the corpus is compared. ``column`` names a column of words or tokens, or a recipe that
+    the stored ones contain. Only documents that meet the condition ``where``, such as ``"year > 1900"``, are searched.
     ``context`` is how many characters are kept on either side. ``model`` says where the set's model is now, if not
     where it was; ``encoder`` replaces it.
 
     Texts are read through; of vectors only those row groups in which the word stands, one at a time.
 
     Raises:
-        UsageError: the word is not in the sentence, ``k`` is below 1, or ``match="any"`` without a sentence.
+        UsageError: the word is not in the sentence, ``k`` is below 1, ``match="any"`` without a sentence, or a
+            condition that cannot be read.
         FeatureSetError: no texts, or no vectors of tokens or words, in the set; or the model at hand is another one.
-        NotDerivable: the layers cannot be had from the stored columns.
+        NotDerivable: the column cannot be had from the stored ones.
     """
     if not isinstance(features, FeatureSet):
         features = FeatureSet(features)
-    looked_for = wanted(word, match)
+    looked_for, like = wanted(word, match), None if like is None else query_text(like, "--like")
     if looked_for.match is Match.ANY and like is None:
         raise UsageError("--match any takes every word as a candidate, so say with --like what they are compared with")
     check_numbers(k, context)
-    found = find_column(features, layers)
+    found = find_column(features, column)
+    condition = None if where is None else Condition(where, condition_kinds(features))
     asked = None
     if like is not None:
         if encoder is None:
@@ -59,7 +65,7 @@ def find_usages(
         check_model(features, encoder)
         asked = ask(looked_for, like, encoder, found, features.header.settings)
     tally = Tally()
-    scanned = tally.over(scan(features, looked_for, found, vectors=asked is not None))
+    scanned = tally.over(scan(features, looked_for, found, condition, vectors=asked is not None))
     if asked is None:
         usages = _first(scanned, k, one_per_document, context)
     else:

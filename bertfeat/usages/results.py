@@ -1,6 +1,9 @@
 """What is found: usages in their contexts, and senses that group them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+from bertfeat.corpus import Value
 
 CONTEXT = 300
 """Characters that a usage keeps to the left and to the right of the word, unless told otherwise."""
@@ -19,6 +22,7 @@ class Usage:
     end: int
     in_pair: bool  # in the second text of a pair
     score: float | None  # cosine to the meaning asked for, or to the middle of the sense; None in corpus order
+    values: Mapping[str, Value]  # of the kept columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +32,7 @@ class Usages:
     word: str
     like: str | None  # the sentence that they are compared with, as it was given
     column: str  # the feature column that says how near they are
-    documents: int  # searched
+    documents: int  # searched; with a condition, those that meet it
     found: int  # usages that there are; with match "any", words that were compared
     skipped: int  # of them, those without a vector, which cannot be compared
     usages: tuple[Usage, ...]  # nearest first, or in the order of the corpus
@@ -48,7 +52,7 @@ class Senses:
 
     word: str
     column: str
-    documents: int  # searched
+    documents: int  # searched; with a condition, those that meet it
     found: int
     skipped: int  # of them, those without a vector
     grouped: int  # of the others; fewer than all where there are very many, and a random sample stands for them
@@ -65,6 +69,7 @@ class Site:
     in_pair: bool
     start: int
     end: int
+    values: Mapping[str, Value]
 
     def usage(self, context: int, score: float | None = None) -> Usage:
         """The usage with that many characters on either side."""
@@ -78,4 +83,5 @@ class Site:
             end=self.end,
             in_pair=self.in_pair,
             score=None if score is None else round(float(score), 6),
+            values=self.values,
         )

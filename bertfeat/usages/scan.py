@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bertfeat.corpus import Value
 from bertfeat.features import DocumentPieces, FeatureSet, FoundColumn, stored_matrices
 from bertfeat.recipe import Pooling
 from bertfeat.usages.places import Picks, combined, occurrences
 from bertfeat.usages.results import Site
 from bertfeat.usages.words import Wanted
+from bertfeat.where import Condition
 
 _WHOLE_GROUP = 1 << 40
 _NO_VECTORS = np.empty((0, 0), np.float32)
@@ -42,11 +44,19 @@ class _Document:
     texts: tuple[str, ...]  # one, or two of a pair
 
 
-def scan(features: FeatureSet, wanted: Wanted, found: FoundColumn, *, vectors: bool) -> Iterator[Scanned]:
-    """Read a feature set through, a row group at a time; ``vectors`` are read only where the word stands."""
-    names = [name for name in ("row", "id", "text", "pair") if name in features.names]
+def scan(
+    features: FeatureSet, wanted: Wanted, found: FoundColumn, condition: Condition | None = None, *, vectors: bool
+) -> Iterator[Scanned]:
+    """Read a feature set through, a row group at a time; ``vectors`` are read only where the word stands.
+
+    Documents that do not meet the condition are passed over.
+    """
+    own = [name for name in ("row", "id", "text", "pair") if name in features.names]
+    names = list(dict.fromkeys([*own, *(condition.names if condition else ())]))
     for batch in features.stream(names, batch_rows=_WHOLE_GROUP):
-        columns = (batch.column(name).to_pylist() for name in names)
+        if condition is not None:
+            batch = condition.rows(batch)
+        columns = (batch.column(name).to_pylist() for name in own)
         documents = (_Document(row, id_, tuple(texts)) for row, id_, *texts in zip(*columns, strict=True))
         hopeful = [document for document in documents if any(map(wanted.may_stand_in, document.texts))]
         if hopeful:
@@ -64,7 +74,8 @@ def _located(
     searched: int,
 ) -> Scanned:
     """The occurrences in these documents of one row group."""
-    names = ["row", *_positions(features, found.pooling), *(found.derivation.columns if vectors else ())]
+    kept = [column.name for column in features.kept]
+    names = ["row", *kept, *_positions(features, found.pooling), *(found.derivation.columns if vectors else ())]
     start, stop = documents[0].row, documents[-1].row + 1
     (batch,) = features.stream(names, start=start, stop=stop, batch_rows=_WHOLE_GROUP)
     pieces = _BatchPieces(batch, found.pooling)
@@ -72,10 +83,11 @@ def _located(
     sites: list[Site] = []
     picks: list[Picks] = []
     numbers: list[int] = []
-    for document, at in zip(documents, _places_of(documents, batch), strict=True):
+    here = _places_of(documents, batch)
+    for document, at, values in zip(documents, here, _values(batch, kept, here), strict=True):
         for place in occurrences(wanted, document.texts, pieces.of(at), found.pooling, subword):
             text = document.texts[place.in_pair]
-            sites.append(Site(document.row, document.id, text, place.in_pair, place.start, place.end))
+            sites.append(Site(document.row, document.id, text, place.in_pair, place.start, place.end, values))
             picks.append(place.picks)
             numbers.extend(pieces.offset(at) + number for number in place.picks.numbers)
     if not vectors:
@@ -109,6 +121,13 @@ def _places_of(documents: Sequence[_Document], batch: Any) -> list[int]:
         batch.column("row").to_numpy(), [document.row for document in documents]
     ).tolist()
     return places
+
+
+def _values(batch: Any, kept: Sequence[str], places: Sequence[int]) -> Iterator[dict[str, Value]]:
+    """The kept values of the documents in those places of a batch."""
+    columns = [batch.column(name).take(np.asarray(places)).to_pylist() for name in kept]
+    for at in range(len(places)):
+        yield {name: column[at] for name, column in zip(kept, columns, strict=True)}
 
 
 def _vectors(

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from bertfeat.errors import BertfeatError, UsageError
 from bertfeat.features import FeatureSet
-from bertfeat.usages.column import find_column
+from bertfeat.usages.column import condition_kinds, find_column
 from bertfeat.usages.find import Tally, check_numbers, first_of_each
 from bertfeat.usages.results import CONTEXT, Sense, Senses, Usage
 from bertfeat.usages.scan import Scanned, scan, unit
 from bertfeat.usages.words import Match, wanted
+from bertfeat.where import Condition
 
 MOST = 10_000
 """Usages that are grouped; of more a random sample is taken, always the same one."""
@@ -31,7 +32,8 @@ def find_senses(
     *,
     match: Match | str = Match.EXACT,
     k: int = 5,
-    layers: str | None = None,
+    column: str | None = None,
+    where: str | None = None,
     one_per_document: bool = False,
     context: int = CONTEXT,
 ) -> Senses:
@@ -41,9 +43,9 @@ def find_senses(
     number is your choice: nothing here says how many senses the word has. See :func:`find_usages` for the rest.
 
     Raises:
-        UsageError: fewer usages than senses.
+        UsageError: fewer usages than senses, or a condition that cannot be read.
         FeatureSetError: no texts, or no vectors of tokens or words, in the set.
-        NotDerivable: the layers cannot be had from the stored columns.
+        NotDerivable: the column cannot be had from the stored ones.
     """
     if not isinstance(features, FeatureSet):
         features = FeatureSet(features)
@@ -53,9 +55,10 @@ def find_senses(
     check_numbers(k, context)
     if senses < 2:
         raise UsageError(f"{senses} senses are no groups; ask for at least 2")
-    found = find_column(features, layers)
+    found = find_column(features, column)
+    condition = None if where is None else Condition(where, condition_kinds(features))
     tally = Tally()
-    scans = tally.over(scan(features, looked_for, found, vectors=True))
+    scans = tally.over(scan(features, looked_for, found, condition, vectors=True))
     sample = _Sample(context)
     for scanned in scans:
         sample.add(scanned, one_per_document)

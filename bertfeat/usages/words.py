@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from bertfeat.errors import UsageError
+from bertfeat.queries import query_text
 
 
 class Match(StrEnum):
@@ -52,13 +53,12 @@ def wanted(word: str, match: Match | str = Match.EXACT) -> Wanted:
     Raises:
         UsageError: there is no word, or no such way to match.
     """
+    word = query_text(word, "the word to look for")
     try:
         match = Match(match)
     except ValueError as error:
         raise UsageError(f"match {match!r} is unknown; there are: {', '.join(Match)}") from error
     key = folded(word)
-    if not key:
-        raise UsageError("the word to look for is empty; name one, for example: bank")
     return Wanted(word, key, max(key.split(), key=len), match)
 
 

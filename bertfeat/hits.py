@@ -1,0 +1,61 @@
+"""What a search finds: hits with what belongs to them, and the answer to a query."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bertfeat.corpus import Value
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The token or word that a hit is."""
+
+    number: int  # which token or word of the document
+    start: int  # character offsets in the text
+    end: int
+    in_pair: bool  # in the second text of a pair
+    string: str | None  # None where the index keeps no texts
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A document, or a token or word of it, that is near a query."""
+
+    rank: int  # from 1
+    score: float  # cosine or inner product, larger is nearer; or Euclidean distance, smaller is nearer
+    id: str
+    row: int  # of its corpus
+    text: str | None  # None where the index keeps no texts
+    pair: str | None
+    values: Mapping[str, Value]  # of the kept columns
+    source: str  # the feature set it is from
+    place: Place | None  # in an index of tokens or words
+    number: int  # of the vector in the index
+
+    def plain(self) -> dict[str, Any]:
+        """The hit for JSON; what it does not have is left out."""
+        place = {} if self.place is None else {
+            "start": self.place.start, "end": self.place.end, "string": self.place.string, "in_pair": self.place.in_pair
+        }  # fmt: skip
+        found = {"rank": self.rank, "id": self.id, "score": round(self.score, 6), "text": self.text, "pair": self.pair}
+        kept = {"values": {key: _for_json(value) for key, value in self.values.items()}} if self.values else {}
+        return {key: value for key, value in {**found, **place, "row": self.row, **kept}.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was found for one query, best first."""
+
+    query: str | None  # None for a query that was a vector
+    hits: tuple[Hit, ...]
+
+    def plain(self) -> dict[str, Any]:
+        """The answer for JSON."""
+        return {"query": self.query, "hits": [hit.plain() for hit in self.hits]}
+
+
+def _for_json(value: Value) -> Value:
+    """JSON has no NaN and no infinity."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value

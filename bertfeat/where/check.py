@@ -1,0 +1,160 @@
+"""Whether a condition fits the columns: they exist, and what is compared is of one kind."""
+
+import difflib
+from collections.abc import Iterator, Mapping
+
+from bertfeat.errors import UsageError
+from bertfeat.where.tree import (
+    Column,
+    Comparison,
+    Junction,
+    Membership,
+    Negation,
+    Node,
+    Nothing,
+    TextTest,
+    Value,
+)
+from bertfeat.where.words import Span, refusal, spelled
+
+MAX_PATTERN = 1_000
+"""Characters of a text that like, ilike, contains, starts with and ends with look for."""
+
+_NUMBERS = ("int64", "float64")
+_NOUNS = {"string": "texts", "int64": "whole numbers", "float64": "numbers", "bool": "true or false"}
+_INT64 = range(-(2**63), 2**63)
+_MOST = 30  # names that an error lists
+_LONG = 60  # characters of a name that it shows
+
+
+def check_condition(condition: str, tree: Node, kinds: Mapping[str, str]) -> tuple[str, ...]:
+    """Give the names of the columns that a condition reads.
+
+    ``kinds`` are those of the columns that there are: ``string``, ``int64``, ``float64``, ``bool``.
+
+    Raises:
+        UsageError: there is no such column, or things of different kinds are compared.
+    """
+    checker = _Checker(condition, kinds)
+    checker.truth(tree)
+    return tuple(dict.fromkeys(column.name for column in _columns(tree)))
+
+
+def _columns(node: Node) -> Iterator[Column]:
+    if isinstance(node, Column):
+        yield node
+    elif isinstance(node, Comparison):
+        yield from (side for side in (node.left, node.right) if isinstance(side, Column))
+    elif isinstance(node, Membership | TextTest | Nothing):
+        yield from _columns(node.operand)
+    elif isinstance(node, Negation):
+        yield from _columns(node.part)
+    elif isinstance(node, Junction):
+        for part in node.parts:
+            yield from _columns(part)
+
+
+class _Checker:
+    def __init__(self, condition: str, kinds: Mapping[str, str]) -> None:
+        self._condition, self._kinds = condition, kinds
+
+    def truth(self, node: Node) -> None:
+        """See that something is true or false."""
+        if isinstance(node, Junction):
+            for part in node.parts:
+                self.truth(part)
+        elif isinstance(node, Negation):
+            self.truth(node.part)
+        elif isinstance(node, Column):
+            if (kind := self._kind(node)) != "bool":
+                example = {"string": "= 'de'", "int64": "> 1900", "float64": "> 0.5"}[kind]
+                raise self._refused(
+                    node.span, f"{node.name} holds {_NOUNS[kind]}; compare it: {spelled(node.name)} {example}"
+                )
+        elif isinstance(node, Value):
+            raise self._refused(node.span, f"a value alone is no condition{self._meant(node)}", with_help=True)
+        else:
+            self._test(node)
+
+    def _test(self, node: Comparison | Membership | TextTest | Nothing) -> None:
+        if isinstance(node, Comparison):
+            self._comparison(node)
+            return
+        column = node.operand
+        if not isinstance(column, Column):
+            raise self._refused(column.span, f"a column must stand here{self._meant(column)}")
+        kind = self._kind(column)
+        if isinstance(node, Membership):
+            for value in node.values:
+                self._fits(column, kind, value)
+        elif isinstance(node, TextTest):
+            self._text_test(node, column, kind)
+
+    def _comparison(self, node: Comparison) -> None:
+        left, right = node.left, node.right
+        if isinstance(left, Value) and isinstance(right, Value):
+            meant = self._meant(left) or self._meant(right) or "; one side must be a column"
+            raise self._refused(Span(left.span.start, right.span.end), f"this compares two values{meant}")
+        column, other = (left, right) if isinstance(left, Column) else (right, left)
+        assert isinstance(column, Column)
+        kind = self._kind(column)
+        if isinstance(other, Value):
+            self._fits(column, kind, other)
+        elif (theirs := self._kind(other, beside=kind == "string")) != kind and not (
+            kind in _NUMBERS and theirs in _NUMBERS
+        ):
+            raise self._refused(
+                Span(left.span.start, right.span.end),
+                f"{column.name} holds {_NOUNS[kind]} and {other.name} {_NOUNS[theirs]}, which cannot be compared",
+            )
+        if kind == "bool" and node.sign not in ("=", "!="):
+            raise self._refused(column.span, f"{column.name} holds true or false, which have no order; use = or !=")
+
+    def _text_test(self, node: TextTest, column: Column, kind: str) -> None:
+        if kind != "string":
+            problem = f"{column.name} holds {_NOUNS[kind]}, but {node.test} looks at texts"
+            raise self._refused(column.span, f"{problem}; compare it by =, <, > or between")
+        if not isinstance(node.pattern, Value) or not isinstance(node.pattern.value, str | None):
+            raise self._refused(node.pattern.span, f"{node.test} takes a text between quotes: like 'The %'")
+        if len(node.pattern.value or "") > MAX_PATTERN:
+            raise self._refused(node.pattern.span, f"{node.test} takes at most {MAX_PATTERN:,} characters")
+
+    def _kind(self, column: Column, *, beside: bool = False) -> str:
+        """The kind of a column; ``beside`` a column of texts, a name may be meant as a text."""
+        if column.name in self._kinds:
+            return self._kinds[column.name]
+        names = list(self._kinds)
+        near = difflib.get_close_matches(column.name[:_LONG], names, 1)
+        meant = f"; did you mean {spelled(near[0])}?" if near else "; a text stands between quotes" * beside
+        listed = ", ".join(map(spelled, names[:_MOST])) + f" and {len(names) - _MOST} more" * (len(names) > _MOST)
+        name = column.name if len(column.name) <= _LONG else f"{column.name[: _LONG - 1]}…"
+        raise self._refused(column.span, f"there is no column {name!r}; there are: {listed}{meant}")
+
+    def _fits(self, column: Column, kind: str, value: Value) -> None:
+        """See that a value can be compared with a column."""
+        given = value.value
+        shown = self._condition[value.span.start : value.span.end]
+        fit = {"string": str, "bool": bool, "int64": int | float, "float64": int | float}[kind]
+        if given is None:
+            return
+        if isinstance(given, fit) and (kind == "bool" or not isinstance(given, bool)):
+            if isinstance(given, int) and given not in _INT64:
+                problem = f"{column.name} holds {_NOUNS[kind]}, and this one passes 64 bits"
+                raise self._refused(value.span, f"{problem}; write it as {float(given):g}")
+            return
+        what = {str: "a text", bool: "true or false"}.get(type(given), "a number")
+        remedy = {
+            "string": f"write it between quotes: '{shown}'",
+            "bool": f"write {spelled(column.name)} or not {spelled(column.name)}",
+        }.get(kind, "write a number, without quotes")
+        problem = f"{column.name} holds {_NOUNS[kind]}, and this is {what}"
+        raise self._refused(value.span, f"{problem}; {self._meant(value).removeprefix('; ') or remedy}")
+
+    def _meant(self, value: Column | Value) -> str:
+        """How to say a column, where its name was written between quotes."""
+        if isinstance(value, Value) and isinstance(value.value, str) and value.value in self._kinds:
+            return f"; the column of that name is written {spelled(value.value)}"
+        return ""
+
+    def _refused(self, span: Span, problem: str, *, with_help: bool = False) -> UsageError:
+        return refusal(self._condition, span, problem, with_help=with_help)

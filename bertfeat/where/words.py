@@ -1,0 +1,175 @@
+"""The words of a condition: numbers, texts, names and signs, each with its place; and errors that point at one."""
+
+import re
+import unicodedata
+from dataclasses import dataclass
+
+import regex
+
+from bertfeat.errors import UsageError
+
+MAX_LENGTH = 100_000
+"""Characters that a condition may have."""
+
+HELP = (
+    "Write conditions such as year > 1900 and lang in ('de', 'en'), not (rating <= 3), author is not null, "
+    "year between 1850 and 1900, title like 'The %'; a name with other signs is written col('publication year')."
+)
+VALUES = {"null": None, "none": None, "true": True, "false": False}
+"""Words that stand for values."""
+
+JOINING = ("and", "or", "not", "in", "is")
+"""Words that stand between conditions and columns."""
+
+_NAME = r"[^\W\d][\w.\p{M}]*"
+_WORD = regex.compile(
+    rf"""(?P<number>\.?[0-9](?:[eE][+-]|[\w.])*)
+      | (?P<text>'(?:[^'\\]|''|\\.)*'|"(?:[^"\\]|""|\\.)*")
+      | (?P<quoted>`(?:[^`]|``)+`)
+      | (?P<name>{_NAME})
+      | (?P<sign><=|>=|<>|!=|==|&&|\|\||.)
+    """,
+    regex.VERBOSE | regex.DOTALL,
+)
+_SPACE = re.compile(r"\s*")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_WHOLE = re.compile(r"[0-9]+(?:_[0-9]+)*")
+_REAL = re.compile(r"(?:[0-9]+(?:_[0-9]+)*(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_KNOWN = frozenset(("=", "==", "!=", "<>", "<", "<=", ">", ">=", "(", ")", "[", "]", "{", "}", ",", "+", "-"))
+_MEANT = {
+    "&": "and", "&&": "and", "|": "or", "||": "or", "!": "not", "~": "not", "≤": "<=", "≥": ">=", "≠": "!=",
+    "“": '"', "”": '"', "‘": "'", "’": "'",
+}  # fmt: skip
+_ESCAPES = {"\\": "\\", "'": "'", '"': '"', "n": "\n", "t": "\t"}
+_DIGITS = 40  # of a whole number; more than any that could fit
+_AROUND = 40  # characters that an error shows on either side of its place
+
+END = "end"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Where something stands in the condition."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word of a condition."""
+
+    kind: str  # number, text, quoted (a name), name, sign, end
+    text: str  # as it is written
+    span: Span
+    value: str | int | float | None = None  # what a number, a text or a quoted name stands for
+
+    def is_one_of(self, *wanted: str) -> bool:
+        """Whether it is one of those signs or, in whatever case, words; never if it is quoted."""
+        return self.kind in ("name", "sign") and self.text.lower() in wanted
+
+
+def split_condition(condition: str) -> list[Word]:
+    """The words of a condition, and an end.
+
+    Raises:
+        UsageError: it is too long, or a piece of it is no word.
+    """
+    if len(condition) > MAX_LENGTH:
+        raise UsageError(
+            f"--where: a condition of {len(condition):,} characters is too long; {MAX_LENGTH:,} are allowed"
+        )
+    if found := _SURROGATE.search(condition):
+        raise refusal(
+            condition, Span(*found.span()), "this is no character, but a byte that is not UTF-8 or half of a pair"
+        )
+    words, at = [], _end_of_space(condition, 0)
+    while at < len(condition):
+        words.append(_word(condition, at))
+        at = _end_of_space(condition, words[-1].span.end)
+    return [*words, Word(END, "", Span(at, at))]
+
+
+def refusal(condition: str, span: Span, problem: str, *, with_help: bool = False) -> UsageError:
+    """An error that shows the condition, a mark under the place, and what is wrong there."""
+    lines = [f"--where: {_plain(problem)}"]
+    if condition.strip():
+        start, end = max(0, span.start - _AROUND), min(len(condition), span.start + 2 * _AROUND)
+        before, after = "…" if start else "", "…" if end < len(condition) else ""
+        indent = " " * _cells(before + condition[start : span.start])
+        mark = "^" * max(1, _cells(condition[span.start : min(span.end, end)]))
+        lines += [f"    {before}{_plain(condition[start:end])}{after}", f"    {indent}{mark}"]
+    return UsageError("\n".join([*lines, HELP] if with_help else lines))
+
+
+def spelled(name: str) -> str:
+    """A column's name as a condition can say it: as it is, or ``col('any name')``."""
+    if regex.fullmatch(_NAME, name) and name.lower() not in (*VALUES, *JOINING):
+        return name
+    return "col('{}')".format(name.replace("\\", "\\\\").replace("'", "''"))
+
+
+def _end_of_space(condition: str, at: int) -> int:
+    found = _SPACE.match(condition, at)
+    return found.end() if found else at
+
+
+def _word(condition: str, at: int) -> Word:
+    found = _WORD.match(condition, at)
+    span, text, kind = Span(*found.span()), str(found[0]), str(found.lastgroup)
+    if kind == "number":
+        return Word(kind, text, span, _number(condition, span))
+    if kind == "text":
+        return Word(kind, text, span, _unquoted(text))
+    if kind == "quoted":
+        return Word(kind, text, span, text[1:-1].replace("``", "`"))
+    if kind == "sign" and text not in _KNOWN:
+        problem = _unknown(text)
+        raise refusal(condition, span, problem or "this sign is unknown", with_help=not problem)
+    return Word(kind, text, span)
+
+
+def _number(condition: str, span: Span) -> int | float:
+    text = condition[span.start : span.end]
+    if _WHOLE.fullmatch(text):
+        if len(text) > _DIGITS:
+            raise refusal(condition, span, "this number has too many digits")
+        return int(text)
+    if not _REAL.fullmatch(text):
+        raise refusal(condition, span, f"this is no number; a name that begins with a digit is written col('{text}')")
+    number = float(text)
+    if number == float("inf"):
+        raise refusal(condition, span, "this number is too large")
+    return number
+
+
+def _unquoted(text: str) -> str:
+    """What stands between the quotes; a quote in it is doubled or has a backslash before it."""
+    quote = text[0]
+
+    def meant(escape: re.Match[str]) -> str:
+        return quote if escape[0] == 2 * quote else _ESCAPES.get(escape[0][1], escape[0])
+
+    return re.sub(rf"{quote}{quote}|\\.", meant, text[1:-1], flags=re.DOTALL)
+
+
+def _unknown(sign: str) -> str:
+    """What is wrong with a sign that has no meaning here, where more can be said than that."""
+    if sign in ("'", '"', "`"):
+        return "this quote is not closed"
+    if sign in _MEANT:
+        return f"{sign} is unknown; write {_MEANT[sign]}"
+    if sign in "*/%^":
+        return "there is no arithmetic in conditions"
+    return ""
+
+
+def _plain(text: str) -> str:
+    """A text for a terminal: what is not printable becomes a space."""
+    return "".join(sign if sign.isprintable() else " " for sign in text)
+
+
+def _cells(text: str) -> int:
+    """Columns that a text takes on a terminal: two for wide signs, none for combining marks."""
+    wide = sum(unicodedata.east_asian_width(sign) in "WF" for sign in text)
+    return len(text) + wide - sum(unicodedata.combining(sign) > 0 for sign in text)
