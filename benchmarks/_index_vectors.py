@@ -19,7 +19,7 @@ def million(work: Path, data: Path, count: int) -> Path:
     Differences of real vectors have the covariance of real vectors, so neighbourhoods stay as hard as they are.
     """
     folder = work / f"{count}.features"
-    if (folder / "_manifest.json").exists():
+    if (folder / ".bertfeat/manifest.json").exists():
         return folder
     real = _sentences(work, data)
     vectors = real.matrix()
@@ -36,7 +36,7 @@ def million(work: Path, data: Path, count: int) -> Path:
 
 def _sentences(work: Path, data: Path) -> FeatureSet:
     folder = work / "sentences.features"
-    if not (folder / "_manifest.json").exists():
+    if not (folder / ".bertfeat/manifest.json").exists():
         lines = (data / "novels" / "sentences.txt").read_text("utf-8").splitlines()[:SENTENCES]
         corpus = work / "sentences.txt"
         corpus.write_text("\n".join(lines) + "\n", "utf-8")

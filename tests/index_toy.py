@@ -18,6 +18,7 @@ from bertfeat.features import (
     write_manifest,
     write_part,
 )
+from bertfeat.index import VectorIndex, replace
 from bertfeat.recipe import Pooling, feature_columns
 
 LAYERS = 4
@@ -119,3 +120,20 @@ def _content(
         words=None,
         tags=None,
     )
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """Every file of an index, by its path inside it."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def ids_of(folder: Path) -> set[str]:
+    """The ids of the living documents of an index, each of which is found by its own vector alone."""
+    index = VectorIndex(folder)
+    every = [name for batch in index.documents.batches(["id"]) for name in batch.column("id").to_pylist()]
+    return {name for row, name in enumerate(every) if index.removed is None or not index.removed[row]}
+
+
+def without_exchange() -> None:
+    """Let this process be on a system that cannot exchange two folders in one step."""
+    setattr(replace, "_swapped", lambda _one, _other: False)  # noqa: B010

@@ -1,4 +1,7 @@
-"""``--where`` against Python's own reading of the same condition, and what it must not do."""
+"""A search among the documents that meet a condition, against Python's own reading of the same condition.
+
+The language itself is tested in ``test_where.py`` and ``test_where_language.py``.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -46,7 +49,13 @@ CONDITIONS: dict[str, Callable[[dict[str, Any]], bool]] = {
     "not (score > -10)": lambda r: not r["score"] > -10,
     "1850 < year <= 1851": lambda r: r["year"] is not None and 1850 < r["year"] <= 1851,
     "lang in ('de', 'en')": lambda r: r["lang"] in ("de", "en"),
-    "lang not in ['de']": lambda r: r["lang"] != "de",
+    "lang not in ['de']": lambda r: r["lang"] not in ("de", None),
+    "lang in (null, 'de')": lambda r: r["lang"] == "de",
+    "year not in (null, 1850)": lambda r: False,
+    "not (year between 1850 and 1960) and lang like '_e'": lambda r: (
+        r["year"] is not None and not 1850 <= r["year"] <= 1960 and r["lang"] == "de"
+    ),
+    "text contains 'f 10' or lang starts with 'it'": lambda r: "f 10" in f"text of {r['id']}" or r["lang"] == "it's",
     "lang IS NULL": lambda r: r["lang"] is None,
     "year is not null and id in ('2', '3')": lambda r: r["id"] in ("2", "3"),
     "col('good or bad')": lambda r: bool(r["good or bad"]),
@@ -92,20 +101,10 @@ def test_columns_that_one_of_two_sets_lacks_are_null(tmp_path: Path) -> None:
     ("where", "message"),
     [
         ("yaer > 3", "no column 'yaer'; there are: row, id, text, year"),
-        ("year >", "cannot be read"),
-        ("year > 'x'", "does not fit the columns"),
-        ("__import__('os').system('true')", "no part of a condition"),
-        ("year.real > 3", "no part of a condition"),
-        ("(lambda: 1)() == 1", "no part of a condition"),
-        ("[y for y in year] == 1", "no part of a condition"),
-        ("year + 1 > 3", "no part of a condition"),
-        ("f'{year}' == 'x'", "no part of a condition"),
-        ("lang is 'de'", "no part of a condition"),
-        ("lang in (year, 'de')", "no part of a condition"),
-        ("col(year) > 3", "no part of a condition"),
-        ("3", "no part of a condition"),
-        ("", "cannot be read"),
-        ("year > 1900; import os", "cannot be read"),
+        ("_source = 0", "no column '_source'"),
+        ("year >", "it ends too early"),
+        ("year > 'x'", "year holds whole numbers, and this is a text"),
+        (" and ".join(["year > 1"] * 7_000), "more than 1,000 comparisons"),  # C1: a segmentation fault
     ],
 )
 def test_what_is_no_condition_is_refused(index: VectorIndex, where: str, message: str) -> None:

@@ -3,20 +3,20 @@
 import json
 import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from bertfeat.errors import Damaged, FolderLocked, IndexFolderError
-from bertfeat.features import locked
-from bertfeat.index import BuildOptions, VectorIndex, build_index
-from bertfeat.index.folder import check_folder
+from bertfeat.errors import Damaged, IndexFolderError
+from bertfeat.index import VectorIndex, build_index, check_index
+from bertfeat.index.settings import read_settings, write_settings
+from bertfeat.io import Kind, kind_of
 from tests.index_toy import clustered, vector_set
+
+GOLDEN = Path(__file__).parent / "golden"
 
 
 @pytest.fixture
@@ -28,7 +28,9 @@ def folder(tmp_path: Path) -> Path:
 
 def test_the_folder_says_what_it_is(folder: Path) -> None:
     settings = VectorIndex(folder).settings
-    assert sorted(path.name for path in folder.iterdir()) == ["documents.arrow", "index.faiss", "index.json"]
+    names = sorted(path.name for path in folder.iterdir())
+    assert names == [".bertfeat", "documents.arrow", "index.faiss", "index.json"]
+    assert kind_of(folder) is Kind.INDEX
     assert (settings.count, settings.documents, settings.width) == (200, 200, 16)
     assert (settings.column.name, settings.metric, settings.factory) == ("last_mean", "cosine", "Flat")
     assert settings.model.fingerprint == "f" * 64
@@ -37,7 +39,7 @@ def test_the_folder_says_what_it_is(folder: Path) -> None:
     assert settings.evaluation.recall == {"1": 1.0, "10": 1.0, "100": 1.0}
     assert settings.evaluation.queries_per_second > 0
     assert set(settings.files) == {"documents.arrow", "index.faiss"}
-    assert check_folder(folder) == settings
+    assert check_index(folder).settings == settings
 
 
 def test_it_moves_as_one(folder: Path) -> None:
@@ -55,23 +57,13 @@ def test_a_file_cut_off(folder: Path, name: str) -> None:
         VectorIndex(folder)
 
 
-@pytest.mark.parametrize("name", ["index.faiss", "documents.arrow"])
-def test_a_foreign_file_of_the_same_size(folder: Path, name: str) -> None:
-    path = folder / name
-    path.write_bytes(b"x" * path.stat().st_size)
-    with pytest.raises(IndexFolderError, match=rf"{name}.* build the index again"):
-        VectorIndex(folder).documents.column("row")
-    with pytest.raises(IndexFolderError, match="was changed after it was written"):
-        check_folder(folder)
-
-
 def test_another_index_in_its_place(folder: Path, tmp_path: Path) -> None:
     vector_set(tmp_path / "b.features", clustered(200, 8))
     build_index(tmp_path / "b.features", tmp_path / "b.index")
     shutil.copy(tmp_path / "b.index" / "index.faiss", folder / "index.faiss")
-    settings = json.loads((folder / "index.json").read_text())
-    settings["files"]["index.faiss"]["bytes"] = (folder / "index.faiss").stat().st_size
-    (folder / "index.json").write_text(json.dumps(settings))
+    other = read_settings(tmp_path / "b.index").files["index.faiss"]
+    settings = read_settings(folder)
+    write_settings(replace(settings, files={**settings.files, "index.faiss": other}), folder)
     with pytest.raises(IndexFolderError, match="holds 200 vectors of 8 values, but 200 of 16 were written"):
         VectorIndex(folder)
 
@@ -96,11 +88,71 @@ def test_a_newer_format_is_refused(folder: Path) -> None:
         VectorIndex(folder)
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"format_version": 1}', '{"format_version": "x"}'])
+UNREADABLE = (
+    "",
+    "{}",
+    "[1]",
+    '{"format_version": 1}',
+    '{"format_version": "x"}',
+    '{"format_version": -1}',
+    "\xff",
+    "1" * 9,
+)
+
+
+@pytest.mark.parametrize("text", [*UNREADABLE, "[" * 100_000, '{"format_version": 1e999}', '{"format_version": NaN}'])
 def test_settings_that_cannot_be_read(folder: Path, text: str) -> None:
     (folder / "index.json").write_text(text)
-    with pytest.raises(IndexFolderError, match="cannot be read"):
+    with pytest.raises(IndexFolderError, match=r"index\.json: cannot be read .*build it again"):
         VectorIndex(folder)
+
+
+EDITS: dict[str, list[Any]] = {
+    "count": ["x", -1, 1e999, None, 10**30, 1.5, True],
+    "tombstones": [5, -3, "many"],
+    "metric": ["manhattan", 3, None],
+    "column": [None, {}, {"recipe": {}, "pooling": "mean", "width": 16, "dtype": "float32"}],
+    "effort": [{"name": "nprobe", "value": 10**12, "tuned": True}, {"name": "nprobe", "value": 0, "tuned": True}, 7],
+    "files": [{}, {"../../x": {"bytes": 1}}, {"index.faiss": {"bytes": -1}}, {"index.faiss": "x"}, None],
+    "sources": [None, [{"path": 3, "documents": 1, "digest": ""}], "x"],
+    "model": [{}, None, []],
+    "evaluation": [{"recall": 3}, "good"],
+    "extraction": [None, 3],
+}
+
+
+@pytest.mark.parametrize(("key", "value"), [(key, value) for key, values in EDITS.items() for value in values])
+def test_settings_of_other_types_are_an_error(key: str, value: object, tmp_path: Path) -> None:
+    """In format 1, whose ``index.json`` carries no digest, types are all that can be looked at."""
+    shutil.copytree(GOLDEN / "index-1" / "flat", tmp_path / "toy.index")
+    settings = json.loads((tmp_path / "toy.index" / "index.json").read_text()) | {key: value}
+    (tmp_path / "toy.index" / "index.json").write_text(json.dumps(settings))
+    with pytest.raises(IndexFolderError, match=r"index\.json: cannot be read"):
+        VectorIndex(tmp_path / "toy.index")
+
+
+def test_settings_that_were_edited_are_an_error(folder: Path) -> None:
+    path = folder / "index.json"
+    path.write_text(path.read_text().replace('"cosine"', '"ip"'))
+    with pytest.raises(IndexFolderError, match="its digest does not hold: the file was changed"):
+        VectorIndex(folder)
+    path.write_text(json.dumps({**json.loads(path.read_text()), "digest": None}))
+    with pytest.raises(IndexFolderError, match="digest"):
+        VectorIndex(folder)
+
+
+@pytest.mark.parametrize(
+    "name", ["index.json", "index.faiss", "documents.arrow", "pieces.arrow", "removed.npy", "index.lists"]
+)
+def test_a_pipe_in_the_place_of_a_file(name: str, tmp_path: Path) -> None:
+    kind = {"pieces.arrow": "words", "removed.npy": "hnsw", "index.lists": "disk"}.get(name, "flat")
+    shutil.copytree(GOLDEN / "index-1" / kind, tmp_path / "toy.index")
+    (tmp_path / "toy.index" / name).unlink()
+    os.mkfifo(tmp_path / "toy.index" / name)
+    with pytest.raises(IndexFolderError, match=rf"{name}.*not a regular file"):
+        VectorIndex(tmp_path / "toy.index")
+    with pytest.raises(IndexFolderError, match=rf"{name}.*not a regular file"):
+        check_index(tmp_path / "toy.index")
 
 
 def test_features_that_changed_since(folder: Path, tmp_path: Path) -> None:
@@ -121,82 +173,3 @@ def test_features_that_are_damaged(tmp_path: Path) -> None:
     with pytest.raises(Damaged):
         build_index(tmp_path / "toy.features", tmp_path / "toy.index")
     assert not (tmp_path / "toy.index").exists()
-
-
-def test_a_folder_with_other_things_is_left_alone(folder: Path, tmp_path: Path) -> None:
-    (folder / "thesis.txt").write_text("irreplaceable")
-    with pytest.raises(IndexFolderError, match=r"thesis\.txt is no file of an index"):
-        build_index(tmp_path / "toy.features", folder)
-    assert (folder / "thesis.txt").read_text() == "irreplaceable"
-
-
-def test_a_failed_build_leaves_the_old_index(folder: Path, tmp_path: Path) -> None:
-    vectors = clustered(300)
-    vectors[250] = np.nan
-    vector_set(tmp_path / "bad.features", vectors)
-    before = (folder / "index.json").read_bytes()
-    with pytest.raises(IndexFolderError, match="not finite"):
-        build_index(tmp_path / "bad.features", folder)
-    assert (folder / "index.json").read_bytes() == before
-    assert not list(tmp_path.glob(".*"))
-
-
-BUILD = """
-import sys, time
-from bertfeat.index import build_index
-def stop(progress):
-    if progress.step == sys.argv[3]:
-        print("here", flush=True)
-        time.sleep(60)
-build_index(sys.argv[1], sys.argv[2], progress=stop)
-"""
-
-
-@pytest.mark.parametrize("step", ["add", "write"])
-def test_a_killed_build_leaves_the_old_index(folder: Path, tmp_path: Path, step: str) -> None:
-    vector_set(tmp_path / "new.features", clustered(300))
-    arguments = [sys.executable, "-c", BUILD, str(tmp_path / "new.features"), str(folder), step]
-    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as build:
-        assert build.stdout is not None
-        assert build.stdout.readline() == "here\n"
-        with pytest.raises(FolderLocked):
-            build_index(tmp_path / "new.features", folder)
-        build.send_signal(signal.SIGKILL)
-    assert len(VectorIndex(folder)) == 200
-    build_index(tmp_path / "new.features", folder)
-    assert len(VectorIndex(folder)) == 300
-    assert sorted(path.name for path in tmp_path.glob(".*")) == []
-
-
-def test_killed_between_the_two_moves_the_old_index_comes_back(folder: Path) -> None:
-    work = folder.with_name(f".{folder.name}.building")
-    (work / "new").mkdir(parents=True)
-    folder.rename(work / "old")
-    assert len(VectorIndex(folder)) == 200
-
-
-def test_a_build_under_way_is_not_disturbed(folder: Path) -> None:
-    work = folder.with_name(f".{folder.name}.building")
-    with locked(work):
-        folder.rename(work / "old")
-        with pytest.raises(IndexFolderError, match="this is no index"):
-            VectorIndex(folder)
-        (work / "old").rename(folder)
-    assert len(VectorIndex(folder)) == 200
-
-
-def test_an_index_in_use_survives_its_replacement(folder: Path, tmp_path: Path) -> None:
-    index = VectorIndex(folder)
-    vector_set(tmp_path / "new.features", clustered(20, seed=9))
-    build_index(tmp_path / "new.features", folder)
-    assert (index.search(clustered(200), 1).numbers[:, 0] == np.arange(200)).all()
-
-
-def test_equal_builds_give_equal_answers(tmp_path: Path) -> None:
-    vector_set(tmp_path / "toy.features", clustered(2000))
-    found = []
-    for name in ("a", "b"):
-        build_index(tmp_path / "toy.features", tmp_path / name, options=BuildOptions(type="ivf", evaluate=False))
-        found.append(VectorIndex(tmp_path / name).search(clustered(50, seed=3), 10).numbers)
-        time.sleep(0.01)
-    np.testing.assert_array_equal(found[0], found[1])

@@ -133,6 +133,8 @@ def test_reconstruct(index: VectorIndex) -> None:
         pytest.param(np.zeros((2, 3), np.float32), "vectors of 16 values.* n × 16", id="width"),
         pytest.param(np.zeros(WIDTH, np.float32), "n × 16", id="flat"),
         pytest.param(np.full((1, WIDTH), np.nan, np.float32), "query vector 0 is not finite", id="nan"),
+        pytest.param(np.full((1, WIDTH), 1j), "whole or real numbers, not complex128", id="complex"),
+        pytest.param(np.full((1, WIDTH), "1"), "whole or real numbers, not <U1", id="text"),
     ],
 )
 def test_queries_that_do_not_fit(index: VectorIndex, queries: NDArray[np.float32], message: str) -> None:

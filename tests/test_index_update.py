@@ -1,13 +1,16 @@
 """Appending, replacing and removing, held against an index built anew over the same vectors."""
 
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from bertfeat.corpus import KeptColumn, Value
 from bertfeat.errors import IndexFolderError
-from bertfeat.index import BuildOptions, Metric, VectorIndex, append_features, build_index, remove_documents
+from bertfeat.index import BuildOptions, Metric, VectorIndex, append_features, build_index, remove_documents, sources
+from bertfeat.index.settings import SourceSet
 from tests.features_toy import toy_part, toy_set
 from tests.index_toy import clustered, neighbours, vector_set
 
@@ -139,3 +142,51 @@ def test_words_are_removed_with_their_documents(tmp_path: Path) -> None:
     places = zip(texts, index.pieces.column("start"), index.pieces.column("end"), strict=True)
     found = [text[start:end] for text, start, end in places]
     assert found == [word for document in toy.documents[1:] for word in document.words if word != "🙂"]
+
+
+def test_time_grows_with_the_number_of_kept_columns_and_not_its_square(tmp_path: Path) -> None:
+    times = {}
+    for count in (500, 4000):
+        kept: dict[KeptColumn, list[Value]] = {KeptColumn(f"c{at}", "int64"): [at] * 4 for at in range(count)}
+        folder = vector_set(tmp_path / f"{count}.features", clustered(4), kept=kept, parts=1)
+        begin = time.process_time()
+        build_index(folder, tmp_path / f"{count}.index", options=BuildOptions(evaluate=False))
+        append_features(tmp_path / f"{count}.index", [folder])
+        remove_documents(tmp_path / f"{count}.index", ["2"])
+        times[count] = time.process_time() - begin
+    assert times[4000] < 25 * times[500]  # 8 times as many; it was 60 times as long
+
+
+def test_a_kept_column_with_the_name_of_the_stores_own(tmp_path: Path) -> None:
+    kept: dict[KeptColumn, list[Value]] = {KeptColumn("_source", "string"): ["x"] * 5}
+    vector_set(tmp_path / "toy.features", clustered(5), kept=kept)
+    with pytest.raises(IndexFolderError, match="it keeps a column '_source', and an index has one of that name"):
+        build_index(tmp_path / "toy.features", tmp_path / "toy.index")
+
+
+def test_more_sets_than_two_bytes_can_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = made(tmp_path, clustered(20))
+    many = tuple(SourceSet(f"/nowhere/{number}", 1, "") for number in range(40_000))
+    real = sources.with_sources
+    monkeypatch.setattr("bertfeat.index.update.with_sources", lambda known, sets: real([*known, *many], sets))
+    vector_set(tmp_path / "new.features", clustered(3), ids=["a", "b", "c"])
+    append_features(folder, [tmp_path / "new.features"])
+    assert VectorIndex(folder).documents.column("_source").tolist()[-3:] == [40_001] * 3
+
+
+def test_an_empty_index_says_so(tmp_path: Path) -> None:
+    folder = made(tmp_path, clustered(20))
+    remove_documents(folder, [str(row + 1) for row in range(20)])
+    with pytest.raises(IndexFolderError, match=r"toy\.index is empty: all its documents were removed"):
+        VectorIndex(folder).search(clustered(1), 0)
+
+
+def test_what_is_there_already_is_replaced_by_itself(tmp_path: Path) -> None:
+    folder = made(tmp_path, clustered(20))
+    done = append_features(folder, [tmp_path / "toy.features"])
+    assert (done.added, done.removed, len(VectorIndex(folder))) == (20, 20, 20)
+    assert [source.documents for source in done.settings.sources] == [20]
+    assert remove_documents(folder, ["1", "1", "2"]).removed == 2
+    assert remove_documents(folder, ["1", "2"]).unknown == ("1", "2")
+    found = VectorIndex(folder).search(clustered(20)[2:], 1).numbers[:, 0]
+    assert found.tolist() == list(range(18))

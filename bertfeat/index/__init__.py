@@ -1,6 +1,7 @@
-"""FAISS indexes over feature columns: choose, build, keep, search, evaluate. The only place that normalises."""
+"""FAISS indexes over feature columns: choose, build, keep, search, evaluate, check."""
 
 from bertfeat.index.build import build_index
+from bertfeat.index.check import IndexCheck, check_index
 from bertfeat.index.choose import IndexType
 from bertfeat.index.engine import gpus
 from bertfeat.index.metric import Metric
@@ -15,6 +16,7 @@ __all__ = [
     "Effort",
     "Evaluation",
     "Found",
+    "IndexCheck",
     "IndexSettings",
     "IndexType",
     "Metric",
@@ -22,6 +24,7 @@ __all__ = [
     "VectorIndex",
     "append_features",
     "build_index",
+    "check_index",
     "gpus",
     "remove_documents",
 ]

@@ -9,12 +9,14 @@ import bertfeat
 from bertfeat.errors import UsageError
 from bertfeat.features import FeatureSet
 from bertfeat.index.choose import Choice, choose
-from bertfeat.index.folder import finish, replacing, source_of
+from bertfeat.index.finish import finish
 from bertfeat.index.library import faiss
 from bertfeat.index.making import Made, make_index
 from bertfeat.index.options import BuildOptions, Watch, unwatched
+from bertfeat.index.replace import held
 from bertfeat.index.settings import FORMAT_VERSION, IndexSettings
 from bertfeat.index.source import FeatureSource
+from bertfeat.index.sources import source_of
 from bertfeat.index.store import StoresWriter
 from bertfeat.recipe import FeatureColumn
 
@@ -33,21 +35,25 @@ def build_index(
         UsageError: no vectors, too few of them for the type asked for, or a type that FAISS does not know.
         NotDerivable: there is no such column.
         IndexFolderError: feature sets that cannot share an index, or a vector that is not finite.
-        FolderLocked: another build is at work on the folder.
+        FolderLocked: another run is at work on the folder.
+        StorageError: the folder cannot be written.
     """
     options = options or BuildOptions()
     given = [features] if isinstance(features, (str, Path, FeatureSet)) else list(features)
     sets = [each if isinstance(each, FeatureSet) else FeatureSet(each) for each in given]
-    source = FeatureSource(sets, column, keep_text=options.keep_text)
-    if not source.count:
-        raise UsageError(f"{sets[0].folder}: there are no vectors of {source.found.name} in it, so nothing to index")
-    choice = choose(
-        options.type, count=source.count, width=source.width, memory=options.memory, recall=options.target_recall
-    )
-    with replacing(Path(folder)) as fresh:
-        with StoresWriter(fresh, source.schema, per_document=source.per_document) as stores:
-            made = make_index(source, choice, options, fresh, keep=stores.write, progress=progress or unwatched)
-        return finish(_settings(source, choice, options, made, stores.documents), fresh)
+    with held(folder, new=True) as place:
+        source = FeatureSource(sets, column, keep_text=options.keep_text)
+        if not source.count:
+            raise UsageError(
+                f"{sets[0].folder}: there are no vectors of {source.found.name} in it, so nothing to index"
+            )
+        choice = choose(
+            options.type, count=source.count, width=source.width, memory=options.memory, recall=options.target_recall
+        )
+        with place.replacement() as fresh:
+            with StoresWriter(fresh, source.schema, per_document=source.per_document) as stores:
+                made = make_index(source, choice, options, fresh, keep=stores.write, progress=progress or unwatched)
+            return finish(_settings(source, choice, options, made, stores.documents), fresh)
 
 
 def versions() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""FAISS as bertfeat uses it: make, train, fill, write, open, remove; what a class of index can and cannot do.
+"""FAISS as bertfeat uses it: train, fill, write, open, remove; what a class of index can and cannot do.
 
 Shapes: n vectors, W values in each.
 """
@@ -9,34 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.errors import IndexFolderError, UsageError
-from bertfeat.index.library import explain, faiss
-from bertfeat.index.metric import Metric
+from bertfeat.errors import IndexFolderError, StorageError, UsageError
+from bertfeat.index.library import explain, faiss, faiss_errors
 
 REFINED_FROM = 4  # an index that re-ranks with finer codes looks at this many times k
-LISTS_NAME = "index.lists"  # inverted lists that pass the memory, beside the index
-
-
-def create(factory: str, width: int, metric: Metric) -> Any:
-    """An empty FAISS index.
-
-    Raises:
-        UsageError: FAISS does not know the description, or it does not fit the width or metric.
-    """
-    try:
-        index = faiss.index_factory(width, factory, metric.faiss_metric)
-    except RuntimeError as error:
-        raise UsageError(
-            f"FAISS cannot make {factory!r} for vectors of {width} values and {metric}: {explain(error)}; "
-            f"choose auto, flat, hnsw, ivf, ivfpq, sq8 or another FAISS factory string"
-        ) from error
-    for part in layers(index):
-        if isinstance(part, faiss.IndexRefine):
-            part.k_factor = REFINED_FROM
-        for clustering in (getattr(part, "cp", None), getattr(getattr(part, "pq", None), "cp", None)):
-            if clustering is not None:
-                clustering.min_points_per_centroid = 1  # else FAISS talks on stderr; choose() saw to it
-    return index
 
 
 def train(index: Any, sample: NDArray[np.float32], clusters: int) -> None:
@@ -52,12 +28,20 @@ def train(index: Any, sample: NDArray[np.float32], clusters: int) -> None:
             f"{len(sample):,} vectors cannot be divided into {clusters:,} clusters; choose flat, or ivf, which "
             f"takes as many clusters as fit"
         )
-    try:
+    problem = f"this type of index cannot be trained on {len(sample):,} vectors"
+    with faiss_errors(UsageError, problem, "choose flat or sq8"):
         index.train(sample)
-    except RuntimeError as error:
-        raise UsageError(
-            f"this type of index cannot be trained on {len(sample):,} vectors: {explain(error)}; choose flat or sq8"
-        ) from error
+
+
+def add(index: Any, vectors: NDArray[np.float32]) -> None:
+    """Add vectors ``[n, W]``.
+
+    Raises:
+        UsageError: this class of index cannot, or not any more.
+    """
+    problem = f"this type of index cannot take {len(vectors):,} vectors more"
+    with faiss_errors(UsageError, problem, "choose flat, hnsw, ivf, ivfpq or sq8"):
+        index.add(vectors)
 
 
 def reserve(index: Any, count: int) -> None:
@@ -74,31 +58,36 @@ def write(index: Any, path: Path) -> None:
     """Write an index.
 
     Raises:
-        IndexFolderError: the disk is full, or the folder cannot be written.
+        StorageError: the disk is full, or the folder cannot be written.
     """
-    try:
+    with faiss_errors(StorageError, f"{path} cannot be written", "free some space, or choose another folder"):
         faiss.write_index(index, str(path))
-    except RuntimeError as error:
-        raise IndexFolderError(f"{path} cannot be written: {explain(error)}; is the disk full?") from error
 
 
-def read(path: Path, *, mapped: bool = True) -> Any:
-    """Open an index, mapped into memory unless it is to be changed.
+def read(path: Path, *, mapped: bool = True, lists: Path | None = None) -> Any:
+    """Open an index, mapped into memory unless it is to be changed; ``lists`` is the file of its inverted lists.
 
     Raises:
         IndexFolderError: FAISS cannot read the file.
     """
-    if path.with_name(LISTS_NAME).exists():
-        flags = faiss.IO_FLAG_ONDISK_SAME_DIR | faiss.IO_FLAG_READ_ONLY  # the lists are mapped in any case
-    else:
+    with faiss_errors(IndexFolderError, f"{path}: FAISS cannot read this file", "build the index again"):
+        if lists is not None:
+            return _with_lists(
+                faiss.read_index(str(path), faiss.IO_FLAG_READ_ONLY | faiss.IO_FLAG_SKIP_IVF_DATA), lists
+            )
         # newer: maps every type and is searched as fast as memory; older: maps inverted lists only
-        flags = getattr(faiss, "IO_FLAG_MMAP_IFC", faiss.IO_FLAG_MMAP) if mapped else 0
-    try:
-        return faiss.read_index(str(path), flags)
-    except RuntimeError as error:
-        raise IndexFolderError(
-            f"{path}: FAISS cannot read this file ({explain(error)}); build the index again"
-        ) from error
+        return faiss.read_index(str(path), getattr(faiss, "IO_FLAG_MMAP_IFC", faiss.IO_FLAG_MMAP) if mapped else 0)
+
+
+def _with_lists(index: Any, path: Path) -> Any:
+    """Map the file of an index's inverted lists; FAISS's own way to find it writes on stdout."""
+    inverted = inverted_part(index)
+    lists = None if inverted is None else faiss.downcast_InvertedLists(inverted.invlists)
+    if not isinstance(lists, faiss.OnDiskInvertedLists) or lists.totsize != path.stat().st_size:
+        raise IndexFolderError(f"{path} is not the file of the inverted lists; build the index again")
+    lists.filename = str(path)
+    lists.do_mmap()
+    return index
 
 
 def effort_name(index: Any) -> str | None:
@@ -131,7 +120,7 @@ def threads() -> int:
 def can_remove(index: Any) -> bool:
     """Whether vectors can be taken out; other types keep tombstones."""
     inner = faiss.downcast_index(index.index) if isinstance(index, faiss.IndexPreTransform) else index
-    if isinstance(inner, faiss.IndexIVF):
+    if isinstance(inner, faiss.IndexIVF) and not isinstance(inner, faiss.IndexIVFFlatDedup):
         return isinstance(faiss.downcast_InvertedLists(inner.invlists), faiss.ArrayInvertedLists)
     return isinstance(inner, faiss.IndexFlatCodes) and not hasattr(inner, "bbs")
 
@@ -151,15 +140,17 @@ def selector(selected: NDArray[np.bool_]) -> Any:
 
 def remove(index: Any, removed: NDArray[np.bool_]) -> None:
     """Take vectors out (``[n]`` says which); the others close ranks, so that numbers go on from 0 to their count."""
-    index.remove_ids(selector(removed))
+    with faiss_errors(IndexFolderError, "vectors cannot be removed", "build the index again"):
+        index.remove_ids(selector(removed))
     inverted = inverted_part(index)
     if inverted is None:
         return  # flat codes close ranks by themselves
     number = np.cumsum(~removed) - 1
     lists = faiss.downcast_InvertedLists(inverted.invlists)
     for each in range(inverted.nlist):
-        ids = faiss.rev_swig_ptr(lists.get_ids(each), lists.list_size(each))
-        ids[:] = number[ids]
+        if size := lists.list_size(each):
+            ids = faiss.rev_swig_ptr(lists.get_ids(each), size)
+            ids[:] = number[ids]
 
 
 def flat_storage(index: Any) -> Any | None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from bertfeat.index import asking
 from bertfeat.index.library import faiss
 from bertfeat.index.metric import Metric
+from bertfeat.index.transforms import Transform
 
 K = 10  # recall is tuned for this many nearest
 DEPTHS = (1, 10, 100)
@@ -43,8 +44,17 @@ class Truth:
 class ExactSearch:
     """Finds the exact nearest of queries while the vectors stream by, so that they need not be in memory."""
 
-    def __init__(self, queries: NDArray[np.float32], own: NDArray[np.int64], metric: Metric, count: int) -> None:
+    def __init__(
+        self,
+        queries: NDArray[np.float32],
+        own: NDArray[np.int64],
+        metric: Metric,
+        count: int,
+        transform: Transform | None = None,  # vectors are compared as this makes them
+    ) -> None:
         self._queries, self._own, self._metric = queries, own, metric
+        self._transform = transform or _untransformed
+        self._compared = self._transform(queries)
         self._depth = min(max(DEPTHS), count - 1) + 1  # one more: the query itself
         shape = (len(queries), self._depth)
         # FAISS computes squared distances, hence a worst that no square passes
@@ -55,7 +65,7 @@ class ExactSearch:
         """Compare with the next vectors, ``[n, W]``, the first of which has the number ``start``."""
         began = time.perf_counter()
         depth = min(self._depth, len(vectors))
-        scores, places = faiss.knn(self._queries, vectors, depth, self._metric.faiss_metric)
+        scores, places = faiss.knn(self._compared, self._transform(vectors), depth, self._metric.faiss_metric)
         self._best = asking.merge([self._best, (scores, places + start)], self._depth, self._metric)
         self._seconds += time.perf_counter() - began
 
@@ -63,6 +73,10 @@ class ExactSearch:
         """What was found, without the queries themselves."""
         scores, numbers = without_own(*self._best, self._own)
         return Truth(self._queries, self._own, scores, numbers, len(self._queries) / max(self._seconds, 1e-9))
+
+
+def _untransformed(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    return vectors
 
 
 def without_own(

@@ -6,7 +6,7 @@ Shapes: n vectors, W values in each.
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,13 @@ from bertfeat.errors import IndexFolderError
 from bertfeat.index import asking, engine, evaluate
 from bertfeat.index.blocks import Block, VectorSource, read_ahead
 from bertfeat.index.choose import POINTS_PER_CLUSTER, Choice
-from bertfeat.index.folder import FAISS_NAME
+from bertfeat.index.factory import create
 from bertfeat.index.metric import Metric
+from bertfeat.index.names import FAISS_NAME
 from bertfeat.index.ondisk import ListsOnDisk
 from bertfeat.index.options import BuildOptions, BuildProgress, Watch
 from bertfeat.index.settings import Effort, Evaluation
+from bertfeat.index.transforms import Transform, judged_transform
 from bertfeat.memory import give_back_memory
 
 SEED = 4171
@@ -54,13 +56,14 @@ def make_index(
         IndexFolderError: a vector that is not finite; or the file cannot be written.
     """
     clock = _Clock(progress)
-    index = engine.create(choice.factory, source.width, options.metric)
+    index = create(choice.factory, source.width, options.metric)
     with clock.step("sample", source.count):
         sample = _take_sample(source, index, choice, options, clock)
     with clock.step("train", len(sample.training)):
         index = engine.to_device(index, options.device)
         engine.train(index, sample.training, choice.clusters)
-    exact = sample.exact_search(options.metric, source.count)
+    transform = judged_transform(index)
+    exact = sample.exact_search(options.metric, source.count, transform)
     with clock.step("add", source.count):
         del sample  # its memory is the index's from here on
         on_disk = ListsOnDisk(engine.from_device(index), folder, options.memory) if choice.on_disk else None
@@ -74,6 +77,7 @@ def make_index(
         with clock.step("evaluate", evaluate.QUERIES):
             truth = exact.truth() if exact else stored_truth(index, options.metric)
             effort, evaluation = assess(index, truth, options.metric, options.target_recall)
+            evaluation = replace(evaluation, transformed=transform is not None)
     with clock.step("write", source.count):
         engine.write(set_effort(index, effort), folder / FAISS_NAME)
     return Made(source.count, zero, effort, evaluation, clock.seconds)
@@ -152,8 +156,8 @@ class _Sample:
     queries: NDArray[np.float32]  # [Q, W] for exact search; none where the index itself can do it
     own: NDArray[np.int64]  # [Q] their numbers
 
-    def exact_search(self, metric: Metric, count: int) -> evaluate.ExactSearch | None:
-        return evaluate.ExactSearch(self.queries, self.own, metric, count) if len(self.own) else None
+    def exact_search(self, metric: Metric, count: int, transform: Transform | None) -> evaluate.ExactSearch | None:
+        return evaluate.ExactSearch(self.queries, self.own, metric, count, transform) if len(self.own) else None
 
 
 @dataclass(slots=True)
@@ -218,7 +222,7 @@ def fill(
     for number, block in enumerate(blocks, 1):
         zero += int(_prepare(metric, block.vectors, count).sum())
         if len(block.vectors):
-            index.add(block.vectors)
+            engine.add(index, block.vectors)
             if exact is not None:
                 exact.add(count, block.vectors)
         count += len(block.vectors)

@@ -1,4 +1,6 @@
-"""How near two vectors are. The only place where bertfeat normalises.
+"""How near two vectors are, and what an index does to its copy of them: under cosine it scales each to length 1.
+
+Feature sets keep vectors as the model gives them.
 
 Shapes: n vectors, W values in each.
 """
@@ -9,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.index.library import faiss
+
+_MOST_SQUARE = float(np.finfo(np.float32).max) / 4  # so that no distance between two vectors overflows
 
 
 class Metric(StrEnum):
@@ -34,11 +38,12 @@ class Metric(StrEnum):
         Shape: ``[n, W]`` → which of them are zero vectors ``[n]``.
 
         Raises:
-            ValueError: a vector is not finite; ``args[0]`` is its number.
+            ValueError: a vector is not finite, or so long that distances overflow; ``args[0]`` is its number.
         """
         squares = np.einsum("ij,ij->i", vectors, vectors)
-        if not np.isfinite(squares).all():
-            raise ValueError(int(np.flatnonzero(~np.isfinite(squares))[0]))
+        fit = squares <= _MOST_SQUARE  # NaN is not
+        if not fit.all():
+            raise ValueError(int(np.flatnonzero(~fit)[0]))
         if self is Metric.COSINE:
             faiss.normalize_L2(vectors)
         zero: NDArray[np.bool_] = squares == 0.0

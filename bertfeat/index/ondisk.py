@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.errors import UsageError
+from bertfeat.errors import StorageError, UsageError
 from bertfeat.index import engine
-from bertfeat.index.library import faiss
+from bertfeat.index.library import faiss, faiss_errors
+from bertfeat.index.names import LISTS_NAME
 
 SHARD_BYTES = 1 << 30
+_SPACE_LEFT = 1 << 20  # for what others write meanwhile
 
 
 class ListsOnDisk:
@@ -54,14 +56,26 @@ class ListsOnDisk:
         return self._index
 
     def _merge(self, lists: list[Any]) -> Any:
-        file = str(self._folder / engine.LISTS_NAME)
-        whole = faiss.OnDiskInvertedLists(self._inverted.nlist, self._inverted.code_size, file)
-        pointers = faiss.InvertedListsPtrVector()
-        for each in lists:
-            pointers.push_back(each)
-        with _stdout_to_stderr():
+        path = self._folder / LISTS_NAME
+        self._check_space(self._count * (int(self._inverted.code_size) + 8))
+        with _silent_stdout(), faiss_errors(StorageError, f"{path} cannot be written", "is the disk full?"):
+            whole = faiss.OnDiskInvertedLists(self._inverted.nlist, self._inverted.code_size, str(path))
+            pointers = faiss.InvertedListsPtrVector()
+            for each in lists:
+                pointers.push_back(each)
             whole.merge_from_multiple(pointers.data(), pointers.size())
+        whole.filename = LISTS_NAME  # as it is written into the index: both move together
         return whole
+
+    def _check_space(self, needed: int) -> None:
+        """FAISS writes the lists through a mapping, where a full disk would end the process."""
+        found = os.statvfs(self._folder)
+        free = found.f_bavail * found.f_frsize
+        if free < needed + _SPACE_LEFT:
+            raise StorageError(
+                f"cannot write to {self._folder.parent.parent}: the inverted lists need {needed / 1e6:,.0f} MB, and "
+                f"{free / 1e6:,.0f} MB are free; free some space, or move the folder to a larger disk"
+            )
 
     def _emptied(self) -> list[Any]:
         """Take the lists out of the index, which stays trained; they are given if there is something in them."""
@@ -85,16 +99,18 @@ class ListsOnDisk:
 
 
 @contextmanager
-def _stdout_to_stderr() -> Iterator[None]:
+def _silent_stdout() -> Iterator[None]:
     """FAISS prints the size of its file on stdout, where only results belong."""
     flush = ctypes.CDLL(None).fflush
-    sys.stdout.flush()
+    if sys.stdout is not None:
+        sys.stdout.flush()
     flush(None)
-    stdout = os.dup(1)
+    stdout, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
     try:
-        os.dup2(2, 1)
+        os.dup2(nowhere, 1)
         yield
     finally:
         flush(None)
         os.dup2(stdout, 1)
         os.close(stdout)
+        os.close(nowhere)

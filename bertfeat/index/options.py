@@ -23,8 +23,8 @@ class BuildOptions:
     def __post_init__(self) -> None:
         if not 0.0 < self.target_recall <= 1.0:
             raise UsageError(f"the wanted recall is {self.target_recall}, but a recall is above 0 and at most 1")
-        if self.memory is not None and self.memory <= 0:
-            raise UsageError(f"the memory is {self.memory} bytes, but must be more than 0")
+        if self.memory is not None and not 0 < self.memory < float("inf"):  # NaN is neither
+            raise UsageError(f"the memory is {self.memory} bytes, but must be a number above 0")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ Shapes: Q queries, K hits, W values in a vector.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,40 +14,48 @@ from numpy.typing import NDArray
 
 from bertfeat.errors import IndexFolderError, UsageError
 from bertfeat.index import asking, engine
-from bertfeat.index.filters import select
-from bertfeat.index.folder import FAISS_NAME, REMOVED_NAME, check_sources, open_folder
+from bertfeat.index.contents import IndexContents, open_contents
+from bertfeat.index.folder import read_whole
 from bertfeat.index.metric import Metric, own
 from bertfeat.index.settings import IndexSettings
-from bertfeat.index.store import DOCUMENTS_NAME, PIECES_NAME, Store
+from bertfeat.index.sources import check_sources
+from bertfeat.index.store import SOURCE, Store
+from bertfeat.where import select
 
 _EXACT_QUERIES = 512  # whose hits are compared again at once
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a search by vectors found, best first."""
+    """What a search by vectors found, best first; as many hits for each query, all of them there."""
 
     scores: NDArray[np.float32]  # [Q, K] see Metric
-    numbers: NDArray[np.int64]  # [Q, K] of the vectors in the index; -1 where there are fewer than K
+    numbers: NDArray[np.int64]  # [Q, K] of the vectors in the index
 
 
 class VectorIndex:
-    """An index folder opened for search by vectors; nothing is read before it is needed.
+    """An index folder opened for search by vectors.
+
+    All its files are opened at once, so that everything comes from one index though another may take its place; what is
+    in them is mapped, and read when it is needed.
 
     Raises:
-        IndexFolderError: the folder is no index, or a file of it is missing, cut off, foreign or of a newer format.
+        IndexFolderError: the folder is no index, or a file of it is missing, changed, foreign or of a newer format.
+        FolderLocked: the index was moved away by a run that does not go on.
     """
 
     def __init__(self, folder: str | Path, *, device: str | None = None, in_memory: bool = False) -> None:
         self.folder = Path(folder)
-        self.settings: IndexSettings = open_folder(self.folder)
-        """What ``index.json`` says."""
-        self._faiss = engine.read(self.folder / FAISS_NAME, mapped=not in_memory)
-        self._check_faiss()
-        self._fast = engine.to_device(self._faiss, device)
+        self._contents: IndexContents = read_whole(self.folder, partial(open_contents, mapped=not in_memory))
+        self._fast = engine.to_device(self.faiss_index, device)
 
     def __len__(self) -> int:
         return self.settings.count - self.settings.tombstones
+
+    @property
+    def settings(self) -> IndexSettings:
+        """What ``index.json`` says."""
+        return self._contents.settings
 
     @property
     def metric(self) -> Metric:
@@ -57,23 +65,34 @@ class VectorIndex:
     @property
     def faiss_index(self) -> Any:
         """The FAISS index itself."""
-        return self._faiss
+        return self._contents.faiss_index
 
-    @cached_property
+    @property
     def documents(self) -> Store:
         """The rows, ids, texts and kept columns of the documents."""
-        return Store(self.folder / DOCUMENTS_NAME)
+        return self._contents.documents
 
-    @cached_property
+    @property
     def pieces(self) -> Store | None:
         """Which token or word each vector is; None where there is one vector a document."""
-        return None if self.settings.column.pooling.per_document else Store(self.folder / PIECES_NAME)
+        return self._contents.pieces
 
-    @cached_property
+    @property
     def removed(self) -> NDArray[np.bool_] | None:
         """Which vectors are tombstones, if any."""
-        path = self.folder / REMOVED_NAME
-        return np.load(path) if self.settings.tombstones else None
+        return self._contents.removed
+
+    @property
+    def owners(self) -> NDArray[np.int64]:
+        """The document of each vector: its number in :attr:`documents`; read anew each time.
+
+        Raises:
+            IndexFolderError: a vector is of no document.
+        """
+        if self.pieces is None:
+            return np.arange(self.settings.count)
+        owners: NDArray[np.int64] = self.pieces.column("document")
+        return self._checked(owners, len(self.documents), "document")
 
     def check_sources(self) -> None:
         """See that the feature sets, where they still are in their places, are those that the index was made from.
@@ -101,6 +120,8 @@ class VectorIndex:
             UsageError: vectors of another width or not finite, ``k`` below 1, or a condition that cannot be read.
         """
         queries = self._prepared(vectors)
+        if k < 1 and not len(self):
+            raise IndexFolderError(f"{self.folder} is empty: all its documents were removed; add some with --append")
         if k < 1:
             raise UsageError(f"k is {k}, but at least one hit must be asked for")
         selected = self._selected(where)
@@ -109,10 +130,11 @@ class VectorIndex:
         if not k or not len(queries):
             return Found(np.empty((len(queries), 0), np.float32), np.empty((len(queries), 0), np.int64))
         if exact:
-            scores, numbers = asking.scan(self._faiss, queries, k, selected)
+            scores, numbers = asking.scan(self.faiss_index, queries, k, selected)
         else:
             scores, numbers = self._quick(queries, k, effort, selected)
-        if self.metric is Metric.L2 and engine.flat_storage(self._faiss) is not None:
+        self._checked(numbers, self.settings.count, "vector")
+        if self.metric is Metric.L2 and engine.flat_storage(self.faiss_index) is not None:
             return self._compared_again(queries, numbers)
         return Found(self.metric.scores(scores), numbers)
 
@@ -126,15 +148,14 @@ class VectorIndex:
         wrong = wanted[(wanted < 0) | (wanted >= self.settings.count)]
         if len(wrong):
             raise UsageError(f"there is no vector {wrong[0]}; the index has 0 to {self.settings.count - 1}")
-        return asking.reconstruct(self._faiss, wanted)
+        return asking.reconstruct(self.faiss_index, wanted)
 
     def document_numbers(self, numbers: NDArray[np.integer]) -> NDArray[np.int64]:
         """The document of each vector: its number in :attr:`documents`."""
         if self.pieces is None:
             return np.asarray(numbers, np.int64)
         table: pa.Table = self.pieces.take(numbers)
-        documents: NDArray[np.int64] = table["document"].to_numpy()
-        return documents
+        return self._checked(table["document"].to_numpy(), len(self.documents), "document")
 
     def _quick(
         self, queries: NDArray[np.float32], k: int, effort: int | None, selected: NDArray[np.bool_] | None
@@ -142,11 +163,11 @@ class VectorIndex:
         """FAISS's own search; queries that found fewer than there are get an exact scan."""
         tuned = self.settings.effort
         effort = effort or (tuned.value if tuned else None)
-        index = self._fast if selected is None else self._faiss  # FAISS's GPU indexes know no selectors
+        index = self._fast if selected is None else self.faiss_index  # FAISS's GPU indexes know no selectors
         scores, numbers = asking.search(index, queries, k, effort, selected)
         short = (numbers == asking.EMPTY).any(axis=1)
         if short.any():
-            scores[short], numbers[short] = asking.scan(self._faiss, queries[short], k, selected)
+            scores[short], numbers[short] = asking.scan(self.faiss_index, queries[short], k, selected)
         return scores, numbers
 
     def _compared_again(self, queries: NDArray[np.float32], numbers: NDArray[np.int64]) -> Found:
@@ -154,7 +175,7 @@ class VectorIndex:
         scores = np.empty(numbers.shape, np.float32)
         for start in range(0, len(queries), _EXACT_QUERIES):
             part = slice(start, start + _EXACT_QUERIES)
-            stored = asking.reconstruct(self._faiss, numbers[part].ravel())
+            stored = asking.reconstruct(self.faiss_index, numbers[part].ravel())
             differences = stored.reshape(*numbers[part].shape, -1) - queries[part, None, :]
             scores[part] = np.sqrt(np.einsum("qkw,qkw->qk", differences, differences))
         order = np.lexsort((numbers, scores), axis=1)
@@ -167,6 +188,8 @@ class VectorIndex:
                 f"{self.folder} holds vectors of {self.settings.width} values ({self.settings.column.name} of "
                 f"{self.settings.model.name}), but the queries are {shape}; they must be n × {self.settings.width}"
             )
+        if vectors.dtype.kind not in "fiu":
+            raise UsageError(f"query vectors must be whole or real numbers, not {vectors.dtype}")
         queries = own(vectors)
         try:
             self.metric.prepare(queries)
@@ -178,15 +201,17 @@ class VectorIndex:
         living = None if self.removed is None else ~self.removed
         if where is None:
             return living
-        selected = select(self.documents, where)
+        selected = select(self.documents, where, but=[SOURCE])
         if self.pieces is not None:
-            selected = selected[self.pieces.column("document")]
+            selected = selected[self.owners]
         return selected if living is None else selected & living
 
-    def _check_faiss(self) -> None:
-        index, settings = self._faiss, self.settings
-        if (index.ntotal, index.d) != (settings.count, settings.width):
+    def _checked(self, numbers: NDArray[np.int64], count: int, what: str) -> NDArray[np.int64]:
+        """Numbers that lead to something: of sound files every one does, and FAISS has -1 for no hit."""
+        wrong = numbers[(numbers < 0) | (numbers >= count)]
+        if len(wrong):
             raise IndexFolderError(
-                f"{self.folder / FAISS_NAME} holds {index.ntotal:,} vectors of {index.d} values, but "
-                f"{settings.count:,} of {settings.width} were written; build the index again"
+                f"{self.folder}: {what} {wrong[0]} is found, and there are {count:,}: a file was changed after it was "
+                f"written; bertfeat verify says which, and a new build mends it"
             )
+        return numbers

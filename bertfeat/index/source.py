@@ -3,8 +3,7 @@
 Shapes: n vectors of a batch, D documents whose vectors they are.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -14,12 +13,11 @@ from bertfeat.errors import IndexFolderError, UsageError
 from bertfeat.features import FeatureSet, FoundColumn
 from bertfeat.features.vectors import piece_offsets, stored_matrices
 from bertfeat.index.blocks import Block, BlockMaker, Pieces, block_rows
+from bertfeat.index.comparable import incomparable
 from bertfeat.index.store import SOURCE, document_schema
-from bertfeat.recipe import FeatureColumn
 
 _KEPT_TYPES = {"string": pa.string(), "int64": pa.int64(), "float64": pa.float64(), "bool": pa.bool_()}
 _READ_ROWS = 8192
-_MEANING = ("prompt", "special_tokens", "subword")  # settings without which vectors cannot be compared
 
 
 class FeatureSource:
@@ -55,7 +53,8 @@ class FeatureSource:
         rows, made = block_rows(self.width), BlockMaker(self.width)
         self.skipped, document = 0, self.first_document
         for number, features in zip(self._numbers, self.sets, strict=True):
-            kept = [name for name in self._kept if documents and name in features.names]
+            there = set(features.names)
+            kept = [name for name in self._kept if name in there] if documents else []
             names = dict.fromkeys([*self.found.derivation.columns, *self._place_names(features), *kept])
             for batch in features.stream(list(names), batch_rows=_READ_ROWS):
                 vectors, pieces = self._vectors(batch, features, document)
@@ -87,9 +86,9 @@ class FeatureSource:
 
 
 def _documents(batch: pa.RecordBatch, names: Sequence[str], source: int) -> pa.Table:
-    """What the text store keeps of a batch's documents; columns that this set does not have are null."""
-    table = pa.Table.from_batches([batch.select([name for name in names if name in batch.schema.names])])
-    return table.append_column(SOURCE, pa.array(np.full(len(table), source, np.int16)))
+    """What the text store keeps of a batch's documents."""
+    table = pa.Table.from_batches([batch.select(names)])
+    return table.append_column(SOURCE, pa.array(np.full(len(table), source, np.int32)))
 
 
 def _usable(batch: pa.RecordBatch, kind: str) -> NDArray[np.bool_]:
@@ -115,43 +114,30 @@ def _places(
 
 
 def _one_column(sets: Sequence[FeatureSet], column: str | None) -> FoundColumn:
-    """The column of all the sets, which must come from one model."""
+    """The column of all the sets, whose vectors must be comparable."""
     if not sets:
         raise UsageError("name at least one feature set")
     first = sets[0]
     found = first.find(column)
     for other in sets[1:]:
-        theirs = other.find(found.name)
-        problem = mismatch(first.header.model.fingerprint, found, other.header.model.fingerprint, theirs)
-        problem = problem or differing_settings(first.header.settings, other.header.settings)
+        model, settings = first.header.model.fingerprint, first.header.settings
+        problem = incomparable(model, settings, found, other.header, other.find(found.name))
         if problem:
             raise IndexFolderError(f"{other.folder} cannot share an index with {first.folder}: {problem}")
     return found
 
 
-def differing_settings(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str | None:
-    """In which settings vectors differ that are otherwise of one kind; None if in none that changes their meaning."""
-    for name in _MEANING:
-        if ours.get(name) != theirs.get(name):
-            return f"they were extracted with {name} {ours.get(name)!r} and {theirs.get(name)!r}"
-    return None
-
-
-def mismatch(
-    model: str, column: FoundColumn | FeatureColumn, other_model: str, other: FoundColumn | FeatureColumn
-) -> str | None:
-    """Why vectors of two columns cannot be compared; None if they can."""
-    if model != other_model:
-        return f"they come from different models (fingerprints {model[:12]} and {other_model[:12]})"
-    if (column.recipe, column.pooling) != (other.recipe, other.pooling):
-        return f"{column.name} and {other.name} are different things"
-    if column.width != other.width:
-        return f"vectors of {column.width} and of {other.width} values"
-    return None
-
-
 def _document_fields(features: FeatureSet, keep_text: bool) -> pa.Schema:
-    """The columns of a set that the text store keeps."""
+    """The columns of a set that the text store keeps.
+
+    Raises:
+        IndexFolderError: one bears the name of the store's own column.
+    """
+    if any(column.name == SOURCE for column in features.kept):
+        raise IndexFolderError(
+            f"{features.folder}: it keeps a column {SOURCE!r}, and an index has one of that name that says which "
+            f"feature set a document is from; leave it out of --keep, or rename it, and extract again"
+        )
     texts = [(name, pa.string()) for name in ("text", "pair") if keep_text and name in features.names]
     kept = [(column.name, _KEPT_TYPES[column.type]) for column in features.kept]
     return pa.schema([("row", pa.int64()), ("id", pa.string()), *texts, *kept])

@@ -1,9 +1,12 @@
 """What an index knows of each document and each token, by number: Arrow files, mapped into memory, read at random.
 
-Every record batch has the same number of rows, so a row is found without searching.
+Every record batch has the same number of rows, so a row is found without searching. Each column of a batch is validated
+when it is first read (offsets in range, texts of UTF-8), so that a damaged file is an error and not a crash.
 """
 
+import mmap
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -14,11 +17,12 @@ from numpy.typing import NDArray
 
 from bertfeat.errors import IndexFolderError
 from bertfeat.index.blocks import Block
+from bertfeat.index.names import DOCUMENTS_NAME, PIECES_NAME
+from bertfeat.io import open_regular
 
 BATCH_ROWS = 4096
-DOCUMENTS_NAME = "documents.arrow"
-PIECES_NAME = "pieces.arrow"
 SOURCE = "_source"  # the column that says which of the feature sets a document is from
+_DAMAGED = (pa.ArrowException, OSError, ValueError, KeyError)  # what pyarrow raises of flipped bytes
 PIECES = pa.schema(
     [
         ("document", pa.int64()),
@@ -47,7 +51,10 @@ class StoreWriter:
     ) -> None:
         if kind is None:
             self._flush(1)
-        self._writer.close()
+            self._writer.close()
+            return
+        with suppress(OSError):  # a full disk was told already
+            self._writer.close()
 
     def write(self, table: pa.Table) -> None:
         """Append the table's rows."""
@@ -80,9 +87,11 @@ class StoresWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._documents.__exit__(kind, error, trace)
-        if self._pieces is not None:
-            self._pieces.__exit__(kind, error, trace)
+        try:
+            self._documents.__exit__(kind, error, trace)
+        finally:
+            if self._pieces is not None:
+                self._pieces.__exit__(kind, error, trace)
 
     def write(self, block: Block) -> None:
         """Append what a block says of its documents and pieces."""
@@ -113,41 +122,81 @@ class StoresWriter:
 
 
 class Store:
-    """A store that was written."""
+    """A store that was written; ``expected`` are columns that it must have, of those types.
 
-    def __init__(self, path: Path) -> None:
+    Raises:
+        IndexFolderError: it cannot be read, or lacks a column.
+    """
+
+    def __init__(self, path: Path, expected: pa.Schema) -> None:
+        self._path = path
+        self._validated: set[tuple[int, str]] = set()  # number of a batch, column
         try:
-            self._reader = pa.ipc.open_file(pa.memory_map(str(path)))
+            with open_regular(path) as file:
+                # mapped by its handle: the file stays readable when the folder is replaced
+                mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            self._reader = pa.ipc.open_file(pa.py_buffer(mapped))
+            self.schema: pa.Schema = self._reader.schema
+            self._names = tuple(self.schema.names)
             batches = self._reader.num_record_batches
             last: int = self._reader.get_batch(batches - 1).num_rows if batches else 0
-        except (pa.ArrowException, OSError) as error:
-            raise IndexFolderError(f"{path}: cannot be read ({error}); build the index again") from error
-        self.schema: pa.Schema = self._reader.schema
+        except _DAMAGED as error:
+            raise self._damaged(error) from error
+        for field in expected:
+            if field not in self.schema:
+                raise self._damaged(f"it has no column {field.name!r} of {field.type}")
         self._count: int = max(0, batches - 1) * BATCH_ROWS + last
 
     def __len__(self) -> int:
         return self._count
 
     def batches(self, names: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """All rows in order, with the columns of those names (default: all)."""
+        """All rows in order, with the columns of those names (default: all).
+
+        Raises:
+            IndexFolderError: the file is damaged.
+        """
         for number in range(self._reader.num_record_batches):
-            batch = self._reader.get_batch(number)
-            yield batch if names is None else batch.select(list(names))
+            yield self._batch(number, self._names if names is None else names)
 
     def column(self, name: str) -> NDArray[Any]:
         """A whole column of numbers."""
-        found = [batch.column(name).to_numpy(zero_copy_only=False) for batch in self.batches([name])]
+        found = [batch.column(0).to_numpy(zero_copy_only=False) for batch in self.batches([name])]
         return np.concatenate(found) if found else np.empty(0, self.schema.field(name).type.to_pandas_dtype())
 
     def take(self, rows: NDArray[np.integer]) -> pa.Table:
-        """The rows of those numbers, in the order given."""
+        """The rows of those numbers, in the order given.
+
+        Raises:
+            IndexFolderError: there is no such row; or the file is damaged.
+        """
+        wrong = rows[(rows < 0) | (rows >= self._count)]
+        if len(wrong):
+            raise self._damaged(f"row {wrong[0]:,} is asked for, and it has {self._count:,}")
         unique, places = np.unique(rows, return_inverse=True)
         batch_of = unique // BATCH_ROWS
         found = [
-            self._reader.get_batch(int(number)).take(pa.array(unique[batch_of == number] % BATCH_ROWS))
+            self._batch(int(number), self._names).take(pa.array(unique[batch_of == number] % BATCH_ROWS))
             for number in np.unique(batch_of)
         ]
         return pa.Table.from_batches(found, self.schema).take(pa.array(places.reshape(-1)))
+
+    def _batch(self, number: int, names: Sequence[str]) -> pa.RecordBatch:
+        try:
+            batch = self._reader.get_batch(number)
+            if number < self._reader.num_record_batches - 1 and batch.num_rows != BATCH_ROWS:
+                raise self._damaged(f"batch {number} has {batch.num_rows:,} rows")
+            batch = batch if names is self._names else batch.select(list(names))
+            for name, values in zip(names, batch.columns, strict=True):
+                if (number, name) not in self._validated:
+                    values.validate(full=True)
+                    self._validated.add((number, name))
+            return batch
+        except _DAMAGED as error:
+            raise self._damaged(error) from error
+
+    def _damaged(self, problem: object) -> IndexFolderError:
+        return IndexFolderError(f"{self._path}: cannot be read ({problem}); build the index again")
 
 
 def document_schema(schemas: Iterable[pa.Schema]) -> pa.Schema:
@@ -159,21 +208,24 @@ def document_schema(schemas: Iterable[pa.Schema]) -> pa.Schema:
     fields: dict[str, pa.DataType] = {}
     for schema in schemas:
         for field in schema:
+            if field.name == SOURCE:
+                continue
             kind = pa.large_string() if field.type == pa.string() else field.type
             if fields.setdefault(field.name, kind) != kind:
                 raise IndexFolderError(
                     f"the column {field.name!r} is {fields[field.name]} in one feature set and {kind} in another; "
                     f"leave it out of --keep or convert it, and extract again"
                 )
-    fields[SOURCE] = pa.int16()
+    fields[SOURCE] = pa.int32()
     return pa.schema(list(fields.items()))
 
 
 def _fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    if table.schema.equals(schema):
+        return table
+    there = dict(zip(table.column_names, table.columns, strict=True))
     columns = [
-        table.column(field.name).cast(field.type)
-        if field.name in table.schema.names
-        else pa.nulls(len(table), field.type)
+        there[field.name].cast(field.type) if field.name in there else pa.nulls(len(table), field.type)
         for field in schema
     ]
     return pa.table(columns, schema=schema)

@@ -13,14 +13,18 @@ from numpy.typing import NDArray
 from bertfeat.errors import IndexFolderError
 from bertfeat.features import FeatureSet
 from bertfeat.index import engine
-from bertfeat.index.folder import FAISS_NAME, REMOVED_NAME, finish, replacing, source_of
+from bertfeat.index.comparable import incomparable
+from bertfeat.index.finish import finish
 from bertfeat.index.making import check_complete, fill, kept_blocks
 from bertfeat.index.metric import Metric
+from bertfeat.index.names import FAISS_NAME, REMOVED_NAME
 from bertfeat.index.ondisk import ListsOnDisk
 from bertfeat.index.options import BuildProgress, Watch, unwatched
+from bertfeat.index.replace import held
 from bertfeat.index.search import VectorIndex
-from bertfeat.index.settings import IndexSettings, SourceSet
-from bertfeat.index.source import FeatureSource, differing_settings, mismatch
+from bertfeat.index.settings import IndexSettings
+from bertfeat.index.source import FeatureSource
+from bertfeat.index.sources import with_sources
 from bertfeat.index.store import Store, StoresWriter, document_schema
 
 _RECONSTRUCTED = 16_384
@@ -45,30 +49,31 @@ def append_features(
 
     Raises:
         IndexFolderError: the features come from another model, recipe or width, or other settings, than the index.
+        FolderLocked: another run is at work on the folder.
+        StorageError: the folder cannot be written.
     """
-    index = VectorIndex(folder, in_memory=True)
-    sets = [each if isinstance(each, FeatureSet) else FeatureSet(each) for each in features]
-    sources, numbers = _with_sources(index.settings.sources, sets)
-    source = FeatureSource(sets, index.settings.column.name, keep_text=index.settings.has_text, source_numbers=numbers)
-    _check_same(index, source)
-    replaced = _with_ids(index, _ids(sets))
-    with replacing(index.folder) as fresh:
-        keeper = _Shrunk(index, replaced)
-        source.first_document = keeper.documents
-        schema = document_schema([index.documents.schema, source.schema])
-        with StoresWriter(fresh, schema, per_document=source.per_document) as stores:
-            keeper.copy(stores)
-            grown, zero = _extended(keeper.faiss_index, source, index.metric, stores, fresh, progress or unwatched)
-        settings = replace(
-            keeper.settings(fresh, added=source.count),
-            sources=sources,
-            count=int(grown.ntotal),
-            documents=stores.documents,
-            zero_vectors=keeper.zero_vectors + zero,
-            skipped=index.settings.skipped + source.skipped,
+    with held(folder) as place:
+        index = VectorIndex(place.folder, in_memory=True)
+        sets = [each if isinstance(each, FeatureSet) else FeatureSet(each) for each in features]
+        sources, numbers = with_sources(index.settings.sources, sets)
+        source = FeatureSource(
+            sets, index.settings.column.name, keep_text=index.settings.has_text, source_numbers=numbers
         )
-        engine.write(grown, fresh / FAISS_NAME)
-        return Updated(finish(settings, fresh), sum(map(len, sets)), int(replaced.sum()))
+        _check_same(index, source)
+        replaced = _with_ids(index, _ids(sets))
+        with place.replacement() as fresh:
+            keeper = _Shrunk(index, replaced)
+            source.first_document = keeper.documents
+            schema = document_schema([index.documents.schema, source.schema])
+            with StoresWriter(fresh, schema, per_document=source.per_document) as stores:
+                keeper.copy(stores)
+                grown, zero = _extended(keeper.faiss_index, source, index.metric, stores, fresh, progress or unwatched)
+            settings = replace(
+                keeper.settings(fresh, added=source.count),
+                sources=sources,
+                skipped=index.settings.skipped + source.skipped,
+            )
+            return Updated(_finished(settings, grown, stores, zero, fresh), sum(map(len, sets)), int(replaced.sum()))
 
 
 def remove_documents(folder: str | Path, ids: Iterable[str]) -> Updated:
@@ -76,29 +81,40 @@ def remove_documents(folder: str | Path, ids: Iterable[str]) -> Updated:
 
     Raises:
         IndexFolderError: the folder is no sound index.
+        FolderLocked: another run is at work on the folder.
+        StorageError: the folder cannot be written.
     """
-    index = VectorIndex(folder, in_memory=True)
-    wanted = list(dict.fromkeys(ids))
-    removed = _with_ids(index, pa.array(wanted, pa.string()))
-    known = _known_ids(index.documents, removed)
-    unknown = tuple(each for each in wanted if each not in known)
-    if not removed.any():
-        return Updated(index.settings, 0, 0, unknown)
-    with replacing(index.folder) as fresh:
-        keeper = _Shrunk(index, removed)
-        with StoresWriter(fresh, index.documents.schema, per_document=index.pieces is None) as stores:
-            keeper.copy(stores)
-        grown = keeper.faiss_index
-        if engine.lists_on_disk(grown):
-            grown = ListsOnDisk(grown, fresh, None).merged()
-        settings = replace(
-            keeper.settings(fresh, added=0),
-            count=int(grown.ntotal),
-            documents=stores.documents,
-            zero_vectors=keeper.zero_vectors,
-        )
-        engine.write(grown, fresh / FAISS_NAME)
-        return Updated(finish(settings, fresh), 0, int(removed.sum()), unknown)
+    with held(folder) as place:
+        index = VectorIndex(place.folder, in_memory=True)
+        wanted = list(dict.fromkeys(ids))
+        removed = _with_ids(index, pa.array(wanted, pa.string()))
+        known = _known_ids(index.documents, removed)
+        unknown = tuple(each for each in wanted if each not in known)
+        if not removed.any():
+            return Updated(index.settings, 0, 0, unknown)
+        with place.replacement() as fresh:
+            keeper = _Shrunk(index, removed)
+            schema = document_schema([index.documents.schema])  # of this format
+            with StoresWriter(fresh, schema, per_document=index.pieces is None) as stores:
+                keeper.copy(stores)
+            grown = keeper.faiss_index
+            if engine.lists_on_disk(grown):
+                grown = ListsOnDisk(grown, fresh, None).merged()
+            settings = _finished(keeper.settings(fresh, added=0), grown, stores, 0, fresh)
+            return Updated(settings, 0, int(removed.sum()), unknown)
+
+
+def _finished(settings: IndexSettings, grown: Any, stores: StoresWriter, zero: int, folder: Path) -> IndexSettings:
+    """Write what is left of an update; ``zero`` zero vectors were added."""
+    engine.write(grown, folder / FAISS_NAME)
+    settings = replace(
+        settings,
+        count=int(grown.ntotal),
+        documents=stores.documents,
+        zero_vectors=settings.zero_vectors + zero,
+        updates=settings.updates + 1,
+    )
+    return finish(settings, folder)
 
 
 class _Shrunk:
@@ -107,9 +123,8 @@ class _Shrunk:
     def __init__(self, index: VectorIndex, removed: NDArray[np.bool_]) -> None:
         self._index = index
         self.faiss_index = index.faiss_index
-        owners = None if index.pieces is None else index.pieces.column("document")
-        vectors = removed if owners is None else removed[owners]
-        self.zero_vectors = index.settings.zero_vectors - _zeros(index, vectors)
+        vectors = removed if index.pieces is None else removed[index.owners]
+        self._zero_vectors = index.settings.zero_vectors - _zeros(index, vectors)
         self._really = engine.can_remove(self.faiss_index) and not index.settings.tombstones
         self._documents = ~removed if self._really else np.ones_like(removed)
         self._vectors = ~vectors if self._really else np.ones_like(vectors)
@@ -133,7 +148,7 @@ class _Shrunk:
         count = 0 if self._really else int(self._tombstones.sum())
         if count:
             np.save(folder / REMOVED_NAME, np.concatenate([self._tombstones, np.zeros(added, bool)]))
-        return replace(self._index.settings, tombstones=count)
+        return replace(self._index.settings, tombstones=count, zero_vectors=self._zero_vectors)
 
 
 def _extended(
@@ -152,28 +167,12 @@ def _extended(
     return index, zero
 
 
-def _with_sources(
-    known: tuple[SourceSet, ...], sets: Sequence[FeatureSet]
-) -> tuple[tuple[SourceSet, ...], tuple[int, ...]]:
-    """All sources, and the number of each of the sets among them; one that was there already is brought up to date."""
-    sources, numbers = list(known), []
-    for features in sets:
-        new = source_of(features)
-        same = [number for number, source in enumerate(sources) if source.path == new.path]
-        if same:
-            sources[same[0]] = new
-        else:
-            sources.append(new)
-        numbers.append(same[0] if same else len(sources) - 1)
-    return tuple(sources), tuple(numbers)
-
-
 def _check_same(index: VectorIndex, source: FeatureSource) -> None:
-    settings, header = index.settings, source.sets[0].header
-    problem = mismatch(settings.model.fingerprint, settings.column, header.model.fingerprint, source.found)
-    problem = problem or differing_settings(settings.extraction, header.settings)
+    """See that the new vectors can be compared with those of the index, as they can with one another."""
+    settings, first = index.settings, source.sets[0]
+    problem = incomparable(settings.model.fingerprint, settings.extraction, settings.column, first.header, source.found)
     if problem:
-        raise IndexFolderError(f"{source.sets[0].folder} cannot be appended to {index.folder}: {problem}")
+        raise IndexFolderError(f"{first.folder} cannot be appended to {index.folder}: {problem}")
 
 
 def _ids(sets: Sequence[FeatureSet]) -> pa.Array:
@@ -187,8 +186,7 @@ def _with_ids(index: VectorIndex, ids: pa.Array) -> NDArray[np.bool_]:
     found = [pc.is_in(batch.column("id"), value_set=ids).to_numpy(False) for batch in index.documents.batches(["id"])]
     having: NDArray[np.bool_] = np.concatenate(found) if found else np.zeros(0, bool)
     if index.removed is not None:
-        owners = np.arange(len(index.removed)) if index.pieces is None else index.pieces.column("document")
-        having[owners[index.removed]] = False
+        having[index.owners[index.removed]] = False
     return having
 
 

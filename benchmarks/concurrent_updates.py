@@ -1,0 +1,300 @@
+"""Two runs on one folder, and runs killed at each of their steps: is anything lost, or left half done?
+
+    python benchmarks/concurrent_updates.py [--cases index] [--pairs 200] [--kills 0] [--seed 0] [--out FILE]
+
+A case is a folder with the commands that change it (``CASES``). Half of the pairs start 0 to 200 ms apart. Of the
+others one is stopped at a random step of its own (the n-th time that it touches the folder, tests/support_steps.py),
+the other runs to its end, and the first goes on. A reader looks at the folder all the time. Then every command is
+killed at every step (``--kills`` limits them), with and without a system that exchanges folders in one step: what is
+left must be the old state or the new one, byte for byte, and the next command must do its work. Exit code 1 if anything
+is wrong.
+"""
+
+import argparse
+import itertools
+import json
+import os
+import random
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from _machine import machine
+
+sys.path.insert(0, str(Path(__file__).parent.parent))  # tests are no package that is installed
+from tests.support_steps import Ended, Stop, preload, start, steps
+
+HERE = Path(__file__).parent
+LOCKED = "another run is at work on it"
+State = frozenset[str]
+
+
+class Case(Protocol):
+    """A folder and the commands that change it."""
+
+    name: str
+    folders: Sequence[Path]  # whose events are steps
+    commands: Mapping[str, Sequence[str]]
+    effects: Mapping[str, Callable[[State], State]]  # of each command on what the folder holds
+    stand_ins: Mapping[str, str | None]  # ways a process is prepared, see support_steps.start
+
+    def reset(self, variant: int) -> State:
+        """Bring the folder to where every trial begins, in one of several variants; returns what it holds."""
+        ...
+
+    def read(self) -> State:
+        """What the folder holds; raises where that is not what was written."""
+        ...
+
+    def check(self) -> None:
+        """Raise where the folder is not sound."""
+        ...
+
+    def files(self) -> Mapping[str, bytes]:
+        """What must be equal byte for byte, by path."""
+        ...
+
+
+@dataclass
+class Account:
+    """What happened so far."""
+
+    runs: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+
+
+def main() -> None:
+    options = _options()
+    os.environ["OMP_NUM_THREADS"] = "1"  # many small processes share the cores
+    account: dict[str, Any] = {}
+    for name in options.cases.split(","):
+        told = machine("faiss-cpu")
+        with tempfile.TemporaryDirectory(dir=options.work) as work:
+            begin = time.monotonic()
+            account[name] = trials(CASES[name](Path(work)), options)
+        account[name] |= {"seconds": round(time.monotonic() - begin), "machine": told}
+        print(json.dumps({name: account[name]}, indent=1), flush=True)
+    before = json.loads(options.out.read_text()) if options.out.exists() else {}
+    options.out.parent.mkdir(exist_ok=True)
+    options.out.write_text(json.dumps({**before, **account}, indent=1) + "\n")
+    sys.exit(1 if any(each[kind]["wrong"] for each in account.values() for kind in ("pairs", "kills")) else 0)
+
+
+def trials(case: Case, options: argparse.Namespace) -> dict[str, Any]:
+    case.reset(0)
+    pairs, kills = Account(), Account()
+    with reader(case, pairs):
+        run_pairs(case, pairs, options)
+    run_kills(case, kills, options)
+    return {name: {**each.runs, "wrong": each.wrong} for name, each in (("pairs", pairs), ("kills", kills))}
+
+
+def run_pairs(case: Case, account: Account, options: argparse.Namespace) -> None:
+    draw = random.Random(options.seed)
+    counts = {name: count_steps(case, name, None, 0) for name in case.commands}
+    for number in range(options.pairs):
+        before = case.reset(number // 2)
+        one, two = draw.choices(list(case.commands), k=2)
+        if number % 2:
+            step = draw.randint(1, counts[one])
+            what, ended = f"{one} stopped at step {step}, {two}", stopped_pair(case, one, two, step)
+        else:
+            delay = draw.uniform(0, 0.2)
+            what, ended = f"{one}, {delay * 1000:.0f} ms, {two}", started_pair(case, one, two, delay)
+        account.runs["stops" if number % 2 else "starts"] += 1
+        judge_pair(case, before, what, ended, account)
+
+
+def started_pair(case: Case, one: str, two: str, delay: float) -> list[tuple[str, Ended]]:
+    with start(case.commands[one], case.folders) as first:
+        time.sleep(delay)
+        with start(case.commands[two], case.folders) as second:
+            return [(one, first.wait()), (two, second.wait())]
+
+
+def stopped_pair(case: Case, one: str, two: str, step: int) -> list[tuple[str, Ended]]:
+    with start(case.commands[one], case.folders, stop=Stop(step, signal.SIGSTOP)) as first:
+        stopped = first.wait_until_stopped()
+        with start(case.commands[two], case.folders) as second:
+            other = second.wait()
+        if stopped:
+            first.go_on()
+        return [(one, first.wait()), (two, other)]
+
+
+def judge_pair(case: Case, before: State, what: str, ended: list[tuple[str, Ended]], account: Account) -> None:
+    """Those that say they did their work did it, in some order; the others said why not."""
+    done = [name for name, end in ended if end.exit_code == 0]
+    account.runs[("none", "one", "both")[len(done)] + " done"] += 1
+    for name, end in ended:
+        if end.exit_code and LOCKED not in end.stderr:
+            account.wrong.append(f"{what}: {name} ended with {end.exit_code}: {end.stderr.strip()}")
+    allowed = set()
+    for order in itertools.permutations(done):
+        state = before
+        for name in order:
+            state = case.effects[name](state)
+        allowed.add(state)
+    try:
+        case.check()
+        if case.read() not in allowed:
+            account.wrong.append(f"{what}: lost or come back, after {' and '.join(done)}")
+    except Exception as error:
+        account.wrong.append(f"{what}: corrupt: {error}")
+
+
+def run_kills(case: Case, account: Account, options: argparse.Namespace) -> None:
+    ways = itertools.product(case.stand_ins.items(), case.commands)
+    for variant, ((way, prepare), name) in enumerate(ways):
+        before = case.reset(variant)
+        old, count = case.files(), count_steps(case, name, prepare, variant)
+        new = case.files()
+        for step in range(1, min(count, options.kills or count) + 1):
+            case.reset(variant)
+            what = f"{name} killed at step {step} of {count} ({way})"
+            with start(case.commands[name], case.folders, stop=Stop(step, signal.SIGKILL), prepare=prepare) as run:
+                account.runs["killed" if run.wait().exit_code == -signal.SIGKILL else "ended before"] += 1
+            judge_kill(case, what, (old, new), account)
+            with start(case.commands[name], case.folders, prepare=prepare) as run:
+                if (end := run.wait()).exit_code:
+                    account.wrong.append(f"{what}: the next one ended with {end.exit_code}: {end.stderr}")
+            case.check()
+            if case.read() != case.effects[name](before):
+                account.wrong.append(f"{what}: the next one did not do its work")
+
+
+def judge_kill(
+    case: Case, what: str, states: tuple[Mapping[str, bytes], Mapping[str, bytes]], account: Account
+) -> None:
+    try:
+        case.read()
+        found = case.files()
+    except Exception as error:
+        account.wrong.append(f"{what}: corrupt: {error}")
+        return
+    if found not in states:
+        account.wrong.append(f"{what}: neither the old nor the new one")
+    account.runs["old one left" if found == states[0] else "new one left"] += 1
+
+
+def count_steps(case: Case, name: str, prepare: str | None, variant: int) -> int:
+    """How many steps a command has; it is done afterwards."""
+    case.reset(variant)
+    return len(steps(case.commands[name], case.folders, prepare=prepare))
+
+
+@contextmanager
+def reader(case: Case, account: Account) -> Iterator[None]:
+    """Read the folder all the time; what is read must be what was written."""
+    stop = threading.Event()
+
+    def read() -> None:
+        while not stop.is_set():
+            try:
+                case.read()
+                account.runs["reads"] += 1
+            except Exception as error:
+                account.wrong.append(f"a reader: {type(error).__name__}: {error}")
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+class IndexCase:
+    """An index: built anew, appended to, and removed from."""
+
+    name = "index"
+
+    def __init__(self, work: Path) -> None:
+        preload("bertfeat.cli.index", "bertfeat.index", "bertfeat.queries", "faiss", "pyarrow.compute")
+        from tests.index_toy import clustered, vector_set
+
+        self._work, self._folder = work, work / "toy.index"
+        self.folders = (self._folder, work / ".toy.index.building")
+        groups = {"old": range(60), "new": range(60, 75), "other": range(75, 100)}
+        self._vectors = {f"d{row}": vector for row, vector in enumerate(clustered(100))}
+        self._ids = {name: frozenset(f"d{row}" for row in rows) for name, rows in groups.items()}
+        for name, rows in groups.items():
+            vector_set(
+                work / f"{name}.features", clustered(100)[rows.start : rows.stop], ids=[f"d{row}" for row in rows]
+            )
+        gone = [f"d{row}" for row in range(20)]
+        (work / "gone.txt").write_text("\n".join(gone))
+        to = ["-o", str(self._folder), "--quiet"]
+        self.commands = {
+            "build": ["index", str(work / "other.features"), *to, "--no-evaluate", "--type", "hnsw"],
+            "append": ["index", str(work / "new.features"), *to, "--append"],
+            "remove": ["index", *to, "--remove", str(work / "gone.txt")],
+        }
+        self.effects = {
+            "build": lambda _state: self._ids["other"],
+            "append": lambda state: state | self._ids["new"],
+            "remove": lambda state: state - set(gone),
+        }
+        self.stand_ins = {"exchange": None, "two renames": "tests.index_toy:without_exchange"}
+
+    def reset(self, variant: int) -> State:
+        from bertfeat.index import BuildOptions, build_index
+
+        kind, memory = (("flat", None), ("ivf", None), ("hnsw", None), ("ivf", 100))[variant % 4]  # the last on disk
+        options = BuildOptions(type=kind, evaluate=False, memory=memory)
+        build_index(self._work / "old.features", self._folder, options=options)
+        return self._ids["old"]
+
+    def read(self) -> State:
+        """The ids of the living documents; each is found by its own vector, at a score of 1."""
+        import numpy as np
+
+        from bertfeat.index import VectorIndex
+
+        index = VectorIndex(self._folder)
+        every = [name for batch in index.documents.batches(["id"]) for name in batch.column("id").to_pylist()]
+        ids = [name for row, name in enumerate(every) if index.removed is None or not index.removed[row]]
+        if ids:
+            found = index.search(np.stack([self._vectors[name] for name in ids]), 1, exact=True)
+            names = index.documents.take(found.numbers[:, 0])["id"].to_pylist()
+            if names != ids or not np.allclose(found.scores, 1, atol=1e-5):
+                raise ValueError("vectors lie under other documents")
+        return frozenset(ids)
+
+    def check(self) -> None:
+        from bertfeat.index import check_index
+
+        check_index(self._folder)
+
+    def files(self) -> Mapping[str, bytes]:
+        """All but the settings, in which times stand; check() holds those against the files."""
+        from tests.index_toy import files_of
+
+        return {name: data for name, data in files_of(self._folder).items() if name != "index.json"}
+
+
+CASES: Mapping[str, Callable[[Path], Case]] = {"index": IndexCase}  # name: made in an empty folder
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", default=",".join(CASES), help="separated by commas")
+    parser.add_argument("--pairs", type=int, default=200)
+    parser.add_argument("--kills", type=int, default=0, help="at most so many steps of each command; 0: all")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--work", type=Path, help="where the folders are made; default: the system's temporary folder")
+    parser.add_argument("--out", type=Path, default=HERE / "results" / "concurrent_updates.json")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

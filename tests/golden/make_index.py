@@ -1,0 +1,69 @@
+"""Writes the golden indexes of the current format version: ``python -m tests.golden.make_index``.
+
+Run it once for each new format version, on the commit that introduces it, and never again for an old one: the folders
+``index-1``, ``index-2``… are what indexes of those versions look like, and every later bertfeat must read them.
+``expected.json`` beside them holds the nearest documents of some queries, found by NumPy.
+"""
+
+import json
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bertfeat.corpus import KeptColumn
+from bertfeat.index import BuildOptions, VectorIndex, append_features, build_index, remove_documents
+from bertfeat.index.settings import FORMAT_VERSION, read_settings, write_settings
+from tests.features_toy import toy_part, toy_set
+from tests.index_toy import clustered, neighbours, vector_set
+
+HERE = Path(__file__).parent
+COUNT, NEW, WIDTH = 40, 10, 8
+REMOVED = [str(row + 1) for row in range(0, COUNT, 8)]
+KINDS = {"flat": "flat", "hnsw": "hnsw", "ivf": "IVF4,Flat", "disk": "ivf"}
+
+
+def main() -> None:
+    folder = HERE / f"index-{FORMAT_VERSION}"
+    if folder.exists():
+        raise SystemExit(f"{folder} is there already; golden indexes are never made anew")
+    with tempfile.TemporaryDirectory() as work:
+        expected = {kind: document_index(folder / kind, Path(work) / kind, kind) for kind in KINDS}
+        toy = toy_part(poolings=("word",))
+        build_index(toy_set(Path(work) / "words", toy), folder / "words", options=BuildOptions(evaluate=False))
+        places = [[document.id, start, end] for document in toy.documents for start, end in document.spans()]
+    for index in sorted(folder.iterdir()):
+        forget_paths(index)
+    text = json.dumps({**expected, "words": places}, ensure_ascii=False, indent=1)
+    (folder / "expected.json").write_text(text + "\n", encoding="utf-8")
+
+
+def document_index(folder: Path, work: Path, kind: str) -> list[Any]:
+    """Build an index, append to it and remove from it; returns ids and scores of the five nearest of each document."""
+    vectors = np.concatenate([clustered(COUNT, WIDTH), clustered(NEW, WIDTH, seed=1)])
+    ids = [str(row + 1) for row in range(COUNT + NEW)]
+    kept = {KeptColumn("year", "int64"): list(range(COUNT))}
+    vector_set(work / "old", vectors[:COUNT], kept=kept)
+    vector_set(work / "new", vectors[COUNT:], ids=ids[COUNT:])
+    memory = 100 if kind == "disk" else None
+    build_index(work / "old", folder, options=BuildOptions(type=KINDS[kind], evaluate=kind == "flat", memory=memory))
+    append_features(folder, [work / "new"])
+    remove_documents(folder, REMOVED)
+    living = [row for row in range(len(ids)) if ids[row] not in REMOVED]
+    scores, order = neighbours(vectors[living], vectors[living], "cosine")
+    nearest = [[ids[living[at]] for at in row[:5]] for row in order]
+    return [nearest, np.round(scores[:, :5], 5).tolist()]
+
+
+def forget_paths(folder: Path) -> None:
+    """No path of the machine on which this was run stays in the settings."""
+    assert len(VectorIndex(folder))
+    settings = read_settings(folder)
+    sources = tuple(replace(source, path=f"/corpus/{Path(source.path).name}") for source in settings.sources)
+    write_settings(replace(settings, sources=sources), folder)
+
+
+if __name__ == "__main__":
+    main()
