@@ -12,10 +12,10 @@ from click.testing import CliRunner
 
 from bertfeat.cli import main
 from bertfeat.corpus import KeptColumn, Value
-from bertfeat.errors import CorpusError, NotDerivable, UsageError
+from bertfeat.errors import NotDerivable, UsageError
 from bertfeat.features import FeatureSet
-from bertfeat.plots import draw_layers
-from bertfeat.probes import Measured, Probed, ProbeSettings, probe, read_probes
+from bertfeat.probes import Measured, ProbeSettings, probe, read_probes
+from bertfeat.probes.examples import Examples, check_size
 from tests.features_toy import Toy, ToyDocument, toy_part, toy_set
 
 sklearn = pytest.importorskip("sklearn")
@@ -50,6 +50,13 @@ def labelled(toy: Toy) -> Toy:
             "c" if document.row in (3, 9) else kind(document) for document in toy.documents
         ],
         KeptColumn("empty", "string"): [None for _ in toy.documents],
+        KeptColumn("halves", "float64"): [
+            (None, float("nan"), -0.0, 0.0)[document.row % 4] if document.row % 4 < 3 else 1.5
+            for document in toy.documents
+        ],
+        KeptColumn("even", "bool"): [
+            None if document.row % 9 == 8 else document.row % 2 == 0 for document in toy.documents
+        ],
     }
     return replace(toy, content=replace(toy.content, kept=kept, tags=[tags(document) for document in toy.documents]))
 
@@ -169,11 +176,22 @@ def test_steps_are_told(toy: FeatureSet) -> None:
             "knd",
             {},
             UsageError,
-            "no label 'knd'; there are: kind, same, row number, rare, third, empty, tags; extract with",
+            "no label 'knd'; there are: kind, same, row number, rare, third, empty, halves, even, tags; extract with",
         ),
         ("same", {}, UsageError, "at least two classes of 'same' among what has a label; all there is is '7'"),
         ("empty", {}, UsageError, "at least two classes of 'empty' among what has a label; there is none"),
-        ("row number", {}, UsageError, r"is in 1 document, fewer than the 5 folds, and 70 more of the 71 classes"),
+        (
+            "row number",
+            {},
+            UsageError,
+            r"and 70 more of the 71 classes are as rare; its values are numbers, and each of them is taken for a class",
+        ),
+        (
+            "row number",
+            {"min_members": 2},
+            UsageError,
+            r"all there is is|there is none; 71 members of rarer classes were left out \(--min-members\)",
+        ),
         ("kind", {"pooling": "cls"}, NotDerivable, "none of cls pooling; extract with --pooling cls"),
         ("tags", {"pooling": "mean"}, NotDerivable, "tags are probed on vectors of words"),
         ("kind", {"layers": ("9",)}, NotDerivable, "outside the model"),
@@ -185,10 +203,61 @@ def test_what_cannot_be_probed(toy: FeatureSet, label: str, settings: Any, error
         probe(toy, label, ProbeSettings(**settings))
 
 
-@pytest.mark.parametrize("wrong", [{"folds": 1}, {"most": 0}, {"strength": 0.0}, {"strength": float("nan")}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"folds": 1},
+        {"most": 0},
+        {"strength": 0.0},
+        {"strength": float("nan")},
+        {"strength": float("inf")},
+        {"seed": 2**40},
+    ],
+)
 def test_settings_that_cannot_be(wrong: Any) -> None:
     with pytest.raises(UsageError):
         ProbeSettings(**wrong)
+
+
+def test_numbers_that_are_none_and_truth_values_are_labels_or_none(toy: FeatureSet) -> None:
+    halves = probe(toy, "halves", ProbeSettings(folds=2, layers=("last",)))
+    assert halves.classes == {"0.0": 17, "1.5": 18}
+    assert halves.nulls == 36  # null, and what is not a number
+    even = probe(toy, "even", ProbeSettings(folds=3, layers=("last",)))
+    assert list(even.classes) == ["False", "True"]
+    assert even.nulls == 8
+
+
+def test_more_classes_than_memory_are_refused(toy: FeatureSet) -> None:
+    """Before anything is learnt: ten thousand classes of a million words, in a hundred dimensions and in a million."""
+    members = np.repeat(np.arange(10_000), 100)
+    examples = Examples(members >= 0, tuple(map(str, range(10_000))), members, np.arange(1_000_000), 0)
+    with pytest.raises(UsageError, match=r"1,000,000 examples into 10,000 classes takes about \d+ GiB, and there are"):
+        check_size(examples, 100)
+    few = Examples(members < 2, ("a", "b"), members[:200], np.arange(200), 0)
+    check_size(few, 768)
+    with pytest.raises(UsageError, match="give a smaller --most"):
+        check_size(examples, 10**6)
+
+
+def test_a_fold_that_lacks_a_class_is_measured_as_scikit_learn_does(tmp_path: Path) -> None:
+    """Of words no document is in two folds, so a rare tag may be in the documents of one fold alone."""
+    toy = toy_part(0, 0, 60, layers="last", poolings=("word",), dtype="float32", tags=True)
+    words = toy.content.words
+    assert words is not None
+    lengths = np.diff(words.offsets).tolist()
+    tags = [[f"T{(row + at) % 2}" if row % 11 else "RARE" for at in range(size)] for row, size in enumerate(lengths)]
+    found = FeatureSet(toy_set(tmp_path / "rare.features", replace(toy, content=replace(toy.content, tags=tags))))
+    probed = probe(found, "tags", ProbeSettings(folds=5, seed=5))
+    vectors, labels, groups = [], [], []
+    for document in found:
+        assert document.words is not None
+        assert document.words.aligned is not None
+        for at in np.flatnonzero(document.words.aligned).tolist():
+            vectors.append(document.matrix("last", "word")[at])
+            labels.append((document.tags or ())[at])
+            groups.append(document.row)
+    same(probed.layers[0].measured, expected(np.stack(vectors), labels, np.array(groups), 5))
 
 
 def test_sets_without_what_the_label_needs(tmp_path: Path) -> None:
@@ -226,33 +295,3 @@ def test_probed_printed_read_and_drawn(toy: FeatureSet, tmp_path: Path, monkeypa
     drawn = CliRunner().invoke(main, ["plot", "layers", str(file), "--json"])
     assert json.loads(drawn.stdout) == {"path": "kind.layers.png", "probes": 1, "columns": COLUMNS}
     assert Path("kind.layers.png").read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.fixture
-def probed(toy: FeatureSet) -> Probed:
-    return probe(toy, "kind", ProbeSettings(layers=("2", "sum4")))
-
-
-@pytest.mark.parametrize("measure", ["macro-f1", "accuracy"])
-def test_several_probes_in_one_picture(probed: Probed, tmp_path: Path, measure: str) -> None:
-    other = replace(probed, label="$x_$", layers=(replace(probed.layers[0], column="layer7", layer=7),))
-    drawn = draw_layers([probed, other], tmp_path / "two.png", measure=measure)
-    assert drawn.columns == ("layer2", "layer7", "sum4")
-    draw_layers([probed, other], tmp_path / "again.png", measure=measure)
-    assert (tmp_path / "two.png").read_bytes() == (tmp_path / "again.png").read_bytes()
-
-
-@pytest.mark.parametrize("text", ["x", "{}", "[1]", '{"layers": [{}]}', "null"])
-def test_what_is_no_probe(tmp_path: Path, text: str) -> None:
-    (tmp_path / "x.json").write_text(text)
-    with pytest.raises(CorpusError, match="not what bertfeat probe --json prints"):
-        read_probes(tmp_path / "x.json")
-
-
-def test_what_cannot_be_drawn(probed: Probed, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no probes to draw"):
-        draw_layers([], tmp_path / "x.png")
-    with pytest.raises(UsageError, match="by macro-f1 or accuracy, not by 'loss'"):
-        draw_layers([probed], tmp_path / "x.png", measure="loss")
-    with pytest.raises(CorpusError, match="cannot be read"):
-        read_probes(tmp_path / "none.json")

@@ -12,7 +12,8 @@ from transformers import AutoModelForTokenClassification, AutoTokenizer
 
 from bertfeat.errors import BertfeatError, ModelError, TaggerError, UsageError
 from bertfeat.models import Model
-from bertfeat.tagging.finetune import PAPER_GRID, FineTuned, Sentence, fine_tune
+from bertfeat.tagging.finetune import FineTuned, Sentence, fine_tune
+from bertfeat.tagging.grid import PAPER_GRID
 from bertfeat.tagging.scores import score
 from bertfeat.tagging.windows import UNLABELLED, Windower
 from tests.tiny_models import Tiny, rewrite
@@ -20,7 +21,8 @@ from tests.tiny_models import Tiny, rewrite
 pytest.importorskip("accelerate")
 
 WORDS = ("bank", "river", "the", "water", "unbelievable", "walked", "to", "money", "Straße", "mill", ".", "은행에서")
-KINDS = {"river": "A", "water": "A", "walked": "B"}
+# one word in six for each kind: rarer ones are learnt late, at some seeds and on some processors never
+KINDS = {"river": "A", "water": "A", "walked": "B", "money": "B"}
 SETTINGS: dict[str, Any] = {"batch_size": 4, "learning_rate": 2e-3, "epochs": 10, "seed": 3, "device": "cpu"}
 
 
@@ -97,8 +99,8 @@ def test_long_sentences_are_cut_between_words(bert: Tiny) -> None:
 
 def test_tags_that_follow_from_words_are_learnt(done: FineTuned, data: dict[str, list[Sentence]]) -> None:
     assert done.test is not None
-    assert done.dev.f1 > 0.7
-    assert done.test.f1 > 0.7
+    assert done.dev.f1 > 0.9  # at 8 seeds, and rates of 0.001 to 0.003, it was 0.97 at least
+    assert done.test.f1 > 0.9
     assert (done.dev.sentences, done.test.sentences) == (30, 30)
     assert done.steps == 25 * SETTINGS["epochs"]
     assert done.labels.names == ("O", "B-A", "B-B")

@@ -10,7 +10,7 @@ from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
 from bertfeat.errors import CorpusError, UsageError
 from bertfeat.tagging.schemes import Span
-from bertfeat.tagging.scores import Scores, score
+from bertfeat.tagging.scores import Scores, score, score_tagger
 from tests.test_house import loaded_by
 from tests.test_tagging_schemes import REAL, bilou, bio, iob1, random_spans
 
@@ -52,8 +52,7 @@ def test_random_tags_score_as_seqeval_says(write: Callable[[list[Span], int], li
     predicted = [noisy(tags, known, chance) for tags in gold]
     scores = score(gold, predicted)
     same_as_seqeval(scores, gold, predicted)
-    if write is bio:  # with IOB1, the noise makes BIO of one side
-        assert scores.accuracy == pytest.approx(accuracy_score(gold, predicted))
+    assert scores.accuracy == pytest.approx(accuracy_score(gold, predicted))
 
 
 def test_real_tags_score_as_seqeval_says() -> None:
@@ -71,8 +70,73 @@ def test_schemes_may_differ() -> None:
     gold, predicted = [iob1(each, 12) for each in spans], [bio(each, 12) for each in spans]
     for right, tags in ((gold, predicted), (gold, gold), (predicted, gold)):
         scores = score(right, tags)
-        assert (scores.f1, scores.accuracy) == (1.0, 1.0)
+        assert scores.f1 == 1.0
+        assert scores.accuracy == pytest.approx(accuracy_score(right, tags))
+        assert scores.accuracy == conlleval(right, tags)[0]
+        assert score_tagger(right, predicted).accuracy == 1.0  # whatever scheme the file is in
     assert score([REAL], [bilou(REAL)]).f1 == 1.0
+
+
+def conlleval(gold: list[list[str]], predicted: list[list[str]]) -> tuple[float, float]:
+    """Accuracy and F1 as conlleval.pl counts them, line by line (Tjong Kim Sang and Buchholz 2000)."""
+    correct_tags = tokens = found_gold = found_predicted = found_correct = 0
+    for rights, guesses in zip(gold, predicted, strict=True):
+        in_correct, last = False, [("O", ""), ("O", "")]
+        for right, guess in zip([*rights, "O"], [*guesses, "O"], strict=True):
+            now = [(tag.partition("-")[0], tag.partition("-")[2]) for tag in (right, guess)]
+            ends = [ends_chunk(*before, *tag) for before, tag in zip(last, now, strict=True)]
+            begins = [begins_chunk(*before, *tag) for before, tag in zip(last, now, strict=True)]
+            if in_correct:
+                if all(ends) and last[0][1] == last[1][1]:
+                    in_correct, found_correct = False, found_correct + 1
+                elif ends[0] != ends[1] or now[0][1] != now[1][1]:
+                    in_correct = False
+            if all(begins) and now[0][1] == now[1][1]:
+                in_correct = True
+            found_gold += begins[0]
+            found_predicted += begins[1]
+            last = now
+        correct_tags += sum(right == guess for right, guess in zip(rights, guesses, strict=True))
+        tokens += len(rights)
+    return correct_tags / tokens, 2 * found_correct / max(1, found_gold + found_predicted)
+
+
+def ends_chunk(before: str, label: str, tag: str, other: str) -> bool:
+    if before == "O":
+        return False
+    if tag in ("O", "B") or before in ("E", "S") or tag == "S":
+        return True
+    return label != other
+
+
+def begins_chunk(before: str, label: str, tag: str, other: str) -> bool:
+    if tag == "O":
+        return False
+    return tag in ("B", "S") or before in ("O", "E", "S") or label != other
+
+
+@pytest.mark.parametrize(
+    "writers",
+    [(bio, iob1), (iob1, bio), (bio, bio), (iob1, iob1)],
+    ids=["BIO-IOB1", "IOB1-BIO", "BIO-BIO", "IOB1-IOB1"],
+)
+@pytest.mark.parametrize("seed", range(5))
+def test_random_tags_score_as_conlleval_says(
+    writers: tuple[Callable[[list[Span], int], list[str]], ...], seed: int
+) -> None:
+    chance = random.Random(seed)
+    spans = [random_spans(length, seed + length) for length in range(1, 30)]
+    gold, other = ([write(each, at) for at, each in enumerate(spans, 1)] for write in writers)
+    predicted = [noisy(tags, sorted({tag for tags in other for tag in tags}), chance) for tags in other]
+    scores = score(gold, predicted)
+    assert (scores.accuracy, scores.f1) == pytest.approx(conlleval(gold, predicted))
+
+
+def test_tags_in_another_scheme_count_as_written() -> None:
+    """As a BIO gold file and one of IOB1 predictions do."""
+    gold, predicted = [["B-A", "I-A", "O", "B-B"]], [["I-A", "I-A", "O", "I-B"]]
+    assert (score(gold, predicted).f1, score(gold, predicted).accuracy) == (1.0, 0.5)
+    assert conlleval(gold, predicted) == (0.5, 1.0)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -1,5 +1,6 @@
 """What a probe learns from: the labelled documents or words of a feature set, a sample where there are many."""
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -13,6 +14,8 @@ TAGS = "tags"
 """The label that stands for the tags of words."""
 
 _SCAN = 8192
+_PROBABILITIES = 3  # arrays of one number for each example and class that learning holds
+_WEIGHTS = 25  # arrays of one number for each class and dimension
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,7 @@ def sample(labels: Labels, most: int, least: int, seed: int) -> Examples:
     )
 
 
-def check_classes(examples: Examples, label: str, folds: int) -> None:
+def check_classes(examples: Examples, label: str, folds: int, *, are_numbers: bool = False) -> None:
     """Refuse classes that cross-validation cannot do with.
 
     Raises:
@@ -103,15 +106,33 @@ def check_classes(examples: Examples, label: str, folds: int) -> None:
     """
     if len(examples.classes) < 2:
         only = f"all there is is {examples.classes[0]!r}" if examples.classes else "there is none"
-        raise UsageError(f"a probe needs at least two classes of {label!r} among what has a label; {only}")
+        rare = f"; {examples.rare:,} members of rarer classes were left out (--min-members)" if examples.rare else ""
+        raise UsageError(f"a probe needs at least two classes of {label!r} among what has a label; {only}{rare}")
     counts = _documents(examples.members, examples.rows, len(examples.classes))
     few = np.flatnonzero(counts < folds)
     if len(few):
         times = f"{counts[few[0]]} document{'s' if counts[few[0]] > 1 else ''}"
         others = f", and {len(few) - 1:,} more of the {len(counts):,} classes are as rare" if len(few) > 1 else ""
+        hint = "; its values are numbers, and each of them is taken for a class" if are_numbers else ""
         raise UsageError(
-            f"{examples.classes[few[0]]!r} of {label!r} is in {times}, fewer than the {folds} folds{others}; "
+            f"{examples.classes[few[0]]!r} of {label!r} is in {times}, fewer than the {folds} folds{others}{hint}; "
             f"leave such classes out with --min-members {folds}, or give fewer --folds or a larger --most"
+        )
+
+
+def check_size(examples: Examples, width: int) -> None:
+    """Refuse more classes than a classifier over all of them has memory for.
+
+    Raises:
+        UsageError: says what it takes, and what to give instead.
+    """
+    classes, members = len(examples.classes), len(examples.members)
+    takes = 4 * (_PROBABILITIES * members * classes + _WEIGHTS * classes * width)
+    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if takes > there:
+        raise UsageError(
+            f"a classifier of {members:,} examples into {classes:,} classes takes about {takes / 2**30:,.0f} GiB, and "
+            f"there are {there / 2**30:,.0f}; leave rarer classes out with --min-members, or give a smaller --most"
         )
 
 
@@ -134,6 +155,8 @@ class _Numbers:
     def _number(self, value: object) -> int:
         if value is None or value != value:  # NaN is not itself
             return -1
+        if isinstance(value, float):
+            value += 0.0  # -0.0 is 0.0
         return self._known.setdefault(str(value), len(self._known))
 
     @property

@@ -4,14 +4,23 @@ As in Alain & Bengio 2016 (arXiv:1610.01644): logistic regression on frozen feat
 """
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bertfeat.corpus import KeptColumn
 from bertfeat.errors import BertfeatError, NotDerivable, UsageError
 from bertfeat.features import FeatureSet, FoundColumn
-from bertfeat.probes.examples import TAGS, Examples, check_classes, document_labels, sample, word_labels
+from bertfeat.probes.examples import (
+    TAGS,
+    Examples,
+    check_classes,
+    check_size,
+    document_labels,
+    sample,
+    word_labels,
+)
 from bertfeat.probes.results import LayerProbe, Measured, Probed, ProbeSettings
 from bertfeat.recipe import Pooling
 
@@ -39,7 +48,8 @@ def probe(
     columns = _columns(features, _pooling(features, label, by_word, settings.pooling), settings.layers)
     labels = word_labels(features) if by_word else document_labels(features, label)
     examples = sample(labels, settings.most, settings.min_members, settings.seed)
-    check_classes(examples, label, settings.folds)
+    check_classes(examples, label, settings.folds, are_numbers=KeptColumn(label, "float64") in features.kept)
+    check_size(examples, max(column.width for column in columns))
     folds = _folds(examples, by_word, settings)
     baseline = _baseline(examples, folds)
     probed = []
@@ -180,15 +190,10 @@ def _baseline(examples: Examples, folds: Folds) -> Measured:
 
 
 def _measured(examples: Examples, folds: Folds, predicted: Sequence[NDArray[np.int64]]) -> Measured:
+    from sklearn.metrics import accuracy_score, f1_score
+
     pairs = [(examples.members[test], said) for (_, test), said in zip(folds, predicted, strict=True)]
-    accuracies = [float((right == said).mean()) for right, said in pairs]
-    f1s = [float(np.mean(list(_f1s(right, said, len(examples.classes))))) for right, said in pairs]
+    accuracies = [float(accuracy_score(right, said)) for right, said in pairs]
+    # over the classes that a fold has or is told of; of another one it says nothing
+    f1s = [float(f1_score(right, said, average="macro", zero_division=0.0)) for right, said in pairs]
     return Measured(*(float(each(values)) for values in (accuracies, f1s) for each in (np.mean, np.std)))
-
-
-def _f1s(right: NDArray[np.int64], said: NDArray[np.int64], classes: int) -> Iterator[float]:
-    for number in range(classes):
-        correct = int(((right == number) & (said == number)).sum())
-        there = int((right == number).sum() + (said == number).sum())
-        if there:  # a class that a fold neither has nor is told of says nothing
-            yield 2 * correct / there

@@ -1,15 +1,23 @@
 """What a probe is asked, and what it found."""
 
-import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated
+
+from msgspec import Meta
 
 from bertfeat.errors import CorpusError, UsageError
+from bertfeat.io import BadJson, decode_json, read_regular
 
 MOST = 20_000
 FOLDS = 5
+
+_MOST_SEED = 2**32 - 1  # that scikit-learn takes
+_NO_PROBE = "this is not what bertfeat probe --json prints, a probe a line"
+_Share = Annotated[float, Meta(ge=0, le=1)]
+_Count = Annotated[int, Meta(ge=0)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +39,22 @@ class ProbeSettings:
     def __post_init__(self) -> None:
         if self.folds < 2:
             raise UsageError(f"{self.folds} folds: give at least 2, so that something is left to test on")
-        if self.most < 1 or self.seed < 0 or self.min_members < 0 or not self.strength > 0:
-            raise UsageError("most and strength must be above 0, seed and min members not below it")
+        if self.most < 1 or self.seed < 0 or self.min_members < 0:
+            raise UsageError("most must be above 0, seed and min members not below it")
+        if not 0 < self.strength < math.inf:
+            raise UsageError(f"strength {self.strength}: give a number above 0; the default is 1")
+        if self.seed > _MOST_SEED:
+            raise UsageError(f"seed {self.seed}: give at most {_MOST_SEED:,}")
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
     """Accuracy and macro-averaged F1, the mean over the folds and the standard deviation among them."""
 
-    accuracy: float
-    accuracy_spread: float
-    macro_f1: float
-    macro_f1_spread: float
+    accuracy: _Share
+    accuracy_spread: _Share
+    macro_f1: _Share
+    macro_f1_spread: _Share
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +62,7 @@ class LayerProbe:
     """What one column gives away of the label."""
 
     column: str  # its recipe: layer3, concat4
-    layer: int | None  # None for combinations of layers
+    layer: _Count | None  # None for combinations of layers
     measured: Measured
     converged: bool
 
@@ -63,16 +75,16 @@ class Probed:
     model: str
     label: str
     pooling: str
-    folds: int
-    examples: int  # documents or words that were learnt from
-    labelled: int  # that there are
-    nulls: int  # without a label, left out
-    unaligned: int  # words without a vector, left out
-    rare: int  # of the sample, but of classes that are in too few documents, left out
-    classes: Mapping[str, int]  # members of each among the examples
+    folds: Annotated[int, Meta(ge=2)]
+    examples: _Count  # documents or words that were learnt from
+    labelled: _Count  # that there are
+    nulls: _Count  # without a label, left out
+    unaligned: _Count  # words without a vector, left out
+    rare: _Count  # of the sample, but of classes that are in too few documents, left out
+    classes: Mapping[str, _Count]  # members of each among the examples
     majority: str
     baseline: Measured  # of always saying what most are
-    layers: tuple[LayerProbe, ...]
+    layers: Annotated[tuple[LayerProbe, ...], Meta(min_length=1)]
 
     @property
     def best(self) -> LayerProbe:
@@ -87,13 +99,16 @@ def read_probes(path: str | Path) -> list[Probed]:
         CorpusError: the file cannot be read, or is something else.
     """
     try:
-        return [_probed(json.loads(line)) for line in Path(path).read_text("utf-8").splitlines() if line.strip()]
+        text = read_regular(Path(path)).decode("utf-8-sig")  # some shells put a byte order mark before what they write
     except OSError as error:
         raise CorpusError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CorpusError(f"{path}: this is not what bertfeat probe --json prints, a probe a line") from error
-
-
-def _probed(raw: dict[str, Any]) -> Probed:
-    layers = tuple(LayerProbe(**{**layer, "measured": Measured(**layer["measured"])}) for layer in raw["layers"])
-    return Probed(**{**raw, "baseline": Measured(**raw["baseline"]), "layers": layers})
+    except UnicodeError as error:
+        raise CorpusError(f"{path}: {_NO_PROBE}: it is not UTF-8") from error
+    probes = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            try:
+                probes.append(decode_json(line, Probed))
+            except BadJson as error:
+                raise CorpusError(f"{path}, line {number}: {_NO_PROBE}: {error}") from error
+    return probes

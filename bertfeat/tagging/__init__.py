@@ -7,64 +7,71 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bertfeat.tagging.finetune import PAPER_GRID, FineTuned, Grid, fine_tune
+    from bertfeat.tagging.claims import claimed
+    from bertfeat.tagging.epochs import Epoch, Trained
+    from bertfeat.tagging.finetune import FineTuned, fine_tune
+    from bertfeat.tagging.grid import PAPER_GRID, Grid
     from bertfeat.tagging.outlook import TableEstimate, estimate_table, lower_cases, share_of_capitals
     from bertfeat.tagging.predictions import Predictions, read_predictions
-    from bertfeat.tagging.prepare import Prepared, features_beside, is_feature_set, prepared
+    from bertfeat.tagging.prepare import Prepared, features_beside, is_feature_set, prepared, stored_features
+    from bertfeat.tagging.report import RowResult, Table, markdown, mean_and_spread
+    from bertfeat.tagging.rows import PAPER_ROWS, Row, table_rows
+    from bertfeat.tagging.runs import Run
     from bertfeat.tagging.schemes import Scheme, Span, detect_scheme, read_spans, to_bio, to_iobes
-    from bertfeat.tagging.scores import LabelScores, Scores, score
+    from bertfeat.tagging.scores import LabelScores, Scores, score, score_tagger
     from bertfeat.tagging.settings import TaggerSettings, TrainingSettings
-    from bertfeat.tagging.table import (
-        PAPER_ROWS,
-        Row,
-        RowResult,
-        Run,
-        Table,
-        markdown,
-        mean_and_spread,
-        table_rows,
-        train_table,
-    )
+    from bertfeat.tagging.table import TableTraining, train_table
+    from bertfeat.tagging.table_check import TableReport, check_table
     from bertfeat.tagging.tagger import TaggedText, Tagger, TextSpan
-    from bertfeat.tagging.training import Epoch, Trained, train
+    from bertfeat.tagging.tagger_check import TaggerReport, check_tagger
+    from bertfeat.tagging.training import Training, train
 
 _HOMES = {
-    "Epoch": "bertfeat.tagging.training",
+    "Epoch": "bertfeat.tagging.epochs",
     "FineTuned": "bertfeat.tagging.finetune",
-    "Grid": "bertfeat.tagging.finetune",
+    "Grid": "bertfeat.tagging.grid",
     "LabelScores": "bertfeat.tagging.scores",
-    "PAPER_GRID": "bertfeat.tagging.finetune",
-    "PAPER_ROWS": "bertfeat.tagging.table",
+    "PAPER_GRID": "bertfeat.tagging.grid",
+    "PAPER_ROWS": "bertfeat.tagging.rows",
     "Predictions": "bertfeat.tagging.predictions",
     "Prepared": "bertfeat.tagging.prepare",
-    "Row": "bertfeat.tagging.table",
-    "RowResult": "bertfeat.tagging.table",
-    "Run": "bertfeat.tagging.table",
+    "Row": "bertfeat.tagging.rows",
+    "RowResult": "bertfeat.tagging.report",
+    "Run": "bertfeat.tagging.runs",
     "Scheme": "bertfeat.tagging.schemes",
     "Scores": "bertfeat.tagging.scores",
     "Span": "bertfeat.tagging.schemes",
-    "Table": "bertfeat.tagging.table",
+    "Table": "bertfeat.tagging.report",
     "TableEstimate": "bertfeat.tagging.outlook",
+    "TableReport": "bertfeat.tagging.table_check",
+    "TableTraining": "bertfeat.tagging.table",
     "TaggedText": "bertfeat.tagging.tagger",
     "Tagger": "bertfeat.tagging.tagger",
+    "TaggerReport": "bertfeat.tagging.tagger_check",
     "TaggerSettings": "bertfeat.tagging.settings",
     "TextSpan": "bertfeat.tagging.tagger",
-    "Trained": "bertfeat.tagging.training",
+    "Trained": "bertfeat.tagging.epochs",
+    "Training": "bertfeat.tagging.training",
     "TrainingSettings": "bertfeat.tagging.settings",
+    "check_table": "bertfeat.tagging.table_check",
+    "check_tagger": "bertfeat.tagging.tagger_check",
+    "claimed": "bertfeat.tagging.claims",
     "detect_scheme": "bertfeat.tagging.schemes",
     "estimate_table": "bertfeat.tagging.outlook",
     "features_beside": "bertfeat.tagging.prepare",
     "fine_tune": "bertfeat.tagging.finetune",
     "is_feature_set": "bertfeat.tagging.prepare",
     "lower_cases": "bertfeat.tagging.outlook",
-    "markdown": "bertfeat.tagging.table",
-    "mean_and_spread": "bertfeat.tagging.table",
+    "markdown": "bertfeat.tagging.report",
+    "mean_and_spread": "bertfeat.tagging.report",
     "prepared": "bertfeat.tagging.prepare",
     "read_predictions": "bertfeat.tagging.predictions",
     "read_spans": "bertfeat.tagging.schemes",
     "score": "bertfeat.tagging.scores",
+    "score_tagger": "bertfeat.tagging.scores",
     "share_of_capitals": "bertfeat.tagging.outlook",
-    "table_rows": "bertfeat.tagging.table",
+    "stored_features": "bertfeat.tagging.prepare",
+    "table_rows": "bertfeat.tagging.rows",
     "to_bio": "bertfeat.tagging.schemes",
     "to_iobes": "bertfeat.tagging.schemes",
     "train": "bertfeat.tagging.training",
@@ -88,12 +95,19 @@ __all__ = [
     "Span",
     "Table",
     "TableEstimate",
+    "TableReport",
+    "TableTraining",
     "TaggedText",
     "Tagger",
+    "TaggerReport",
     "TaggerSettings",
     "TextSpan",
     "Trained",
+    "Training",
     "TrainingSettings",
+    "check_table",
+    "check_tagger",
+    "claimed",
     "detect_scheme",
     "estimate_table",
     "features_beside",
@@ -106,7 +120,9 @@ __all__ = [
     "read_predictions",
     "read_spans",
     "score",
+    "score_tagger",
     "share_of_capitals",
+    "stored_features",
     "table_rows",
     "to_bio",
     "to_iobes",

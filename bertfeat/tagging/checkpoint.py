@@ -1,29 +1,43 @@
-"""The state of a training between two epochs: one safetensors file and the JSON that names it."""
+"""The state of a training between two epochs: one safetensors file, and the JSON that says what it holds."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from msgspec import Meta
 from torch import Tensor, nn
 
 from bertfeat.errors import TaggerError
-from bertfeat.features.files import atomic, remove
+from bertfeat.io import BadJson, read_json, remove, write_json
+from bertfeat.tagging.settings import EpochRecord, Extraction, TrainingSettings, contradiction
+from bertfeat.tagging.tensors import BadTensors, FileDigest, TensorForm, read_tensors, write_tensors
 
 STATE_NAME = "checkpoint.json"
+_FORMAT_VERSION = 2
+_MOMENTS = ("exp_avg", "exp_avg_sq")
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingIdentity:
+    """What decides the result of a training; one with another identity is another training."""
+
+    model: str  # fingerprint
+    layers: str
+    extraction: Extraction
+    training: TrainingSettings
+    data: Mapping[str, str]  # digest of the train and dev features
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """How far a training has come."""
+    """How far a training has come; what its tensors are is in :func:`training_tensors`."""
 
-    identity: Mapping[str, Any]  # settings and data of the training, that another one is refused by
-    progress: Mapping[str, Any]  # epochs, scores, learning rate
-    tensors: Mapping[str, Tensor]
+    format_version: int
+    identity: TrainingIdentity
+    history: Annotated[tuple[EpochRecord, ...], Meta(min_length=1)]
+    weights: FileDigest
 
 
 def training_tensors(
@@ -32,16 +46,62 @@ def training_tensors(
     """Weights, best weights and the optimizer's moments under names of their own."""
     moments = optimizer.state_dict()["state"]
     return {
-        **{f"now.{name}": tensor.contiguous() for name, tensor in network.state_dict().items()},
-        **{f"best.{name}": tensor.contiguous() for name, tensor in best.items()},
+        **{f"now.{name}": tensor for name, tensor in network.state_dict().items()},
+        **{f"best.{name}": tensor for name, tensor in best.items()},
         **{f"optimizer.{at}.{name}": value for at, state in moments.items() for name, value in state.items()},
     }
 
 
-def restore(checkpoint: Checkpoint, network: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Put a network and its optimizer back into the state of a checkpoint; returns the best weights."""
+def write_checkpoint(
+    folder: Path, identity: TrainingIdentity, history: tuple[EpochRecord, ...], tensors: Mapping[str, Tensor]
+) -> None:
+    """Write a checkpoint; until its last byte is there, the one before it counts.
+
+    Raises:
+        StorageError: the folder cannot be written.
+    """
+    path = _weights_path(folder, len(history))
+    digest = write_tensors(path, tensors)
+    write_json(folder / STATE_NAME, Checkpoint(_FORMAT_VERSION, identity, history, digest))
+    _remove_weights(folder, but=path)
+
+
+def read_checkpoint(folder: Path) -> Checkpoint | None:
+    """Read what the last checkpoint says of itself; None where there is none.
+
+    Raises:
+        TaggerError: it cannot be read, or contradicts itself.
+    """
+    path = folder / STATE_NAME
+    try:
+        checkpoint = read_json(path, Checkpoint, digest_from=0)
+        problem = contradiction(checkpoint.history, checkpoint.identity.training)
+    except FileNotFoundError:
+        return None
+    except (OSError, BadJson) as error:
+        raise TaggerError(f"{path}: cannot be read ({error}); {_REMEDY}") from error
+    if checkpoint.format_version != _FORMAT_VERSION:
+        raise TaggerError(f"{path}: another version of bertfeat began this training; {_REMEDY}")
+    if problem:
+        raise TaggerError(f"{path}: contradicts itself: {problem}; {_REMEDY}")
+    return checkpoint
+
+
+def restore(
+    folder: Path, checkpoint: Checkpoint, network: nn.Module, optimizer: torch.optim.Optimizer
+) -> dict[str, Tensor]:
+    """Put a network and its optimizer back into the state of a checkpoint; returns the best weights.
+
+    Raises:
+        TaggerError: the tensors are not those of this network, or not those that were written.
+    """
+    path = _weights_path(folder, len(checkpoint.history))
+    try:
+        tensors = read_tensors(path, _forms(network), checkpoint.weights)
+    except (OSError, BadTensors) as error:
+        raise TaggerError(f"{path}: cannot be read as the state of this training ({error}); {_REMEDY}") from error
     groups: dict[str, dict[str, Tensor]] = {"now": {}, "best": {}, "optimizer": {}}
-    for name, tensor in checkpoint.tensors.items():
+    for name, tensor in tensors.items():
         kind, _, rest = name.partition(".")
         groups[kind][rest] = tensor
     network.load_state_dict(groups["now"])
@@ -53,37 +113,31 @@ def restore(checkpoint: Checkpoint, network: nn.Module, optimizer: torch.optim.O
     return groups["best"]
 
 
-def write_checkpoint(folder: Path, checkpoint: Checkpoint, epoch: int) -> None:
-    """Write a checkpoint; until its last byte is there, the one before it counts."""
-    weights = folder / f"checkpoint-{epoch}.safetensors"
-    with atomic(weights) as temporary:
-        save_file(dict(checkpoint.tensors), temporary)
-    state = {"weights": weights.name, "identity": checkpoint.identity, "progress": checkpoint.progress}
-    with atomic(folder / STATE_NAME) as temporary:
-        temporary.write_text(json.dumps(state, indent=1) + "\n", encoding="utf-8")
-    for path in folder.glob("checkpoint-*.safetensors"):
-        if path != weights:
-            remove(path)
-
-
-def read_checkpoint(folder: Path) -> Checkpoint | None:
-    """Read the last checkpoint; None where there is none.
-
-    Raises:
-        TaggerError: it cannot be read.
-    """
-    path = folder / STATE_NAME
-    if not path.exists():
-        return None
-    try:
-        state = json.loads(path.read_bytes())
-        return Checkpoint(state["identity"], state["progress"], load_file(folder / state["weights"]))
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-        raise TaggerError(f"{path}: cannot be read ({error!r}); train anew with --overwrite") from error
-
-
 def remove_checkpoint(folder: Path) -> None:
     """Remove the checkpoint of a training that is done."""
     remove(folder / STATE_NAME)
+    _remove_weights(folder)
+
+
+_REMEDY = "train anew with --overwrite"
+
+
+def _weights_path(folder: Path, epochs: int) -> Path:
+    """The name follows from the number of epochs, so that no file can name another one."""
+    return folder / f"checkpoint-{epochs}.safetensors"
+
+
+def _remove_weights(folder: Path, but: Path | None = None) -> None:
     for path in folder.glob("checkpoint-*.safetensors"):
-        remove(path)
+        if path != but:
+            remove(path)
+
+
+def _forms(network: nn.Module) -> dict[str, TensorForm]:
+    """The tensors of a checkpoint: those of :func:`training_tensors` after the first epoch."""
+    weights = {name: TensorForm.of(tensor) for name, tensor in network.state_dict().items()}
+    forms = {f"{kind}.{name}": form for kind in ("now", "best") for name, form in weights.items()}
+    for at, parameter in enumerate(network.parameters()):
+        forms |= {f"optimizer.{at}.{moment}": TensorForm.of(parameter) for moment in _MOMENTS}
+        forms[f"optimizer.{at}.step"] = TensorForm((), torch.float32)
+    return forms

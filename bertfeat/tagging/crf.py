@@ -5,7 +5,7 @@ Shapes: B sentences, longest first; T words of the longest; N words of all; L la
 have one, and so on; ``sizes [T]`` says how many there are at each time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import torch
@@ -86,10 +86,18 @@ def allowed_transitions(labels: Sequence[str]) -> Tensor:
     be followed by them.
     """
     closed = any(label[:2] in ("E-", "S-") for label in labels)  # IOBES: an open span must be closed
-    allowed = torch.ones(len(labels) + 2, len(labels) + 2, dtype=torch.bool)
-    for row, before in enumerate([*labels, "O", ""]):  # the beginning of a sentence is like O
-        for column, after in enumerate([*labels, "", "O"]):
-            going_on = before[:2] in ("B-", "I-") and after[:2] in ("I-", "E-") and before[2:] == after[2:]
-            must = (after[:2] in ("I-", "E-")) or (closed and before[:2] in ("B-", "I-"))
-            allowed[row, column] = going_on or not must
-    return allowed
+    before, after = [*labels, "O", ""], [*labels, "", "O"]  # the beginning and the end of a sentence are like O
+    kinds = {kind: number for number, kind in enumerate(dict.fromkeys(label[2:] for label in before))}
+    open_before, goes_on = _marked(before, ("B-", "I-")), _marked(after, ("I-", "E-"))
+    alike = _numbers(before, kinds)[:, None] == _numbers(after, kinds)[None, :]
+    going_on = open_before[:, None] & goes_on[None, :] & alike
+    must = goes_on[None, :] | (open_before[:, None] & closed)
+    return going_on | ~must
+
+
+def _marked(labels: Sequence[str], prefixes: tuple[str, ...]) -> Tensor:
+    return torch.tensor([label.startswith(prefixes) for label in labels])
+
+
+def _numbers(labels: Sequence[str], kinds: Mapping[str, int]) -> Tensor:
+    return torch.tensor([kinds[label[2:]] for label in labels])

@@ -5,7 +5,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from bertfeat.errors import TaggerError, UsageError
-from bertfeat.tagging.schemes import Scheme, detect_scheme, to_bio, to_iobes
+from bertfeat.tagging.schemes import Scheme, detect_scheme, is_tag_of, to_bio, to_iobes
+
+_SHOWN = 12  # labels that a message lists
 
 _WRITERS: dict[Scheme, Callable[[Sequence[str]], Sequence[str]]] = {
     Scheme.BIO: to_bio,
@@ -16,10 +18,22 @@ _WRITERS: dict[Scheme, Callable[[Sequence[str]], Sequence[str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """Labels by number, in the scheme that the network learns."""
+    """Labels by number, in the scheme that the network learns.
+
+    Raises:
+        TaggerError: labels that nothing can be learnt of, or not of the scheme.
+    """
 
     names: tuple[str, ...]
     scheme: Scheme  # BIO or IOBES for spans, PLAIN for other tags
+
+    def __post_init__(self) -> None:
+        if self.scheme not in _WRITERS:
+            raise TaggerError(f"labels are learnt as {', '.join(_WRITERS)}, not as {self.scheme}")
+        if len(self.names) < 2 or len(set(self.names)) < len(self.names):
+            raise TaggerError(f"a tagger needs labels, at least two and all different, and has {shown(self.names)}")
+        if strange := [name for name in self.names if not is_tag_of(self.scheme, name)]:
+            raise TaggerError(f"{strange[0]!r} is no label of the scheme {self.scheme}")
 
     @classmethod
     def of(cls, sentences: Iterable[Sequence[str]], *, inside: Scheme = Scheme.BIO) -> "Labels":
@@ -47,17 +61,20 @@ class Labels:
     def __len__(self) -> int:
         return len(self.names)
 
-    def numbers(self, tags: Sequence[str]) -> Iterator[int]:
-        """The number of each of a sentence's tags, whichever scheme they are in.
+    def numbers(self, sentences: Iterable[Sequence[str]]) -> Iterator[list[int]]:
+        """The number of each tag of each sentence, whichever scheme they are in.
 
         Raises:
             UsageError: a tag that is not among the labels.
         """
         known = {name: number for number, name in enumerate(self.names)}
-        for tag in _WRITERS[self.scheme](tags):
-            if tag not in known:
-                raise UsageError(f"the tag {tag!r} is not among those that the tagger learnt: {', '.join(self.names)}")
-            yield known[tag]
+        for tags in sentences:
+            try:
+                yield [known[tag] for tag in _WRITERS[self.scheme](tags)]
+            except KeyError as error:
+                raise UsageError(
+                    f"the tag {error.args[0]!r} is not among those that the tagger learnt: {shown(self.names)}"
+                ) from None
 
     def tags(self, numbers: Iterable[int]) -> list[str]:
         """The tags of a sentence: BIO for spans, whatever scheme is learnt."""
@@ -66,5 +83,19 @@ class Labels:
 
     def unknown(self, sentences: Iterable[Sequence[str]]) -> list[str]:
         """Tags (of spans: in the scheme that is learnt) that no label stands for."""
-        written = {label for tags in dict.fromkeys(map(tuple, sentences)) for label in _WRITERS[self.scheme](tags)}
-        return sorted(written - set(self.names))
+        return sorted(self._used(sentences) - set(self.names))
+
+    def can_learn_from(self, sentences: Iterable[Sequence[str]]) -> bool:
+        """Whether some tag, of spans another than O, is among the labels, so that there is something to get right."""
+        known = self._used(sentences) & set(self.names)
+        return bool(known - {"O"} if self.has_spans else known)
+
+    def _used(self, sentences: Iterable[Sequence[str]]) -> set[str]:
+        write = _WRITERS[self.scheme]
+        return {label for tags in dict.fromkeys(map(tuple, sentences)) for label in write(tags)}
+
+
+def shown(names: Sequence[str]) -> str:
+    """Names in a message: the first of them, written so that none can break the line."""
+    listed = ", ".join(name if name.isprintable() else repr(name) for name in names[:_SHOWN])
+    return f"{listed} … ({len(names):,})" if len(names) > _SHOWN else listed or "none"

@@ -17,17 +17,18 @@ from bertfeat.extraction import Extractor, estimate_run
 from bertfeat.features import FeatureSet
 from bertfeat.models import Model
 from bertfeat.tagging.batches import batch_of, shuffled
-from bertfeat.tagging.finetune import Grid, Sentence, fine_tune
+from bertfeat.tagging.finetune import Sentence, fine_tune
+from bertfeat.tagging.grid import Grid
 from bertfeat.tagging.inputs import parse_input
 from bertfeat.tagging.network import NetworkSettings, TaggerNetwork
 from bertfeat.tagging.prepare import is_feature_set
+from bertfeat.tagging.rows import Row
 from bertfeat.tagging.sentences import Sentences
 from bertfeat.tagging.settings import TrainingSettings
-from bertfeat.tagging.table import Row
 from bertfeat.tokens import Tokenizer
 
 EPOCHS = 16
-"""Epochs that a training is taken to last: so many they were on real data."""
+"""Epochs that a training is taken to last, if it may: so many they were on real data."""
 
 _TIMED = 12  # batches that a network is timed on, after half as many to warm up
 _TUNED = 64  # sentences that fine-tuning is timed on
@@ -76,12 +77,12 @@ def estimate_table(
     sample, words, count = _sampled(given["train"], corpora.get("train"))
     recorded = None if "train" in corpora else FeatureSet(given["train"]).header.model
     model = recorded or Extractor(**extractor).model
-    training = 0.0
+    training, lasting = 0.0, min(EPOCHS, settings.epochs)
     for row in rows:
         wanted = parse_input(row.name, model.num_layers)
         width = wanted.recipe.width(model.hidden_size)
         shape = NetworkSettings(width, wanted.mixed_layers, settings.hidden, settings.crf, settings.dropout)
-        training += words / _speed(shape, sample, settings.batch_size, extractor.get("device")) * EPOCHS * seeds
+        training += words / _speed(shape, sample, settings.batch_size, extractor.get("device")) * lasting * seeds
     fine_tuning = 0.0
     if tuned is not None:
         some = sample[:_TUNED]
@@ -89,7 +90,7 @@ def estimate_table(
         done = fine_tune(tuned, some, some[:1], **asdict(point), seed=0, device=extractor.get("device"))
         epochs = (sum(point.epochs for point in grid) if len(grid) > 1 else 0) + seeds * grid[0].epochs
         fine_tuning = done.seconds / len(some) * count * epochs
-    return TableEstimate(words, EPOCHS, extraction, training, fine_tuning)
+    return TableEstimate(words, lasting, extraction, training, fine_tuning)
 
 
 def lower_cases(model: Model) -> bool:

@@ -1,17 +1,21 @@
 """Feature sets for tagging: given as such, or extracted from a corpus into a set beside it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from bertfeat.corpus import CorpusSettings
+from bertfeat.corpus import ENDINGS, CorpusSettings, open_corpus
 from bertfeat.corpus.compression import COMPRESSIONS
 from bertfeat.errors import BertfeatError, CorpusError, NotDerivable, TaggerError, UsageError
 from bertfeat.extraction import ExtractionReport, Extractor, OnProgress
+from bertfeat.extraction.settings import NUMERICS_VERSION, RunSettings
 from bertfeat.features import FeatureSet, list_parts, read_manifest
 from bertfeat.models import find_model
+from bertfeat.plan import plan
 from bertfeat.recipe import Pooling, derive
-from bertfeat.tagging.inputs import DEFAULT_LAYERS, TaggerInput, parse_input
+from bertfeat.tagging.inputs import DEFAULT_LAYERS, parse_input
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +32,12 @@ def is_feature_set(path: Path) -> bool:
 
 
 def features_beside(corpus: Path) -> Path:
-    """Where the features of a corpus file are kept: ``news/train.conll.gz`` → ``news/train.features``."""
-    name = corpus.stem if corpus.suffix in COMPRESSIONS else corpus.name
-    return corpus.with_name(Path(name).stem + ".features")
+    """Where the features of a corpus file are kept: ``news/train.conll.gz`` → ``news/train.features``.
+
+    An ending that names no format stays, so that ``eng.train`` and ``eng.testa`` are kept apart.
+    """
+    name = Path(corpus.stem if corpus.suffix in COMPRESSIONS else corpus.name)
+    return corpus.with_name((name.stem if name.suffix in ENDINGS else name.name) + ".features")
 
 
 def prepared(
@@ -68,7 +75,65 @@ def prepared(
         raise type(error)(str(error) if str(given) in str(error) else f"{given}: {error}") from error
     if not report.counts.documents:
         raise TaggerError(f"{given}: there is no sentence in it, or none that could be read; nothing can be learnt")
-    return Prepared(FeatureSet(folder), report)
+    return Prepared(_opened(folder, made), report)
+
+
+def stored_features(
+    given: Path, *, layers: str, reading: CorpusSettings | None = None, like: FeatureSet | None = None, **extractor: Any
+) -> FeatureSet | None:
+    """The feature set beside a corpus, if it can stand for one that would be extracted now; nothing is written.
+
+    It can if it is finished, holds ``layers`` and the words themselves, was made by the same model in the same way, and
+    its parts are those of the corpus as it is now. ``like`` and ``extractor`` are as of :func:`prepared`.
+
+    Raises:
+        BertfeatError: the corpus or the model cannot be read.
+    """
+    reading = reading or CorpusSettings()
+    made = _recorded(like, reading, extractor) if like is not None else _new(layers, extractor)
+    wanted = [parse_input(spec, made.files.num_layers) for spec in layers.split(",")]
+    try:
+        there = FeatureSet(features_beside(given))
+        for each in wanted:
+            derive(each.recipe, Pooling.WORD, there.columns)
+    except BertfeatError:
+        return None
+    settings = there.header.settings
+    expected = _settings(made, reading) | {"special_tokens": made.token_settings.special_tokens}
+    expected |= {"dtype": made.columns[0].dtype, "numerics": NUMERICS_VERSION, "text": True}
+    if "tags" not in there.names or not _made_alike(there, made, expected):
+        return None
+    corpus = open_corpus([given], reading)
+    plain = RunSettings(
+        model=there.header.model,
+        columns=there.columns,
+        tokens=made.token_settings,
+        precision=settings["precision"],
+        document_context=reading.document_context,
+        keep=corpus.kept,
+        keep_text=True,
+        batch_tokens=1,
+        part_rows=settings["part_rows"],
+    )
+    planned = plan(
+        corpus,
+        part_rows=plain.part_rows,
+        bytes_per_row=plain.bytes_per_row,
+        bytes_per_character=plain.bytes_per_character,
+    )
+    same = all(None not in pair and pair[0].digest == pair[1].digest for pair in zip_longest(planned, there.parts))
+    return there if same else None
+
+
+def _opened(folder: Path, made: Extractor) -> FeatureSet:
+    """Open what was extracted, unless another run has been at it since."""
+    try:
+        features = FeatureSet(folder)
+    except BertfeatError as error:
+        raise TaggerError(f"{folder} was changed by another run after it was made: {error}") from error
+    if (features.header.model, features.columns) != (made.model, made.columns):
+        raise TaggerError(f"{folder} was changed by another run after it was made; run the same command again")
+    return features
 
 
 def _extractor(
@@ -78,46 +143,64 @@ def _extractor(
     folder: Path,
     arguments: dict[str, Any],
 ) -> Extractor:
-    name, device = arguments.get("model"), arguments.get("device")
     if like is not None:
-        words = [column for column in like.columns if column.pooling is Pooling.WORD]
-        if not words:
-            raise NotDerivable(f"{like.folder} holds no features of words; extract it again, with --pooling word")
-        if like.header.settings["document_context"] != reading.document_context:
-            raise UsageError(
-                f"{like.folder} was extracted {'with' if not reading.document_context else 'without'} "
-                f"--document-context; the other set has to be, too"
-            )
-        return Extractor.recorded(like.header.model, like.header.settings, words, device=device)
-    files = find_model(name, revision=arguments.get("revision"))
-    wanted = [parse_input(spec, files.num_layers) for spec in (layers or DEFAULT_LAYERS).split(",")]
-    made = Extractor(layers=[each.extracted for each in wanted], pooling="word", **arguments)
-    there = _usable(folder, made, wanted, reading)
+        return _recorded(like, reading, arguments)
+    made = _new(layers, arguments)
+    there = _usable(folder, made, layers, reading)
     if there is None:
         return made
-    header = there.header
-    return Extractor.recorded(header.model, header.settings, header.columns, name=name, device=device)
+    header, device = there.header, arguments.get("device")
+    return Extractor.recorded(header.model, header.settings, header.columns, name=arguments.get("model"), device=device)
 
 
-def _usable(folder: Path, made: Extractor, wanted: list[TaggerInput], reading: CorpusSettings) -> FeatureSet | None:
+def _recorded(like: FeatureSet, reading: CorpusSettings, arguments: dict[str, Any]) -> Extractor:
+    """The extractor that made another set."""
+    words = [column for column in like.columns if column.pooling is Pooling.WORD]
+    if not words:
+        raise NotDerivable(f"{like.folder} holds no features of words; extract it again, with --pooling word")
+    if like.header.settings["document_context"] != reading.document_context:
+        raise UsageError(
+            f"{like.folder} was extracted {'with' if not reading.document_context else 'without'} "
+            f"--document-context; the other set has to be, too"
+        )
+    return Extractor.recorded(like.header.model, like.header.settings, words, device=arguments.get("device"))
+
+
+def _new(layers: str | None, arguments: dict[str, Any]) -> Extractor:
+    files = find_model(arguments.get("model"), revision=arguments.get("revision"))
+    wanted = [parse_input(spec, files.num_layers) for spec in (layers or DEFAULT_LAYERS).split(",")]
+    return Extractor(layers=[each.extracted for each in wanted], pooling="word", **arguments)
+
+
+def _usable(folder: Path, made: Extractor, layers: str | None, reading: CorpusSettings) -> FeatureSet | None:
     """The feature set that is there already, if it was made in the same way and holds the layers."""
+    wanted = [parse_input(spec, made.files.num_layers) for spec in (layers or DEFAULT_LAYERS).split(",")]
     try:
         there = FeatureSet(folder, allow_unfinished=True)
         for each in wanted:
             derive(each.recipe, Pooling.WORD, there.columns)
     except BertfeatError:
         return None
-    tokens, settings = made.token_settings, there.header.settings
-    asked = {
+    return there if _made_alike(there, made, _settings(made, reading)) else None
+
+
+def _settings(made: Extractor, reading: CorpusSettings) -> dict[str, Any]:
+    """The settings of a feature set that decide what its words' features are."""
+    tokens = made.token_settings
+    return {
         "long": str(tokens.long),
         "max_length": tokens.max_length,
         "prompt": tokens.prompt,
         "subword": str(tokens.subword),
         "document_context": reading.document_context,
+        "precision": made.precision.value,
     }
-    same = all(settings[name] == value for name, value in asked.items())
-    alike = there.header.model.fingerprint == made.files.fingerprint and settings["precision"] == made.precision.value
-    return there if same and alike else None
+
+
+def _made_alike(there: FeatureSet, made: Extractor, expected: Mapping[str, Any]) -> bool:
+    settings = there.header.settings
+    same = all(settings.get(name) == value for name, value in expected.items())
+    return same and there.header.model.fingerprint == made.files.fingerprint
 
 
 def _keeps_text(folder: Path) -> bool:

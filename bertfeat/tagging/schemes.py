@@ -12,7 +12,7 @@ OUTSIDE = "O"
 NO_LABEL = "_"
 """Label of a span whose tags are plain ``B`` and ``I``."""
 
-_SPAN_TAG = re.compile(r"[BIESLU](-.*)?")
+_SPAN_TAG = re.compile(r"[BIESLU](-.*)?", re.DOTALL)
 _SAME = {"L": "E", "U": "S"}  # BILOU's names for what IOBES calls E and S
 
 
@@ -112,6 +112,14 @@ def label_of(tag: str) -> str:
     """The label in a tag of a span: ``PER`` of ``B-PER``; ``O`` is its own."""
     parsed = _parse(tag)
     return OUTSIDE if parsed.prefix == OUTSIDE else parsed.label
+
+
+def is_tag_of(scheme: Scheme, tag: str) -> bool:
+    """Whether a tag may occur in a scheme; any may among plain ones."""
+    if not scheme.has_spans:
+        return True
+    prefixes = "BIES" if scheme is Scheme.IOBES else "BI"
+    return tag == OUTSIDE or (tag[:1] in prefixes and tag[1:2] == "-")
 
 
 def _bio(span: Span) -> list[str]:

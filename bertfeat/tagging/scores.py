@@ -36,7 +36,7 @@ class Scores:
     f1: float
     precision: float
     recall: float
-    accuracy: float  # share of words with the right tag, O included
+    accuracy: float  # share of words with the right tag as it is written, O included: I-PER is not B-PER
     sentences: int
     words: int
     gold: int  # spans; words where tags are plain
@@ -54,6 +54,8 @@ class Scores:
 def score(gold: Sentences, predicted: Sentences) -> Scores:
     """Compare predicted tags with gold ones, in any scheme each.
 
+    Spans are compared whatever scheme each side is in; accuracy, as conlleval has it, is of the tags as written.
+
     Raises:
         UsageError: no sentences, or not equally many sentences and words.
         CorpusError: tags of spans on one side and plain ones on the other, or mixed.
@@ -62,9 +64,20 @@ def score(gold: Sentences, predicted: Sentences) -> Scores:
     schemes = detect_scheme(gold), detect_scheme(predicted)
     if not _have_spans(gold, predicted, schemes):
         return _scores(False, gold, predicted, _words(gold), _words(predicted))
-    if schemes[0] is not schemes[1]:  # else I-PER of IOB1 were no B-PER
-        gold, predicted = ([to_bio(tags) for tags in sentences] for sentences in (gold, predicted))
     return _scores(True, gold, predicted, _spans(gold), _spans(predicted))
+
+
+def score_tagger(gold: Sentences, predicted: Sentences) -> Scores:
+    """Compare a tagger's tags, whose spans are in BIO, with gold ones; gold spans in another scheme become BIO.
+
+    So accuracy, too, does not depend on the scheme of the file.
+
+    Raises:
+        UsageError, CorpusError: see :func:`score`.
+    """
+    if detect_scheme(gold).has_spans:
+        gold = [to_bio(tags) for tags in gold]
+    return score(gold, predicted)
 
 
 def _have_spans(gold: Sentences, predicted: Sentences, schemes: tuple[Scheme, Scheme]) -> bool:

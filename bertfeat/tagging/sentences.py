@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.errors import TaggerError
+from bertfeat.errors import BertfeatError, TaggerError
 from bertfeat.extraction.prefetch import prefetched
 from bertfeat.features import FeatureSet, piece_offsets, stored_matrices
 from bertfeat.recipe import Derivation, FeatureColumn
+from bertfeat.tagging.digests import parts_digest
 from bertfeat.tagging.inputs import TaggerInput, derived_input
 
 _BLOCKS = 16  # that a chunk is put together from, so that each epoch's chunks are other ones
@@ -49,6 +50,7 @@ class SentenceStore:
 
     def __init__(self, features: FeatureSet, wanted: TaggerInput, budget: int, *, tagged: bool = True) -> None:
         self.folder = features.folder
+        self.digest = parts_digest(features)
         self._features = features
         self._derivation = derived_input(wanted, features)
         if tagged and "tags" not in features.names:
@@ -88,6 +90,19 @@ class SentenceStore:
             for tags in batch.column("tags").to_pylist():
                 if tags:
                     yield tuple(tags)
+
+    def check_unchanged(self) -> None:
+        """Make sure that all that was read so far is of the set that was opened.
+
+        Raises:
+            TaggerError: it was changed since, or is being changed.
+        """
+        try:
+            now = FeatureSet(self.folder, allow_unfinished=self._features.manifest is None)
+        except BertfeatError as error:
+            raise TaggerError(f"{self.folder} was changed while it was read: {error}") from error
+        if parts_digest(now) != self.digest:
+            raise TaggerError(f"{self.folder} was changed while it was read; run the same command again")
 
     def chunks(self, seed: Sequence[int] | None = None) -> Generator[Sentences]:
         """All sentences, a chunk at a time: in order, or in chunks of blocks that ``seed`` shuffles."""

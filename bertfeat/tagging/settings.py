@@ -1,25 +1,24 @@
-"""How a tagger is trained, and what it says of itself: ``tagger.json``."""
+"""How a tagger is trained, which features it reads, and what it says of itself."""
 
-import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Annotated, Any, Literal, TypedDict
+
+import msgspec
+from msgspec import Meta
 
 from bertfeat.errors import TaggerError, UsageError
 from bertfeat.features import FeatureSet, ModelIdentity
-from bertfeat.tagging.inputs import TaggerInput, parse_input
+from bertfeat.tagging.inputs import TaggerInput
 from bertfeat.tagging.labels import Labels
 from bertfeat.tagging.network import NetworkSettings
-from bertfeat.tagging.schemes import Scheme
+from bertfeat.tagging.tensors import FileDigest
+from bertfeat.tokens import Long, Subword
 
-FORMAT_VERSION = 1
-SETTINGS_NAME = "tagger.json"
-WEIGHTS_NAME = "tagger.safetensors"
 MEMORY = 4 * 2**30
+_MOST = {"hidden": 2**16, "memory": 2**62, "seed": 2**62}  # beyond them numbers stop being ones that anything can hold
 
 _DECISIVE = ("long", "max_length", "prompt", "document_context", "subword")
-_KEPT = (*_DECISIVE, "precision", "dtype", "special_tokens")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +50,40 @@ class TrainingSettings:
             raise UsageError(f"learning rate {self.learning_rate}: give one between 0 and 1; the default is 0.001")
         if self.seed < 0:
             raise UsageError(f"seed {self.seed}: give 0 or more")
+        for name, most in _MOST.items():
+            if getattr(self, name) > most:
+                raise UsageError(f"{name} {getattr(self, name)}: give at most {most:,}")
         if self.scheme not in ("BIO", "IOBES"):
             raise UsageError(f"scheme {self.scheme!r}: spans are learnt as BIO or IOBES, and written as BIO")
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """What decides what the features of words are, given the model; the names are those of a feature set's settings."""
+
+    long: Long
+    max_length: Annotated[int, Meta(ge=1)]
+    prompt: str
+    document_context: bool
+    subword: Subword
+    precision: Literal["fp32", "bf16", "fp16"]
+    dtype: Literal["float16", "float32"]
+    special_tokens: bool
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The same as the settings of a feature set have it."""
+        return {name: str(value) if isinstance(value, str) else value for name, value in asdict(self).items()}
+
+
+class EpochRecord(TypedDict):
+    """What is kept of an epoch."""
+
+    loss: float  # mean over the words
+    score: Annotated[float, Meta(ge=0, le=1)]  # on the development set: span F1, or accuracy of plain tags
+    rate: Annotated[float, Meta(gt=0, lt=1)]  # learning rate
+    words: Annotated[int, Meta(ge=1)]
+    seconds: Annotated[float, Meta(ge=0)]  # of learning, without the evaluation
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,24 +92,85 @@ class TaggerSettings:
 
     format_version: int
     model: ModelIdentity  # that makes the features
-    extraction: Mapping[str, Any]  # how it makes them
+    extraction: Extraction  # how it makes them
     input: TaggerInput
     network: NetworkSettings
     labels: Labels
     training: TrainingSettings
     data: Mapping[str, str]  # digest of the train and dev features
+    places: Mapping[str, str]  # where those were, seen from the tagger's folder; none in format 1
     best_epoch: int
-    score: float  # on the development set
-    history: tuple[Mapping[str, float], ...]  # of each epoch
+    score: float  # of that epoch on the development set
+    history: tuple[EpochRecord, ...]  # of each epoch
     versions: Mapping[str, str]
+    weights: FileDigest | None  # of the weights' file; None in format 1
 
 
-def extraction_of(features: FeatureSet) -> dict[str, Any]:
-    """The settings of a feature set that decide what its words' features are."""
-    return {name: features.header.settings[name] for name in _KEPT}
+# ── what follows from the epochs so far ─────────────────────────────────────────────────────────────────────
+
+_WAIT = 2  # epochs without a better score, after which the learning rate is halved
 
 
-def check_same_features(ours: FeatureSet, model: ModelIdentity, extraction: Mapping[str, Any], what: str) -> None:
+def best_epoch(history: Sequence[EpochRecord]) -> int:
+    """Number of the epoch with the best score, the earlier of equal ones; while nothing is found, the last one."""
+    scores = [epoch["score"] for epoch in history]
+    return 1 + scores.index(max(scores)) if any(scores) else len(scores)
+
+
+def next_rate(history: Sequence[EpochRecord], training: TrainingSettings) -> float:
+    """The learning rate of the epoch after these."""
+    if not history:
+        return training.learning_rate
+    return _rate_after(history[-1]["rate"], len(history) - best_epoch(history))
+
+
+def _rate_after(rate: float, waited: int) -> float:
+    return rate / 2 if waited and waited % _WAIT == 0 else rate
+
+
+def is_over(history: Sequence[EpochRecord], training: TrainingSettings) -> bool:
+    """Whether no epoch follows these."""
+    count = len(history)
+    return count >= training.epochs or count - best_epoch(history) >= training.patience
+
+
+def contradiction(history: Sequence[EpochRecord], training: TrainingSettings) -> str | None:
+    """Why a training of these settings cannot have had these epochs; None where it can."""
+    rate, best = training.learning_rate, 0
+    for number, epoch in enumerate(history, 1):
+        if number > training.epochs or number - 1 - best >= training.patience:
+            return f"epoch {number} comes after the end of the training"
+        if epoch["rate"] != rate:
+            return f"the learning rate of epoch {number} is {epoch['rate']}, not {rate}"
+        if epoch["words"] != history[0]["words"]:
+            return f"epoch {number} has {epoch['words']:,} words, and the first {history[0]['words']:,}"
+        top = history[best - 1]["score"] if best else 0.0
+        best = number if epoch["score"] > top or top == 0.0 else best
+        rate = _rate_after(rate, number - best)
+    return None
+
+
+# ── which features are alike ────────────────────────────────────────────────────────────────────────────────
+
+
+def extraction_of(features: FeatureSet) -> Extraction:
+    """The settings of a feature set that decide what its words' features are.
+
+    Raises:
+        TaggerError: they are not those of words, or lack something.
+    """
+    settings = features.header.settings
+    try:
+        given = {field.name: settings[field.name] for field in fields(Extraction) if field.name in settings}
+        return msgspec.convert(given, Extraction)
+    except msgspec.ValidationError as error:
+        told = str(error).replace("`", "'")
+        raise TaggerError(
+            f"{features.folder}: its settings do not say how words were extracted ({told}); extract it again"
+        ) from error
+
+
+def check_same_features(ours: FeatureSet, model: ModelIdentity, extraction: Extraction, what: str) -> None:
     """Refuse features that were made by another model or in another way than those of ``what``.
 
     Raises:
@@ -90,51 +182,8 @@ def check_same_features(ours: FeatureSet, model: ModelIdentity, extraction: Mapp
             f"{ours.folder} was made by {theirs.model.name} (fingerprint {theirs.model.fingerprint[:12]}…), and {what} "
             f"by {model.name} ({model.fingerprint[:12]}…); extract it again with --model {model.name}"
         )
-    differ = [name for name in _DECISIVE if theirs.settings[name] != extraction[name]]
+    expected = extraction.settings
+    differ = [name for name in _DECISIVE if theirs.settings.get(name) != expected[name]]
     if differ:
-        told = ", ".join(f"{name} is {theirs.settings[name]!r}, not {extraction[name]!r}" for name in differ)
+        told = ", ".join(f"{name} is {theirs.settings.get(name)!r}, not {expected[name]!r}" for name in differ)
         raise TaggerError(f"{ours.folder} was extracted in another way than {what}: {told}; extract it again as that")
-
-
-def write_settings(settings: TaggerSettings, path: Path) -> None:
-    """Write ``tagger.json``."""
-    plain = asdict(settings) | {"input": settings.input.given or settings.input.spec}
-    path.write_text(json.dumps(plain, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-def read_settings(folder: Path) -> TaggerSettings:
-    """Read ``tagger.json``.
-
-    Raises:
-        TaggerError: there is none, it cannot be read, or a newer bertfeat wrote it.
-    """
-    path = folder / SETTINGS_NAME
-    try:
-        raw = json.loads(path.read_bytes())
-        version = int(raw["format_version"])
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise TaggerError(
-            f"{folder}: this is no finished tagger: it has no {SETTINGS_NAME}; bertfeat tag train makes one"
-        ) from error
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise TaggerError(f"{path}: cannot be read ({error!r}); train the tagger again") from error
-    if version > FORMAT_VERSION:
-        raise TaggerError(
-            f"{path}: written in format {version} by a newer bertfeat; this one reads formats up to "
-            f"{FORMAT_VERSION}: upgrade bertfeat"
-        )
-    try:
-        model = ModelIdentity(**raw["model"])
-        return TaggerSettings(
-            **{
-                **raw,
-                "model": model,
-                "input": parse_input(raw["input"], model.num_layers),
-                "network": NetworkSettings(**raw["network"]),
-                "labels": Labels(tuple(raw["labels"]["names"]), Scheme(raw["labels"]["scheme"])),
-                "training": TrainingSettings(**raw["training"]),
-                "history": tuple(raw["history"]),
-            }
-        )
-    except (ValueError, KeyError, TypeError, UsageError) as error:
-        raise TaggerError(f"{path}: cannot be read ({error!r}); train the tagger again") from error

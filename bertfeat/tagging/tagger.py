@@ -8,23 +8,22 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 
 from bertfeat.corpus import Blank, Corpus, Failure, Item, memory_corpus
 from bertfeat.encoder import resolve_device
-from bertfeat.errors import TaggerError, UsageError
+from bertfeat.errors import UsageError
 from bertfeat.extraction.embedder import Embedder
 from bertfeat.extraction.prefetch import prefetched
 from bertfeat.features import DocumentFeatures, FeatureSet, content_documents
 from bertfeat.recipe import FeatureColumn, Pooling, derive
 from bertfeat.tagging.inputs import derived_input
 from bertfeat.tagging.network import TaggerNetwork
+from bertfeat.tagging.predicting import predicted, predictions
+from bertfeat.tagging.saved import read_settings, read_weights
 from bertfeat.tagging.schemes import read_spans
-from bertfeat.tagging.scores import Scores, score
+from bertfeat.tagging.scores import Scores, score_tagger
 from bertfeat.tagging.sentences import Sentences, SentenceStore
-from bertfeat.tagging.settings import MEMORY, WEIGHTS_NAME, check_same_features, read_settings
-from bertfeat.tagging.training import predicted, predictions
+from bertfeat.tagging.settings import MEMORY, check_same_features
 
 _BLOCK = 512  # documents at a time
 
@@ -81,12 +80,9 @@ class Tagger:
         self.labels = self.settings.labels
         self._device, self._model = device, model
         self.device = resolve_device(device)
+        weights = read_weights(self.folder, self.settings)
         self._network = TaggerNetwork(self.settings.network, self.labels.names, spans=self.labels.has_spans)
-        path = self.folder / WEIGHTS_NAME
-        try:
-            self._network.load_state_dict(load_file(path))
-        except (OSError, SafetensorError, RuntimeError) as error:
-            raise TaggerError(f"{path}: cannot be read as this tagger's weights ({error}); train it again") from error
+        self._network.load_state_dict(weights)
         self._network.to(self.device).eval()
 
     def __repr__(self) -> str:
@@ -153,7 +149,7 @@ class Tagger:
         """
         check_same_features(features, self.settings.model, self.settings.extraction, f"the tagger {self.folder}")
         store = SentenceStore(features, self.settings.input, memory)
-        return score(list(store.tags()), list(predictions(self._network, self.labels, store, self.device)))
+        return score_tagger(list(store.tags()), list(predictions(self._network, self.labels, store, self.device)))
 
     def tag_documents(self, documents: Sequence[DocumentFeatures]) -> Iterator[TaggedText]:
         """Tag documents with the features that the tagger reads."""
@@ -173,8 +169,9 @@ class Tagger:
         settings = self.settings
         recipe = settings.input.recipe
         width = recipe.width(settings.model.hidden_size)
-        column = FeatureColumn(recipe, Pooling.WORD, width, str(settings.extraction["dtype"]))
-        return Embedder.recorded(settings.model, settings.extraction, [column], name=self._model, device=self._device)
+        column = FeatureColumn(recipe, Pooling.WORD, width, settings.extraction.dtype)
+        recorded = settings.extraction.settings
+        return Embedder.recorded(settings.model, recorded, [column], name=self._model, device=self._device)
 
     def _predicted(self, documents: Sequence[DocumentFeatures]) -> Iterator[list[str]]:
         derivation = derive(self.settings.input.recipe, Pooling.WORD, documents[0].columns)

@@ -1,0 +1,93 @@
+"""What a training learns from: two feature sets that are alike, what is read of them, and the labels in them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from bertfeat.errors import CorpusError, TaggerError
+from bertfeat.features import FeatureSet, ModelIdentity
+from bertfeat.tagging.inputs import TaggerInput, choose_input, derived_input
+from bertfeat.tagging.labels import Labels, shown
+from bertfeat.tagging.schemes import Scheme
+from bertfeat.tagging.sentences import SentenceStore
+from bertfeat.tagging.settings import Extraction, TrainingSettings, check_same_features, extraction_of
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingData:
+    """Sentences to learn from, and those of the development set, of which the best epoch is chosen."""
+
+    model: ModelIdentity
+    extraction: Extraction
+    input: TaggerInput
+    train: SentenceStore
+    dev: SentenceStore
+    labels: Labels
+    gold: tuple[tuple[str, ...], ...]  # tags of the development set
+    warnings: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls, train_set: FeatureSet, dev_set: FeatureSet, layers: str | None, settings: TrainingSettings
+    ) -> "TrainingData":
+        """Look through both sets; features are read later.
+
+        Raises:
+            NotDerivable: they do not hold the layers.
+            TaggerError: they are of different models, or have no tags, no words, or nothing to learn.
+        """
+        model = train_set.header.model
+        wanted = choose_input(layers, train_set.columns, model.num_layers)
+        derived_input(wanted, train_set)  # that it holds no words is told before that it is unlike the other
+        extraction = extraction_of(train_set)
+        check_same_features(dev_set, model, extraction, str(train_set.folder))
+        train, dev = _stores(train_set, dev_set, wanted, settings.memory)
+        labels = _labels(train, Scheme(settings.scheme))
+        gold = tuple(dev.tags())
+        return cls(model, extraction, wanted, train, dev, labels, gold, _check_dev(dev.folder, labels, gold))
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """What tells both sets from others."""
+        return {"train": self.train.digest, "dev": self.dev.digest}
+
+    def check_unchanged(self) -> None:
+        """Make sure that all that was read so far is of the sets that were opened.
+
+        Raises:
+            TaggerError: one was changed since, or is being changed.
+        """
+        self.train.check_unchanged()
+        self.dev.check_unchanged()
+
+
+def _stores(
+    train_set: FeatureSet, dev_set: FeatureSet, wanted: TaggerInput, memory: int
+) -> tuple[SentenceStore, SentenceStore]:
+    """Both sets within the memory: the development set is kept where it takes no more than a quarter of it."""
+    dev = SentenceStore(dev_set, wanted, max(1, memory // 4))
+    left = memory - (dev.bytes if dev.fits else memory // 4)
+    return SentenceStore(train_set, wanted, left), dev
+
+
+def _labels(store: SentenceStore, inside: Scheme) -> Labels:
+    try:
+        return Labels.of(store.tags(), inside=inside)
+    except (CorpusError, TaggerError) as error:
+        raise type(error)(f"{store.folder}, {error}") from error
+
+
+def _check_dev(place: Path, labels: Labels, gold: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
+    """Refuse a development set of which nothing can be got right; returns what is to be warned of."""
+    try:
+        unknown, useful = labels.unknown(gold), labels.can_learn_from(gold)
+    except CorpusError as error:
+        raise CorpusError(f"{place}, {error}") from error
+    if not useful:
+        what = f"only tags that the training set lacks ({shown(unknown)})" if unknown else "no span"
+        raise TaggerError(
+            f"{place}: the development set has {what}, so no epoch can be told from another; give one with tags that "
+            f"can be learnt"
+        )
+    if unknown:
+        return (f"{place} has tags that the training set lacks, and never can be right: {shown(unknown)}",)
+    return ()

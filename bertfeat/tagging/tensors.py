@@ -1,0 +1,113 @@
+"""Tensors in safetensors files: written whole or not at all, read only as what they are said to be."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from os import fstat
+from pathlib import Path
+from typing import Annotated
+
+import torch
+from msgspec import Meta
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+from bertfeat.io import atomic, open_regular
+
+_MOST_HEADER = 16 << 20  # bytes of a safetensors file that are no tensor
+
+
+class BadTensors(ValueError):
+    """A file that does not hold the tensors that it ought to; the message says why, and the caller what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileDigest:
+    """What a file holds, as another file records it."""
+
+    bytes: Annotated[int, Meta(ge=0)]
+    sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorForm:
+    """What is known of a tensor before it is read."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+    @classmethod
+    def of(cls, tensor: Tensor) -> "TensorForm":
+        """The form of a tensor."""
+        return cls(tuple(tensor.shape), tensor.dtype)
+
+    @property
+    def bytes(self) -> int:
+        """Size of the values."""
+        count = self.dtype.itemsize
+        for size in self.shape:
+            count *= size
+        return count
+
+    def __str__(self) -> str:
+        return f"{str(self.dtype).removeprefix('torch.')} of shape {list(self.shape)}"
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> FileDigest:
+    """Write tensors under their names, whole or not at all; equal tensors give equal bytes.
+
+    Raises:
+        StorageError: the folder cannot be written.
+    """
+    # not by save_file, which reports a full disk as a mistake in the file
+    data = save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
+    with atomic(path) as temporary:
+        temporary.write_bytes(data)
+    return FileDigest(len(data), sha256(data).hexdigest())
+
+
+def read_tensors(path: Path, forms: Mapping[str, TensorForm], digest: FileDigest | None) -> dict[str, Tensor]:
+    """Read exactly the tensors of those names and forms; ``digest`` is what the file was recorded to hold.
+
+    Raises:
+        BadTensors: it holds something else, or a value that is no finite number.
+        OSError: it cannot be read.
+    """
+    data = _read(path, sum(form.bytes for form in forms.values()), digest)
+    try:
+        tensors = load(data)
+    except (SafetensorError, KeyError, ValueError, TypeError, RuntimeError) as error:
+        raise BadTensors(f"no safetensors file ({error})") from None
+    if lacking := sorted(forms.keys() - tensors.keys()):
+        raise BadTensors(f"it lacks {lacking[0]!r}" + _more(lacking))
+    if strange := sorted(tensors.keys() - forms.keys()):
+        raise BadTensors(f"{strange[0]!r} does not belong in it" + _more(strange))
+    for name, form in forms.items():
+        _check(name, tensors[name], form)
+    return tensors
+
+
+def _read(path: Path, payload: int, digest: FileDigest | None) -> bytes:
+    """Read the file if it has the size that it ought to have, so that no giant in its place fills the memory."""
+    with open_regular(path) as file:
+        size = fstat(file.fileno()).st_size
+        if digest is not None and size != digest.bytes:
+            raise BadTensors(f"it has {size:,} bytes, and had {digest.bytes:,} when it was written")
+        if size > payload + _MOST_HEADER:
+            raise BadTensors(f"it has {size:,} bytes, and {payload:,} are what its tensors take")
+        data = file.read(size)
+    if digest is not None and sha256(data).hexdigest() != digest.sha256:
+        raise BadTensors("it is not the file that was written: its sha256 differs")
+    return data
+
+
+def _check(name: str, tensor: Tensor, form: TensorForm) -> None:
+    if TensorForm.of(tensor) != form:
+        raise BadTensors(f"{name!r} is {TensorForm.of(tensor)}, and has to be {form}")
+    if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+        raise BadTensors(f"{name!r} holds values that are no finite numbers")
+
+
+def _more(names: list[str]) -> str:
+    return f" and {len(names) - 1} more" if len(names) > 1 else ""

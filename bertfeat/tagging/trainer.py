@@ -1,0 +1,161 @@
+"""transformers' own model and Trainer, as fine-tuning uses them: quietly, offline, and without traces."""
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from torch import Tensor
+
+from bertfeat.errors import BertfeatError, ModelError
+from bertfeat.models import Model
+from bertfeat.tagging.grid import Grid
+from bertfeat.tagging.labels import Labels
+from bertfeat.tagging.windows import UNLABELLED
+
+WARM_UP = 0.1  # share of the steps over which the learning rate rises
+WEIGHT_DECAY = 0.01
+_EVALUATED = 64  # windows of a batch where nothing is learnt
+
+OnStep = Callable[[int, int], None]
+"""Called with the number of steps done, and of all."""
+
+
+def token_classifier(model: Model, labels: Labels) -> Any:
+    """transformers' model for tags: the encoder's weights, and a classifier that has learnt nothing yet.
+
+    Raises:
+        ModelError: transformers has no such model for tags, or its weights are incomplete.
+    """
+    from transformers import AutoModelForTokenClassification
+
+    _ = model.config, model.weight_files  # the remedy, where they are not as they ought to be
+    names = dict(enumerate(labels.names))
+    try:
+        module, info = AutoModelForTokenClassification.from_pretrained(
+            model.folder,
+            num_labels=len(labels),
+            id2label=names,
+            label2id={name: number for number, name in names.items()},
+            dtype=torch.float32,
+            ignore_mismatched_sizes=True,  # of a classifier over other labels
+            trust_remote_code=False,
+            use_safetensors=True,
+            local_files_only=True,
+            output_loading_info=True,
+        )
+    except (ValueError, OSError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
+        raise ModelError(f"{model.name}: transformers cannot load this model to fine-tune it: {error}") from error
+    encoder = f"{module.base_model_prefix}."
+    missing = sorted(name for name in info["missing_keys"] if name.startswith(encoder) and "pooler" not in name)
+    if missing:
+        raise ModelError(f"{model.name}: its weights lack {missing[0]} and {len(missing) - 1} more; it cannot be used")
+    return module
+
+
+def token_trainer(
+    module: Any,
+    examples: Sequence[Mapping[str, NDArray[Any]]],
+    grid: Grid,
+    seed: int,
+    on_cpu: bool,
+    nowhere: str,
+    on_step: OnStep | None,
+) -> Any:
+    """The Trainer that learns from examples as the paper's section A.3 says; it writes nothing but to ``nowhere``.
+
+    Raises:
+        BertfeatError: accelerate is not installed.
+    """
+    if find_spec("accelerate") is None:  # the Trainer needs it, and says so at length
+        raise BertfeatError("fine-tuning needs accelerate: pip install 'bertfeat[finetune]'")
+    from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
+
+    class Told(TrainerCallback):
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            if on_step is not None:
+                on_step(state.global_step, state.max_steps)
+
+    steps = -(-len(examples) // grid.batch_size) * grid.epochs
+    arguments = TrainingArguments(
+        output_dir=nowhere,
+        per_device_train_batch_size=grid.batch_size,
+        per_device_eval_batch_size=_EVALUATED,
+        learning_rate=grid.learning_rate,
+        num_train_epochs=grid.epochs,
+        warmup_steps=round(WARM_UP * steps),
+        weight_decay=WEIGHT_DECAY,
+        seed=seed,
+        use_cpu=on_cpu,
+        report_to="none",
+        logging_strategy="no",
+        logging_nan_inf_filter=False,  # a loss that is no number must not pass for one
+        save_strategy="no",
+        eval_strategy="no",
+        disable_tqdm=True,
+        log_level="error",
+        remove_unused_columns=False,
+        dataloader_pin_memory=not on_cpu,
+    )
+    arguments._n_gpu = min(arguments.n_gpu, 1)  # else several GPUs multiply the batch size
+    trainer = Trainer(
+        model=module,
+        args=arguments,
+        train_dataset=examples,
+        data_collator=_collator(module.config),
+        callbacks=[Told()],
+        preprocess_logits_for_metrics=lambda logits, _: logits.argmax(-1),
+    )
+    trainer.remove_callback(PrinterCallback)  # which prints on stdout
+    return trainer
+
+
+def _collator(config: Any) -> Callable[[Sequence[Mapping[str, NDArray[Any]]]], dict[str, Tensor]]:
+    """Pads examples to the longest: ``[T]`` each → ``[S, longest]``."""
+    pads = {"input_ids": int(getattr(config, "pad_token_id", None) or 0), "token_type_ids": 0, "labels": UNLABELLED}
+    has_types = int(getattr(config, "type_vocab_size", 0) or 0) > 1
+
+    def collate(examples: Sequence[Mapping[str, NDArray[Any]]]) -> dict[str, Tensor]:
+        names = [name for name in examples[0] if has_types or name != "token_type_ids"]
+        lengths = torch.tensor([len(example["input_ids"]) for example in examples])
+        mask = torch.arange(int(lengths.max())) < lengths[:, None]
+        batch = {"attention_mask": mask.long()}
+        for name in names:
+            batch[name] = torch.full(mask.shape, pads[name])
+            batch[name][mask] = torch.from_numpy(np.concatenate([example[name] for example in examples])).long()
+        return batch
+
+    return collate
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Nothing of transformers' talk; what matters is told by errors."""
+    from transformers.utils import logging
+
+    level, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bar:
+            logging.enable_progress_bar()
+
+
+@contextmanager
+def random_state_kept() -> Iterator[None]:
+    """The Trainer seeds everybody's generators; go on after it as if nothing had been drawn."""
+    python, legacy = random.getstate(), np.random.get_state()
+    try:
+        with torch.random.fork_rng():
+            yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(legacy)
