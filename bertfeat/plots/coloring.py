@@ -1,0 +1,127 @@
+"""Which value gets which colour: decided from all documents of a feature set, so that every picture of it agrees."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertfeat.corpus import Value
+from bertfeat.errors import UsageError
+from bertfeat.features import FeatureSet
+from bertfeat.plots.palette import NAMED
+
+FREQUENT = len(NAMED) - 1  # values with a colour of their own, where there are more values than colours
+MOST_VALUES = 100_000  # different ones that are counted
+LEAST_SHARE = 0.2  # of the documents with a value, that the values with a colour must have
+OTHER, NONE = -1, -2
+"""Codes of a document whose value has no colour of its own, and of one without a value."""
+
+_AS_NAMES = ":string"
+_BATCH = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """A column of names: the most frequent ones have a colour each, in the order of the palette."""
+
+    column: str
+    frequent: tuple[str, ...]
+    others: int  # further different values, all in one grey
+
+    def codes(self, values: Sequence[Value]) -> NDArray[np.int64]:
+        """The place of each value among the frequent ones, or :data:`OTHER` or :data:`NONE`."""
+        places = {name: place for place, name in enumerate(self.frequent)}
+        return np.array([NONE if value is None else places.get(as_name(value), OTHER) for value in values], np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """A column of numbers, from the lowest to the highest of the whole set."""
+
+    column: str
+    low: float
+    high: float
+    whole: bool  # whether they are all integers
+
+    def numbers(self, values: Sequence[Value]) -> NDArray[np.float64]:
+        """The values as numbers, NaN where there is none or it is not finite."""
+        return np.array([math.nan if (number := _finite(value)) is None else number for value in values], np.float64)
+
+
+Coloring = Names | Scale
+
+
+def as_name(value: Value) -> str:
+    """A value as a picture names it; truth values as JSON writes them."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def decide_colors(features: FeatureSet, wanted: str) -> Coloring:
+    """Look through a kept column, ``row`` or ``id`` of the whole set, and decide who gets which colour.
+
+    Numbers get a scale; ``COL:string`` takes them for names. Of more than ten names the nine most frequent get a
+    colour; of equally frequent ones those first in the order of characters.
+
+    Raises:
+        UsageError: there is no such column, or its names are too many for colours to tell anything.
+    """
+    column, as_names = _column(features, wanted)
+    types = {kept.name: kept.type for kept in features.kept} | {"row": "int64", "id": "string"}
+    if types[column] in ("int64", "float64") and not as_names:
+        return _scale(features, column) or Names(column, (), 0)
+    return _names(features, column)
+
+
+def _column(features: FeatureSet, wanted: str) -> tuple[str, bool]:
+    known = ["row", "id", *(kept.name for kept in features.kept)]
+    if wanted in known:
+        return wanted, False
+    if wanted.endswith(_AS_NAMES) and (column := wanted.removesuffix(_AS_NAMES)) in known:
+        return column, True
+    hint = "" if features.kept else "; bertfeat extract --keep COL keeps columns of the corpus"
+    raise UsageError(f"there is no kept column {wanted!r} to colour by; there are: {', '.join(known)}{hint}")
+
+
+def _values(features: FeatureSet, column: str) -> Iterator[list[Value]]:
+    for batch in features.stream([column], batch_rows=_BATCH):
+        yield batch.column(0).to_pylist()
+
+
+def _scale(features: FeatureSet, column: str) -> Scale | None:
+    """The scale of a column of numbers; None where it has none at all."""
+    low, high, whole = math.inf, -math.inf, True
+    for values in _values(features, column):
+        numbers = [number for value in values if (number := _finite(value)) is not None]
+        low, high = min([low, *numbers]), max([high, *numbers])
+        whole = whole and all(number.is_integer() for number in numbers)
+    return Scale(column, low, high, whole) if low <= high else None
+
+
+def _finite(value: Value) -> float | None:
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def _names(features: FeatureSet, column: str) -> Names:
+    counted: Counter[str] = Counter()
+    for values in _values(features, column):
+        counted.update(as_name(value) for value in values if value is not None)
+        if len(counted) > MOST_VALUES:
+            raise UsageError(_too_many(features, column, f"more than {MOST_VALUES:,} different values"))
+    ordered = sorted(counted, key=lambda name: (-counted[name], name))
+    if len(ordered) <= len(NAMED):
+        return Names(column, tuple(ordered), 0)
+    share = sum(counted[name] for name in ordered[:FREQUENT]) / counted.total()
+    if share < LEAST_SHARE:
+        told = f"{len(ordered):,} different values, and the {FREQUENT} most frequent are {share:.1%} of the documents"
+        raise UsageError(_too_many(features, column, told))
+    return Names(column, tuple(ordered[:FREQUENT]), len(ordered) - FREQUENT)
+
+
+def _too_many(features: FeatureSet, column: str, values: str) -> str:
+    return (
+        f"{features.folder}: {column} has {values}: too many for colours to tell anything; colour by a column "
+        f"with fewer values or with numbers, or write a page (-o map.html), which shows and finds the values"
+    )

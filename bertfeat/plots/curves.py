@@ -1,0 +1,54 @@
+"""How a tagger learnt: loss and score by epoch."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bertfeat.plots.figure import drawing, picture_path
+from bertfeat.plots.header import header
+from bertfeat.plots.palette import NAMED, NO_VALUE
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from bertfeat.tagging import TaggerSettings
+
+
+def draw_curves(settings: "TaggerSettings", path: str | Path) -> None:
+    """Draw how a tagger learnt as png, pdf or svg: loss and score on the development set, the best epoch marked.
+
+    Raises:
+        UsageError: the name's ending stands for no form.
+        BertfeatError: matplotlib is not installed.
+        StorageError: the file cannot be written.
+    """
+    path = picture_path(path)
+    with drawing(path, 5.5, 4.5, [settings.model.name]) as figure:
+        paint(figure, settings)
+
+
+def paint(figure: "Figure", settings: "TaggerSettings") -> None:
+    """Draw the curves on an empty figure, one panel each over the same epochs."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    measure = "span F1" if settings.labels.has_spans else "accuracy"
+    note = f"Best: {measure} {settings.score:.4f} on the development set, in epoch {settings.best_epoch}"
+    note += f" of {len(settings.history)} (dotted)."
+    header(figure, f"A tagger learns from {settings.input.name} of {settings.model.name.rsplit('/', 1)[-1]}", note)
+    losses, scores = figure.subplots(2, 1, sharex=True)
+    epochs = range(1, len(settings.history) + 1)
+    values = [epoch["loss"] for epoch in settings.history]
+    losses.plot(epochs, values, "o-", markersize=3, color=NAMED[0])
+    losses.set(ylabel="training loss of a word")
+    if min(values, default=0) > 0:
+        losses.set_yscale("log")
+        losses.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        losses.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        losses.yaxis.set_minor_formatter(NullFormatter())
+    scores.plot(epochs, [epoch["score"] for epoch in settings.history], "s-", markersize=3, color=NAMED[1])
+    scores.set(ylabel=f"{measure}, development", xlabel="epoch")
+    scores.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
+    scores.set_xlim(0.5, len(settings.history) + 0.5)
+    figure.align_ylabels()
+    for axes in (losses, scores):
+        axes.axvline(settings.best_epoch, color=NO_VALUE, linestyle=":", linewidth=1)
+        axes.grid(axis="y")

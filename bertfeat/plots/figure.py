@@ -1,0 +1,164 @@
+"""A picture's file: its form by the ending, the same bytes for the same input, a size that its texts fit into."""
+
+import os
+import threading
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bertfeat.errors import BertfeatError, UsageError
+from bertfeat.io import atomic, refuse_folder, writing
+from bertfeat.plots.fonts import families
+from bertfeat.plots.texts import wrapped
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FORMS = ("png", "pdf", "svg")
+"""The forms of every picture, and the endings that stand for them."""
+DPI = 300  # dots an inch: what journals ask of a picture in dots
+MIN_WIDTH, MIN_HEIGHT, MOST_INCHES = 3.0, 2.5, 30.0
+_LEAST_AXES = 0.7  # inches, of the part that shows something
+_ROUNDING = 0.005  # inches, by which texts may seem to stand out
+
+_STYLE: Mapping[str, Any] = {
+    "font.family": ["sans-serif"],  # an svg names it last, after the fonts in mind
+    "font.size": 9.0,
+    "axes.labelsize": 9.0,
+    "axes.titlesize": 9.0,
+    "xtick.labelsize": 8.0,
+    "ytick.labelsize": 8.0,
+    "legend.fontsize": 8.0,
+    "legend.title_fontsize": 8.0,
+    "legend.frameon": False,
+    "figure.titlesize": 10.0,
+    "figure.dpi": DPI,  # texts are measured in the dots that they are drawn in
+    "axes.linewidth": 0.6,
+    "axes.edgecolor": "#555555",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+    "lines.linewidth": 1.3,
+    "lines.markersize": 4.5,
+    "text.parse_math": False,  # a dollar sign in a name is no formula
+    "svg.fonttype": "none",  # text stays text, to be searched and edited
+    "svg.hashsalt": "bertfeat",  # else every file gets other ids
+    "pdf.fonttype": 42,
+}
+_METADATA: Mapping[str, Mapping[str, Any]] = {  # without dates, and without matplotlib's version
+    "png": {"Software": "bertfeat"},
+    "pdf": {"Creator": "bertfeat", "Producer": "matplotlib", "CreationDate": None},
+    "svg": {"Creator": "bertfeat", "Date": None},
+}
+_DRAWING = threading.Lock()  # matplotlib's settings are the process's
+
+
+def picture_path(path: str | Path, forms: tuple[str, ...] = FORMS) -> Path:
+    """Check that a picture can be written there, before anything is computed for it.
+
+    Raises:
+        UsageError: its name ends in none of the ``forms``.
+        StorageError: it is a folder, or in a folder that is not there or cannot be written.
+    """
+    path = Path(path)
+    refuse_folder(path)
+    if form_of(path) not in forms:
+        endings = [f".{form}" for form in forms]
+        raise UsageError(
+            f"{path}: the form of a picture goes by the ending of its name: {', '.join(endings[:-1])} or {endings[-1]}"
+        )
+    with writing(path.parent):
+        os.close(os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY))
+        if not os.access(path.parent, os.W_OK | os.X_OK):
+            raise PermissionError(13, "Permission denied")
+    return path
+
+
+def form_of(path: Path) -> str:
+    """The form that a name's ending stands for: ``pdf`` for ``Map.PDF``."""
+    return path.suffix.lower().removeprefix(".")
+
+
+@contextmanager
+def drawing(path: Path, width: float, height: float, texts: Iterable[str] = ()) -> "Iterator[Figure]":
+    """Give an empty figure of so many inches, and write it when the block is done.
+
+    matplotlib's own defaults hold in the block, whatever the user's settings are. ``texts`` are those that come
+    from outside; fonts that know their characters are looked for.
+
+    Raises:
+        UsageError: the size is out of bounds, or too small for the texts.
+        BertfeatError: matplotlib is not installed.
+        StorageError: the file cannot be written.
+    """
+    _check_size(width, height)
+    try:
+        import matplotlib
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise BertfeatError("pictures need matplotlib: pip install 'bertfeat[analysis]'") from error
+    is_text = form_of(path) == "svg"  # the reader's fonts draw it
+    with _DRAWING, matplotlib.rc_context(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")  # told once, by families()
+        warnings.filterwarnings("error", message="constrained_layout not applied")
+        matplotlib.rcdefaults()
+        settings: Any = {**_STYLE, "font.sans-serif": families(texts, warn=not is_text)}
+        matplotlib.rcParams.update(settings)
+        figure = Figure(figsize=(width, height), layout="constrained")
+        FigureCanvasAgg(figure)
+        yield figure
+        _finish(figure, path)
+
+
+def fair_height(inches: float) -> float:
+    """The height nearest to that which a picture may have."""
+    return min(max(inches, MIN_HEIGHT), MOST_INCHES)
+
+
+def _check_size(width: float, height: float) -> None:
+    for name, value, least in (("wide", width, MIN_WIDTH), ("high", height, MIN_HEIGHT)):
+        if not least <= value <= MOST_INCHES:
+            raise UsageError(f"a picture is {least:g} to {MOST_INCHES:g} inches {name}, not {value:g}")
+
+
+def _finish(figure: "Figure", path: Path) -> None:
+    """Lay the figure out, see that all its texts are whole, and write it."""
+    form = form_of(path)
+    try:
+        fit_labels(figure)
+        if not all_inside(figure):
+            raise UserWarning
+        with atomic(path) as temporary:
+            figure.savefig(temporary, format=form, dpi=DPI, metadata=dict(_METADATA[form]))
+    except UserWarning as error:  # matplotlib's, of a layout that does not work out, too
+        width, height = figure.get_size_inches()
+        raise UsageError(
+            f"{width:g} × {height:g} inches are too few for the texts of this picture; give it more width or height"
+        ) from error
+
+
+def fit_labels(figure: "Figure") -> None:
+    """Wrap the names of the axes to the lengths that the axes have."""
+    figure.draw_without_rendering()
+    for axes in figure.axes:
+        box = axes.get_window_extent()
+        width, height = box.width / figure.dpi, box.height / figure.dpi
+        for label, length in ((axes.xaxis.label, width), (axes.yaxis.label, height)):
+            label.set_text(wrapped(figure, label.get_text(), length, float(label.get_fontsize()), lines=2))
+    figure.draw_without_rendering()
+
+
+def all_inside(figure: "Figure") -> bool:
+    """Whether everything that is drawn lies inside the picture, and its axes have not shrunk to nearly nothing."""
+    bars = "<colorbar>"  # matplotlib's name for the axes of colour bars, which are thin
+    axes = [each.get_window_extent() for each in figure.axes if each.get_label() != bars]
+    least = _LEAST_AXES * figure.dpi
+    drawn = figure.get_tightbbox()  # in inches
+    width, height = figure.get_size_inches() + _ROUNDING
+    inside = min(drawn.x0, drawn.y0) >= -_ROUNDING and drawn.x1 <= width and drawn.y1 <= height
+    return inside and all(box.width >= least and box.height >= least for box in axes)

@@ -1,0 +1,31 @@
+"""What stands above every picture: its title, and a note that says what is seen."""
+
+from typing import TYPE_CHECKING, Any
+
+from bertfeat.plots.texts import height_of, wrapped
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MARGIN = 0.1  # inches that stay free around a picture
+_TITLE_SIZE, _NOTE_SIZE = 10.5, 8.5
+_GAP = 0.05
+
+
+def header(figure: "Figure", title: str, note: str = "") -> float:
+    """Write title and note at the upper left, wrapped to the picture's width, and keep the rest of the layout below.
+
+    Returns the height at which they end, as a share of the picture's.
+    """
+    width, height = figure.get_size_inches()
+    below = height - MARGIN
+    for text, size, color in ((title, _TITLE_SIZE, "black"), (note, _NOTE_SIZE, "#555555")):
+        if text:
+            lines = wrapped(figure, text, width - 2 * MARGIN, size)
+            place: dict[str, Any] = {"ha": "left", "va": "top", "size": size, "color": color, "linespacing": 1.2}
+            figure.text(MARGIN / width, below / height, lines, **place)
+            below -= height_of(lines.count("\n") + 1, size) + _GAP
+    engine: Any = figure.get_layout_engine()
+    engine.set(rect=(0, 0, 1, below / height), w_pad=MARGIN, h_pad=MARGIN / 2)
+    top: float = below / height
+    return top

@@ -1,0 +1,149 @@
+"""What probes found layer by layer: a line a probe."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bertfeat.errors import UsageError
+from bertfeat.plots.figure import drawing, fair_height, picture_path
+from bertfeat.plots.header import MARGIN, header
+from bertfeat.plots.palette import MARKERS, NAMED, NO_VALUE
+from bertfeat.plots.texts import shortened, width_of
+from bertfeat.probes import LayerProbe, Measured, Probed
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+MEASURES = {"macro-f1": "macro F1", "accuracy": "accuracy"}
+"""What may be drawn of a probe, and its name in the picture."""
+
+_LEGEND_SIZE = 8.0
+_HANDLE = 0.45  # inches that a legend's line takes before its name
+_ASIDE = 0.12  # of the distance of two layers, by which probes stand beside one another
+_BASELINE = "dashed: always the most frequent"
+
+
+@dataclass(frozen=True, slots=True)
+class LayersDrawn:
+    """Probes that were drawn."""
+
+    path: Path
+    probes: int
+    columns: tuple[str, ...]  # from left to right
+
+
+def draw_layers(
+    probes: Sequence[Probed],
+    path: str | Path,
+    *,
+    measure: str = "macro-f1",
+    width: float | None = None,
+    height: float | None = None,
+) -> LayersDrawn:
+    """Draw probes as png, pdf or svg: a line each over the layers, the spread of the folds, its baseline dashed.
+
+    Combinations of layers stand to the right of the single ones. ``width`` and ``height`` are in inches.
+
+    Raises:
+        UsageError: no probes, an unknown measure or form, or a size that does not fit the texts.
+        BertfeatError: matplotlib is not installed.
+        StorageError: the file cannot be written.
+    """
+    if not probes:
+        raise UsageError("there are no probes to draw; bertfeat probe FEATURES --label COL --json prints one")
+    if measure not in MEASURES:
+        raise UsageError(f"layers are drawn by {' or '.join(MEASURES)}, not by {measure!r}")
+    path = picture_path(path)
+    columns = _columns(probes)
+    texts = [text for probed in probes for text in (probed.label, probed.features, probed.model)]
+    width = min(12.0, max(5.5, 2.0 + 0.35 * len(columns))) if width is None else width
+    height = fair_height(4.0 + 0.18 * len(probes)) if height is None else height
+    with drawing(path, width, height, texts) as figure:
+        paint(figure, probes, measure)
+    return LayersDrawn(path, len(probes), tuple(columns))
+
+
+def _columns(probes: Sequence[Probed]) -> list[str]:
+    found = [each for probed in probes for each in probed.layers]
+    single = sorted({each.layer for each in found if each.layer is not None})
+    return [*(f"layer{layer}" for layer in single), *dict.fromkeys(e.column for e in found if e.layer is None)]
+
+
+def paint(figure: "Figure", probes: Sequence[Probed], measure: str) -> None:
+    """Draw probes on an empty figure."""
+    models = list(dict.fromkeys(_model(probed) for probed in probes))
+    folds = " or ".join(str(number) for number in sorted({probed.folds for probed in probes}))
+    note = f"Logistic regression on each column: mean and spread of {folds} folds; {_BASELINE}."
+    header(figure, f"What the layers of {', '.join(models)} tell", note)
+    axes = figure.add_subplot(ylabel=MEASURES[measure])
+    columns = _columns(probes)
+    lines = [_draw_probe(axes, probed, columns, measure, (at, len(probes))) for at, probed in enumerate(probes)]
+    _name_columns(figure, axes, columns)
+    axes.grid(axis="y")
+    room = figure.get_figwidth() - 2 * MARGIN - _HANDLE
+    names = [shortened(figure, _name(probed, len(models) > 1), room, _LEGEND_SIZE) for probed in probes]
+    widest = max(width_of(figure, name, _LEGEND_SIZE) for name in names) + _HANDLE
+    fitting = max(1, int((figure.get_figwidth() - 2 * MARGIN) / widest))
+    legend = figure.legend(lines, [""] * len(lines), loc="outside lower left", ncols=fitting, handletextpad=0.5)
+    for text, name in zip(legend.get_texts(), names, strict=True):
+        text.set_text(name)  # given to the legend, one that begins with an underscore would be left out
+
+
+def _model(probed: Probed) -> str:
+    return probed.model.rstrip("/").rsplit("/", 1)[-1]
+
+
+def _name(probed: Probed, of_several_models: bool) -> str:
+    model = f"{_model(probed)}, " if of_several_models else ""
+    return f"{probed.label}, {model}{Path(probed.features).name}"
+
+
+def _draw_probe(axes: "Axes", probed: Probed, columns: Sequence[str], measure: str, place: tuple[int, int]) -> "Line2D":
+    """Draw one of several probes; give what stands for it in the legend."""
+    number, of = place
+    color, marker = NAMED[number % len(NAMED)], MARKERS[number % len(MARKERS)]
+    line: Any = ("-", ":", "-.")[number // len(NAMED) % 3]
+    aside = _ASIDE * (number - (of - 1) / 2) * min(1.0, 4 / of)
+    for joined, layers in (
+        (line, [each for each in probed.layers if each.layer is not None]),
+        ("", [each for each in probed.layers if each.layer is None]),
+    ):
+        at = [columns.index(each.column) + aside for each in layers]
+        means, spreads = _means(layers, measure), _spreads(layers, measure)
+        axes.errorbar(at, means, yerr=spreads, color=color, marker=marker, linestyle=joined, elinewidth=0.8, capsize=2)
+    axes.axhline(_measure(probed.baseline, measure)[0], color=color, linestyle="--", linewidth=0.8)
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], color=color, marker=marker, linestyle=line)
+
+
+def _name_columns(figure: "Figure", axes: "Axes", columns: Sequence[str]) -> None:
+    """Name the columns below; a name that is too wide for its place stands upright."""
+    single = sum(column.startswith("layer") for column in columns)
+    longest = figure.get_figheight() * 0.18
+    shown = [shortened(figure, column.removeprefix("layer"), longest, _LEGEND_SIZE) for column in columns]
+    place = (figure.get_figwidth() - 0.8) / len(columns)
+    axes.set_xticks(range(len(columns)), shown)
+    for label, name in zip(axes.get_xticklabels(), shown, strict=True):
+        label.set_rotation(90 if width_of(figure, name, _LEGEND_SIZE) > 0.9 * place else 0)
+    axes.set_xlim(-0.5, len(columns) - 0.5)
+    axes.set_xlabel("layer (0: embeddings)" + (", then combinations" if len(columns) > single else ""))
+    if 0 < single < len(columns):
+        axes.axvline(single - 0.5, color=NO_VALUE, linewidth=0.6)
+
+
+def _means(layers: Sequence[LayerProbe], measure: str) -> list[float]:
+    return [_measure(each.measured, measure)[0] for each in layers]
+
+
+def _spreads(layers: Sequence[LayerProbe], measure: str) -> list[float]:
+    return [_measure(each.measured, measure)[1] for each in layers]
+
+
+def _measure(measured: Measured, measure: str) -> tuple[float, float]:
+    if measure == "accuracy":
+        return measured.accuracy, measured.accuracy_spread
+    return measured.macro_f1, measured.macro_f1_spread

@@ -1,0 +1,115 @@
+"""Maps: the vectors of a document column as points in the plane, as a picture or as a page."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from bertfeat.errors import FeatureSetError, UsageError
+from bertfeat.features import FeatureSet, FoundColumn
+from bertfeat.plots.coloring import decide_colors
+from bertfeat.plots.figure import FORMS, form_of, picture_path
+from bertfeat.plots.map_page import PAGE, page_fields, write_page
+from bertfeat.plots.map_picture import draw_points
+from bertfeat.plots.painted import Painted
+from bertfeat.plots.projection import METHOD_NAMES, METHODS, Projection
+from bertfeat.plots.sample import Sample, take_sample
+
+MOST_POINTS = 20_000
+_FEWEST = 3
+
+
+@dataclass(frozen=True, slots=True)
+class MapDrawn:
+    """A map that was drawn."""
+
+    path: Path
+    points: int
+    of: int  # documents in the feature set
+    explained: float | None  # share of the variance that the two dimensions keep, under PCA
+
+
+def draw_map(
+    features: FeatureSet,
+    path: str | Path,
+    *,
+    column: str | None = None,
+    color: str | None = None,
+    method: str = "pca",
+    points: int = MOST_POINTS,
+    width: float | None = None,
+    height: float | None = None,
+) -> MapDrawn:
+    """Draw the vectors of a document column as points, by PCA, t-SNE or UMAP, coloured by a kept column.
+
+    The ending of ``path`` says the form: png, pdf or svg, ``width`` and ``height`` in inches; or html, a page in one
+    file that shows texts, zooms and searches. At most ``points`` documents are drawn, an even sample of all; their
+    colours are decided from all.
+
+    Raises:
+        FeatureSetError: vectors that are not finite.
+        UsageError: no such column, form or method; too many different names for colours; fewer than three documents;
+            a size that does not fit the texts.
+        BertfeatError: matplotlib, scikit-learn (for t-SNE) or umap-learn (for UMAP) is not installed.
+        StorageError: the file cannot be written.
+    """
+    path = picture_path(path, (*FORMS, PAGE))
+    is_page = form_of(path) == PAGE
+    if is_page and (width is not None or height is not None):
+        raise UsageError("a page fits itself to its window; width and height are for png, pdf and svg")
+    if method not in METHODS:
+        raise UsageError(f"a map is drawn by {', '.join(METHODS)}, not by {method!r}")
+    if points < _FEWEST:
+        raise UsageError(f"a map needs at least {_FEWEST} points, not {points}")
+    found = _document_column(features, column)
+    coloring = decide_colors(features, color) if color is not None else None
+    names = {"row", *([coloring.column] if coloring else []), *(page_fields(features) if is_page else [])}
+    sample = take_sample(features, found.name, points, sorted(names))
+    _check(features, found, sample)
+    projection = METHODS[method](sample.vectors)
+    title, note, axes = _words(features, found, method, projection)
+    values = None if coloring is None else sample.fields[coloring.column]
+    painted = Painted(projection.flat, title, note, axes, coloring, values)
+    if is_page:
+        write_page(painted, {name: sample.fields[name] for name in page_fields(features)}, path)
+    else:
+        draw_points(painted, path, width, height)
+    return MapDrawn(path, len(sample), len(features), projection.explained)
+
+
+def _document_column(features: FeatureSet, column: str | None) -> FoundColumn:
+    found = features.find(column)
+    if not found.pooling.per_document:
+        stored = [known.name for known in features.columns if known.pooling.per_document]
+        remedy = f"stored are: {', '.join(stored)}" if stored else "extract some with --pooling mean"
+        raise UsageError(f"{found.name} has a matrix for each document; a map shows document columns: {remedy}")
+    return found
+
+
+def _check(features: FeatureSet, found: FoundColumn, sample: Sample) -> None:
+    if len(sample) < _FEWEST:
+        raise UsageError(f"{features.folder}: a map needs at least {_FEWEST} documents; there are {len(sample)}")
+    finite = np.isfinite(sample.vectors).all(axis=1)
+    if not finite.all():
+        row = sample.fields["row"][int(finite.argmin())]
+        raise FeatureSetError(
+            f"{features.folder}: {found.name} of row {row} has values that are no finite numbers, and so have "
+            f"{int((~finite).sum()):,} of {len(sample):,} rows; extract again with --precision fp32 --dtype float32"
+        )
+
+
+def _words(
+    features: FeatureSet, found: FoundColumn, method: str, projection: Projection
+) -> tuple[str, str, tuple[str, str]]:
+    """The title, the note below it, and the names of the axes."""
+    model = features.header.model.name.rstrip("/").rsplit("/", 1)[-1]
+    title = f"{found.name} of {features.folder.resolve().name} ({model})"
+    count, of = len(projection.flat), len(features)
+    note = f"Each point is a document: {f'all {of:,}' if count == of else f'{count:,} of {of:,}'}. "
+    name = METHOD_NAMES[method]
+    if projection.shares is None:
+        note += f"{name}: near points have similar vectors, far distances tell nothing."
+        return title, note, (f"{name} 1", f"{name} 2")
+    note += f"{name}, {projection.explained:.1%} of the variance kept."
+    first, second = (f"component {at} ({share:.1%} of the variance)" for at, share in enumerate(projection.shares, 1))
+    return title, note, (first, second)

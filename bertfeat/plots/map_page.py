@@ -1,0 +1,144 @@
+"""A map as a page: one HTML file that shows texts, zooms and searches, and asks nothing of any network."""
+
+import base64
+import hashlib
+import html
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertfeat.corpus import Value
+from bertfeat.features import FeatureSet
+from bertfeat.io import atomic
+from bertfeat.plots.coloring import OTHER, Scale
+from bertfeat.plots.painted import Painted
+from bertfeat.plots.palette import (
+    NAMED,
+    NAMED_ON_DARK,
+    NO_VALUE,
+    NO_VALUE_ON_DARK,
+    OTHERS,
+    OTHERS_ON_DARK,
+    SCALE,
+    SCALE_ON_DARK,
+)
+from bertfeat.plots.texts import number_labels, one_line
+
+PAGE = "html"
+MOST_TEXT = 1000  # characters of a text that the page carries
+_MOST_VALUE = 200  # and of another value
+_DIGITS = 6  # of a coordinate
+_EXACT = 2**53  # JavaScript's numbers are floats
+_TEMPLATES = Path(__file__).parent / "page"
+_SCRIPTS = ("draw.js", "move.js", "panel.js")  # one script in the page
+_TEXTS = ("text", "pair")
+_SCRIPT_SIGNS = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026", 0x2028: "\\u2028", 0x2029: "\\u2029"}
+
+
+def page_fields(features: FeatureSet) -> tuple[str, ...]:
+    """The columns that a page tells of each document: its texts, unless they were left out, its id, and kept ones."""
+    texts = (name for name in _TEXTS if name in features.names)
+    return (*texts, "id", *(kept.name for kept in features.kept))
+
+
+def write_page(painted: Painted, fields: Mapping[str, Sequence[Value]], path: Path) -> None:
+    """Write a map as one HTML file.
+
+    Raises:
+        StorageError: the file cannot be written.
+    """
+    style = _template("map.css")
+    script = "".join(_template(name) for name in _SCRIPTS)
+    parts = {
+        "title": html.escape(one_line(painted.title)),
+        "note": html.escape(one_line(painted.note)),
+        "policy": f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'",
+        "style": style,
+        "data": json.dumps(page_data(painted, fields), ensure_ascii=False, allow_nan=False).translate(_SCRIPT_SIGNS),
+        "script": script,
+    }
+    # all at once: what is filled in is not looked at for further signs to fill in
+    page = re.sub(r"\{\{(\w+)\}\}", lambda sign: parts[sign[1]], _template("map.html"))
+    with atomic(path) as temporary:
+        temporary.write_text(page, encoding="utf-8", errors="replace", newline="\n")
+
+
+def page_data(painted: Painted, fields: Mapping[str, Sequence[Value]]) -> dict[str, Any]:
+    """What the page's script reads: a list a point each of coordinates, groups and fields."""
+    named = {name: [_shown(value, name) for value in values] for name, values in fields.items()}
+    texts = [name for name in _TEXTS if name in named]
+    return {
+        "x": _rounded(painted.flat[:, 0]),
+        "y": _rounded(painted.flat[:, 1]),
+        "axes": [one_line(name) for name in painted.axes],
+        "texts": [named.pop(name) for name in texts],
+        "fields": [{"name": one_line(name), "values": values} for name, values in named.items()],
+        **_groups(painted),
+    }
+
+
+def _groups(painted: Painted) -> dict[str, Any]:
+    """The groups of the legend, which of them each point is in, and the scale of numbers if colours are one."""
+    codes, numbers = painted.codes(), painted.numbers()
+    drawn = sorted(set(codes.tolist()), key=lambda code: (code < 0, -code if code < 0 else code))
+    places = {code: place for place, code in enumerate(drawn)}
+    coloring = painted.coloring
+    told: dict[str, Any] = {
+        "column": None if coloring is None else one_line(coloring.column),
+        "groups": [_group(painted, code) for code in drawn],
+        "of": [places[code] for code in codes.tolist()],
+        "scale": None,
+    }
+    if isinstance(coloring, Scale) and numbers is not None:
+        span = coloring.high - coloring.low or 1.0
+        shares = np.where(np.isfinite(numbers), (numbers - coloring.low) / span, -1.0)
+        told["scale"] = {
+            "ends": number_labels((coloring.low, coloring.high)),
+            "at": _rounded(shares),
+            "light": list(SCALE),
+            "dark": list(SCALE_ON_DARK),
+        }
+    return told
+
+
+def _group(painted: Painted, code: int) -> dict[str, Any]:
+    if code >= 0:
+        label = "" if painted.coloring is None else _column_or_label(painted, code)
+        return {"label": label, "light": NAMED[code], "dark": NAMED_ON_DARK[code], "mark": "dot", "grey": False}
+    light, dark = (OTHERS, OTHERS_ON_DARK) if code == OTHER else (NO_VALUE, NO_VALUE_ON_DARK)
+    mark = "dot" if code == OTHER else "cross"
+    return {"label": painted.label(code), "light": light, "dark": dark, "mark": mark, "grey": True}
+
+
+def _column_or_label(painted: Painted, code: int) -> str:
+    return "a number" if isinstance(painted.coloring, Scale) else painted.label(code)
+
+
+def _shown(value: Value, name: str) -> Value:
+    """A value as JSON and JavaScript hold it: long ones cut, and numbers beyond a float's as text."""
+    if isinstance(value, str):
+        most = MOST_TEXT if name in _TEXTS else _MOST_VALUE
+        return value if len(value) <= most else f"{value[: most - 1]}…"
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > _EXACT:
+        return str(value)
+    return value
+
+
+def _rounded(values: NDArray[np.floating]) -> list[float]:
+    return [float(f"{value:.{_DIGITS}g}") for value in values.tolist()]
+
+
+def _template(name: str) -> str:
+    return (_TEMPLATES / name).read_text("utf-8")
+
+
+def _digest(source: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()

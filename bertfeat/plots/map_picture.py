@@ -1,0 +1,170 @@
+"""A map as a picture: dots by matplotlib, with a legend of names or a bar of numbers."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bertfeat.plots.coloring import NONE, OTHER, Scale
+from bertfeat.plots.figure import drawing, fair_height
+from bertfeat.plots.header import MARGIN, header
+from bertfeat.plots.painted import Painted
+from bertfeat.plots.palette import NAMED, NO_VALUE, OTHERS, SCALE
+from bertfeat.plots.texts import height_of, number_labels, one_line, shortened, width_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+WIDTH = 7.0  # inches: the text of a journal's page
+_BESIDE = 5.0  # inches, from which on the legend stands beside the map, not below it
+_LEGEND_SIZE = 8.0
+_HANDLE = 0.3  # inches that a legend's dot takes before its name
+_VECTORS = 20_000  # points; more are drawn as dots even in pdf and svg, or no program would open those
+_SHUFFLE = 4171
+
+
+def draw_points(painted: Painted, path: Path, width: float | None, height: float | None) -> None:
+    """Write a map as png, pdf or svg; what is left out of its size is chosen to fit.
+
+    Raises:
+        UsageError: a size that does not fit the texts.
+        BertfeatError: matplotlib is not installed.
+        StorageError: the file cannot be written.
+    """
+    width = WIDTH if width is None else width
+    texts = [painted.title, *(painted.label(code) for code in _legend_codes(painted))]
+    texts += [painted.coloring.column] if painted.coloring else []
+    high = fair_height(0.8 * width) if height is None else height
+    with drawing(path, width, high, texts) as figure:
+        paint(figure, painted, fixed_height=height is not None)
+
+
+def paint(figure: "Figure", painted: Painted, *, fixed_height: bool) -> None:
+    """Draw a map on an empty figure, which becomes higher for a legend below the map unless its height is fixed."""
+    width, height = figure.get_size_inches()
+    beside = width >= _BESIDE or (fixed_height and height < width)
+    codes = _legend_codes(painted)
+    room = 0.3 * width if beside else (width - 2 * MARGIN) / 2 - _HANDLE
+    labels = [shortened(figure, painted.label(code), room, _LEGEND_SIZE) for code in codes]
+    columns = 1 if beside else _columns(figure, labels)
+    if not fixed_height and not beside:
+        figure.set_figheight(width + 0.5 + height_of(-(-len(labels) // columns) + 1, _LEGEND_SIZE))
+    top = header(figure, painted.title, painted.note)
+    axes = figure.add_subplot()
+    _dress(axes, painted.axes)
+    _scatter(axes, painted)
+    if isinstance(painted.coloring, Scale):
+        _bar(figure, axes, painted.coloring, beside)
+    if codes:
+        _legend(figure, painted, codes, labels, columns, top if beside else None)
+
+
+def _dress(axes: "Axes", names: tuple[str, str]) -> None:
+    axes.set(xticks=[], yticks=[], xlabel=names[0], ylabel=names[1])
+    axes.set_aspect("equal", adjustable="datalim")  # a distance is the same in every direction
+    axes.margins(0.03)
+    axes.spines[:].set_visible(True)
+    axes.spines[:].set_color("#bbbbbb")
+
+
+def _scatter(axes: "Axes", painted: Painted) -> None:
+    """Grey dots below, the coloured ones above them in no order, so that no colour hides another."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    codes, numbers = painted.codes(), painted.numbers()
+    size, alpha = _dots(axes, len(codes))
+    style: dict[str, Any] = {"s": size, "alpha": alpha, "linewidths": 0.0, "rasterized": len(codes) > _VECTORS}
+    for code, grey in ((OTHER, OTHERS), (NONE, NO_VALUE)):
+        at = codes == code
+        cross = {"marker": "x", "linewidths": max(0.4, size**0.5 / 8)} if code == NONE else {}
+        axes.scatter(*painted.flat[at].T, color=grey, **{**style, **cross})
+    order = np.random.default_rng(_SHUFFLE).permutation(np.flatnonzero(codes >= 0))
+    if isinstance(painted.coloring, Scale) and numbers is not None:
+        low, high = _ends(painted.coloring)
+        style |= {"c": numbers[order], "cmap": LinearSegmentedColormap.from_list("numbers", SCALE)}
+        style |= {"vmin": low, "vmax": high}
+    else:
+        style["color"] = [NAMED[code] for code in codes[order]]
+    axes.scatter(*painted.flat[order].T, **style)
+
+
+def _dots(axes: "Axes", count: int) -> tuple[float, float]:
+    """The area of a dot in square points and how opaque it is: many dots are smaller, and show what lies below."""
+    width, height = axes.figure.get_size_inches()  # type: ignore[union-attr]  # it is on a figure
+    area = float(np.clip(0.18 * width * height * 72**2 / count, 3.0, 40.0))
+    return area, float(np.clip((1500 / count) ** 0.25, 0.55, 0.9))
+
+
+# ── legends ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _legend_codes(painted: Painted) -> list[int]:
+    """The groups that are named: those drawn, the frequent ones first; of a scale only what has no number."""
+    if painted.coloring is None:
+        return []
+    drawn = set(painted.codes().tolist())
+    if isinstance(painted.coloring, Scale):
+        return [NONE] if NONE in drawn else []
+    return [*sorted(code for code in drawn if code >= 0), *(code for code in (OTHER, NONE) if code in drawn)]
+
+
+def _columns(figure: "Figure", labels: Sequence[str]) -> int:
+    """How many columns of a legend stand side by side below the map."""
+    widest = max((width_of(figure, label, _LEGEND_SIZE) for label in labels), default=0.0)
+    return max(1, min(len(labels), int((figure.get_figwidth() - 2 * MARGIN) / (widest + _HANDLE))))
+
+
+def _legend(
+    figure: "Figure", painted: Painted, codes: Sequence[int], labels: Sequence[str], columns: int, top: float | None
+) -> None:
+    from matplotlib.lines import Line2D
+
+    looks = {OTHER: ("o", OTHERS), NONE: ("x", NO_VALUE)} | {at: ("o", color) for at, color in enumerate(NAMED)}
+    handles = [
+        Line2D([], [], marker=marker, color=color, linestyle="", markersize=5.0)
+        for marker, color in (looks[code] for code in codes)
+    ]
+    legend = figure.legend(
+        handles,
+        [""] * len(labels),
+        loc="outside lower left" if top is None else "upper right",
+        bbox_to_anchor=None if top is None else (0, 0, 1, top),
+        ncols=columns,
+        handlelength=1.0,
+        handletextpad=0.4,
+        columnspacing=1.0,
+        alignment="left",
+    )
+    for text, label in zip(legend.get_texts(), labels, strict=True):
+        text.set_text(label)  # given to the legend, one that begins with an underscore would be left out
+    assert painted.coloring is not None
+    room = 0.3 * figure.get_figwidth() if top is not None else figure.get_figwidth() - 2 * MARGIN
+    legend.set_title(shortened(figure, painted.coloring.column, room, _LEGEND_SIZE))
+    if top is not None:
+        engine: Any = figure.get_layout_engine()
+        engine.set(rect=(0, 0, 1 - legend.get_window_extent().width / figure.bbox.width, top))
+
+
+def _bar(figure: "Figure", axes: "Axes", scale: Scale, beside: bool) -> None:
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import LinearSegmentedColormap, Normalize
+    from matplotlib.ticker import MaxNLocator
+
+    low, high = _ends(scale)
+    marks = [float(mark) for mark in MaxNLocator(5, integer=scale.whole).tick_values(low, high)]
+    ticks = [mark for mark in marks if low <= mark <= high and (mark.is_integer() or not scale.whole)]
+    colors = ScalarMappable(Normalize(low, high), LinearSegmentedColormap.from_list("numbers", SCALE))
+    where: dict[str, Any] = (
+        {"location": "right", "aspect": 30, "shrink": 0.9} if beside else {"location": "bottom", "aspect": 35}
+    )
+    bar = figure.colorbar(colors, ax=axes, pad=0.02, **where)
+    bar.outline.set_visible(False)
+    bar.set_ticks(ticks, labels=number_labels(ticks))
+    bar.set_label(one_line(scale.column))
+
+
+def _ends(scale: Scale) -> tuple[float, float]:
+    aside = max(0.5, abs(scale.low) * 1e-6)  # else a scale of one number has no length
+    return (scale.low, scale.high) if scale.low < scale.high else (scale.low - aside, scale.high + aside)

@@ -1,0 +1,81 @@
+"""From many dimensions to the two of a picture: PCA, t-SNE and UMAP, the same points every time."""
+
+import importlib
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertfeat.errors import BertfeatError, UsageError
+
+SEED = 4171
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """Vectors laid out in the plane."""
+
+    flat: NDArray[np.float64]  # [n, 2]
+    shares: tuple[float, float] | None  # of the variance, that each dimension keeps, under PCA
+
+    @property
+    def explained(self) -> float | None:
+        """Share of the variance that the two dimensions keep together."""
+        return None if self.shares is None else sum(self.shares)
+
+
+def pca(vectors: NDArray[np.float32]) -> Projection:
+    """The two directions of most variance: ``[n, W]`` → ``[n, 2]``."""
+    centred = vectors.astype(np.float64) - vectors.mean(axis=0, dtype=np.float64)
+    variances, directions = np.linalg.eigh(centred.T @ centred)
+    best = directions[:, ::-1][:, :2]
+    best = best * np.sign(best[np.abs(best).argmax(axis=0), np.arange(best.shape[1])])  # same picture every time
+    flat = centred @ best
+    if flat.shape[1] < 2:
+        flat = np.pad(flat, ((0, 0), (0, 1)))
+    total = float(variances.sum())
+    first, second = (*np.maximum(variances[::-1][:2], 0.0), 0.0)[:2]
+    return Projection(flat, (float(first) / total, float(second) / total) if total > 0 else (1.0, 0.0))
+
+
+def tsne(vectors: NDArray[np.float32]) -> Projection:
+    """t-SNE by scikit-learn, begun at the PCA."""
+    try:
+        from sklearn.manifold import TSNE
+    except ImportError as error:
+        raise BertfeatError("t-SNE needs scikit-learn: pip install 'bertfeat[analysis]'") from error
+    start = _start(vectors) * 1e-4  # small, as van der Maaten and Hinton begin
+    perplexity = min(30.0, (len(vectors) - 1) / 3)
+    made = TSNE(init=start.astype(np.float32), perplexity=perplexity, random_state=SEED).fit_transform(vectors)
+    return Projection(made.astype(np.float64), None)
+
+
+def umap(vectors: NDArray[np.float32]) -> Projection:
+    """UMAP by umap-learn, begun at the PCA."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ImportWarning)  # that there is no TensorFlow
+            library: Any = importlib.import_module("umap")
+    except ImportError as error:
+        raise BertfeatError("UMAP needs umap-learn: pip install 'bertfeat[umap]'") from error
+    neighbours = min(15, len(vectors) - 1)
+    # a seed makes umap-learn use one thread; said here, or it warns
+    reducer = library.UMAP(n_neighbors=neighbours, init=_start(vectors), random_state=SEED, n_jobs=1)
+    return Projection(np.asarray(reducer.fit_transform(vectors), np.float64), None)
+
+
+def _start(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+    """The PCA with a spread of one, where t-SNE and UMAP begin."""
+    flat = pca(vectors).flat
+    spread = flat[:, 0].std()
+    if not spread > 0:
+        raise UsageError(f"all {len(vectors):,} vectors are equal: there are no neighbours to lay out")
+    start: NDArray[np.float64] = flat / spread
+    return start
+
+
+METHODS: Mapping[str, Callable[[NDArray[np.float32]], Projection]] = {"pca": pca, "tsne": tsne, "umap": umap}
+METHOD_NAMES: Mapping[str, str] = {"pca": "PCA", "tsne": "t-SNE", "umap": "UMAP"}

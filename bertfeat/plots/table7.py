@@ -1,0 +1,85 @@
+"""Table 7 as a picture: what each row came to, seed by seed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bertfeat.plots.figure import drawing, fair_height, picture_path
+from bertfeat.plots.header import header
+from bertfeat.plots.palette import NAMED, NO_VALUE
+from bertfeat.plots.texts import wrapped
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from bertfeat.tagging import Table
+
+_LABEL_SIZE = 8.0
+_PAPERS = "D"  # the mark of the paper's numbers
+
+
+@dataclass(frozen=True, slots=True)
+class _Panel:
+    title: str
+    values: tuple[tuple[float, ...], ...]  # percent, of each row
+    color: str
+    marker: str
+
+
+def draw_table(table: "Table", path: str | Path) -> None:
+    """Draw Table 7 as png, pdf or svg: a dot a seed, a bar at their mean, and beside them the paper's numbers in grey.
+
+    Raises:
+        UsageError: the name's ending stands for no form.
+        BertfeatError: matplotlib is not installed.
+        StorageError: the file cannot be written.
+    """
+    path = picture_path(path)
+    panels = _panels(table)
+    titles = [result.row.title for result in table.rows]
+    with drawing(
+        path, 2.2 + 2.0 * len(panels), fair_height(1.6 + 0.35 * len(titles)), [*titles, table.model]
+    ) as figure:
+        header(figure, f"Which layers of {table.model.rstrip('/').rsplit('/', 1)[-1]} tag best", _note(table, panels))
+        drawn = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+        for axes, panel in zip(drawn, panels, strict=True):
+            _draw_panel(axes, panel)
+            axes.set_xlabel(f"{'span F1' if panel.marker == _PAPERS else table.measure}, %")
+        shown = [wrapped(figure, title, 2.0, _LABEL_SIZE, lines=2) for title in titles]
+        drawn[0].set_yticks(range(len(titles)), shown)
+        drawn[0].set_ylim(len(titles) - 0.4, -0.6)
+
+
+def _panels(table: "Table") -> list[_Panel]:
+    """The development set, the test set and the paper's numbers, those that there are."""
+    dev = tuple(tuple(100 * value for value in result.dev) for result in table.rows)
+    test = tuple(tuple(100 * value for value in result.test) for result in table.rows)
+    paper = tuple(() if result.row.paper is None else (result.row.paper,) for result in table.rows)
+    panels = [
+        _Panel("development set", dev, NAMED[0], "o"),
+        _Panel("test set", test, NAMED[1], "s"),
+        _Panel("in the paper", paper, NO_VALUE, _PAPERS),
+    ]
+    return [panels[0], *(panel for panel in panels[1:] if any(panel.values))]
+
+
+def _note(table: "Table", panels: Sequence[_Panel]) -> str:
+    seeds = max((len(result.runs) for result in table.rows), default=0)
+    note = f"A dot is a run, a bar the mean of {seeds} seeds." if seeds > 1 else "A dot is a run."
+    if any(panel.marker == _PAPERS for panel in panels):
+        note += " The paper's numbers are of BERT base (cased) on the development set of CoNLL-2003: other data."
+    return note
+
+
+def _draw_panel(axes: "Axes", panel: _Panel) -> None:
+    for place, values in enumerate(panel.values):
+        axes.plot(values, [place] * len(values), panel.marker, markersize=4, alpha=0.7, color=panel.color, mew=0)
+        if values:
+            mean = sum(values) / len(values)
+            axes.plot([mean], [place], "|" if len(values) > 1 else "", markersize=14, color="black")
+            axes.annotate(f"{mean:.1f}", (mean, place), (0, 8), textcoords="offset points", ha="center", size=7)
+    axes.set_title(panel.title)
+    axes.grid(axis="both")
+    axes.tick_params(length=0)
+    axes.margins(x=0.12)

@@ -1,0 +1,94 @@
+"""Texts that fit: names made safe to show, wrapped and shortened by the width that they are drawn with."""
+
+import unicodedata
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_MOST = 300  # characters of a name that are looked at
+_LINE = 1.25  # height of a line, in its own size
+_POINTS = 72  # an inch has
+_PLAIN = 1e12  # from which on whole numbers are written with an exponent
+_TURNS = dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A)])  # would turn the text after them around
+
+
+def one_line(text: str) -> str:
+    """A text as one line without control characters and lone surrogates, at most 300 characters of it."""
+    line = " ".join(text[: 4 * _MOST].translate(_TURNS).split())
+    shown = "".join("\N{REPLACEMENT CHARACTER}" if _is_unsafe(sign) else sign for sign in line)
+    return shown if len(shown) <= _MOST else f"{shown[: _MOST - 1]}…"
+
+
+def _is_unsafe(sign: str) -> bool:
+    return unicodedata.category(sign) in ("Cc", "Cs") or ord(sign) & 0xFFFE == 0xFFFE  # XML knows no U+FFFE, U+FFFF
+
+
+def width_of(figure: "Figure", text: str, size: float) -> float:
+    """How wide a line of text of that size in points is drawn, in inches."""
+    from matplotlib.font_manager import FontProperties
+
+    renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]  # drawing() gives figures an Agg canvas
+    width: float = renderer.get_text_width_height_descent(text, FontProperties(size=size), False)[0]
+    return width / figure.dpi
+
+
+def height_of(lines: int, size: float) -> float:
+    """The height of so many lines of text of that size in points, in inches."""
+    return lines * size * _LINE / _POINTS
+
+
+def shortened(figure: "Figure", text: str, width: float, size: float) -> str:
+    """A name in one line of at most ``width`` inches: what is too much is left out of its middle."""
+    text = one_line(text)
+    if width_of(figure, text, size) <= width:
+        return text
+    few, many = 0, len(text)  # characters that stay: few fit, many do not
+    while many - few > 1:
+        half = (few + many) // 2
+        few, many = (half, many) if width_of(figure, _without_middle(text, half), size) <= width else (few, half)
+    return _without_middle(text, few)
+
+
+def _without_middle(text: str, keep: int) -> str:
+    tail = keep // 3
+    return f"{text[: keep - tail].rstrip()}…{text[len(text) - tail :].lstrip()}"
+
+
+def wrapped(figure: "Figure", text: str, width: float, size: float, lines: int = 3) -> str:
+    """A text in at most that many lines of at most ``width`` inches; the last one is shortened to fit."""
+    words, done = one_line(text).split(" "), list[str]()
+    while words and len(done) < lines - 1:
+        line = words.pop(0)
+        while words and width_of(figure, f"{line} {words[0]}", size) <= width:
+            line = f"{line} {words.pop(0)}"
+        fits = _fitting(figure, line, width, size)
+        if fits < len(line):  # one word that is wider than the line
+            words.insert(0, line[fits:])
+        done.append(line[:fits])
+    if words:
+        done.append(shortened(figure, " ".join(words), width, size))
+    return "\n".join(done)
+
+
+def _fitting(figure: "Figure", text: str, width: float, size: float) -> int:
+    """How many of the first characters fit; at least one."""
+    if width_of(figure, text, size) <= width:
+        return len(text)
+    few, many = 1, len(text)
+    while many - few > 1:
+        half = (few + many) // 2
+        few, many = (half, many) if width_of(figure, text[:half], size) <= width else (few, half)
+    return few
+
+
+def number_labels(numbers: Sequence[float]) -> list[str]:
+    """Numbers with as few digits as tell them apart: 1850, not 1,850 or 1.85e3."""
+    labels: list[str] = []
+    whole = all(float(number).is_integer() and abs(number) < _PLAIN for number in numbers)
+    for digits in range(12 if whole else 6, 18):
+        labels = [f"{number:.{digits}g}".replace("-", "\N{MINUS SIGN}") for number in numbers]
+        if len(set(labels)) == len(labels):
+            break
+    return labels
