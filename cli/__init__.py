@@ -8,6 +8,7 @@ import click
 
 from bertfeat import __version__
 
+from .errors import ClosedInput
 from .frame import ENVIRONMENT_PREFIX, Program
 
 __all__ = ["main", "run"]
@@ -55,12 +56,27 @@ def main() -> None:
     """
 
 
+def _refuse_closed_streams() -> None:
+    """Put something in the place of closed standard streams, lest a file that is opened take their numbers."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
+    if sys.stdout is None:
+        os.write(2, b"error: standard output is closed, so there is nowhere to print the result to\n")
+        os._exit(1)
+    if sys.stdin is None:
+        sys.stdin = ClosedInput()
+
+
 def run() -> NoReturn:
     """Run the program in a process of its own, as the shell starts it.
 
     A run that was stopped may leave a thread inside a library's native code. The interpreter's way out would unwind
     it there, which aborts the process, so that way is taken only after success.
     """
+    _refuse_closed_streams()
     # before torch is imported: threads that wait for work sleep, and leave the cores to those that read and write
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:

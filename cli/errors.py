@@ -16,13 +16,35 @@ from typing import NoReturn
 import click
 
 from bertfeat import __version__
-from bertfeat.errors import INTERRUPTED, TERMINATED, BertfeatError
+from bertfeat.errors import INTERRUPTED, TERMINATED, BertfeatError, UsageError
 
 BROKEN_PIPE = 141  # what a shell says of a program that died of SIGPIPE
 
 
+# what libraries say whose own exceptions are no MemoryError: torch, its allocators, C++, FAISS, pyarrow
+_MEMORY_WORDS = ("out of memory", "not enough memory", "can't allocate memory", "bad_alloc", "Cannot allocate memory")
+_NO_MEMORY = (
+    "error: memory ran out; free some of it, or use less: fewer --batch-tokens, a smaller --part-rows or --memory, "
+    "where the command has them. What was finished stays, and the same command goes on from there"
+)
+
+
 class Terminated(BaseException):
     """SIGTERM arrived; like KeyboardInterrupt, nothing but the outermost frame may swallow it."""
+
+
+class ClosedInput:
+    """Stands for a standard input that is closed: whoever wants to read it is told so."""
+
+    closed = True
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        """It is no terminal."""
+        return False
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise UsageError("standard input is closed, and it is to be read (-); give a file, or pipe something in")
 
 
 @contextmanager
@@ -35,6 +57,8 @@ def reported_errors() -> Iterator[None]:
             sys.stdout.flush()  # else a closed pipe would be noticed only after the last handler is gone
     except (click.ClickException, click.exceptions.Exit, click.Abort):
         raise
+    except MemoryError:
+        _end(_NO_MEMORY, 1)
     except BertfeatError as error:
         _end(f"error: {error}", error.exit_code)
     except BrokenPipeError:
@@ -47,7 +71,9 @@ def reported_errors() -> Iterator[None]:
         _end("interrupted", INTERRUPTED)
     except Terminated:
         _end("terminated", TERMINATED)
-    except Exception:
+    except Exception as error:
+        if any(words in str(error) for words in _MEMORY_WORDS):
+            _end(_NO_MEMORY, 1)
         traceback.print_exc()
         _end(f"error: this is a bug in bertfeat {__version__}, not in your input; please report the lines above", 1)
 

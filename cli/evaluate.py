@@ -1,28 +1,47 @@
 """``bertfeat evaluate``: an index judged by what people hold relevant."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from .frame import Command, option
 from .options import talk_options
-from .talk import Talk, table
+from .talk import Talk, counted, table
+
+if TYPE_CHECKING:
+    from bertfeat.evaluation import RetrievalScores
 
 
 @click.command(cls=Command, name="evaluate")
 @click.argument("index", type=click.Path(path_type=Path))
 @option("--beir", type=click.Path(path_type=Path), required=True, metavar="DIR", help="With queries.jsonl and qrels/.")
-@option("--split", default="test", metavar="NAME", help="Which judgements: qrels/NAME.tsv; default: test.")
+@option("--split", default="test", metavar="NAME", help="Which judgements: qrels/NAME.tsv.")
 @option("--exact", is_flag=True, help="Compare with every vector, whatever the type of the index.")
+@option(
+    "--own-ids",
+    type=click.Choice(["auto", "keep", "drop"]),
+    default="auto",
+    help="Hits with their query's id: drop (BEIR's rule), keep, or auto: keep if any is judged.",
+)
 @option("--model", metavar="NAME|DIR", further=True, help="Where the index's model is now, if not where it was.")
 @option("--device", metavar="DEVICE", further=True, help="cpu, cuda, cuda:1; default: a GPU if there is one.")
 @talk_options
 def command(
-    index: Path, beir: Path, split: str, exact: bool, model: str | None, device: str | None, talk: Talk
+    index: Path,
+    beir: Path,
+    split: str,
+    exact: bool,
+    own_ids: str,
+    model: str | None,
+    device: str | None,
+    talk: Talk,
 ) -> None:
     """Score an index on a BEIR folder: nDCG@10, MAP, MRR and recall@100, as trec_eval computes them.
 
-    The index must be made from the folder's corpus.jsonl, whose ids the judgements name.
+    The index must be made from the folder's corpus.jsonl, whose ids the judgements name. Where queries are documents
+    of the corpus, as in BEIR's ArguAna and Quora, a query's own document is no hit; where queries and documents are
+    only numbered alike, it is one like any other.
 
     \b
     bertfeat extract scifact/corpus.jsonl --text-column title,text -o scifact.features
@@ -32,7 +51,7 @@ def command(
     from bertfeat.evaluation import evaluate_beir
     from bertfeat.retrieval import Index
 
-    scores = evaluate_beir(Index(index, model=model, device=device), beir, split=split, exact=exact)
+    scores = evaluate_beir(Index(index, model=model, device=device), beir, split=split, exact=exact, own_ids=own_ids)
     if scores.unknown_documents:
         talk.warn(f"{scores.unknown_documents:,} of {scores.judged_documents:,} judged documents are not in the index")
     rows = [
@@ -41,5 +60,13 @@ def command(
         ("MRR", f"{scores.mrr:.4f}"),
         ("recall@100", f"{scores.recall_at_100:.4f}"),
         ("queries", f"{scores.queries:,}"),
+        ("own ids", _own_ids(scores)),
     ]
     talk.result(scores, table(rows))
+
+
+def _own_ids(scores: "RetrievalScores") -> str:
+    """What was done with hits that bear their query's own id."""
+    if scores.own_ids == "keep":
+        return "kept: a hit may bear its query's id (--own-ids drop leaves it out)"
+    return f"{counted(scores.dropped, 'hit')} with their query's id left out, as BEIR does (--own-ids keep keeps them)"

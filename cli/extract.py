@@ -152,6 +152,7 @@ def command(
     """
     folder = output or default_output(sources, ".features")
     from bertfeat.extraction import Extractor  # torch: seconds
+    from bertfeat.installation import kernels_note
 
     extractor = Extractor(**asdict(model), **asdict(features))
     if dry_run:
@@ -164,6 +165,8 @@ def command(
         talk.say(f"the finished parts stay in {folder}; the same command goes on from there")
         raise
     _tell(report, talk)
+    if note := kernels_note():
+        talk.say(note)
     if report.failed and not allow_failures:
         raise click.exceptions.Exit(ROWS_FAILED)
 
@@ -193,7 +196,7 @@ def _tell_estimate(estimate: "Estimate", folder: Path, talk: Talk) -> None:
 
 def _tell(report: "ExtractionReport", talk: Talk) -> None:
     if report.failed:
-        listed = report.folder / "_failures.jsonl"
+        listed = report.failure_list
         reasons = "".join(f"\n  {reason}" for reason in _first_failures(report.folder))
         talk.warn(
             f"{counted(report.failed, 'row')} failed; {listed} lists all of them, of which the first are:{reasons}"
@@ -212,9 +215,7 @@ def _summary(report: "ExtractionReport") -> str:
     if report.nothing_to_do:
         return f"{there}, {stored}; nothing to do, all of it was there"
     kept = f" ({report.kept_parts:,} of them were there)" if report.kept_parts else ""
-    speed = f"{report.tokens_per_second:,.0f} tokens/s, padding {report.padding_share:.1%}, {duration(report.seconds)}"
-    waits = f"waited {report.waited_for_tokens:.1f} s for tokens, {report.waited_for_disk:.1f} s for the disk"
-    return f"{there}, {stored}{kept}; {speed}, {waits}"
+    return f"{there}, {stored}{kept}; {report.tokens_per_second:,.0f} tokens/s, {duration(report.seconds)}"
 
 
 def _notes(report: "ExtractionReport") -> list[str]:

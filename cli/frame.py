@@ -1,5 +1,6 @@
 """The frame around the commands: commands found when they are asked for, and help that begins with what matters."""
 
+import difflib
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,9 +13,14 @@ ENVIRONMENT_PREFIX = "BERTFEAT"
 
 
 class Option(click.Option):
-    """An option; a ``further`` one stands at the end of the help, under a heading of its own."""
+    """An option; a ``further`` one stands at the end of the help, under a heading of its own.
+
+    Its default is shown in the help; ``show_default`` says it in words where it is no constant.
+    """
 
     def __init__(self, *args: Any, further: bool = False, **kwargs: Any) -> None:
+        if not kwargs.get("is_flag"):  # of a flag there is nothing to say
+            kwargs.setdefault("show_default", True)
         super().__init__(*args, **kwargs)
         self.further = further
 
@@ -70,7 +76,19 @@ class Program(click.Group):
 
     def _summary(self, ctx: click.Context, name: str) -> str:
         command = self.get_command(ctx, name)
-        return command.get_short_help_str(limit=80) if command else ""
+        return command.get_short_help_str(limit=200) if command else ""  # its first sentence, whole
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, or say which one may have been meant."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            near = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1, cutoff=0.5) if args else []
+            raise click.UsageError(
+                f"{error.message} Did you mean '{near[0]}'?" if near else error.message, ctx
+            ) from None
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; errors end it with a message and a documented exit code."""

@@ -1,37 +1,26 @@
 """``bertfeat index``: a feature set becomes an index."""
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
+from click.core import ParameterSource
 
 from .frame import Command, option
-from .options import bundle, talk_options
+from .options import Bytes, bundle, talk_options
 from .progress import build_look, shown_progress
 from .sources import default_output
-from .talk import Talk, duration, size, table
+from .talk import Talk, counted, duration, size, table
 
 if TYPE_CHECKING:
     from bertfeat.index import BuildOptions, IndexSettings, Updated
 
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 SHOWN_UNKNOWN = 5
-
-
-class Bytes(click.ParamType):  # type: ignore[type-arg]  # generic only in newer clicks
-    """A number of bytes, such as ``4G`` or ``500MB``."""
-
-    name = "size"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Read the number and its unit."""
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", str(value).strip().lower())
-        if not match:
-            self.fail(f"{value!r} is no size; write 4G or 500M", param, ctx)
-        unit = _UNITS[match[2]] if not match[3] else 2 ** (10 * list(_UNITS).index(match[2]))
-        return int(float(match[1]) * unit)
+OF_A_BUILD = (  # what an update cannot change
+    *("type", "metric", "memory", "target_recall", "query_prompt", "evaluate", "keep_text", "device"),
+    "column",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,24 +81,25 @@ index_options = bundle(
 @option("-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help="Default: corpus.index.")
 @option("--column", metavar="NAME", help="Which column, such as concat4_mean; needed only where there are several.")
 @option("--append", is_flag=True, help="Add to the index that is there; documents of the same id are replaced.")
-@option(
-    "--remove", type=click.File(encoding="utf-8"), metavar="FILE", help="Remove documents: an id a line; - is stdin."
-)
+@option("--remove", type=click.File("rb"), metavar="FILE", help="Remove documents: an id a line; - is stdin.")
 @index_options
 @talk_options
+@click.pass_context
 def command(
+    context: click.Context,
     features: tuple[Path, ...],
     output: Path | None,
     column: str | None,
     append: bool,
-    remove: Any,
+    remove: BinaryIO | None,
     wanted: IndexOptions,
     talk: Talk,
 ) -> None:
     """Build a search index over a column of a feature set, or over several sets of one model.
 
     The kind of index is chosen by the number of vectors, their width, the memory and the wanted recall, and said.
-    Recall is measured against exact search. An index that was there is replaced when the new one is complete.
+    Recall is measured against exact search. An index that was there is replaced when the new one is complete; --append
+    and --remove keep its type, metric and tuning.
 
     \b
     bertfeat index corpus.features
@@ -117,7 +107,7 @@ def command(
     bertfeat index more.features -o corpus.index --append
     bertfeat index -o corpus.index --remove ids.txt
     """
-    _check_use(features, append, remove)
+    _check_use(context, features, append, remove)
     folder = output or default_output(features or ("-",), ".index")
     if remove is not None:
         from bertfeat.index import remove_documents
@@ -137,17 +127,35 @@ def command(
         _tell(settings, folder, talk)
 
 
-def _check_use(features: tuple[Path, ...], append: bool, remove: Any) -> None:
+def _check_use(context: click.Context, features: tuple[Path, ...], append: bool, remove: BinaryIO | None) -> None:
     if remove is None and not features:
         raise click.UsageError("name the feature set: bertfeat index corpus.features")
     if remove is not None and (features or append):
         raise click.UsageError(
             "--remove takes no feature set and goes without --append: bertfeat index -o DIR --remove FILE"
         )
+    if append or remove is not None:
+        _refuse_options_of_a_build(context, "--append" if append else "--remove")
 
 
-def _ids(file: Any) -> list[str]:
-    return [line.rstrip("\r\n") for line in file if line.strip()]
+def _refuse_options_of_a_build(context: click.Context, update: str) -> None:
+    """Refuse what stands on the command line; what is set in the environment is meant for builds."""
+    given = [
+        (option.secondary_opts if context.params.get(option.name) is False else option.opts)[0]
+        for option in context.command.params
+        if option.name in OF_A_BUILD and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE
+    ]
+    if given:
+        raise click.UsageError(
+            f"{', '.join(given)} with {update}: an update keeps what the index was built with; leave "
+            f"{'it' if len(given) == 1 else 'them'} out, or build the index again without {update}"
+        )
+
+
+def _ids(file: BinaryIO) -> list[str]:
+    from bertfeat.queries import read_queries  # read like a query a line
+
+    return list(read_queries(file, getattr(file, "name", "--remove")))
 
 
 def _tell(settings: "IndexSettings", folder: Path, talk: Talk) -> None:
@@ -175,11 +183,22 @@ def _tell(settings: "IndexSettings", folder: Path, talk: Talk) -> None:
     talk.result({"folder": folder, **_plain(settings)}, table(rows))
 
 
+def recall_line(settings: "IndexSettings") -> str | None:
+    """The recall that was measured, and what it is of where that is not the index as it is; None if it was not."""
+    measured = settings.evaluation
+    if measured is None:
+        return None
+    shares = ", ".join(f"{share:.3f} at {k}" for k, share in measured.recall.items())
+    notes = ["over the vectors as its transforms make them"] if measured.transformed else []
+    if settings.changed_since_evaluation:
+        notes.append(f"at the last build, of {counted(measured.vectors, 'vector')}")
+    return ", ".join([shares, *notes])
+
+
 def _recall(settings: "IndexSettings") -> str | None:
     if settings.evaluation is None:
         return "not measured"
-    found = ", ".join(f"{value:.3f} at {k}" for k, value in settings.evaluation.recall.items())
-    return f"{found} ({settings.evaluation.queries:,} held-out queries)"
+    return f"{recall_line(settings)} ({settings.evaluation.queries:,} held-out queries)"
 
 
 def _speed(settings: "IndexSettings") -> str | None:
@@ -196,7 +215,7 @@ def _tell_update(done: "Updated", folder: Path, talk: Talk) -> None:
     settings = done.settings
     if done.unknown:
         shown = ", ".join(done.unknown[:SHOWN_UNKNOWN]) + (" …" if len(done.unknown) > SHOWN_UNKNOWN else "")
-        talk.warn(f"{len(done.unknown):,} ids are not in the index: {shown}")
+        talk.warn(f"{counted(len(done.unknown), 'id')} not in the index: {shown}")
     if settings.tombstones:
         talk.warn(
             f"an index of type {settings.factory} cannot remove: {settings.tombstones:,} vectors stay in it as "
@@ -207,11 +226,11 @@ def _tell_update(done: "Updated", folder: Path, talk: Talk) -> None:
         ("added", f"{done.added:,} documents" if done.added else None),
         ("removed", f"{done.removed:,} documents"),
         ("vectors", f"{settings.count - settings.tombstones:,}"),
+        ("recall", recall_line(settings)),
     ]
     value = {"folder": folder, "added": done.added, "removed": done.removed, "unknown": done.unknown}
-    talk.result(
-        {**value, "vectors": settings.count - settings.tombstones, "tombstones": settings.tombstones}, table(rows)
-    )
+    value |= {"vectors": settings.count - settings.tombstones, "tombstones": settings.tombstones}
+    talk.result({**value, "evaluation": settings.evaluation}, table(rows))
 
 
 def _plain(settings: "IndexSettings") -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .frame import Command, option
+from .index import recall_line
 from .options import reading_options, talk_options
 from .talk import Talk, plain, size, table
 
@@ -24,30 +25,66 @@ class Description:
 
 
 @click.command(cls=Command, name="info")
-@click.argument("thing", metavar="PATH|MODEL")
+@click.argument("thing", metavar="[PATH|MODEL]", required=False)
 @option("--revision", metavar="REV", help="The hub's branch, tag or commit, where a model is asked about.")
 @reading_options
 @talk_options
-def command(thing: str, revision: str | None, reading: "CorpusSettings", talk: Talk) -> None:
-    """Tell what a feature set, an index, a model or a corpus is.
+def command(thing: str | None, revision: str | None, reading: "CorpusSettings", talk: Talk) -> None:
+    """Tell what a feature set, index, tagger, model or corpus is, or what is installed.
 
-    A corpus is read to its end and counted. What is no path is taken for a model's name.
+    A corpus is read to its end and counted. What is no path is taken for a model's name. Without an argument: versions,
+    kernels, hardware, the default model.
 
     \b
+    bertfeat info
     bertfeat info corpus.features
     bertfeat info sentence-transformers/all-MiniLM-L6-v2
     bertfeat info news.jsonl.gz --text-column title,body
     """
-    path = Path(thing)
-    if (path / "index.json").exists():
-        described = describe_index(path)
-    elif path.is_dir() and (any(path.glob("part-*.parquet")) or (path / "_manifest.json").exists()):
-        described = describe_features(path)
-    elif path.exists() and not (path / "config.json").exists():
-        described = describe_corpus(thing, reading)
+    from bertfeat.corpus import CorpusSettings
+    from bertfeat.io import Kind, kind_of
+
+    describe = {
+        Kind.FEATURES: describe_features,
+        Kind.INDEX: describe_index,
+        Kind.TAGGER: describe_tagger,
+        Kind.TABLE7: describe_table7,
+    }
+    path = Path(thing or "")
+    kind = kind_of(path) if thing else None
+    is_corpus = thing is not None and kind is None and path.exists() and not (path / "config.json").exists()
+    is_model = thing is not None and kind is None and not is_corpus
+    if reading != CorpusSettings() and not is_corpus:
+        raise click.UsageError("options of reading, such as --text-column, go with a corpus, and this is none")
+    if revision is not None and not is_model:
+        raise click.UsageError("--revision goes with a model's name, and this is none")
+    if thing is None:
+        described = describe_installation()
+    elif kind is not None:
+        described = describe[kind](path)
     else:
-        described = describe_model(thing, revision)
+        described = describe_corpus(thing, reading) if is_corpus else describe_model(thing, revision)
     talk.result(described.value, table(described.rows))
+
+
+def describe_installation() -> Description:
+    """What is installed here, and what the machine has."""
+    from bertfeat.installation import installation
+
+    found = installation()
+    versions = [f"{name} {version}" for name, version in found.versions.items()]
+    rows = [
+        ("bertfeat", f"{found.bertfeat}, Python {found.python}"),
+        ("system", found.system),
+        ("processor", f"{found.processor}; {found.processors} for this process"),
+        ("device", f"{found.device}, computes in {found.precision} by default"),
+        ("bf16", "multiplied in hardware" if found.bf16 else "not in hardware, so fp32 is the default"),
+        ("kernels", found.kernels_note or {"none": "none for this processor"}.get(found.kernels, found.kernels)),
+        ("libraries", "\n".join(versions)),
+        ("missing", ", ".join(found.missing) or None),
+        ("default model", found.default_model),
+    ]
+    return Description({"kind": "installation", **plain(found)}, rows)
 
 
 def describe_features(folder: Path) -> Description:
@@ -73,7 +110,7 @@ def describe_features(folder: Path) -> Description:
         ],
         "kept": features.kept,
         "settings": features.header.settings,
-        "sources": features.header.sources,
+        "sources": features.sources,
         "times": features.manifest.times if features.manifest else {},
         "versions": features.manifest.versions if features.manifest else {},
     }
@@ -90,7 +127,7 @@ def describe_features(folder: Path) -> Description:
         ("columns", "\n".join(columns)),
         ("kept", "\n".join(f"{column.name}  {column.type}" for column in features.kept) or None),
         ("settings", "\n".join(f"{key} = {shown}" for key, shown in features.header.settings.items())),
-        ("sources", "\n".join(features.header.sources)),
+        ("sources", "\n".join(features.sources)),
     ]
     return Description(value, rows)
 
@@ -101,14 +138,13 @@ def describe_index(folder: Path) -> Description:
 
     settings = VectorIndex(folder).settings
     removed = f", of which {settings.tombstones:,} are removed" if settings.tombstones else ""
-    measured = settings.evaluation
     rows = [
         ("index", folder),
         ("vectors", f"{settings.count:,} of {settings.width:,} values, {settings.column.name}{removed}"),
         ("documents", f"{settings.documents:,}{'' if settings.has_text else ', without texts'}"),
         ("metric", settings.metric),
         ("type", f"{settings.factory}: {settings.reason}"),
-        ("recall", ", ".join(f"{share:.3f} at {k}" for k, share in measured.recall.items()) if measured else None),
+        ("recall", recall_line(settings)),
         ("model", settings.model.name),
         ("query prompt", repr(settings.query_prompt) if settings.query_prompt is not None else None),
         ("sources", "\n".join(source.path for source in settings.sources)),
@@ -116,11 +152,57 @@ def describe_index(folder: Path) -> Description:
     return Description({"kind": "index", **plain(settings)}, rows)
 
 
+def describe_tagger(folder: Path) -> Description:
+    """What a tagger reads and gives, and how it was trained."""
+    from bertfeat.tagging import Tagger
+
+    settings = Tagger(folder).settings
+    measure = "span F1" if settings.labels.has_spans else "accuracy"
+    value = {
+        "kind": "tagger",
+        "layers": settings.input.name,
+        "model": settings.model,
+        "labels": settings.labels.names,
+        "scheme": settings.labels.scheme,
+        "training": settings.training,
+        "best_epoch": settings.best_epoch,
+        "epochs": len(settings.history),
+        "score": settings.score,
+        "versions": settings.versions,
+    }
+    rows = [
+        ("tagger", folder),
+        ("reads", f"{settings.input.name} of {settings.model.name}, {settings.network.width} values a word"),
+        ("labels", f"{len(settings.labels)} ({settings.labels.scheme}): {', '.join(settings.labels.names)}"),
+        ("network", f"LSTM of {settings.network.hidden} a direction{', CRF' if settings.network.crf else ''}"),
+        (f"dev {measure}", f"{settings.score:.4f}, in epoch {settings.best_epoch} of {len(settings.history)}"),
+    ]
+    return Description(value, rows)
+
+
+def describe_table7(folder: Path) -> Description:
+    """Which runs of a Table 7 there are."""
+    runs = sorted(str(path.relative_to(folder / "runs")) for path in folder.glob("runs/*/*.json"))
+    finished = (folder / "table7.json").exists()
+    rows = [
+        ("Table 7", f"{folder}{'' if finished else ' (not finished: run the same command again)'}"),
+        ("runs", "\n".join(runs) or "none yet"),
+    ]
+    return Description({"kind": "table7", "finished": finished, "runs": runs}, rows)
+
+
 def describe_model(name: str, revision: str | None) -> Description:
     """What a model is, and which of its own settings are followed."""
+    from bertfeat.encoder import planned_path
+    from bertfeat.errors import ModelError
     from bertfeat.models import find_model
 
     model = find_model(name, revision=revision)
+    path = planned_path(model)
+    try:
+        pooling = str(model.pooling)
+    except ModelError as error:
+        pooling = f"none ({error})"
     value = {
         "kind": "model",
         "name": model.name,
@@ -131,7 +213,8 @@ def describe_model(name: str, revision: str | None) -> Description:
         "num_layers": model.num_layers,
         "hidden_size": model.hidden_size,
         "max_tokens": model.max_tokens,
-        "pooling": model.pooling,
+        "pooling": pooling,
+        "path": path,
         "prompts": model.prompts,
         "default_prompt": model.default_prompt,
         "heads_not_applied": model.heads_not_applied,
@@ -145,7 +228,9 @@ def describe_model(name: str, revision: str | None) -> Description:
             "switched off",
             "\n".join(f"{limit} tokens, says {file}" for file, limit in model.stored_limits.items()) or None,
         ),
-        ("pooling", f"{model.pooling}, as its own configuration says, or by default"),
+        ("pooling", f"{pooling}, as its own configuration says, or by default"),
+        ("path", path.sentence),
+        ("notes", "\n".join(path.notes) or None),
         ("not applied", ", ".join(model.heads_not_applied) or None),
         ("prompts", "\n".join(f"{key}: {prompt!r}" for key, prompt in model.prompts.items()) or None),
         ("folder", model.folder),

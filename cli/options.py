@@ -1,8 +1,10 @@
 """Bundles of options that several commands share; each reaches its command as one object."""
 
 import functools
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -35,6 +37,26 @@ class Listed(click.ParamType):  # type: ignore[type-arg]  # generic only in newe
             if self.choices and item not in self.choices:
                 self.fail(f"{item!r} is not one of {', '.join(self.choices)}", param, ctx)
         return items
+
+
+class Bytes(click.ParamType):  # type: ignore[type-arg]  # generic only in newer clicks
+    """A number of bytes, such as ``4G``, ``500MB`` or ``1.5GiB``; of fewer than ``least`` a unit was forgotten."""
+
+    name = "size"
+
+    def __init__(self, least: int = 1) -> None:
+        self.least = least
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Read the number and its unit."""
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", str(value).strip().lower(), re.ASCII)
+        if not match or (match[3] and not match[2]):
+            self.fail(f"{value!r} is no size; write 4G, 500M or 1.5GiB", param, ctx)
+        power = "kmgt".index(match[2]) + 1 if match[2] else 0
+        size = int(Decimal(match[1]) * (1024 if match[3] else 1000) ** power)
+        if not self.least <= size < 2**62:
+            self.fail(f"{value!r} is no size that memory can have; write 4G or 500M, with a unit", param, ctx)
+        return size
 
 
 def listed_option(*declarations: str, choices: tuple[str, ...] = (), **settings: Any) -> Decorator:

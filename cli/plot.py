@@ -1,6 +1,8 @@
 """``bertfeat plot``: pictures."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -10,6 +12,21 @@ from .sources import default_output
 from .talk import Talk, table
 
 
+def size_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``--width`` and ``--height`` of a picture."""
+    high = option("--height", type=float, metavar="INCHES", further=True, show_default="by the width")
+    wide = option(
+        "--width",
+        type=float,
+        metavar="INCHES",
+        further=True,
+        show_default="by what it shows",
+        help="Of the picture; 3.5 is a column of a journal.",
+    )
+    sized: Callable[..., Any] = wide(high(function))
+    return sized
+
+
 @click.group(name="plot")
 def command() -> None:
     """Draw pictures of features."""
@@ -17,28 +34,65 @@ def command() -> None:
 
 @command.command(cls=Command, name="map")
 @click.argument("features", type=click.Path(path_type=Path))
-@option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE.png", help="Default: corpus.map.png.")
-@option("--column", metavar="NAME", help="Which document column; needed only where there are several.")
-@option("--color", metavar="COL", help="A kept column that gives the points their colour.")
-@option("--method", type=click.Choice(["pca", "tsne"]), default="pca", help="pca (default) or tsne, which is slow.")
 @option(
-    "--points", type=click.IntRange(min=3), default=20_000, metavar="N", help="Most documents drawn; default: 20000."
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    show_default="corpus.map.png",
+    help="Its ending says the form: .png, .pdf, .svg, or .html, a page with texts and search.",
 )
+@option("--column", metavar="NAME", help="Which document column; needed only where there are several.")
+@option(
+    "--color", metavar="COL", help="A kept column, row or id that gives the colours; COL:string: its numbers are names."
+)
+@option(
+    "--method",
+    type=click.Choice(["pca", "tsne", "umap"]),
+    default="pca",
+    help="tsne is slow; umap needs umap-learn.",
+)
+@option(
+    "--points",
+    type=click.IntRange(min=3),
+    default=20_000,
+    metavar="N",
+    help="Most documents drawn, an even sample of all.",
+)
+@size_options
 @talk_options
 def draw(
-    features: Path, output: Path | None, column: str | None, color: str | None, method: str, points: int, talk: Talk
+    features: Path,
+    output: Path | None,
+    column: str | None,
+    color: str | None,
+    method: str,
+    points: int,
+    width: float | None,
+    height: float | None,
+    talk: Talk,
 ) -> None:
     """Draw the documents of a feature set as points in the plane, near ones near one another.
 
     \b
     bertfeat plot map corpus.features --color year
-    bertfeat plot map corpus.features --column concat4_mean --method tsne -o map.png
+    bertfeat plot map corpus.features --color author -o map.html
+    bertfeat plot map corpus.features --column concat4_mean --method tsne -o map.pdf --width 3.5
     """
     from bertfeat.features import FeatureSet
     from bertfeat.plots import draw_map
 
     path = output or default_output([features], ".map.png")
-    drawn = draw_map(FeatureSet(features), path, column=column, color=color, method=method, points=points)
+    drawn = draw_map(
+        FeatureSet(features),
+        path,
+        column=column,
+        color=color,
+        method=method,
+        points=points,
+        width=width,
+        height=height,
+    )
     kept = f"{drawn.explained:.1%} of the variance" if drawn.explained is not None else None
     rows = [("picture", drawn.path), ("points", f"{drawn.points:,} of {drawn.of:,}"), ("keeps", kept)]
     talk.result(drawn, table(rows))
@@ -46,27 +100,43 @@ def draw(
 
 @command.command(cls=Command, name="layers")
 @click.argument("probes", metavar="PROBE.json...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE.png", help="Default: probe.layers.png.")
+@option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    show_default="probe.layers.png",
+    help="Its ending says the form: .png, .pdf or .svg.",
+)
 @option(
     "--measure",
     type=click.Choice(["macro-f1", "accuracy"]),
     default="macro-f1",
-    help="macro-f1 (default), in which every class counts alike, or accuracy.",
+    help="In macro-f1 every class counts alike.",
 )
+@size_options
 @talk_options
-def layers(probes: tuple[Path, ...], output: Path | None, measure: str, talk: Talk) -> None:
+def layers(
+    probes: tuple[Path, ...],
+    output: Path | None,
+    measure: str,
+    width: float | None,
+    height: float | None,
+    talk: Talk,
+) -> None:
     """Draw what probes found layer by layer, a line each, from what `bertfeat probe --json` printed.
 
     \b
     bertfeat probe corpus.features --label tags --json > tags.json
     bertfeat plot layers tags.json
-    bertfeat plot layers minilm.json bert.json --measure accuracy -o both.png
+    bertfeat plot layers minilm.json bert.json --measure accuracy -o both.pdf
     """
     from bertfeat.plots import draw_layers
     from bertfeat.probes import read_probes
 
     path = output or default_output(probes, ".layers.png")
-    drawn = draw_layers([probe for file in probes for probe in read_probes(file)], path, measure=measure)
+    found = [probe for file in probes for probe in read_probes(file)]
+    drawn = draw_layers(found, path, measure=measure, width=width, height=height)
     talk.result(
         drawn, table([("picture", drawn.path), ("probes", drawn.probes), ("columns", ", ".join(drawn.columns))])
     )

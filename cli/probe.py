@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .cells import clean
 from .frame import Command, option
 from .options import listed_option, talk_options
 from .progress import Look, shown_progress
@@ -18,19 +19,34 @@ if TYPE_CHECKING:
 @click.command(cls=Command, name="probe")
 @click.argument("folder", metavar="FEATURES", type=click.Path(path_type=Path))
 @option("--label", required=True, metavar="COL", help="A kept column; tags for the tags of words.")
-@listed_option("--layers", metavar="SPEC[,SPEC]", help="Which ones; default: every one that is stored.")
-@option("--pooling", metavar="NAME", help="Which document vectors; needed only where there are several.")
-@option("--folds", type=click.IntRange(min=2), default=5, metavar="N", help="Of the cross-validation; default: 5.")
+@listed_option(
+    "--layers", metavar="SPEC[,SPEC]", show_default="all that are stored", help="Which ones, such as 3,last,sum4."
+)
+@option("--pooling", metavar="NAME", help="mean, cls or max; needed only where several are stored.")
+@option("--folds", type=click.IntRange(min=2), default=5, metavar="N", help="Of the cross-validation.")
 @option(
     "--most",
     type=click.IntRange(min=1),
     default=20_000,
     metavar="N",
-    help="Documents or words to learn from, a random sample; default: 20000.",
+    help="Documents or words to learn from, a random sample.",
 )
-@option("--min-members", type=click.IntRange(min=0), default=0, metavar="N", help="Leave rarer classes out.")
-@option("--strength", type=float, default=1.0, further=True, metavar="C", help="Inverse of the L2 penalty; default: 1.")
-@option("--seed", type=click.IntRange(min=0), default=1, further=True, metavar="N", help="Of sample and folds; 1.")
+@option(
+    "--min-members",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Leave out classes in fewer documents.",
+)
+@option("--strength", type=float, default=1.0, further=True, metavar="C", help="Inverse of the L2 penalty.")
+@option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=1,
+    further=True,
+    metavar="N",
+    help="Of the random sample and folds.",
+)
 @talk_options
 def command(
     folder: Path,
@@ -88,7 +104,7 @@ def _lines(probed: "Probed") -> Iterator[str]:
     yield ""
     wide = max(len("baseline"), *(len(each.column) for each in probed.layers))
     yield f"{'layer':<{wide}}  accuracy            macro F1"
-    yield f"{'baseline':<{wide}}  {_shown(probed.baseline)}   always {probed.majority!r}"
+    yield f"{'baseline':<{wide}}  {_shown(probed.baseline)}   always {clean(probed.majority)!r}"
     for each in probed.layers:
         yield f"{each.column:<{wide}}  {_shown(each.measured)}{'   best' if each is probed.best else ''}"
 

@@ -1,20 +1,24 @@
 """``bertfeat search``: what is nearest to a query."""
 
-import shutil
 import sys
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
+from .cells import clean, terminal_width
 from .frame import Command, option
+from .hits import hit_lines
+from .kept import show_option, shown_names
 from .options import talk_options
 from .talk import Talk
+from .typed import was_typed
 
 if TYPE_CHECKING:
-    from bertfeat.retrieval import Answer, Hit, Index
+    from bertfeat.hits import Answer
+    from bertfeat.retrieval import Index
 
 BLOCK = 256  # queries embedded and searched at once
 
@@ -22,11 +26,10 @@ BLOCK = 256  # queries embedded and searched at once
 @click.command(cls=Command, name="search")
 @click.argument("folder", metavar="INDEX", type=click.Path(path_type=Path))
 @click.argument("query", required=False)
-@option("-k", default=10, type=click.IntRange(min=1), metavar="N", help="Hits for each query; default: 10.")
-@option(
-    "--queries", type=click.File(encoding="utf-8"), metavar="FILE", help="A query a line instead of QUERY; - is stdin."
-)
+@option("-k", default=10, type=click.IntRange(min=1), metavar="N", help="Hits for each query.")
+@option("--queries", type=click.File("rb"), metavar="FILE", help="A query a line instead of QUERY; - is stdin.")
 @option("--where", metavar="CONDITION", help="On kept columns: \"year > 1900 and lang in ('de', 'en')\".")
+@show_option
 @option(
     "--vectors",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -34,6 +37,7 @@ BLOCK = 256  # queries embedded and searched at once
     help="Your own query vectors [n, width] instead of QUERY.",
 )
 @option("--exact", is_flag=True, help="Compare with every vector, whatever the type of the index.")
+@option("--width", type=click.IntRange(min=1), further=True, metavar="N", help="Columns of a line; default: as fits.")
 @option("--stale", is_flag=True, further=True, help="Search though the features changed since the index was made.")
 @option("--model", metavar="DIR", further=True, help="Where the index's model is now, if not where it was.")
 @option("--device", metavar="DEVICE", further=True, help="Where queries are embedded; default: a GPU if there is one.")
@@ -42,10 +46,12 @@ def command(
     folder: Path,
     query: str | None,
     k: int,
-    queries: IO[str] | None,
+    queries: BinaryIO | None,
     where: str | None,
+    show: tuple[str, ...],
     vectors: Path | None,
     exact: bool,
+    width: int | None,
     stale: bool,
     model: str | None,
     device: str | None,
@@ -53,70 +59,76 @@ def command(
 ) -> None:
     """Search an index by text, embedded as its documents were.
 
-    In an index of tokens or words a query asks for one of its words, marked with stars. --json prints a line a query:
-    {"query": …, "hits": [{"rank": 1, "id": …, "score": …, "text": …}, …]}
+    In an index of tokens or words a query asks for one of its words, marked with stars. On a terminal lines are cut to
+    its width, elsewhere they are whole. --json prints a line a query, with all kept columns unless --show names some:
+    {"query": …, "hits": [{"rank": 1, "id": …, "score": …, "text": …, "values": {…}}, …]}
 
     \b
     bertfeat search corpus.index "where does the river flow into the sea?"
+    bertfeat search corpus.index "a storm at sea" --where "year between 1850 and 1900" --show author,year
     bertfeat search corpus.index --queries questions.txt -k 3 --json > answers.jsonl
     bertfeat search words.index "he sat on the *bank*"
     """
     if sum(given is not None for given in (query, queries, vectors)) != 1:
         raise click.UsageError("give one of QUERY, --queries and --vectors")
+    if vectors is not None and was_typed("model"):
+        raise click.UsageError("--model says what embeds queries, and --vectors are vectors already; leave one out")
+    if talk.as_json and was_typed("width"):
+        raise click.UsageError("--width is for lines, and --json has none; leave one out")
     from bertfeat.retrieval import Index
 
     index = Index(folder, model=model, device=device)
+    shown = shown_names(show, index.kept)
     if not stale:
         index.check_sources()
+    options = {"where": where, "exact": exact}
     if vectors is not None:
-        answers = _by_vectors(index, vectors, k, where, exact)
+        answers = _by_vectors(index, vectors, k, options)
     else:
-        lines = iter([query] if query is not None else (line.strip() for line in queries or () if line.strip()))
-        blocks = iter(lambda: list(islice(lines, BLOCK)), [])
-        answers = (answer for block in blocks for answer in index.search(block, k, where=where, exact=exact))
+        answers = _by_text(index, query, queries, k, options)
+    width = terminal_width(width) if width or sys.stdout.isatty() else None
+    number = -1
     for number, answer in enumerate(answers):
-        heading = [] if query is not None else [f"{'' if number == 0 else chr(10)}{answer.query or f'vector {number}'}"]
-        talk.result(answer.plain(), [*heading, *(_lines(answer) or ["nothing found"])])
+        if talk.as_json:
+            talk.result(_plain(answer, shown), [])
+            continue
+        heading = [] if query is not None else [f"{chr(10) * (number > 0)}{_heading(answer, number)}"]
+        talk.result(None, [*heading, *(hit_lines(answer.hits, width, shown) or ["nothing found"])])
+    if number < 0:
+        talk.warn("there are no queries, so there is nothing to answer")
 
 
-def _by_vectors(index: "Index", path: Path, k: int, where: str | None, exact: bool) -> Iterator["Answer"]:
-    import numpy as np
+def _by_text(
+    index: "Index", query: str | None, queries: BinaryIO | None, k: int, options: dict[str, Any]
+) -> Iterator["Answer"]:
+    if queries is None:
+        yield index.search(query or "", k, **options)
+        return
+    from bertfeat.queries import read_queries
 
-    try:
-        matrix = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise click.UsageError(f"--vectors {path}: no array of numbers as numpy.save writes it ({error})") from error
-    if matrix.ndim != 2 or matrix.dtype.kind not in "fiu":
-        shape = f"{list(matrix.shape)} of {matrix.dtype}"
-        raise click.UsageError(
-            f"--vectors {path}: [n, {index.settings.width}] of numbers is needed, and this is {shape}"
-        )
-    for start in range(0, len(matrix), BLOCK):
-        yield from index.search_vectors(matrix[start : start + BLOCK], k, where=where, exact=exact)
+    lines = read_queries(queries, getattr(queries, "name", "<stdin>"))
+    while block := list(islice(lines, BLOCK)):
+        yield from index.search_batch(block, k, **options)
 
 
-def _lines(answer: "Answer") -> list[str]:
-    """A line a hit: score, id and text."""
-    wide = max((len(hit.id) for hit in answer.hits), default=0)
-    lines = [f"{hit.score:7.4f}  {hit.id:<{wide}}  {_text(hit)}".rstrip() for hit in answer.hits]
-    return [_cut(line) for line in lines] if sys.stdout.isatty() else lines
+def _by_vectors(index: "Index", path: Path, k: int, options: dict[str, Any]) -> Iterator["Answer"]:
+    from bertfeat.queries import query_vectors, read_vectors
+
+    matrix = read_vectors(path)
+    if matrix.ndim != 2:
+        query_vectors(matrix, index.settings.width)  # which refuses it
+    for start in range(0, max(len(matrix), 1), BLOCK):
+        block = query_vectors(matrix[start : start + BLOCK], index.settings.width, first=start)
+        yield from index.search_vectors(block, k, **options)
 
 
-def _text(hit: "Hit") -> str:
-    """The text of a hit on one line; in an index of words the word between stars."""
-    text, pair = hit.text or "", hit.pair
-    if hit.place is not None:
-        start, end = hit.place.start, hit.place.end
-        marked = pair or "" if hit.place.in_pair else text
-        marked = f"{marked[:start]}*{marked[start:end]}*{marked[end:]}"
-        text, pair = (text, marked) if hit.place.in_pair else (marked, pair)
-    line = " ".join((text if pair is None else f"{text} ||| {pair}").split())
-    return "".join(sign if sign.isprintable() else " " for sign in line)  # nothing that moves a terminal's cursor
+def _plain(answer: "Answer", shown: tuple[str, ...]) -> dict[str, Any]:
+    """The answer for JSON; if ``--show`` named columns, without the others."""
+    plain = answer.plain()
+    for hit in plain["hits"] if shown else ():
+        hit["values"] = {name: value for name, value in hit["values"].items() if name in shown}
+    return plain
 
 
-def _cut(line: str) -> str:
-    """What fits on a line of the terminal."""
-    from rich.cells import cell_len, set_cell_size
-
-    width = shutil.get_terminal_size().columns
-    return line if cell_len(line) <= width else set_cell_size(line, width - 1) + "…"
+def _heading(answer: "Answer", number: int) -> str:
+    return f"vector {number}" if answer.query is None else clean(answer.query)

@@ -1,8 +1,9 @@
 """``bertfeat tag evaluate``: predicted tags against gold ones."""
 
+import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -11,10 +12,12 @@ import click
 
 from bertfeat.errors import ROWS_FAILED
 
+from .cells import clean
 from .frame import Command, option
 from .options import reading_options, talk_options
 from .sources import STDIN
 from .tag_predict import tagged_source
+from .tag_sets import PAIRS, leave_out, refuse_unused, tagger_options
 from .talk import Talk, counted
 
 if TYPE_CHECKING:
@@ -34,8 +37,7 @@ MOST_MISTAKES = 20  # printed where there are more
     metavar="FILE",
     help="Any tagger's: a word a line, gold and predicted tag in the last two columns; or -.",
 )
-@option("--model", metavar="DIR", further=True, help="Where the tagger's model is now, if not where it was.")
-@option("--device", metavar="DEVICE", further=True, help="cpu, cuda, cuda:1; default: a GPU if there is one.")
+@tagger_options
 @reading_options
 @talk_options
 def command(
@@ -58,19 +60,23 @@ def command(
     """
     if (predictions is None) is (source is None):
         raise click.UsageError("give a tagger and its input, or --predictions FILE")
-    failed = 0
     if predictions is not None:
+        from bertfeat.tagging import score
+
         read = _predictions(predictions, folder, model, device, reading)
+        scores, failed = score(read.gold, read.predicted), 0
+        _tell_schemes(read, talk)
     else:
         assert folder is not None
         assert source is not None
-        read, failed = _predicted(folder, source, model, device, reading, talk)
-    from bertfeat.tagging import score
-
-    scores = score(read.gold, read.predicted)
+        refuse_unused(source, model, reading)
+        scores, failed = _scored(folder, source, model, device, reading, talk)
     talk.result(scores, score_lines(scores))
     if failed:
         raise click.exceptions.Exit(ROWS_FAILED)
+
+
+leave_out(command, "keep", *PAIRS)
 
 
 def _predictions(
@@ -81,16 +87,43 @@ def _predictions(
 
     if (folder, model, device) != (None, None, None) or reading != CorpusSettings(encoding=reading.encoding):
         raise click.UsageError("with --predictions no tagger is run: of the options, only --encoding goes with it")
-    with _file(given) as path:
+    with _stdin_file() if str(given) == STDIN else nullcontext(given) as path:
         return read_predictions(path, encoding=reading.encoding)
 
 
-def _predicted(
+@contextmanager
+def _stdin_file() -> Iterator[Path]:
+    """What comes from standard input as a file, which errors do not name."""
+    from bertfeat.errors import CorpusError
+
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "stdin"
+        with path.open("xb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
+        try:
+            yield path
+        except CorpusError as error:
+            raise type(error)(str(error).replace(str(path), "standard input")) from error
+
+
+def _tell_schemes(read: "Predictions", talk: Talk) -> None:
+    """Say that accuracy is of tags as written, where that makes a difference."""
+    from bertfeat.tagging import detect_scheme
+
+    gold, predicted = detect_scheme(read.gold), detect_scheme(read.predicted)
+    if gold.has_spans and predicted.has_spans and gold is not predicted:
+        talk.warn(
+            f"the gold tags are {gold} and the predicted ones {predicted}: spans are compared all the same, but "
+            f"accuracy, as conlleval has it, counts a tag as right only where both are written alike"
+        )
+
+
+def _scored(
     folder: Path, source: str, model: str | None, device: str | None, reading: "CorpusSettings", talk: Talk
-) -> tuple["Predictions", int]:
-    """Gold tags and those of the tagger, and how many rows failed."""
+) -> tuple["Scores", int]:
+    """How a tagger's tags agree with the gold ones, and how many rows failed."""
     from bertfeat.corpus import Failure
-    from bertfeat.tagging import Predictions, Tagger
+    from bertfeat.tagging import Tagger, score_tagger
 
     tagger = Tagger(folder, model=model, device=device)
     gold, predicted, failures = [], [], []
@@ -103,24 +136,14 @@ def _predicted(
             else:
                 gold.append(each.given)
                 predicted.append(each.tags)
+    scores = score_tagger(gold, predicted)
     if unknown := tagger.labels.unknown(gold):
-        talk.warn(f"{source} has tags that the tagger never learnt: {', '.join(unknown[:MOST_COLUMNS])}")
+        listed = ", ".join(map(clean, unknown[:MOST_COLUMNS]))
+        talk.warn(f"{source} has tags that the tagger never learnt: {listed}")
     if failures:
         told = f"{counted(len(failures), 'row')} failed and could not be scored; the first: {failures[0].reason}"
         talk.warn(told)
-    return Predictions(tuple(gold), tuple(predicted)), len(failures)
-
-
-@contextmanager
-def _file(given: Path) -> Iterator[Path]:
-    """The file itself, or what comes from stdin as one."""
-    if str(given) != STDIN:
-        yield given
-        return
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "stdin"
-        path.write_bytes(sys.stdin.buffer.read())
-        yield path
+    return scores, len(failures)
 
 
 def score_lines(scores: "Scores") -> Iterator[str]:
@@ -135,7 +158,8 @@ def score_lines(scores: "Scores") -> Iterator[str]:
 
 def _by_label(scores: "Scores") -> Iterator[str]:
     total = "all spans" if scores.is_spans else "all words"
-    rows: list[tuple[str, LabelScores | Scores]] = [*scores.by_label.items(), (total, scores)]
+    labels = ((clean(label), found) for label, found in scores.by_label.items())
+    rows: list[tuple[str, LabelScores | Scores]] = [*labels, (total, scores)]
     wide = _width([name for name, _ in rows])
     yield f"{'label' if scores.is_spans else 'tag':<{wide}}  precision  recall      F1     gold  predicted  correct"
     for name, found in rows:
@@ -152,10 +176,10 @@ def _table(confusion: Mapping[str, Mapping[str, int]], names: Sequence[str]) -> 
     corner = r"words: gold \ predicted"
     wide = _width([corner, *names])
     widths = {name: max(len(name), *(len(f"{row.get(name, 0):,}") for row in confusion.values())) for name in names}
-    yield "  ".join([f"{corner:<{wide}}", *(f"{name:>{widths[name]}}" for name in names)])
+    yield "  ".join([f"{corner:<{wide}}", *(f"{clean(name):>{widths[name]}}" for name in names)])
     for gold in names:
         cells = (f"{confusion.get(gold, {}).get(name, 0):>{widths[name]},}" for name in names)
-        yield "  ".join([f"{gold:<{wide}}", *cells])
+        yield "  ".join([f"{clean(gold):<{wide}}", *cells])
 
 
 def _mistakes(confusion: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
@@ -164,7 +188,7 @@ def _mistakes(confusion: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
     yield f"the most frequent of {len(found):,} confusions, in words; --json has all"
     wide = _width([gold for _, gold, _ in found[:MOST_MISTAKES]])
     for count, gold, name in found[:MOST_MISTAKES]:
-        yield f"{count:9,}  {gold:<{wide}}  taken for  {name}"
+        yield f"{count:9,}  {clean(gold):<{wide}}  taken for  {clean(name)}"
 
 
 def _width(names: Sequence[str]) -> int:

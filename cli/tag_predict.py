@@ -4,19 +4,20 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
 from bertfeat.errors import ROWS_FAILED
 
+from .cells import has_colour
 from .frame import Command, option
-from .kwic import has_colour
 from .options import reading_options, talk_options
 from .sources import STDIN
+from .tag_sets import PAIRS, leave_out, refuse_unused, tagger_options
 from .talk import Talk, counted
 
 if TYPE_CHECKING:
@@ -34,18 +35,25 @@ SHOWN_FAILURES = 5
     "--to",
     "form",
     type=click.Choice(["conll", "jsonl", "text"]),
-    help="A word and its tag a line, JSON a text, or texts with marks. Default: text on a terminal, else conll.",
+    show_default="text on a terminal, else conll",
+    help="A word and its tag a line, JSON a text, or texts with marks.",
 )
-@option("-o", "--output", type=click.File("w", encoding="utf-8", atomic=True), metavar="FILE", help="Default: stdout.")
-@option("--model", metavar="DIR", further=True, help="Where the tagger's model is now, if not where it was.")
-@option("--device", metavar="DEVICE", further=True, help="cpu, cuda, cuda:1; default: a GPU if there is one.")
+@option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    show_default="standard output",
+    help="Where the tags go.",
+)
+@tagger_options
 @reading_options
 @talk_options
 def command(
     folder: Path,
     source: str,
     form: str | None,
-    output: IO[str] | None,
+    output: Path | None,
     model: str | None,
     device: str | None,
     reading: "CorpusSettings",
@@ -61,28 +69,76 @@ def command(
     bertfeat tag predict ner.tagger test.conll > predicted.conll
     echo "Ada Lovelace was born in London." | bertfeat tag predict ner.tagger - --to jsonl
     """
-    from bertfeat.corpus import Failure
+    if talk.as_json and form not in (None, "jsonl"):
+        raise click.UsageError(f"--json is --to jsonl; leave it or --to {form} out")
+    refuse_unused(source, model, reading)
+    to_stdout = output is None or str(output) == STDIN
     from bertfeat.tagging import Tagger
 
     tagger = Tagger(folder, model=model, device=device)
-    chosen = "jsonl" if talk.as_json else form or ("text" if output is None and sys.stdout.isatty() else "conll")
-    write = _FORMS[chosen]
-    failures: list[Failure] = []
-    empty = 0
+    chosen = "jsonl" if talk.as_json else form or ("text" if to_stdout and sys.stdout.isatty() else "conll")
+    if to_stdout:
+        colour = has_colour()
+        done = _write(tagger, source, reading, chosen, colour, lambda line: click.echo(line, color=colour))
+    else:
+        assert output is not None
+        with _output(output) as file:
+            done = _write(tagger, source, reading, chosen, False, lambda line: file.write(f"{line}\n"))
+    _tell(done, chosen, talk)
+
+
+leave_out(command, "keep", "tag_column", *PAIRS)
+
+
+@dataclass(slots=True)
+class _Written:
+    """What became of the texts."""
+
+    failures: list["Failure"]
+    empty: int = 0  # texts without words
+
+
+def _write(
+    tagger: "Tagger", source: str, reading: "CorpusSettings", form: str, colour: bool, put: Callable[[str], Any]
+) -> _Written:
+    """Tag everything and put it out, text by text."""
+    from bertfeat.corpus import Failure
+
+    done = _Written([])
+    write = _FORMS[form]
     with tagged_source(tagger, source, reading) as found:
         for each in found:
             if isinstance(each, Failure):
-                failures.append(each)
+                done.failures.append(each)
                 continue
-            empty += not each.tags
-            if text := write(each, tagger.labels.has_spans):
-                click.echo(text, file=output, color=has_colour() and output is None)
-    if empty and chosen == "conll":
-        talk.say(f"{counted(empty, 'text')} without words left out")
-    if failures:
-        reasons = "".join(f"\n  {failure.reason}" for failure in failures[:SHOWN_FAILURES])
-        talk.warn(f"{counted(len(failures), 'row')} failed and could not be tagged; the first are:{reasons}")
+            done.empty += not each.tags
+            if text := write(each, tagger.labels.has_spans, colour):
+                put(text)
+    return done
+
+
+def _tell(done: _Written, form: str, talk: Talk) -> None:
+    if done.empty and form == "conll":
+        talk.say(f"{counted(done.empty, 'text')} without words left out")
+    if done.failures:
+        reasons = "".join(f"\n  {failure.reason}" for failure in done.failures[:SHOWN_FAILURES])
+        talk.warn(f"{counted(len(done.failures), 'row')} failed and could not be tagged; the first are:{reasons}")
         raise click.exceptions.Exit(ROWS_FAILED)
+
+
+@contextmanager
+def _output(path: Path) -> Iterator[IO[str]]:
+    """A file that appears whole or not at all; a device or a pipe is written to as it is."""
+    from bertfeat.io import atomic, writing
+
+    # a lone surrogate has no UTF-8 form; its backslash form is JSON's
+    form: dict[str, Any] = {"encoding": "utf-8", "errors": "backslashreplace"}
+    if path.exists() and not path.is_file() and not path.is_dir():
+        with writing(path.parent), path.open("w", **form) as file:
+            yield file
+        return
+    with atomic(path) as temporary, temporary.open("w", **form) as file:
+        yield file
 
 
 @contextmanager
@@ -105,20 +161,28 @@ def tagged_source(
 @contextmanager
 def _opened(source: str, reading: "CorpusSettings") -> Iterator["Corpus"]:
     from bertfeat.corpus import open_corpus
+    from bertfeat.errors import CorpusError
     from bertfeat.extraction.spool import spooled
+    from bertfeat.features.folder import SPOOL_NAME
+    from bertfeat.io import STATE
 
     if source != STDIN:
         yield open_corpus([source], reading)
         return
-    with TemporaryDirectory() as folder, spooled(Path(folder), reading) as corpus:
-        yield corpus
+    with TemporaryDirectory() as folder:
+        try:
+            with spooled(Path(folder), reading) as corpus:
+                yield corpus
+        except CorpusError as error:  # which names the copy
+            told = str(error).replace(f"{folder}/{STATE}/{SPOOL_NAME}", "standard input")
+            raise type(error)(told) from error
 
 
 def _reading(tagger: "Tagger", source: str, reading: "CorpusSettings", gold: bool) -> "CorpusSettings":
     """How to read the input: with document context if the tagger was trained so; CoNLL may lack tags."""
     from bertfeat.corpus import ENDINGS
 
-    context = bool(tagger.settings.extraction["document_context"])
+    context = bool(tagger.settings.extraction.document_context)
     suffixes = [suffix for suffix in Path(source).suffixes if suffix in ENDINGS]
     sentences = (reading.format or ENDINGS.get(suffixes[-1] if suffixes else "", "text")) in ("conll", "conllu")
     if reading.document_context and not context:
@@ -135,13 +199,18 @@ def _reading(tagger: "Tagger", source: str, reading: "CorpusSettings", gold: boo
 # ── forms ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _conll(tagged: "TaggedText", _has_spans: bool) -> str:
+def _conll(tagged: "TaggedText", _has_spans: bool, _colour: bool) -> str:
     if tagged.words is None:
         raise click.UsageError("the features were made with --no-text, so there are no words to write; give --to jsonl")
+    for cell in (*tagged.words, *tagged.tags):
+        if not cell or any(sign in cell for sign in "\t\r\n"):
+            raise click.UsageError(
+                f"text {tagged.id}: {cell!r} does not fit a line of CoNLL, which parts columns by tabs; give --to jsonl"
+            )
     return "".join(f"{word}\t{tag}\n" for word, tag in zip(tagged.words, tagged.tags, strict=True))
 
 
-def _jsonl(tagged: "TaggedText", has_spans: bool) -> str:
+def _jsonl(tagged: "TaggedText", has_spans: bool, _colour: bool) -> str:
     found: dict[str, object] = {"id": tagged.id, "text": tagged.text}
     if has_spans:
         spans = [(span.label, span.start, span.end, span.text) for span in tagged.spans]
@@ -153,7 +222,7 @@ def _jsonl(tagged: "TaggedText", has_spans: bool) -> str:
     return json.dumps(found, ensure_ascii=False)
 
 
-def _text(tagged: "TaggedText", has_spans: bool) -> str:
+def _text(tagged: "TaggedText", has_spans: bool, colour: bool) -> str:
     """The text with its spans (or words) marked: in colours on a terminal, else in brackets."""
     if tagged.text is None:
         raise click.UsageError("the features were made with --no-text, so there is no text to show; give --to jsonl")
@@ -164,16 +233,16 @@ def _text(tagged: "TaggedText", has_spans: bool) -> str:
     )
     shown, at = [], 0
     for start, end, label in marks:
-        shown += [_line(tagged.text[at:start]), _mark(_line(tagged.text[start:end]), label)]
+        shown += [_line(tagged.text[at:start]), _mark(_line(tagged.text[start:end]), _line(label), colour)]
         at = end
     return "".join([*shown, _line(tagged.text[at:])])
 
 
-def _mark(text: str, label: str) -> str:
-    if not has_colour():
+def _mark(text: str, label: str, colour: bool) -> str:
+    if not colour:
         return f"[{text} {label}]"
-    colour = COLOURS[sum(map(ord, label)) % len(COLOURS)]
-    return click.style(text, fg=colour, bold=True) + click.style(f" {label}", fg=colour, dim=True)
+    chosen = COLOURS[sum(map(ord, label)) % len(COLOURS)]
+    return click.style(text, fg=chosen, bold=True) + click.style(f" {label}", fg=chosen, dim=True)
 
 
 def _line(text: str) -> str:
@@ -181,4 +250,4 @@ def _line(text: str) -> str:
     return "".join(sign if sign.isprintable() or sign in "\u200c\u200d" else " " for sign in text)
 
 
-_FORMS: dict[str, Callable[["TaggedText", bool], str]] = {"conll": _conll, "jsonl": _jsonl, "text": _text}
+_FORMS: dict[str, Callable[["TaggedText", bool, bool], str]] = {"conll": _conll, "jsonl": _jsonl, "text": _text}

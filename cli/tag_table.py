@@ -9,14 +9,15 @@ import click
 from .frame import Command, option
 from .options import Listed, ModelOptions, listed_option, model_options, reading_options, talk_options
 from .sources import default_output
-from .tag_train import draw_if_possible, opened, sentences_option, set_aside, training_options
-from .talk import Talk, duration, table
+from .tag_sets import PAIRS, leave_out, opened, refuse_model, refuse_reading, sentences_option, set_aside
+from .tag_train import draw_if_possible, training_options
+from .talk import Talk, counted, duration, table
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings
     from bertfeat.features import FeatureSet
     from bertfeat.models import Model
-    from bertfeat.tagging import Grid, Row, Run, TableEstimate
+    from bertfeat.tagging import Grid, Row, Run, Table, TableEstimate
 
 
 class GridPoints(Listed):
@@ -40,13 +41,21 @@ class GridPoints(Listed):
 @sentences_option("--train", "Sentences to learn from: a corpus with tags, or a set of single layers.", required=True)
 @sentences_option("--dev", "Sentences that choose the best epoch.", required=True)
 @sentences_option("--test", "Scored, never chosen by.")
-@option("-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help="Default: train.table7.")
+@option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    show_default="train.table7",
+    help="Where the table and its runs go.",
+)
 @listed_option(
     "--rows",
     metavar="ROW[,ROW]",
-    help="paper (default): its six; all: every layer; others: sum4, sum-all, mix=1..3, 7, …",
+    show_default="paper",
+    help="paper: its six; all: every layer; others: sum4, sum-all, mix=1..3, 7, …",
 )
-@option("--seeds", type=click.IntRange(min=1), default=5, metavar="N", help="Trainings of each row; default: 5.")
+@option("--seeds", type=click.IntRange(min=1), default=5, metavar="N", help="Trainings of each row.")
 @option("--fine-tune", is_flag=True, help="Fine-tune the model itself, too, with the paper's grid of settings.")
 @option("--dry-run", is_flag=True, help="Say the hours, and write nothing.")
 @option(
@@ -54,7 +63,8 @@ class GridPoints(Listed):
     type=GridPoints(),
     further=True,
     metavar="B:RATE:E,…",
-    help="Batch sizes, learning rates and epochs that --fine-tune tries, such as 32:5e-5:3; default: the paper's 18.",
+    show_default="the paper's 18",
+    help="Batch sizes, learning rates and epochs that --fine-tune tries, such as 32:5e-5:3.",
 )
 @training_options
 @model_options
@@ -77,8 +87,9 @@ def command(
 ) -> None:
     """Compare layers as features for tagging, as Table 7 of the BERT paper does, on your own data.
 
-    The layers are extracted once; every row is trained with every seed (--seed and those after it). What is done is
-    kept in DIR by row and seed: interrupted, or asked for more rows or seeds, the same command does the rest.
+    The layers are extracted once, unless the features beside the corpora hold them; every row is trained with every
+    seed (--seed and those after it). What is done is kept in DIR by row and seed: interrupted, or asked for more rows
+    or seeds, the same command does the rest.
 
     \b
     bertfeat tag table7 --train train.conll --dev dev.conll --test test.conll
@@ -89,47 +100,117 @@ def command(
         raise click.UsageError("--grid is of fine-tuning; add --fine-tune")
     settings = training()
     from bertfeat.features import FeatureSet
+    from bertfeat.io import Kind
     from bertfeat.models import find_model
-    from bertfeat.tagging import PAPER_GRID, Grid, is_feature_set, table_rows, train_table
+    from bertfeat.tagging import PAPER_GRID, Grid, TableTraining, claimed, is_feature_set, table_rows
 
+    given = {"train": train_given, "dev": dev_given} | ({"test": test_given} if test_given is not None else {})
+    _refuse_unused(given, model, reading, fine_tune)
     recorded = FeatureSet(train_given).header.model if is_feature_set(train_given) else None
     if recorded is not None and model.model is None:
         model = replace(model, model=recorded.name, revision=recorded.revision)
     files = find_model(model.model, revision=model.revision) if recorded is None or fine_tune else None
     num_layers = files.num_layers if files is not None else recorded.num_layers if recorded is not None else 0
     chosen = table_rows(rows or ("paper",), num_layers)
-    layers = ",".join(map(str, range(num_layers + 1)))  # all, so that rows can be added later
+    tuned = files if fine_tune else None
     points = tuple(Grid(*point) for point in grid or ()) or PAPER_GRID
     folder = output or default_output([train_given], ".table7")
-    given = {"train": train_given, "dev": dev_given} | ({"test": test_given} if test_given is not None else {})
     if dry_run:
-        _tell_estimate(
-            given, chosen, seeds, settings, files if fine_tune else None, points, model, reading, layers, talk
-        )
+        known = {name: _stored(name, given, folder, chosen, model, reading, {}) for name in given}
+        given = {name: path if (there := known[name]) is None else there.folder for name, path in given.items()}
+        _tell_estimate(given, chosen, seeds, settings, tuned, points, model, reading, num_layers, talk)
         return
-    sets: dict[str, FeatureSet] = {}
-    for name, path in given.items():
-        place = folder / "features" / f"{name}.features"
-        like = next((sets[one] for one in sets if is_feature_set(given[one])), None)
-        sets[name] = opened(path, layers, model, reading, talk, like, place)
-    _warn_of_lower_case(files, sets["train"], talk)
-    made = train_table(
-        sets["train"],
-        sets["dev"],
-        sets.get("test"),
-        folder,
-        rows=chosen,
-        seeds=range(settings.seed, settings.seed + seeds),
-        settings=settings,
-        tuned=files if fine_tune else None,
-        grid=points,
-        device=model.device,
-        on_run=lambda row, run, there: talk.say(_run_line(row, run, there)),
-    )
+    with claimed(folder, Kind.TABLE7):
+        sets = _sets(given, folder, chosen, num_layers, model, reading, talk)
+        _warn_of_lower_case(files, sets["train"], talk)
+        made = TableTraining(sets["train"], sets["dev"], sets.get("test"), folder, settings, model.device).run(
+            chosen,
+            range(settings.seed, settings.seed + seeds),
+            tuned=tuned,
+            grid=points,
+            on_run=lambda row, run, there: talk.say(_run_line(row, run, there)),
+        )
+        draw_if_possible("draw_table", made, folder / "table7.png", talk=talk)
     _tell(made, folder, talk)
 
 
+def _refuse_unused(given: dict[str, Path], model: ModelOptions, reading: "CorpusSettings", fine_tune: bool) -> None:
+    """Refuse options that nothing would come of."""
+    from bertfeat.tagging import is_feature_set
+
+    sets = [is_feature_set(path) for path in given.values()]
+    if any(sets):
+        refuse_model(model, but=("model", "revision") if fine_tune else ())
+    if all(sets):
+        refuse_reading(reading, "all sets are features")
+
+
+def _all_layers(num_layers: int) -> str:
+    """Every layer by itself, so that rows can be added later."""
+    return ",".join(map(str, range(num_layers + 1)))
+
+
+def _sets(
+    given: dict[str, Path],
+    folder: Path,
+    rows: "tuple[Row, ...]",
+    num_layers: int,
+    model: ModelOptions,
+    reading: "CorpusSettings",
+    talk: Talk,
+) -> "dict[str, FeatureSet]":
+    """Open the sets that are given, and those beside corpora that hold what the rows need; extract the others."""
+    from bertfeat.tagging import is_feature_set
+
+    sets: dict[str, FeatureSet] = {}
+    for name in sorted(given, key=lambda name: not is_feature_set(given[name])):  # they say how the others are made
+        place = folder / "features" / f"{name}.features"
+        there = None if is_feature_set(place) else _stored(name, given, folder, rows, model, reading, sets)
+        if there is None:
+            like = _like(given, sets)
+            sets[name] = opened(given[name], _all_layers(num_layers), model, reading, talk, like, place)
+        else:
+            talk.say(f"{there.folder}: {counted(len(there), 'sentence')}, with these layers already")
+            sets[name] = there
+    return sets
+
+
+def _like(given: dict[str, Path], sets: "dict[str, FeatureSet]") -> "FeatureSet | None":
+    """A set that was given as such: those of corpora are made as it was."""
+    from bertfeat.tagging import is_feature_set
+
+    return next((sets[name] for name in sets if is_feature_set(given[name])), None)
+
+
+def _stored(
+    name: str,
+    given: dict[str, Path],
+    folder: Path,
+    rows: "tuple[Row, ...]",
+    model: ModelOptions,
+    reading: "CorpusSettings",
+    sets: "dict[str, FeatureSet]",
+) -> "FeatureSet | None":
+    """Features of a corpus that are there already: those of an earlier run, or those beside it."""
+    from bertfeat.errors import BertfeatError
+    from bertfeat.features import FeatureSet
+    from bertfeat.tagging import is_feature_set, stored_features
+
+    path, place = given[name], folder / "features" / f"{name}.features"
+    if is_feature_set(path) or not path.is_file():
+        return None
+    if is_feature_set(place):
+        try:
+            return FeatureSet(place)
+        except BertfeatError:
+            return None
+    needed = ",".join(row.name for row in rows)
+    like = _like(given, sets)
+    return stored_features(path, layers=needed, reading=reading, like=like, **asdict(model)) if needed else None
+
+
 set_aside(command, "hidden", "crf", "seed", "precision", "text_columns", "keep")
+leave_out(command, *PAIRS)
 
 
 def _run_line(row: "Row", run: "Run", there: bool) -> str:
@@ -139,14 +220,12 @@ def _run_line(row: "Row", run: "Run", there: bool) -> str:
     return f"{row.title}{point}, seed {run.seed}: dev {run.dev:.4f}{test} ({how})"
 
 
-def _tell(made: Any, folder: Path, talk: Talk) -> None:
+def _tell(made: "Table", folder: Path, talk: Talk) -> None:
     from bertfeat.tagging import markdown
 
-    text = markdown(made)
-    (folder / "table7.md").write_text(text, encoding="utf-8")
-    draw_if_possible("draw_table", made, folder / "table7.png", talk=talk)
-    talk.result(asdict(made), [text.rstrip()])
-    talk.say(f"{folder}: table7.md, table7.json, table7.png")
+    talk.result(made.plain, [markdown(made).rstrip()])
+    there = [name for name in ("table7.md", "table7.json", "table7.png") if (folder / name).exists()]
+    talk.say(f"{folder}: {', '.join(there)}")
 
 
 def _warn_of_lower_case(files: "Model | None", features: "FeatureSet", talk: Talk) -> None:
@@ -168,19 +247,27 @@ def _tell_estimate(
     grid: "tuple[Grid, ...]",
     model: ModelOptions,
     reading: "CorpusSettings",
-    layers: str,
+    num_layers: int,
     talk: Talk,
 ) -> None:
     from bertfeat.tagging import estimate_table
 
     found: TableEstimate = estimate_table(
-        given, rows, seeds, settings, tuned=tuned, grid=grid, reading=reading, layers=layers, extractor=asdict(model)
+        given,
+        rows,
+        seeds,
+        settings,
+        tuned=tuned,
+        grid=grid,
+        reading=reading,
+        layers=_all_layers(num_layers),
+        extractor=asdict(model),
     )
     talk.result(
         found,
         table(
             [
-                ("rows", f"{len(rows)} of {seeds} trainings each, on {found.words:,} words"),
+                ("rows", f"{len(rows)}, with {counted(seeds, 'training')} each, on {found.words:,} words"),
                 ("extraction", f"about {duration(found.extraction)}"),
                 ("training", f"about {duration(found.training)}, if each takes {found.epochs} epochs"),
                 ("fine-tuning", None if tuned is None else f"about {duration(found.fine_tuning)}"),

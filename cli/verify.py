@@ -1,65 +1,159 @@
-"""``bertfeat verify``: is a feature set what it says?"""
+"""``bertfeat verify``: is a feature set, an index or a tagger what it says?"""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from .frame import Command, option
-from .options import listed_option, reading_options, talk_options
-from .talk import Talk, counted, plain, table
+from .options import bundle, listed_option, reading_options, talk_options
+from .talk import Talk, counted, plain, size, table
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings
     from bertfeat.extraction import VerifyReport
 
 NOT_SOUND = 1
+SAMPLE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class SampleOptions:
+    """How a sample of features is computed again."""
+
+    sample: int | None
+    bound: float | None
+    corpus: tuple[str, ...]
+    model: str | None
+    device: str | None
+
+
+sample_options = bundle(
+    "again",
+    SampleOptions,
+    ("sample", "bound", "corpus", "model", "device"),
+    option(
+        "--sample",
+        type=click.IntRange(min=0),
+        metavar="N",
+        show_default=str(SAMPLE),
+        help="Documents of a feature set that are computed again.",
+    ),
+    option(
+        "--bound",
+        type=click.FloatRange(-1, 1),
+        metavar="C",
+        show_default="by the set's precision",
+        help="Least cosine of the sample.",
+    ),
+    listed_option(
+        "--corpus", metavar="FILE[,FILE]", help="Where the texts are, if not in the set; read as extract read them."
+    ),
+    option("--model", metavar="NAME|DIR", further=True, help="Where the set's model is now, if not where it was."),
+    option(
+        "--device",
+        metavar="DEVICE",
+        further=True,
+        show_default="a GPU if there is one",
+        help="Where the sample is computed: cpu, cuda, cuda:1.",
+    ),
+)
 
 
 @click.command(cls=Command, name="verify")
-@click.argument("folder", metavar="FEATURES", type=click.Path(path_type=Path))
-@option(
-    "--sample", default=100, type=click.IntRange(min=0), metavar="N", help="Documents computed again; default: 100."
-)
-@option("--bound", type=click.FloatRange(-1, 1), metavar="C", help="Least cosine; default: by the set's precision.")
-@listed_option(
-    "--corpus", metavar="FILE[,FILE]", help="Where the texts are, if not in the set; read as extract read them."
-)
-@option("--model", metavar="NAME|DIR", further=True, help="Where the set's model is now, if not where it was.")
-@option("--device", metavar="DEVICE", further=True, help="cpu, cuda, cuda:1; default: a GPU if there is one.")
+@click.argument("folder", metavar="FEATURES|INDEX|TAGGER", type=click.Path(path_type=Path))
+@sample_options
 @reading_options
 @talk_options
-def command(
-    folder: Path,
-    sample: int,
-    bound: float | None,
-    corpus: tuple[str, ...],
-    model: str | None,
-    device: str | None,
-    reading: "CorpusSettings",
-    talk: Talk,
-) -> None:
-    """Check a feature set: every byte, the account of its rows, and a sample of its numbers.
+def command(folder: Path, again: SampleOptions, reading: "CorpusSettings", talk: Talk) -> None:
+    """Check a feature set, an index, a tagger or a Table 7: every byte, and what is derived.
 
-    The sample is computed again in fp32 from the texts. The exit code is 1 where something does not hold.
+    Of a feature set also the account of its rows, and a sample of its numbers, which is computed again in fp32 from
+    the texts. The exit code is 1 where something does not hold.
 
     \b
     bertfeat verify corpus.features
     bertfeat verify corpus.features --sample 1000 --bound 0.999
     bertfeat verify textless.features --corpus corpus.txt
+    bertfeat verify corpus.index
     """
+    from bertfeat.corpus import CorpusSettings
+    from bertfeat.errors import StorageError
+    from bertfeat.io import Kind, kind_of
+
+    kind = kind_of(folder)
+    if kind is not Kind.FEATURES and again != SampleOptions(None, None, (), None, None):
+        raise click.UsageError("--sample, --bound, --corpus, --model and --device are for feature sets")
+    if reading != CorpusSettings() and not again.corpus:
+        raise click.UsageError("options of reading, such as --text-column, go with --corpus")
+    if kind is Kind.INDEX:
+        _verify_index(folder, talk)
+    elif kind is Kind.TAGGER:
+        _verify_tagger(folder, talk)
+    elif kind is Kind.TABLE7:
+        _verify_table7(folder, talk)
+    elif kind is Kind.FEATURES or folder.is_dir():
+        _verify_features(folder, again, reading, talk)
+    else:
+        raise StorageError(f"{folder}: no such folder, or a file; give what bertfeat wrote")
+
+
+def _verify_features(folder: Path, again: SampleOptions, reading: "CorpusSettings", talk: Talk) -> None:
     from bertfeat.corpus import open_corpus
     from bertfeat.extraction import verify_features
 
-    texts = open_corpus(corpus, reading) if corpus else None
-    report = verify_features(folder, corpus=texts, sample=sample, bound=bound, model=model, device=device)
+    texts = open_corpus(again.corpus, reading) if again.corpus else None
+    sample = SAMPLE if again.sample is None else again.sample
+    report = verify_features(
+        folder, corpus=texts, sample=sample, bound=again.bound, model=again.model, device=again.device
+    )
     if sample and report.documents and not report.sampled:
         talk.warn("the set does not hold its texts, so no number was computed again; give them with --corpus")
-    talk.result({"holds": report.holds, **plain(report)}, _lines(folder, report))
-    if not report.holds and corpus:
-        talk.warn(f"that is also what another corpus looks like: is {corpus[0]} the one the features were made from?")
+    talk.result({"kind": "features", "holds": report.holds, **plain(report)}, _lines(folder, report))
+    if not report.holds and again.corpus:
+        first = again.corpus[0]
+        talk.warn(f"that is also what another corpus looks like: is {first} the one the features were made from?")
     if not report.holds:
         raise click.exceptions.Exit(NOT_SOUND)
+
+
+def _verify_index(folder: Path, talk: Talk) -> None:
+    from bertfeat.index import check_index
+
+    found = check_index(folder)
+    for source in found.changed_sources:
+        talk.warn(f"{source} is not as it was when the index was made from it; bertfeat index makes it anew")
+    held = f"{counted(found.documents, 'document')} and {counted(found.vectors, 'vector')}: digests and numbers hold"
+    rows = [("index", folder), ("read", f"{size(found.bytes)} in {counted(found.files, 'file')}"), ("sound", held)]
+    _tell(talk, "index", {name: value for name, value in plain(found).items() if name != "settings"}, rows)
+
+
+def _verify_tagger(folder: Path, talk: Talk) -> None:
+    from bertfeat.tagging import check_tagger
+
+    found = check_tagger(folder)
+    held = f"{counted(found.tensors, 'tensor')}, {counted(found.labels, 'label')}: digests, shapes and history hold"
+    rows = [("tagger", folder), ("read", size(found.bytes)), ("sound", held), *_features_now(found.features)]
+    _tell(talk, "tagger", plain(found), rows)
+
+
+def _verify_table7(folder: Path, talk: Talk) -> None:
+    from bertfeat.tagging import check_table
+
+    found = check_table(folder)
+    held = f"{counted(found.rows, 'row')} follow from {counted(found.runs, 'run')}"
+    unfinished = f"{found.unfinished:,} trainings" if found.unfinished else None
+    rows = [("Table 7", folder), ("sound", held), ("not finished", unfinished), *_features_now(found.features)]
+    _tell(talk, "table7", plain(found), rows)
+
+
+def _features_now(features: Any) -> list[tuple[str, Any]]:
+    return [(f"{name} features", state) for name, state in features.items()]
+
+
+def _tell(talk: Talk, kind: str, value: dict[str, Any], rows: list[tuple[str, Any]]) -> None:
+    talk.result({"kind": kind, "holds": True, **value}, table(rows))
 
 
 def _lines(folder: Path, report: "VerifyReport") -> list[str]:

@@ -40,7 +40,7 @@ def rows(folder: str) -> list[dict[str, Any]]:
 
 
 def manifest(folder: str) -> Any:
-    return json.loads((Path(folder) / "_manifest.json").read_text())
+    return json.loads((Path(folder) / ".bertfeat/manifest.json").read_text())
 
 
 # ── what is read and written ────────────────────────────────────────────────────────────────────────────────
@@ -156,7 +156,7 @@ def test_failed_rows_are_listed_and_the_exit_code_is_3() -> None:
     assert result.exit_code == 3
     assert "1 row failed" in result.stderr
     assert "record 2" in result.stderr
-    assert json.loads(Path("c.features/_failures.jsonl").read_text())["row"] == 1
+    assert json.loads(Path("c.features/.bertfeat/failures.jsonl").read_text())["row"] == 1
     again = extract("c.jsonl", "--allow-failures")
     assert again.exit_code == 0
     assert "nothing to do" in again.stdout
@@ -246,7 +246,7 @@ def test_interrupted_and_gone_on(number: signal.Signals, exit_code: int) -> None
     assert (process.returncode, out) == (exit_code, "")
     assert "the same command goes on from there" in err
     assert "Traceback" not in err
-    assert not Path("corpus.features/_manifest.json").exists()
+    assert not Path("corpus.features/.bertfeat/manifest.json").exists()
     finished = json.loads(extract("corpus.txt", "--part-rows", "200", "--json").stdout)
     assert (finished["parts"], finished["counts"]["documents"]) == (12, 2400)
     assert finished["kept_parts"] >= 1

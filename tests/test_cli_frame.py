@@ -88,7 +88,54 @@ def test_version() -> None:
 def test_unknown_command_is_wrong_usage() -> None:
     result = CliRunner().invoke(main, ["extrakt"])
     assert result.exit_code == 2
-    assert "extrakt" in result.stderr
+    assert "No such command 'extrakt'. Did you mean 'extract'?" in result.stderr
+
+
+def test_the_first_sentence_of_every_command_is_whole() -> None:
+    shown = " ".join(CliRunner().invoke(main, ["--help"]).output.split())
+    for verb in VERBS:
+        told = command((verb,)).help
+        assert told is not None
+        first = " ".join(told.split("\n\n")[0].split())
+        assert first.partition(". ")[0].rstrip(".") in shown
+
+
+CLOSED = "import os, sys; from bertfeat.cli import run; sys.argv[0] = 'bertfeat'; run()"
+
+
+def closed(stream: int, *arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run the program with one of its standard streams closed, as a shell's <&- and >&- do."""
+    again = f"[sys.executable, '-c', {CLOSED!r}, *sys.argv[1:]]"
+    code = f"import os, sys; os.close({stream}); os.execv(sys.executable, {again})"
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, cwd=folder, check=False, timeout=120
+    )
+
+
+def test_closed_streams(tmp_path: Path) -> None:
+    (tmp_path / "c.txt").write_text("a river bank\n")
+    told = closed(0, "extract", "-", "-o", "out", folder=tmp_path)
+    assert (told.returncode, "standard input is closed" in told.stderr, "Traceback" in told.stderr) == (2, True, False)
+    told = closed(1, "extract", "c.txt", folder=tmp_path)
+    assert (told.returncode, "standard output is closed" in told.stderr) == (1, True)
+    assert os.listdir(tmp_path) == ["c.txt"]
+    told = closed(2, "info", "c.txt", folder=tmp_path)
+    assert (told.returncode, "documents" in told.stdout) == (0, True)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [MemoryError(), RuntimeError("[enforce fail] not enough memory: you tried"), ValueError("std::bad_alloc")],
+    ids=repr,
+)
+def test_memory_that_runs_out_is_no_bug(error: Exception) -> None:
+    def fail() -> None:
+        raise error
+
+    result = CliRunner().invoke(toy_program(fail), ["toy"])
+    assert result.exit_code == 1
+    assert "memory ran out" in result.stderr
+    assert "bug" not in result.stderr
 
 
 def test_shell_completion_knows_the_commands() -> None:

@@ -1,7 +1,7 @@
-"""``bertfeat index``, ``search``, ``evaluate`` and ``plot``: thin, so only what the commands add is tested here."""
+"""``bertfeat index`` and ``plot``: thin, so only what the commands add is tested here."""
 
 import json
-import shutil
+import re
 from pathlib import Path
 
 import numpy as np
@@ -57,7 +57,7 @@ def test_zero_vectors_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     [("4G", 4 * 10**9), ("1.5 GB", 15 * 10**8), ("512MiB", 512 * 2**20), ("100k", 10**5), ("7", 7)],
 )
 def test_sizes(memory: str, size: int) -> None:
-    from bertfeat.cli.index import Bytes
+    from bertfeat.cli.options import Bytes
 
     assert Bytes().convert(memory, None, None) == size
 
@@ -70,7 +70,7 @@ def test_append_and_remove(index: Path, tmp_path: Path) -> None:
     Path("ids.txt").write_text("new 3\n7\n\nnobody\n")
     result = run("index", "-o", index, "--remove", "ids.txt", "--json")
     assert json.loads(result.stdout)["vectors"] == 107
-    assert "1 ids are not in the index: nobody" in result.stderr
+    assert "1 id not in the index: nobody" in result.stderr
 
 
 def test_tombstones_are_said(features: Path) -> None:
@@ -88,11 +88,6 @@ def test_tombstones_are_said(features: Path) -> None:
         pytest.param(["index", "toy.features", "--memory", "much"], id="memory"),
         pytest.param(["index", "toy.features", "--target-recall", "2"], id="recall"),
         pytest.param(["index", "toy.features", "--type", "fast"], id="type"),
-        pytest.param(["search", "toy.index"], id="no query"),
-        pytest.param(["search", "toy.index", "a", "--vectors", "queries.npy"], id="two queries"),
-        pytest.param(["search", "toy.index", "--vectors", "toy.features/_manifest.json"], id="no vectors"),
-        pytest.param(["search", "toy.index", "--vectors", "queries.npy", "--where", "yaer > 3"], id="where"),
-        pytest.param(["search", "toy.index", "--vectors", "queries.npy", "-k", "0"], id="k"),
     ],
 )
 def test_wrong_uses(index: Path, arguments: list[str]) -> None:
@@ -101,39 +96,99 @@ def test_wrong_uses(index: Path, arguments: list[str]) -> None:
     assert "Traceback" not in result.output
 
 
-def test_search_by_vectors(index: Path) -> None:
-    result = run("search", index, "--vectors", "queries.npy", "-k", "2", "--where", "year < 50")
-    assert result.exit_code == 0
-    heading, first, *_ = result.stdout.splitlines()
-    assert heading == "vector 0"
-    assert first.split(maxsplit=2) == ["1.0000", "1", "text of 1"]
-    answers = [
-        json.loads(line) for line in run("search", index, "--vectors", "queries.npy", "--json").stdout.splitlines()
-    ]
-    assert [answer["hits"][0]["id"] for answer in answers] == ["1", "2", "3"]
-    assert answers[0]["query"] is None
-    assert set(answers[0]["hits"][0]) == {"rank", "id", "score", "text", "row", "values"}
+def test_what_an_update_cannot_change_is_refused(index: Path) -> None:
+    """Each of the options of a build, by the name that stands on the command line."""
+    given = {
+        "--type": "ivf", "--metric": "l2", "--memory": "1G", "--target-recall": "0.5", "--query-prompt": "q: ",
+        "--device": "cpu", "--column": "last_mean", "--no-evaluate": None, "--evaluate": None, "--no-text": None,
+    }  # fmt: skip
+    before = Path("toy.index/index.json").read_bytes()
+    for name, value in given.items():
+        option = [name] if value is None else [name, value]
+        for update in (["toy.features", "--append"], ["--remove", "-"]):
+            result = run("index", *update, "-o", index, *option, stdin="1\n")
+            assert result.exit_code == 2
+            assert f"{name} with {update[-1] if update[-1] != '-' else '--remove'}: an update keeps" in result.stderr
+    result = run("index", "toy.features", "-o", index, "--append", "--type", "ivf", "--no-text")
+    assert "--type, --no-text with --append" in result.stderr
+    assert Path("toy.index/index.json").read_bytes() == before
 
 
-def test_nothing_found(index: Path) -> None:
-    assert "nothing found" in run("search", index, "--vectors", "queries.npy", "--where", "year > 5000").stdout
+def test_what_is_set_in_the_environment_is_for_builds(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BERTFEAT_INDEX_TYPE", "ivf")
+    assert run("index", "-o", index, "--remove", "-", stdin="1\n").exit_code == 0
 
 
-def test_features_that_changed_are_an_error_unless_stale_is_said(index: Path, features: Path) -> None:
-    shutil.rmtree(features)
-    vector_set(features, clustered(50))
-    result = run("search", index, "--vectors", "queries.npy")
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_ids_as_editors_write_them(encoding: str, end: str, features: Path) -> None:
+    vector_set(Path("odd.features"), clustered(3), ids=["ä", "b c", "d\u2028e"], parts=1)
+    run("index", "odd.features", "-o", "toy.index")
+    Path("ids.txt").write_bytes(end.join(["ä", "", "d\u2028e"]).encode(encoding))
+    result = run("index", "-o", "toy.index", "--remove", "ids.txt", "--json")
+    assert result.stderr == ""
+    told = json.loads(result.stdout)
+    assert (told["removed"], told["unknown"], told["vectors"]) == (2, [], 1)
+
+
+def test_ids_that_are_no_text(index: Path) -> None:
+    Path("ids.txt").write_bytes(b"4\ncaf\xe9\n")
+    result = run("index", "-o", index, "--remove", "ids.txt")
     assert result.exit_code == 1
-    assert "changed since the index" in result.stderr
-    assert run("search", index, "--vectors", "queries.npy", "--stale").exit_code == 0
+    assert "ids.txt, line 2: 'caf\\xe9' is no utf-8 text" in result.stderr
+    assert run("index", "-o", index, "--remove", "-", "--json", stdin="4\n").exit_code == 0
 
 
-def test_control_characters_do_not_reach_the_terminal() -> None:
-    from bertfeat.cli.search import _text
-    from bertfeat.retrieval import Hit
+def test_recall_is_that_of_the_last_build(index: Path) -> None:
+    assert "at the last build" not in run("info", index).stdout
+    vector_set(Path("more.features"), clustered(10, seed=1), ids=[str(row) for row in range(10)])
+    result = run("index", "more.features", "-o", index, "--append")
+    assert "1.000 at 10, at the last build, of 100 vectors" in result.stdout
+    assert "at the last build, of 100 vectors" in run("info", index).stdout
 
-    hit = Hit(1, 0.5, "1", 0, "a\x1b[2J\nb\tc", None, {}, "", None, 0)
-    assert _text(hit) == "a [2J b c"
+
+def test_recall_over_transformed_vectors_is_said(features: Path) -> None:
+    result = run("index", features, "--type", "PCAW8,L2norm,Flat")
+    assert "1.000 at 10, over the vectors as its transforms make them" in result.stdout
+    assert "less than the wanted" not in result.stderr
+
+
+def test_an_index_whose_documents_were_all_removed(index: Path) -> None:
+    run("index", "-o", index, "--remove", "-", stdin="".join(f"{row + 1}\n" for row in range(100)))
+    again = run("index", "-o", index, "--remove", "-", stdin="1\n")
+    assert again.exit_code == 0
+    assert "1 id not in the index: 1" in again.stderr
+    result = run("search", index, "--vectors", "queries.npy")
+    assert result.exit_code == 0
+    assert "nothing found" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        pytest.param("/", "cannot be replaced by an index; name a folder in it", id="root"),
+        pytest.param(".", "is where you are", id="here"),
+        pytest.param("toy.features", "holds a feature set, no index", id="features"),
+        pytest.param("queries.npy", "a file is there, and an index is a folder", id="file"),
+        pytest.param("queries.npy/in.it", "a file is there|Not a directory", id="in a file"),
+        pytest.param("other", "note.txt is no file of an index", id="other things"),
+        pytest.param("x" * 300, "File name too long", id="long"),
+    ],
+)
+def test_outputs_that_cannot_be(output: str, message: str, index: Path) -> None:
+    Path("other").mkdir()
+    Path("other/note.txt").write_text("")
+    result = run("index", "toy.features", "-o", output)
+    assert result.exit_code in (1, 2)
+    assert re.search(message, result.stderr)
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize("memory", ["nan", "inf", "0", "-1", "1e3", "9" * 500, "4 4G"])
+def test_memory_that_is_none(memory: str, features: Path) -> None:
+    result = run("index", features, "--memory", memory)
+    assert result.exit_code == 2
+    assert "Traceback" not in result.output
 
 
 def test_a_map(features: Path) -> None:

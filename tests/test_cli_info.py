@@ -1,13 +1,18 @@
 """``bertfeat info`` of a feature set, a model and a corpus."""
 
 import json
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
+import bertfeat
+from bertfeat import installation
 from bertfeat.cli import main
+from bertfeat.encoder import kernels_in_use, resolve_device, resolve_precision
+from bertfeat.io import Kind, claim
 from tests.features_toy import toy_set
 
 
@@ -65,11 +70,48 @@ def test_corpus(tmp_path: Path) -> None:
     assert "first failure  row 1: " in shown
 
 
+def test_what_is_installed() -> None:
+    value = told()
+    assert (value["kind"], value["bertfeat"]) == ("installation", bertfeat.__version__)
+    assert value["versions"]["torch"] == version("torch")
+    assert value["versions"]["faiss-cpu"] == version("faiss-cpu")
+    assert value["kernels"] == kernels_in_use(
+        resolve_device(None), resolve_precision("auto", resolve_device(None)).dtype
+    )
+    assert Path(value["default_model"], "config.json").exists()
+    shown = info().stdout
+    assert "default model" in shown
+    assert f"pyarrow {version('pyarrow')}" in shown
+
+
+def test_kernels_that_were_not_built_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(installation, "_flags", lambda: {"avx512f"})
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    assert "no C compiler was found" in installation.kernels_note()
+    monkeypatch.setattr(installation, "_flags", lambda: {"avx2"})
+    assert installation.kernels_note() == ""
+
+
+def test_options_that_mean_nothing_here_are_refused(tmp_path: Path) -> None:
+    toy_set(tmp_path / "toy.features")
+    for arguments in (["--text-column", "body"], ["--revision", "main"]):
+        result = info(tmp_path / "toy.features", *arguments)
+        assert result.exit_code == 2
+        assert "and this is none" in result.stderr
+
+
+@pytest.mark.parametrize("kind", ["tagger", "table7", "index"])
+def test_a_result_that_is_none_is_told_in_a_sentence(tmp_path: Path, kind: str) -> None:
+    claim(tmp_path / "x", Kind(kind))
+    result = info(tmp_path / "x")
+    assert result.exit_code == (0 if kind == "table7" else 1)
+    assert "Traceback" not in result.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "exit_code", "word"),
     [
         (["./nowhere.txt"], 1, "nowhere.txt"),
-        ([], 2, "Missing argument"),
         (["corpus.txt", "--format", "word"], 2, "jsonl"),
         (["corpus.txt", "--pairs", "--pretokenized"], 2, "--pairs"),
     ],

@@ -1,6 +1,7 @@
 """``bertfeat tag train``, ``predict`` and ``table7`` as a user meets them."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -168,7 +169,11 @@ def test_rows() -> None:
         (["train", *PAIR, "--model", "model", "--layers", "mix=2"], 2, "nothing to mix"),
         (["train", *PAIR, "--model", "model", "--layers", "77"], 2, "outside the model"),
         (["train", "--train", "train.features", "--dev", "dev.features", "--layers", "0"], 2, "needs layer 0"),
-        (["train", "--train", "train.features", "--dev", "dev.features", "--model", "model"], 2, "are for corpora"),
+        (
+            ["train", "--train", "train.features", "--dev", "dev.features", "--model", "model"],
+            2,
+            "--model: for corpora",
+        ),
         (["train", *PAIR, *QUICK, "--model", "model", "-o", "made", "--seed", "9"], 1, "they differ in: seed"),
         (["train", *PAIR, *QUICK, "--model", "other", "-o", "y"], 1, "settings"),
         (["train", *PAIR, "--dropout", "1"], 2, "dropout 1.0"),
@@ -178,7 +183,7 @@ def test_rows() -> None:
         (["predict", "made", "nowhere.txt"], 1, "nowhere.txt"),
         (["predict", "made", "dev.conll", "--model", "other"], 1, "made by"),
         (["predict", "made", "dev.conll", "--document-context"], 2, "trained without --document-context"),
-        (["predict", "made", "pairs.txt", "--pairs"], 2, "these are pairs"),
+        (["predict", "made", "pairs.txt", "--pairs"], 2, "No such option"),
         (["table7", *PAIR, "--rows", "nonsense", "--model", "model"], 2, "nonsense"),
         (["table7", *PAIR, "--grid", "32:5e-5:3"], 2, "add --fine-tune"),
         (["table7", *PAIR, "--fine-tune", "--grid", "32-5"], 2, "batch:rate:epochs"),
@@ -207,12 +212,10 @@ def test_damaged_taggers_are_told(home: Path, tmp_path: Path) -> None:
     for name, text, problem in (
         ("tagger.json", b"{", "cannot be read"),
         ("tagger.json", b'{"format_version": 99}', "upgrade bertfeat"),
-        ("tagger.safetensors", b"no weights", "train it again"),
+        ("tagger.safetensors", b"no weights", "it has 10 bytes, and had "),
     ):
         copy = tmp_path / f"copy{len(text)}"
-        copy.mkdir()
-        for source in (home / "made").iterdir():
-            (copy / source.name).write_bytes(source.read_bytes())
+        shutil.copytree(home / "made", copy)
         (copy / name).write_bytes(text)
         result = tag("predict", str(copy), "news.txt")
         assert (result.exit_code, problem in result.stderr) == (1, True), result.stderr

@@ -41,9 +41,19 @@ def test_the_table(file: Path) -> None:
     assert [" ".join(line.split()) for line in shown.stdout.splitlines()] == [
         *("label precision recall F1 gold predicted correct", "MISC 1.0000 1.0000 1.0000 1 1 1"),
         *("ORG 1.0000 1.0000 1.0000 1 1 1", "PER 0.5000 1.0000 0.6667 1 2 1"),
-        *("all spans 0.7500 1.0000 0.8571 3 4 3", "", "accuracy 0.8333 of 6 words in 2 sentences", ""),
+        *("all spans 0.7500 1.0000 0.8571 3 4 3", "", "accuracy 0.3333 of 6 words in 2 sentences", ""),
         *(r"words: gold \ predicted MISC O ORG PER", "MISC 1 0 0 0", "O 0 1 0 1", "ORG 0 0 1 0", "PER 0 0 0 2"),
     ]
+
+
+def test_accuracy_is_of_tags_as_written_and_that_is_told(file: Path) -> None:
+    shown = evaluate(file)
+    assert "the gold tags are IOB1 and the predicted ones BIO: spans are compared all the same" in shown.stderr
+    in_bio = LINES.replace("I-ORG B-ORG", "B-ORG B-ORG").replace("I-MISC", "B-MISC")
+    file.write_text(in_bio.replace("I-PER B-PER", "B-PER B-PER"))
+    alike = evaluate(file)
+    assert "accuracy  0.8333" in alike.stdout
+    assert alike.stderr == ""
 
 
 def test_as_json(file: Path) -> None:

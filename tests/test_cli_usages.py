@@ -7,17 +7,16 @@ import os
 import pty
 import subprocess
 import sys
-import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 from click.testing import CliRunner, Result
 
 from bertfeat.cli import main
-from bertfeat.cli.kwic import cells, kwic_lines
+from bertfeat.cli.cells import cells
+from bertfeat.corpus import CorpusSettings
 from bertfeat.extraction import Extractor
 from bertfeat.index import build_index
 from bertfeat.usages import Usage, find_senses, find_usages
@@ -36,11 +35,17 @@ TEXTS = (
 def folder(tiny: Callable[[str], Tiny], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A set with a vector a word, and beside it one without; a folder for all tests of this module."""
     home = tmp_path_factory.mktemp("usages")
+    records = [
+        {"text": text, "year": year, "left": left}
+        for text, year, left in zip(
+            TEXTS, (1850, None, 1900, 1910, 1920), ("a", "한국", None, "a\x1b[2J", "b"), strict=True
+        )
+    ]
     for pooling in ("word", "mean"):
         extractor = Extractor(tiny("bert").folder, layers="concat4", pooling=pooling, precision="fp32", device="cpu")
         texts = home / "texts.jsonl"
-        texts.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
-        extractor.extract(texts, home / f"{pooling}.features")
+        texts.write_text("".join(json.dumps(record) + "\n" for record in records))
+        extractor.extract(texts, home / f"{pooling}.features", corpus_settings=CorpusSettings(keep=("year", "left")))
     build_index(home / "word.features", home / "word.index")
     return home
 
@@ -52,10 +57,6 @@ def in_the_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def usages(*arguments: str, **settings: Any) -> Result:
     return CliRunner().invoke(main, ["usages", *arguments], **settings)
-
-
-def made(left: str, word: str, right: str, score: float | None = None, id_: str = "1") -> Usage:
-    return Usage(0, id_, left, word, right, len(left), len(left + word), False, score)
 
 
 # ── lines ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -78,44 +79,6 @@ def test_nearest_first() -> None:
     assert "1 of 3 usages in 5 documents, nearest to 'He went" in result.stderr
     quiet = usages("word.features", "bank", "--like", TEXTS[1], "-k", "1", "--quiet")
     assert (quiet.stdout, quiet.stderr) == (result.stdout, "")
-
-
-@pytest.mark.parametrize(
-    ("left", "word", "right"),
-    [
-        pytest.param("나는 노란 ", "은행잎", "을 주웠다 " * 9, id="wide"),
-        pytest.param(unicodedata.normalize("NFD", "나는 각 " * 9), "은행", "", id="decomposed Hangul"),
-        pytest.param("cafe\u0301 " * 20, "e\u0301", "e\u0301" * 90, id="combining marks"),
-        pytest.param("👩‍👩‍👧 ❤️ 🇰🇷 " * 9, "👍🏽", "🙂" * 60, id="emoji"),
-        pytest.param("", "word", "", id="nothing around"),
-        pytest.param("a" * 200, "b" * 200, "c" * 200, id="long"),
-        pytest.param("a\r\nb\x1b[2J\u202e", "w", "\x07\x00 z", id="control characters"),
-    ],
-)
-@pytest.mark.parametrize("width", [1, 24, 41, 50, 80])
-@pytest.mark.parametrize("id_", ["이", "of twenty characters"])
-def test_every_line_fits_and_its_word_is_in_the_middle(left: str, word: str, right: str, id_: str, width: int) -> None:
-    given = [made("left ", "w", " right", 0.5), made(left, word, right, 0.25, id_)]
-    lines = list(kwic_lines(given, width, colour=False))
-    assert max(map(cells, lines)) <= max(width, 24 + len(" 0.500    ") + cells(id_))
-    assert all(sign.isprintable() or sign == "\u200d" for line in lines for sign in line)
-    assert lines[1].startswith(f" 0.250  {id_}  ")
-    coloured = list(kwic_lines(given, width, colour=True))
-    assert list(map(click.unstyle, coloured)) == lines
-    places = {cells(click.unstyle(line.partition("\x1b[31m")[0])) for line in coloured}
-    assert len(places) == 1
-
-
-def test_signs_are_not_cut_apart() -> None:
-    (line,) = kwic_lines([made("x" * 50 + "e\u0301" * 30, "w", "👩‍👩‍👧" * 30)], 40, colour=False)
-    assert line.count("\u0301") == line.count("e")
-    assert line.count("👩‍👩‍👧") * 3 == line.count("👩") + line.count("👧")
-
-
-def test_long_ids_keep_their_ends() -> None:
-    (line,) = kwic_lines([made("a ", "w", " b", None, "news/2024/january/part-17.jsonl:123")], 80, colour=False)
-    assert line.startswith("…")
-    assert "l:123  " in line
 
 
 def test_colours_are_for_terminals_that_want_them() -> None:
@@ -147,9 +110,9 @@ def test_terminal_width_is_that_of_the_environment() -> None:
 
 
 def test_json() -> None:
-    result = usages("word.features", "은행", "--match", "prefix", "--like", "은행 앞", "--layers", "sum4", "--json")
+    result = usages("word.features", "은행", "--match", "prefix", "--like", "은행 앞", "--column", "sum4", "--json")
     told = json.loads(result.stdout)
-    found = find_usages("word.features", "은행", match="prefix", like="은행 앞", layers="sum4")
+    found = find_usages("word.features", "은행", match="prefix", like="은행 앞", column="sum4")
     assert (told["word"], told["like"], told["column"]) == ("은행", "은행 앞", "sum4_word")
     assert (told["documents"], told["found"], told["skipped"]) == (5, 2, 0)
     assert [Usage(**usage) for usage in told["usages"]] == list(found.usages)
@@ -163,7 +126,7 @@ def test_csv() -> None:
     ]  # fmt: skip
     assert rows[1] == {
         "sense": "", "score": "", "id": "2", "row": "1", "start": "15", "end": "19",
-        "left": "t to the ", "word": "bank", "right": "\tto ask\nf",
+        "left": "t to the ", "word": "bank", "right": "\tto ask\nf", "year": "", "kept_left": "한국",
     }  # fmt: skip
 
 
@@ -184,6 +147,51 @@ def test_any_word_by_scan_and_by_index() -> None:
     by_scan, by_index = usages("word.features", *asked), usages("word.index", *asked)
     assert by_scan.stdout == by_index.stdout
     assert "2 of 26 words compared" in by_scan.stderr
+
+
+def test_kept_columns_stand_beside_each_usage() -> None:
+    plain = usages("word.features", "bank", "--width", "70").stdout.splitlines()
+    lines = usages("word.features", "bank", "--width", "70", "--show", "left,year").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["1", "2", "5"]
+    assert [line[3:].split("  ")[0].strip() for line in lines] == ["a", "한국", "b"]
+    assert len({cells(line[: line.index("bank")]) for line in lines}) == 1
+    assert len(plain) == len(lines)
+    assert max(map(cells, lines)) <= 70
+    assert "\x1b" not in usages("word.features", "은행", "--show", "all").stdout
+
+
+def test_json_and_csv_have_all_kept_columns_unless_some_are_named() -> None:
+    told = json.loads(usages("word.features", "bank", "--json").stdout)
+    assert [usage["values"] for usage in told["usages"]] == [
+        {"year": 1850, "left": "a"}, {"year": None, "left": "한국"}, {"year": 1920, "left": "b"},
+    ]  # fmt: skip
+    told = json.loads(usages("word.features", "bank", "--json", "--show", "year", "--senses", "2").stdout)
+    assert {name for sense in told["senses"] for usage in sense["usages"] for name in usage["values"]} == {"year"}
+    header = usages("word.features", "bank", "--csv", "--show", "year").stdout.splitlines()[0]
+    assert header == "sense,score,id,row,start,end,left,word,right,year"
+
+
+def test_conditions() -> None:
+    for options in ((), ("--like", "a bank")):
+        result = usages("word.features", "bank", "--where", "year > 1850 or year is null", "--json", *options)
+        told = json.loads(result.stdout)
+        assert (told["documents"], sorted(usage["row"] for usage in told["usages"])) == (4, [1, 4])
+    asked = ("bank", "--like", "the *river*", "--match", "any", "-k", "3", "--where", "left = 'a'", "--show", "year")
+    by_scan, by_index = usages("word.features", *asked), usages("word.index", *asked)
+    assert by_scan.stdout == by_index.stdout
+    assert "3 of 7 words compared in 1 documents" in by_scan.stderr
+    assert "3 of 8 words compared in 1 documents" in by_index.stderr  # an index holds punctuation too
+    nothing = usages("word.features", "bank", "--where", "year = 3")
+    assert (nothing.exit_code, nothing.stdout) == (0, "nothing found\n")
+    assert "no document meets the condition" in nothing.stderr
+
+
+def test_what_the_environment_sets_is_for_every_use() -> None:
+    settings = {"BERTFEAT_USAGES_WIDTH": "60", "BERTFEAT_USAGES_DEVICE": "cpu", "BERTFEAT_USAGES_SHOW": "year"}
+    lines = usages("word.features", "bank", env=settings)
+    assert lines.stdout.startswith("1  1850  ")
+    told = json.loads(usages("word.features", "bank", "--json", env=settings).stdout)
+    assert told["usages"][0]["values"] == {"year": 1850}
 
 
 def test_nothing_found() -> None:
@@ -212,7 +220,27 @@ def test_nothing_found() -> None:
         (["word.features", "bank", "--senses", "9"], 2, "'bank' stands in 3 places"),
         (["word.features", "bank", "--senses", "1"], 2, "x>=2"),
         (["word.features", "bank", "-k", "0"], 2, "x>=1"),
-        (["word.features", "bank", "--layers", "0"], 2, "needs layer 0"),
+        (["word.features", "bank", "--column", "0"], 2, "needs layer 0"),
+        (["word.features", "bank", "--column", "last_token"], 2, "no column with token pooling is stored"),
+        (["word.features", "bank", "--layers", "0"], 2, "No such option"),
+        (["word.features", "bank", "--senses", "2", "--model", "x"], 2, "--model is for the sentence of --like"),  # W8
+        (["word.features", "bank", "--senses", "2", "--device", "cpu"], 2, "--device is for the sentence of --like"),
+        (["word.features", "bank", "--model", "x"], 2, "--model is for the sentence of --like"),
+        (["word.features", "bank", "--width", "60", "--json"], 2, "--width is for lines"),
+        (["word.features", "bank", "--width", "60", "--csv"], 2, "--width is for lines"),
+        (
+            ["word.features", "bank", "--show", "yaer"],
+            2,
+            "there is no such kept column; there are: year, left; did you",
+        ),
+        (["word.features", "bank", "--show", "text"], 2, "there is no such kept column"),
+        (["word.features", "bank", "--where", "yaer > 3"], 2, "no column 'yaer'"),
+        (["word.features", "bank", "--where", "year > 'x'"], 2, "year holds whole numbers"),
+        (["word.features", "b\udcff"], 2, "the word to look for holds bytes that are no UTF-8"),
+        (["word.features", "bank", "--like", "a bank \udcff"], 2, "--like holds bytes"),
+        (["word.index", "bank", "--match", "any", "--like", "a bank", "--column", "sum4"], 2, "is an index"),
+        (["word.index", "bank", "--match", "any", "--like", "a bank", "--show", "yaer"], 2, "no such kept column"),
+        (["word.index", "bank", "--match", "any", "--like", "a bank", "--where", "yaer = 3"], 2, "no column 'yaer'"),
         (["word.features", "bank", "--like", "a bank", "--model", "nowhere"], 1, "nowhere"),
         (["word.index", "bank"], 2, "is an index"),
         (["word.index", "bank", "--senses", "2", "--match", "any"], 2, "is an index"),

@@ -91,3 +91,53 @@ def test_wrong_uses(arguments: list[str], exit_code: int, word: str) -> None:
     assert result.exit_code == exit_code
     assert word in result.stderr
     assert "Traceback" not in result.stderr
+
+
+# ── other results ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="module")
+def index(made: Path) -> Path:
+    built = run("index", made / "whole", "-o", made / "whole.index", "--quiet")
+    assert built.exit_code == 0, built.stderr
+    return made / "whole.index"
+
+
+def test_a_sound_index(index: Path) -> None:
+    result = run("verify", index)
+    assert result.exit_code == 0, result.stderr
+    assert "4 documents and 4 vectors: digests and numbers hold" in result.stdout
+    told = json.loads(run("verify", index, "--json").stdout)
+    assert (told["kind"], told["holds"], told["documents"], told["vectors"]) == ("index", True, 4, 4)
+
+
+def test_every_file_of_an_index_is_read(index: Path, tmp_path: Path) -> None:
+    for path in sorted(index.iterdir()):
+        if path.is_file():
+            shutil.rmtree(tmp_path / "bad.index", ignore_errors=True)
+            shutil.copytree(index, tmp_path / "bad.index")
+            raw = bytearray(path.read_bytes())
+            raw[len(raw) // 3] ^= 4
+            (tmp_path / "bad.index" / path.name).write_bytes(raw)
+            result = run("verify", tmp_path / "bad.index")
+            assert result.exit_code == 1, path.name
+            assert path.name in result.stderr
+            assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "told"),
+    [
+        (["whole.index", "--sample", "3"], 2, "are for feature sets"),
+        (["whole", "--text-column", "body"], 2, "go with --corpus"),
+        (["nowhere"], 1, "no such folder"),
+        (["c.jsonl"], 1, "no such folder, or a file"),
+        (["."], 1, "holds no feature set"),
+    ],
+)
+def test_what_cannot_be_verified(
+    index: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], exit_code: int, told: str
+) -> None:
+    monkeypatch.chdir(index.parent)
+    result = run("verify", *arguments)
+    assert (result.exit_code, told in result.stderr) == (exit_code, True), result.stderr
