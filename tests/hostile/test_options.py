@@ -1,0 +1,225 @@
+"""Every option of every verb, as click knows them, with values that are no values, out of range or out of mind."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import click
+import pytest
+
+from bertfeat.cli import main
+from bertfeat.cli.options import Bytes, Listed
+from tests.hostile.judge import Rule
+from tests.hostile.process import Command
+from tests.hostile.verbs import BASES
+from tests.hostile.yard import Result, Tell, Use, Yard
+
+NOBODY = 65534
+_TEXTS = (
+    "",
+    "nonsense",
+    "z" * 5000,
+    "a\nb",
+    "\x1b[31mred",
+    "\udcff",
+    "\u202eabc",
+    "nan",
+    "-",
+    "..",
+    "a,b,c",
+    "{}",
+    "%s %n {0}",
+)
+_OUTPUTS = (
+    *(
+        "",
+        ".",
+        "docs.jsonl",
+        "docs.features",
+        "plain.txt",
+        "plain.txt/x",
+        "z" * 300,
+        "z" * 5000,
+        "a\nb",
+        "\udcff",
+        "\x1b[31mred",
+    ),
+    *("nowhere", "itself", "null", "full", "/", "\u202eabc", "no/such/folder/out"),
+)
+_TAKEN = ("", ".", "docs.jsonl", "docs.features", "plain.txt", "plain.txt/x", "nowhere", "itself")
+"""Outputs that there are already, and that no command may touch that was not told to."""
+_INPUTS = (
+    *("", ".", "missing", "z" * 5000, "a\nb", "\udcff", "\x1b[31mred", "nowhere", "itself", "null", "zero", "pipe"),
+    *("docs.features", "plain.txt", "vectors.npy", "flat.index/index.faiss", "-"),
+)
+
+
+def commands() -> dict[str, click.Command]:
+    """Every verb by its name."""
+    context = click.Context(main)
+    found: dict[str, click.Command] = {}
+    for name in main.list_commands(context):
+        command = main.get_command(context, name)
+        if isinstance(command, click.Group):
+            found |= {f"{name} {each}": sub for each, sub in command.commands.items()}
+        else:
+            assert command is not None
+            found[name] = command
+    return found
+
+
+COMMANDS = commands()
+OPTIONS = [
+    (verb, parameter)
+    for verb, command in COMMANDS.items()
+    for parameter in command.params
+    if isinstance(parameter, click.Option)
+]
+
+
+def wrong_values(option: click.Option) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Values for an option, and the codes with which the command may end."""
+    kind, bad, any_code = option.type, (2,), (0, 1, 2, 3)
+    if isinstance(kind, click.IntRange | click.types.IntParamType):
+        yield from ((value, bad) for value in ("", "x", "1.5", "nan", "inf", "1e3", "0x10", "--1"))
+        least = getattr(kind, "min", None)
+        for value in ("-1", "0"):
+            yield value, bad if least is not None and int(value) < least else any_code
+        yield from ((value, any_code) for value in ("1", "2147483648", "9223372036854775808", "9" * 40, "9" * 5000))
+    elif isinstance(kind, click.types.FloatParamType):
+        yield from ((value, bad) for value in ("", "x", "1,5"))
+        yield from ((value, (1, 2)) for value in ("nan", "inf", "-inf"))
+        yield from ((value, any_code) for value in ("-1", "0", "1e308", "1e-320", "-0.0", "2"))
+    elif isinstance(kind, click.Choice):
+        yield from ((value, bad) for value in ("", "nonsense", "z" * 5000, "a\nb", "\udcff"))
+    elif isinstance(kind, Bytes):
+        yield from ((value, bad) for value in ("", "x", "-1", "0", "nan", "inf", "1Q", "9" * 40, "9" * 5000, "1 2"))
+        yield from ((value, any_code) for value in ("1", "1k", "0.5", "4G"))
+    elif isinstance(kind, Listed):
+        yield from ((value, bad) for value in ("", ",", "a,,b", " , "))
+        yield from ((value, any_code) for value in (*_TEXTS[1:], "all,all", ",".join("abcdefgh" * 200)))
+    elif isinstance(kind, click.Path | click.File):
+        yield from ((value, any_code) for value in (_OUTPUTS if option.name == "output" else _INPUTS))
+    else:
+        yield from ((value, any_code) for value in _TEXTS)
+
+
+def _id(pair: tuple[str, click.Option]) -> str:
+    return f"{pair[0]} {pair[1].opts[-1]}"
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize("pair", OPTIONS, ids=_id)
+def test_an_option(yard: Yard, tell: Tell, pair: tuple[str, click.Option]) -> None:
+    verb, option = pair
+    if option.is_flag:
+        tell(_flag(yard, verb, option))
+    else:
+        tell(_valued(yard, verb, option, value, codes) for value, codes in wrong_values(option))
+
+
+@pytest.mark.parametrize("number", range(0, len(OPTIONS), 7))
+def test_some_options(yard: Yard, tell: Tell, number: int) -> None:
+    verb, option = OPTIONS[number]
+    if not option.is_flag:
+        values = list(wrong_values(option))
+        tell([_valued(yard, verb, option, *values[number % len(values)])])
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize("pair", OPTIONS, ids=_id)
+def test_an_option_in_the_environment(yard: Yard, tell: Tell, pair: tuple[str, click.Option]) -> None:
+    """What is wrong on the command line is wrong in the environment."""
+    verb, option = pair
+    name = f"BERTFEAT_{verb}_{option.name}".replace(" ", "_").replace("-", "_").upper()
+    values = [("maybe", (2,))] if option.is_flag else [pair for pair in wrong_values(option) if pair[0]][:3]
+    tell(_in_environment(yard, verb, name, value, codes) for value, codes in values)
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize("verb", COMMANDS)
+def test_arguments(yard: Yard, tell: Tell, verb: str) -> None:
+    base = BASES[verb]
+    given = base.command.arguments
+    head = given[: len(verb.split())]
+    cases = {
+        "no argument": (head, (0, 2)),
+        "an unknown option": ((*given, "--nonsense"), (2,)),
+        "an unknown short option": ((*given, "-Z"), (2,)),
+        "an option without its value": ((*given, _valued_option(verb)), (2,)),
+        "an argument too many": ((*given, "surplus", "surplus"), (1, 2)),
+        "an empty argument": ((*head, "", *given[len(head) + 1 :]), (1, 2)),
+        "an argument of 5,000 characters": ((*head, "z" * 5000, *given[len(head) + 1 :]), (1, 2)),
+        "an argument with a newline": ((*head, "a\nerror: b", *given[len(head) + 1 :]), (1, 2)),
+        "an argument with an escape sequence": ((*head, "\x1b]0;x\x07\x1b[31m", *given[len(head) + 1 :]), (1, 2)),
+        "an argument that is no UTF-8": ((*head, "a\udcff", *given[len(head) + 1 :]), (1, 2)),
+        "an argument that turns the direction": ((*head, "a\u202eb", *given[len(head) + 1 :]), (1, 2)),
+        "10,000 arguments": ((*head, *["x"] * 10_000), (1, 2)),
+        "a misspelt verb": ((verb.split()[0] + "x", *given[1:]), (2,)),
+    }
+    if verb.startswith(("tag", "plot")):
+        cases["a group alone"] = (head[:1], (0, 2))
+        cases["a verb of no group"] = ((head[0], "nonsense"), (2,))
+    tell(_case(yard, verb, arguments, what, codes) for what, (arguments, codes) in cases.items())
+
+
+def _valued_option(verb: str) -> str:
+    return next(p.opts[-1] for p in COMMANDS[verb].params if isinstance(p, click.Option) and not p.is_flag)
+
+
+def _flag(yard: Yard, verb: str, option: click.Option) -> Iterator[Result]:
+    for name in (*option.opts, *option.secondary_opts):
+        if name.startswith("--"):
+            yield _case(yard, verb, (*BASES[verb].command.arguments, f"{name}=1"), f"{name}=1", (2,))
+            yield _case(yard, verb, (*BASES[verb].command.arguments, name, name), f"{name} twice", (0, 1, 2, 3))
+
+
+def _valued(yard: Yard, verb: str, option: click.Option, value: str, codes: tuple[int, ...]) -> Result:
+    base, name = BASES[verb].command.arguments, option.opts[-1]
+    for each in option.opts:
+        if each in base:  # given twice the last one counts, but of lists all do
+            at = base.index(each)
+            base = (*base[:at], *base[at + 2 :])
+    made = (value, f"{value}.*") if option.name == "output" and value not in _TAKEN else ()
+    return _case(yard, verb, (*base, name, value), f"{name} {_short(value)}", codes, made)
+
+
+def _in_environment(yard: Yard, verb: str, name: str, value: str, codes: tuple[int, ...]) -> Result:
+    base = BASES[verb]
+    short = name.removeprefix("BERTFEAT_").removeprefix(verb.upper().replace(" ", "_")).strip("_").lower()
+    option = next(p for p in COMMANDS[verb].params if isinstance(p, click.Option) and p.name == short)
+    given = base.command.arguments
+    typed = any(each in given for each in option.opts)  # what is typed comes before what is in the environment
+    command = replace(base.command, environment={name: value})
+    return _run(
+        yard, replace(base, command=command), f"{verb}: {name}={_short(value)}", (0, 1, 2, 3) if typed else codes
+    )
+
+
+def _case(
+    yard: Yard, verb: str, arguments: tuple[str, ...], what: str, codes: tuple[int, ...], made: tuple[str, ...] = ()
+) -> Result:
+    user = NOBODY if "/" in arguments else None
+    return _run(yard, replace(BASES[verb], command=Command(arguments, user=user)), f"{verb}: {what}", codes, made)
+
+
+def _run(yard: Yard, use: Use, case: str, codes: tuple[int, ...], made: tuple[str, ...] = ()) -> Result:
+    use = replace(use, needs=(*use.needs, *(name for name in ("docs.jsonl", "plain.txt") if name not in use.needs)))
+    return yard.run(use, case, "options", prepare=_with_devices, rule=Rule(codes=codes, writes=made))
+
+
+def _with_devices(place: Path) -> None:
+    for name, target in (
+        ("null", "/dev/null"),
+        ("zero", "/dev/zero"),
+        ("full", "/dev/full"),
+        ("nowhere", "gone"),
+        ("itself", "itself"),
+    ):
+        (place / name).symlink_to(target)
+    os.mkfifo(place / "pipe")
+
+
+def _short(value: str) -> str:
+    return repr(value if len(value) < 40 else f"{value[:10]}… ({len(value):,} characters)").strip("'")

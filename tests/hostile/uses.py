@@ -1,0 +1,154 @@
+"""Every verb at work on the world's results, as cases use them."""
+
+from tests.hostile.process import Command, words
+from tests.hostile.world import FP32, READ
+from tests.hostile.yard import Use
+
+
+def _use(name: str, arguments: str, needs: str, writes: str = "", *, redoes: bool = False, quoted: str = "") -> Use:
+    """A use; the sentence ``quoted`` is its last argument."""
+    given = (*words(arguments), *((quoted,) if quoted else ()))
+    return Use(name, Command(given), tuple(needs.split()), tuple(writes.split()), redoes)
+
+
+_DOCS, _MODEL = "docs.features", "model"
+_TRAIN = "train.features dev.features"
+_LIKE = "He went to the *bank*."
+
+FEATURES = (
+    _use("verify features", f"verify {_DOCS} --sample 0 --json", _DOCS),
+    _use("verify features by a sample", f"verify {_DOCS} --model model --device cpu --json", f"{_DOCS} model"),
+    _use("info features", f"info {_DOCS} --json", _DOCS),
+    _use("export npy", f"export {_DOCS} --to npy --column last_mean -o out.npy", _DOCS, "out.*"),
+    _use("export csv", f"export {_DOCS} --to csv --column last_cls -o out.csv", _DOCS, "out.*"),
+    _use("export jsonl", f"export {_DOCS} --to jsonl --column last_word -o out.jsonl", _DOCS, "out.*"),
+    _use("export bert-jsonl", f"export {_DOCS} --to bert-jsonl --column last_token -o out.jsonl", _DOCS, "out.*"),
+    _use(
+        "index", f"index {_DOCS} --column last_mean -o out.index --type flat --no-evaluate --json", _DOCS, "out.index"
+    ),
+    _use("usages", f"usages {_DOCS} bank --column last_word --json", _DOCS),
+    _use(
+        "usages --like",
+        f"usages {_DOCS} bank --column last_word --model model --json --like",
+        f"{_DOCS} model",
+        quoted=_LIKE,
+    ),
+    _use("usages --senses", f"usages {_DOCS} bank --column last_word --senses 2 --csv", _DOCS),
+    _use("probe", f"probe {_DOCS} --label author --pooling mean --folds 2 --json", _DOCS),
+    _use("plot map", f"plot map {_DOCS} --column last_mean --color year -o out.png --json", _DOCS, "out.png"),
+    _use("plot map html", f"plot map {_DOCS} --column last_mean -o out.html --json", _DOCS, "out.html"),
+    _use(
+        "extract again",
+        f"extract docs.jsonl -o {_DOCS} {FP32} --layers last,-2 --pooling mean,cls,token,word {READ} --json",
+        f"{_DOCS} docs.jsonl model",
+        f"{_DOCS}/*",
+        redoes=True,
+    ),
+)
+"""Of ``docs.features``."""
+
+TAGGED = (
+    _use("verify tagged features", "verify train.features --sample 0 --json", "train.features"),
+    _use(
+        "tag train",
+        "tag train --train train.features --dev dev.features -o out.tagger --layers last --hidden 4 --epochs 1 --json",
+        _TRAIN,
+        "out.tagger",
+    ),
+    _use("tag predict features", "tag predict plain.tagger train.features", "train.features plain.tagger"),
+    _use("tag evaluate features", "tag evaluate plain.tagger train.features --json", "train.features plain.tagger"),
+    _use("probe tags", "probe train.features --label tags --folds 2 --layers last --json", "train.features"),
+)
+"""Of ``train.features``."""
+
+
+def _of_index(name: str) -> tuple[Use, ...]:
+    """Verbs over an index of documents."""
+    index = f"{name}.index"
+    return (
+        _use(f"verify {name}", f"verify {index} --json", index),
+        _use(f"info {name}", f"info {index} --json", index),
+        _use(f"search {name}", f"search {index} --model model --json", f"{index} model", quoted="the old mill"),
+        _use(
+            f"search {name} --where",
+            f"search {index} --vectors vectors.npy --json --where",
+            f"{index} vectors.npy",
+            quoted="year > 1910",
+        ),
+        _use(
+            f"search {name} --exact",
+            f"search {index} --queries queries.txt --exact --model model --json",
+            f"{index} model queries.txt",
+        ),
+        _use(f"evaluate {name}", f"evaluate {index} --beir beir --model model --json", f"{index} model beir"),
+        _use(
+            f"append {name}",
+            f"index more.features -o {index} --append --json",
+            f"{index} more.features many.features",
+            index,
+        ),
+        _use(f"remove {name}", f"index -o {index} --remove ids.txt --json", f"{index} ids.txt", index),
+    )
+
+
+FLAT, IVF, HNSW = _of_index("flat"), _of_index("ivf"), _of_index("hnsw")
+WORD = (
+    _use("verify word", "verify word.index --json", "word.index"),
+    _use("info word", "info word.index --json", "word.index"),
+    _use("search word", "search word.index --model model --json", "word.index model", quoted=_LIKE),
+    _use(
+        "usages word",
+        "usages word.index bank --match any --model model --json --like",
+        "word.index model",
+        quoted=_LIKE,
+    ),
+    _use("append word", "index else.features -o word.index --append --json", "word.index else.features", "word.index"),
+    _use("remove word", "index -o word.index --remove ids.txt --json", "word.index ids.txt", "word.index"),
+)
+
+
+def _of_tagger(name: str) -> tuple[Use, ...]:
+    tagger = f"{name}.tagger"
+    return (
+        _use(f"verify {name}", f"verify {tagger} --json", f"{tagger} {_TRAIN}"),
+        _use(f"info {name}", f"info {tagger} --json", tagger),
+        _use(f"predict {name}", f"tag predict {tagger} plain.txt --model model", f"{tagger} model plain.txt"),
+        _use(
+            f"evaluate {name}", f"tag evaluate {tagger} test.conll --model model --json", f"{tagger} model test.conll"
+        ),
+    )
+
+
+_AGAIN = "tag train --train train.features --dev dev.features --layers last --hidden 6 --patience 9"
+PLAIN = (
+    *_of_tagger("plain"),
+    _use("train again", f"{_AGAIN} -o plain.tagger --epochs 2 --json", f"plain.tagger {_TRAIN}", "plain.tagger/*"),
+)
+CRF = _of_tagger("crf")
+BEGUN = (_use("train on", f"{_AGAIN} -o begun.tagger --epochs 3 --json", f"begun.tagger {_TRAIN}", "begun.tagger/*"),)
+
+TABLE = (
+    _use("verify table7", "verify paper.table7 --json", f"paper.table7 test.features {_TRAIN}"),
+    _use("info table7", "info paper.table7 --json", "paper.table7"),
+    _use(
+        "table7 again",
+        "tag table7 --train train.features --dev dev.features --test test.features -o paper.table7 "
+        "--rows last,mix=4..5 --seeds 1 --hidden 6 --epochs 1 --json",
+        f"paper.table7 test.features {_TRAIN}",
+        "paper.table7/*",
+    ),
+)
+PROBE = (_use("plot layers", "plot layers probe.json -o out.png --json", "probe.json", "out.png"),)
+
+QUERIES = (
+    _use("queries", "search flat.index --queries queries.txt --model model --json", "flat.index model queries.txt"),
+)
+VECTORS = (_use("vectors", "search flat.index --vectors vectors.npy --json", "flat.index vectors.npy"),)
+IDS = (_use("ids", "index -o flat.index --remove ids.txt --json", "flat.index ids.txt", "flat.index"),)
+JUDGED = (_use("judgements", "evaluate flat.index --beir beir --model model --json", "flat.index model beir"),)
+PREDICTIONS = (_use("predictions", "tag evaluate --predictions predictions.tsv --json", "predictions.tsv"),)
+
+USES = (
+    *(*FEATURES, *TAGGED, *FLAT, *IVF, *HNSW, *WORD, *PLAIN, *CRF, *BEGUN, *TABLE, *PROBE),
+    *(*QUERIES, *VECTORS, *IDS, *JUDGED, *PREDICTIONS),
+)

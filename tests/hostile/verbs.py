@@ -1,0 +1,65 @@
+"""A command of every verb that ends well, to which cases add what is wrong."""
+
+from tests.hostile.process import Command, words
+from tests.hostile.yard import Use
+
+
+def _base(name: str, arguments: str, needs: str, writes: str = "", quoted: str = "") -> Use:
+    given = (*words(arguments), *((quoted,) if quoted else ()))
+    return Use(name, Command(given), tuple(needs.split()), tuple(writes.split()))
+
+
+_TINY = "--model model --device cpu --precision fp32"
+_SETS = "--train train.features --dev dev.features"
+
+BASES = {
+    use.name: use
+    for use in (
+        _base(
+            "extract",
+            f"extract docs.jsonl -o out.features {_TINY} --allow-failures",
+            "docs.jsonl model",
+            "out.features",
+        ),
+        _base("info", "info docs.jsonl", "docs.jsonl model docs.features"),
+        _base("verify", "verify docs.features --sample 2 --model model --device cpu", "docs.features docs.jsonl model"),
+        _base("export", "export docs.features --to csv --column last_mean -o out.csv", "docs.features", "out.*"),
+        _base("bench", f"bench plain.txt {_TINY} --documents 3 --repeats 1", "plain.txt model docs.jsonl"),
+        _base("index", "index many.features -o out.index --type flat --no-evaluate", "many.features", "out.index"),
+        _base(
+            "search",
+            "search flat.index --model model",
+            "flat.index model queries.txt vectors.npy",
+            quoted="the old mill",
+        ),
+        _base("usages", "usages docs.features bank --column last_word", "docs.features model word.index"),
+        _base("evaluate", "evaluate flat.index --beir beir --model model", "flat.index beir model"),
+        _base(
+            "tag train",
+            f"tag train {_SETS} -o out.tagger --layers last --hidden 4 --epochs 1",
+            "train.features dev.features train.conll dev.conll model",
+            "out.tagger",
+        ),
+        _base(
+            "tag predict",
+            "tag predict plain.tagger plain.txt --model model",
+            "plain.tagger model plain.txt docs.jsonl",
+            "out*",
+        ),
+        _base(
+            "tag evaluate",
+            "tag evaluate plain.tagger test.conll --model model",
+            "plain.tagger model test.conll predictions.tsv",
+        ),
+        _base(
+            "tag table7",
+            f"tag table7 {_SETS} -o out.table7 --rows last --seeds 1 --hidden 4 --epochs 1",
+            "train.features dev.features train.conll dev.conll test.features model",
+            "out.table7",
+        ),
+        _base("probe", "probe docs.features --label author --pooling mean --folds 2", "docs.features"),
+        _base("plot map", "plot map docs.features --column last_mean -o out.png", "docs.features", "out.*"),
+        _base("plot layers", "plot layers probe.json -o out.png", "probe.json", "out.*"),
+    )
+}
+"""By verb."""
