@@ -111,12 +111,12 @@ def killed_until_done(
         if process.exitcode != -signal.SIGKILL:
             sys.exit(f"a resumed run ended with {process.exitcode}")
         outcome.kills += 1
-        names = {path.name for path in folder.iterdir()}
+        names = {path.name for path in folder.rglob("*")}
         state = {
             "run": outcome.runs_to_the_end + 1,
             "parts": sum(name.startswith("part-") for name in names),
             "half_written": sorted(name for name in names if name.endswith(".tmp")),
-            "manifest": "_manifest.json" in names,
+            "manifest": "manifest.json" in names,
         }
         outcome.moments.append(state)
         print(outcome.kills, state, file=sys.stderr, flush=True)
@@ -155,7 +155,7 @@ def extract(command: list[str]) -> None:
 
 def wait_for_folder(process: BaseProcess, folder: Path) -> None:
     """Wait until the process has signed the folder's lock: imports are over, the work begins."""
-    lock = folder / "_lock"
+    lock = folder / ".bertfeat" / "lock"
     while process.is_alive():
         try:
             if json.loads(lock.read_bytes())["pid"] == process.pid:
@@ -178,7 +178,7 @@ def differences(folder: Path, expected: dict[str, str]) -> list[str]:
 
 def contents(folder: Path) -> dict[str, str]:
     """Digest of every file but the manifest, in which the times differ."""
-    files = [path for path in folder.iterdir() if path.name != "_manifest.json"]
+    files = [path for path in folder.rglob("*") if path.is_file() and path.name != "manifest.json"]
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
