@@ -66,6 +66,9 @@ def _place(where: str) -> str:
 
 def _messages(ended: Ended, rule: Rule) -> Iterator[str]:
     text = _NOISE.sub("", ended.stderr)
+    if len(text) > MOST_MESSAGE:
+        yield f"says {len(text):,} characters"
+        text = text[:MOST_MESSAGE]
     if match := _CRASH.search(text + ended.stdout):
         yield f"{match[0]}: {_last_line(text)}"
         return
@@ -81,8 +84,6 @@ def _messages(ended: Ended, rule: Rule) -> Iterator[str]:
         yield f"writes the control character {match[0]!r} to stderr"
     if rule.plain and (match := _INNER.search(_QUOTED.sub("", text))):
         yield f"speaks to programmers ({match[0]}): {_last_line(text)}"
-    if len(text) > MOST_MESSAGE:
-        yield f"says {len(text):,} characters"
     if rule.names and ended.code in (1, 2) and not any(name in text + ended.stdout for name in rule.names):
         yield f"does not name {' or '.join(rule.names)}: {_last_line(text)}"
 
