@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from bertfeat.corpus.lines import BadLine, Encoding, read_lines
 from bertfeat.corpus.rows import shorten
 from bertfeat.errors import CorpusError, UsageError
-from bertfeat.io import BadJson, decode_json
+from bertfeat.io import BadJson, decode_json, open_regular
 
 MOST_GRADE = 1_000
 """Largest grade of a judgement, up or down; scoring takes time and memory for every grade up to the largest."""
@@ -150,7 +150,9 @@ def read_beir(folder: str | Path, split: str = "test") -> BeirData:
     queries = _queries(folder / "queries.jsonl", judgements)
     for query in judgements:
         if query not in queries:
-            raise CorpusError(f"{folder / 'queries.jsonl'}: the judged query {query!r} is not in it")
+            raise CorpusError(
+                f"{folder / 'queries.jsonl'}: the query {query!r}, which qrels/{split}.tsv judges, is not in it"
+            )
     return BeirData(queries, judgements)
 
 
@@ -188,7 +190,7 @@ def _queries(path: Path, judged: Mapping[str, object]) -> dict[str, str]:
 
 def _lines_of(path: Path) -> Iterator[_Line]:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             yield from _lines(file, str(path))
     except OSError as error:
         raise CorpusError(

@@ -56,6 +56,10 @@ class Recipe:
     layers: tuple[int, ...]
     name: str
 
+    def __post_init__(self) -> None:
+        if not self.layers or self.layers[0] < 0 or list(self.layers) != sorted(set(self.layers)):
+            raise RecipeError(f"the layers {list(self.layers)} are no recipe: there is one at least, from 0, ascending")
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Recipe):
             return NotImplemented

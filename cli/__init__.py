@@ -1,5 +1,6 @@
 """The command line: thin commands that parse, call the Python API and print."""
 
+import contextlib
 import os
 import sys
 from typing import NoReturn
@@ -68,6 +69,8 @@ def _refuse_closed_streams() -> None:
         os._exit(1)
     if sys.stdin is None:
         sys.stdin = ClosedInput()
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  # what would be said there goes nowhere
 
 
 def run() -> NoReturn:
@@ -84,7 +87,8 @@ def run() -> NoReturn:
     except SystemExit as end:
         if not end.code:
             raise
-        sys.stdout.flush()
-        sys.stderr.flush()
+        with contextlib.suppress(OSError):  # there may be no room for what was to be said
+            sys.stdout.flush()
+            sys.stderr.flush()
         os._exit(end.code if isinstance(end.code, int) else 1)
     raise AssertionError("click ends every program by SystemExit")

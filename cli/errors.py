@@ -18,6 +18,8 @@ import click
 from bertfeat import __version__
 from bertfeat.errors import INTERRUPTED, TERMINATED, BertfeatError, UsageError
 
+from .talk import tell
+
 BROKEN_PIPE = 141  # what a shell says of a program that died of SIGPIPE
 
 
@@ -65,7 +67,7 @@ def reported_errors() -> Iterator[None]:
         _silence_stdout()
         raise click.exceptions.Exit(BROKEN_PIPE) from None
     except OSError as error:
-        where = f": {error.filename}" if error.filename else ""
+        where = f": {error.filename}" if error.filename else _full_stdout()
         _end(f"error: {error.strerror or error}{where}", 1)
     except KeyboardInterrupt:
         _end("interrupted", INTERRUPTED)
@@ -79,7 +81,7 @@ def reported_errors() -> Iterator[None]:
 
 
 def _end(message: str, exit_code: int) -> NoReturn:
-    click.echo(message, err=True)
+    tell(message)
     raise click.exceptions.Exit(exit_code) from None
 
 
@@ -119,7 +121,7 @@ class _WarningLines(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one line to stderr."""
-        click.echo(f"warning: {record.getMessage()}", err=True)
+        tell(f"warning: {record.getMessage()}")
 
 
 @contextmanager
@@ -129,7 +131,7 @@ def _plain_warnings() -> Iterator[None]:
     log.addHandler(handler)
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = lambda message, *_: click.echo(f"warning: {message}", err=True)
+            warnings.showwarning = lambda message, *_: tell(f"warning: {message}")
             yield
     finally:
         log.removeHandler(handler)
@@ -139,6 +141,16 @@ def _let_stdout_print_anything() -> None:
     """Texts may hold what the terminal's encoding does not know; escape that rather than fail."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _full_stdout() -> str:
+    """Where an error of the system came from, if standard output takes no more; it is silenced then."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _silence_stdout()
+        return ": standard output"
+    return ""
 
 
 def _silence_stdout() -> None:

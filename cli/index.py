@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 from click.core import ParameterSource
 
+from bertfeat.corpus.rows import shorten
+
 from .frame import Command, option
 from .options import Bytes, bundle, talk_options
 from .progress import build_look, shown_progress
@@ -214,7 +216,8 @@ def _speed(settings: "IndexSettings") -> str | None:
 def _tell_update(done: "Updated", folder: Path, talk: Talk) -> None:
     settings = done.settings
     if done.unknown:
-        shown = ", ".join(done.unknown[:SHOWN_UNKNOWN]) + (" …" if len(done.unknown) > SHOWN_UNKNOWN else "")
+        shown = ", ".join(map(shorten, done.unknown[:SHOWN_UNKNOWN]))
+        shown += " …" if len(done.unknown) > SHOWN_UNKNOWN else ""
         talk.warn(f"{counted(len(done.unknown), 'id')} not in the index: {shown}")
     if settings.tombstones:
         talk.warn(

@@ -14,7 +14,9 @@ from .talk import Talk, table
 
 def size_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """``--width`` and ``--height`` of a picture."""
-    high = option("--height", type=float, metavar="INCHES", further=True, show_default="by the width")
+    high = option(
+        "--height", type=float, metavar="INCHES", further=True, show_default="by the width", help="Of the picture."
+    )
     wide = option(
         "--width",
         type=float,

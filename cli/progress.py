@@ -7,9 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-import click
-
-from .talk import Talk, duration
+from .talk import Talk, duration, tell
 
 if TYPE_CHECKING:
     from bertfeat.extraction import Progress
@@ -66,7 +64,7 @@ class _Lines(Generic[Told]):
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + SECONDS_BETWEEN_LINES
             seen = self._look(told)
-            click.echo(f"{seen.fraction:.0%}: {seen.text}", err=True)
+            tell(f"{seen.fraction:.0%}: {seen.text}")
 
 
 @contextmanager

@@ -37,7 +37,9 @@ BLOCK = 256  # queries embedded and searched at once
     help="Your own query vectors [n, width] instead of QUERY.",
 )
 @option("--exact", is_flag=True, help="Compare with every vector, whatever the type of the index.")
-@option("--width", type=click.IntRange(min=1), further=True, metavar="N", help="Columns of a line; default: as fits.")
+@option(
+    "--width", type=click.IntRange(1, 10_000), further=True, metavar="N", help="Columns of a line; default: as fits."
+)
 @option("--stale", is_flag=True, further=True, help="Search though the features changed since the index was made.")
 @option("--model", metavar="DIR", further=True, help="Where the index's model is now, if not where it was.")
 @option("--device", metavar="DEVICE", further=True, help="Where queries are embedded; default: a GPU if there is one.")

@@ -2,12 +2,15 @@
 
 import dataclasses
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
+
+_HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +31,16 @@ class Talk:
     def say(self, line: str) -> None:
         """Tell something by the way, on stderr; not with ``--quiet``."""
         if not self.quiet:
-            click.echo(line, err=True)
+            tell(line)
 
     def warn(self, line: str) -> None:
         """Tell something that the user ought to know, on stderr, even with ``--quiet``."""
-        click.echo(f"warning: {line}", err=True)
+        tell(f"warning: {line}")
+
+
+def tell(line: str) -> None:
+    """Write a line to stderr, without what moves a terminal's cursor or turns the direction of what follows."""
+    click.echo(_HIDDEN.sub(lambda sign: repr(sign[0])[1:-1], line), err=True)
 
 
 def table(rows: Iterable[tuple[str, Any]]) -> list[str]:

@@ -190,7 +190,7 @@ def said(*arguments: str | Path, code: int = 1) -> str:
 
 def extract(model: Path, work: Path, code: int) -> str:
     (work / "corpus.txt").write_text("The bank of the river.\na\n")
-    return said("extract", work / "corpus.txt", "-o", work / "out", "--model", model, "--pooling", "mean", code=code)
+    return said("extract", work / "corpus.txt", "-o", work / "out", "--model", model, code=code)
 
 
 @pytest.mark.parametrize("case", REFUSED)

@@ -128,7 +128,7 @@ def test_marks_and_returns_and_blank_lines(codec: str, beir: Path) -> None:
         ("qrels/test.tsv", "q1\td\t2147483648\n", "expected query-id"),  # H3
         ("qrels/test.tsv", "q1\td\t1001\n", "scores are from -1,000 to 1,000"),
         ("qrels/test.tsv", "q1\td\t1\nq1\td\t2\n", "line 2: another line gives this query and document the score 1"),
-        ("qrels/test.tsv", "nobody\td\t1\n", "'nobody' is not in it"),
+        ("qrels/test.tsv", "nobody\td\t1\n", "'nobody', which qrels/test.tsv judges, is not in it"),
         ("queries.jsonl", "{}\n", "line 1: expected an object with _id and text"),
         ("queries.jsonl", "x\n", "line 1: expected an object"),
         ("queries.jsonl", "[1]\n", "line 1: expected an object"),
@@ -158,5 +158,5 @@ def test_files_that_cannot_be_read(beir: Path) -> None:
     (beir / "queries.jsonl").unlink()
     (beir / "queries.jsonl").mkdir()
     (beir / "qrels" / "test.tsv").write_text("q1\td\t1\n")
-    with pytest.raises(CorpusError, match=r"queries\.jsonl cannot be read: Is a directory"):
+    with pytest.raises(CorpusError, match=r"queries\.jsonl cannot be read: not a regular file"):
         read_beir(beir)

@@ -2,13 +2,14 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
 import msgspec
 
 from bertfeat.corpus import Failure
+from bertfeat.corpus.rows import shorten
 from bertfeat.errors import Damaged, FeatureSetError
 from bertfeat.io import BadJson, decode_json
 from bertfeat.recipe import FeatureColumn
@@ -95,9 +96,12 @@ def decode_header(text: bytes, where: object) -> PartHeader:
     """
     try:
         refuse_newer(decode_json(text, FormatVersion).format_version, where)
-        return decode_json(text, PartHeader)
+        header = decode_json(text, PartHeader)
     except BadJson as error:
         raise Damaged(f"{where}: the header cannot be read ({error}); extract the part again") from error
+    for problem in _contradictions(header):
+        raise Damaged(f"{where}: the header contradicts itself ({problem}); extract the part again")
+    return header
 
 
 def refuse_newer(version: int, where: object) -> None:
@@ -107,6 +111,29 @@ def refuse_newer(version: int, where: object) -> None:
             f"{where}: written in format {version} by a newer bertfeat; this one reads formats up to "
             f"{FORMAT_VERSION}: upgrade bertfeat"
         )
+
+
+def _contradictions(header: PartHeader) -> Iterator[str]:
+    """What cannot be true of any part, though the types are right."""
+    if header.format_version < 1:
+        yield f"there is no format {header.format_version}"
+    if header.fingerprint != settings_fingerprint(header.settings):
+        yield "the settings are not those of its fingerprint"
+    if not 0 <= header.first_row <= header.last_row or header.number < 0:
+        yield f"part {header.number} has rows {header.first_row} to {header.last_row}"
+    if any(not header.first_row <= failure.row < header.last_row for failure in header.failures):
+        yield "a row failed that is none of its own"
+    if not header.columns:
+        yield "it has no feature columns"
+    model, names = header.model, [column.name for column in header.columns]
+    for column in header.columns:
+        recipe, pooling = column.recipe, column.pooling
+        if names.count(column.name) > 1:
+            yield f"{column.name!r} twice"
+        if recipe.layers[-1] > model.num_layers or column.width != recipe.width(model.hidden_size):
+            yield f"{column.name!r} of {column.width} values from a model of {model.num_layers} layers of {model.hidden_size}"  # noqa: E501  # fmt: skip
+        if column.dtype not in (("float32",) if pooling.per_document else ("float32", "float16")):
+            yield f"{column.name!r} of the type {shorten(column.dtype)}"
 
 
 def _dump(value: object) -> bytes:

@@ -15,7 +15,7 @@ from bertfeat.errors import Damaged, FeatureSetError
 from bertfeat.features.folder import AGAIN, PartEntry, check_accounting, list_parts, part_entry, part_footers
 from bertfeat.features.header import FORMAT_VERSION, Counts, ModelIdentity, refuse_newer
 from bertfeat.features.part import PartFooter
-from bertfeat.features.schema import RESERVED
+from bertfeat.features.schema import KEPT_TYPES, RESERVED
 from bertfeat.io import STATE, BadJson, atomic, open_regular, read_json, read_version, remove, state_folder, write_json
 from bertfeat.recipe import FeatureColumn
 
@@ -23,7 +23,7 @@ MANIFEST_NAME = f"{STATE}/manifest.json"
 FAILURES_NAME = f"{STATE}/failures.jsonl"
 OLD_MANIFEST_NAME, OLD_FAILURES_NAME = "_manifest.json", "_failures.jsonl"  # where they were before there was STATE
 
-_KEPT_TYPES = {"string": "string", "int64": "int64", "double": "float64", "bool": "bool"}
+_KEPT_NAMES = {str(kind): name for name, kind in KEPT_TYPES.items()}
 _TOLD = ("sources", "times", "versions")  # what a run says of itself, and no part knows
 
 
@@ -159,7 +159,7 @@ def kept_columns(footer: PartFooter) -> tuple[KeptColumn, ...]:
     """The corpus's own columns in a part."""
     known = {*RESERVED, *(column.name for column in footer.header.columns)}
     return tuple(
-        KeptColumn(field.name, _KEPT_TYPES[str(field.type)]) for field in footer.schema if field.name not in known
+        KeptColumn(field.name, _KEPT_NAMES[str(field.type)]) for field in footer.schema if field.name not in known
     )
 
 

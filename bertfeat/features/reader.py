@@ -28,7 +28,8 @@ from bertfeat.features.manifest import (
     unfinished_parts,
 )
 from bertfeat.features.npy import NpyWriter
-from bertfeat.features.part import check_part, read_footer
+from bertfeat.features.part import PartFooter, check_part, read_footer
+from bertfeat.features.sound import check_columns, check_values
 from bertfeat.features.vectors import VectorBatch, vector_batch
 from bertfeat.io import atomic
 from bertfeat.recipe import FeatureColumn
@@ -62,7 +63,8 @@ class FeatureSet:
         self._allow_unfinished = allow_unfinished
         self._open = lru_cache(maxsize=64)(self._open_part)
         self._recent: tuple[tuple[int, int], pa.Table] | None = None  # part, row group and content last read by row
-        first = self._open(self.entries[0]).footer
+        self._first: PartFooter | None = None  # that of the first part, once it is read
+        first = self._first = self._open(self.entries[0]).footer
         self.header: PartHeader = first.header
         """What the first part says of itself: settings, model, columns."""
         self.columns: tuple[FeatureColumn, ...] = self.header.columns
@@ -104,17 +106,17 @@ class FeatureSet:
                 yield from self._open(entry).footer.header.failures
 
     def check(self) -> Iterator[PartHeader]:
-        """Read every byte of every part against its checksums; give each part's header when it is found sound.
+        """Read every byte of every part against its checksums and every value against its header; give the headers.
 
         At last the manifest and the list of failures are derived from the parts again, and compared.
 
         Raises:
-            Damaged: a part changed after it was written, or is not the one that the manifest lists; or one of the two
-                derived files does not say what the parts say.
+            Damaged: a part changed after it was written, is not the one that the manifest lists, or holds what its
+                header does not say; or one of the two derived files does not say what the parts say.
         """
         for entry in self.entries:
             header = check_part(self.folder / entry.name)
-            self._open_part(entry)
+            check_values(self._open_part(entry).footer)
             yield header
         if self.manifest is not None:
             check_derived(self.folder, self.manifest)
@@ -298,4 +300,7 @@ class FeatureSet:
                 f"{footer.path}: this is not the part that the manifest lists; "
                 f"run the same extract command again: it redoes this part"
             )
+        check_columns(footer)
+        if self._first is not None and not footer.schema.equals(self._first.schema):
+            raise Damaged(f"{footer.path}: its columns are not those of {self._first.path.name}; extract it again")
         return OpenPart(footer)

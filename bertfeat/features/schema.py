@@ -24,7 +24,7 @@ RESERVED = (
 # fmt: on
 """Names of columns that are not features; no kept column may bear one."""
 
-_KEPT_TYPES = {"string": pa.string(), "int64": pa.int64(), "float64": pa.float64(), "bool": pa.bool_()}
+KEPT_TYPES = {"string": pa.string(), "int64": pa.int64(), "float64": pa.float64(), "bool": pa.bool_()}
 CELL_LIMIT = (1 << 31) - 1024  # a Parquet page counts its bytes in 31 bits
 
 
@@ -147,7 +147,7 @@ def _strings(values: Sequence[str]) -> pa.Array:
 
 def _kept(column: KeptColumn, values: Sequence[Value]) -> pa.Array:
     try:
-        return pa.array(values, _KEPT_TYPES[column.type])
+        return pa.array(values, KEPT_TYPES[column.type])
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise FeatureSetError(
             f"the kept column {column.name!r} holds a value that is no {column.type}: {error}"

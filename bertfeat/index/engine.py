@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from bertfeat.errors import IndexFolderError, StorageError, UsageError
 from bertfeat.index.library import explain, faiss, faiss_errors
+from bertfeat.index.settings import EffortName
 
 REFINED_FROM = 4  # an index that re-ranks with finer codes looks at this many times k
 
@@ -90,7 +91,7 @@ def _with_lists(index: Any, path: Path) -> Any:
     return index
 
 
-def effort_name(index: Any) -> str | None:
+def effort_name(index: Any) -> EffortName | None:
     """What can be tuned: ``nprobe`` of inverted lists, ``efSearch`` of a graph, or nothing."""
     if inverted_part(index) is not None:
         return "nprobe"

@@ -7,7 +7,7 @@ as fast, and a digest over ``index.json`` itself.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
@@ -22,6 +22,7 @@ FORMAT_VERSION = 2
 _DIGEST_FROM = 2  # the format since which index.json carries a digest of itself
 _REBUILD = "build it again with bertfeat index"
 
+EffortName = Literal["nprobe", "efSearch"]
 Count = Annotated[int, Meta(ge=0, le=2**62)]
 
 
@@ -47,7 +48,7 @@ class FileState:
 class Effort:
     """How thoroughly an approximate index is searched: its ``nprobe`` or ``efSearch``."""
 
-    name: str
+    name: EffortName
     value: Annotated[int, Meta(ge=1, lt=2**31)]
     tuned: bool  # against exact search; else a guess
 

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from bertfeat.errors import IndexFolderError, UsageError
 from bertfeat.features import FeatureSet, FoundColumn
+from bertfeat.features.schema import KEPT_TYPES
 from bertfeat.features.vectors import piece_offsets, stored_matrices
 from bertfeat.index.blocks import Block, BlockMaker, Pieces, block_rows
 from bertfeat.index.comparable import incomparable
 from bertfeat.index.store import SOURCE, document_schema
 
-_KEPT_TYPES = {"string": pa.string(), "int64": pa.int64(), "float64": pa.float64(), "bool": pa.bool_()}
 _READ_ROWS = 8192
 
 
@@ -139,5 +139,5 @@ def _document_fields(features: FeatureSet, keep_text: bool) -> pa.Schema:
             f"feature set a document is from; leave it out of --keep, or rename it, and extract again"
         )
     texts = [(name, pa.string()) for name in ("text", "pair") if keep_text and name in features.names]
-    kept = [(column.name, _KEPT_TYPES[column.type]) for column in features.kept]
+    kept = [(column.name, KEPT_TYPES[column.type]) for column in features.kept]
     return pa.schema([("row", pa.int64()), ("id", pa.string()), *texts, *kept])

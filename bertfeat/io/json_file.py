@@ -17,6 +17,7 @@ from bertfeat.io.regular import read_regular
 
 T = TypeVar("T")
 DIGEST = "digest"  # the key under which a file's own digest stands, last
+MAX_BYTES = 1 << 28  # of a JSON file; the manifest of 500,000 parts has them
 
 
 class BadJson(ValueError):
@@ -51,7 +52,7 @@ def read_version(path: Path) -> int:
         BadJson: see :func:`decode_json`.
         OSError: it cannot be read.
     """
-    return decode_json(read_regular(path), _Version).format_version
+    return decode_json(_bytes_of(path), _Version).format_version
 
 
 def read_json(path: Path, kind: type[T], *, digest_from: int | None = None) -> T:
@@ -63,7 +64,7 @@ def read_json(path: Path, kind: type[T], *, digest_from: int | None = None) -> T
         BadJson: see :func:`decode_json`; or it was changed after it was written.
         OSError: it cannot be read.
     """
-    raw = _parsed(read_regular(path))
+    raw = _parsed(_bytes_of(path))
     if isinstance(raw, dict):
         _check_digest(raw, digest_from)
     return _converted(raw, kind)
@@ -82,6 +83,13 @@ def write_json(path: Path, value: object) -> None:
         temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
+def _bytes_of(path: Path) -> bytes:
+    data = read_regular(path, MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise BadJson(f"it has more than {MAX_BYTES:,} bytes, which none of bertfeat's own has")
+    return data
+
+
 def _parsed(text: bytes | str) -> Any:
     try:
         return json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
@@ -96,6 +104,8 @@ def _converted(raw: Any, kind: type[T]) -> T:
         return msgspec.convert(raw, kind)
     except (msgspec.ValidationError, BertfeatError) as error:  # settings check themselves when they are built
         raise BadJson(str(error).replace("`", "'")) from None
+    except UnicodeEncodeError:  # where msgspec looks into a string
+        raise BadJson("half of a character (a lone surrogate) in the place of a value") from None
     except RecursionError:
         raise BadJson("nested too deeply") from None
 

@@ -22,7 +22,7 @@ def open_regular(path: Path) -> BufferedReader:
         raise
 
 
-def read_regular(path: Path) -> bytes:
-    """Read a whole regular file; errors as of :func:`open_regular`."""
+def read_regular(path: Path, most: int = -1) -> bytes:
+    """Read a regular file, ``most`` bytes of it or all; errors as of :func:`open_regular`."""
     with open_regular(path) as file:
-        return file.read()
+        return file.read(most)
