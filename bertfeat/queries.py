@@ -124,7 +124,7 @@ def read_vectors(path: Path) -> NDArray[Any]:
         UsageError: it is no such file, or one of Python objects.
     """
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             first = file.read(4)
         return np.lib.format.open_memmap(path, mode="r")
     except OSError as error:

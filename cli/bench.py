@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bertfeat.errors import CorpusError
+
 from .extract import FeatureOptions, feature_options
 from .frame import Command, option
 from .options import ModelOptions, model_options, reading_options, talk_options
@@ -60,6 +62,8 @@ def command(
         taken = first_documents(open_corpus(sources, reading), documents)
     else:
         taken = made_up_documents(extractor, documents)
+    if sources and not taken:
+        raise CorpusError(f"{', '.join(sources)}: there is no document to measure with: the rows are blank, or fail")
     if taken:
         talk.say(f"measuring with {len(taken):,} documents, {repeats} times over")
     speed = measure_speed(extractor, taken, repeats=repeats, folder=work)

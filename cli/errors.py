@@ -86,6 +86,15 @@ def _end(message: str, exit_code: int) -> NoReturn:
 
 
 @contextmanager
+def named(where: str) -> Iterator[None]:
+    """Let what is wrong with what was read from a file name the file."""
+    try:
+        yield
+    except BertfeatError as error:
+        raise type(error)(f"{where}: {error}") from error
+
+
+@contextmanager
 def _signals_raise() -> Iterator[None]:
     """Let SIGTERM unwind the stack as Ctrl-C does, so that files are closed and locks released."""
     if threading.current_thread() is not threading.main_thread():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from .cells import clean, terminal_width
+from .errors import named
 from .frame import Command, option
 from .hits import hit_lines
 from .kept import show_option, shown_names
@@ -118,9 +119,11 @@ def _by_vectors(index: "Index", path: Path, k: int, options: dict[str, Any]) -> 
 
     matrix = read_vectors(path)
     if matrix.ndim != 2:
-        query_vectors(matrix, index.settings.width)  # which refuses it
+        with named(str(path)):
+            query_vectors(matrix, index.settings.width)  # which refuses it
     for start in range(0, max(len(matrix), 1), BLOCK):
-        block = query_vectors(matrix[start : start + BLOCK], index.settings.width, first=start)
+        with named(str(path)):
+            block = query_vectors(matrix[start : start + BLOCK], index.settings.width, first=start)
         yield from index.search_vectors(block, k, **options)
 
 

@@ -13,6 +13,7 @@ import click
 from bertfeat.errors import ROWS_FAILED
 
 from .cells import clean
+from .errors import named
 from .frame import Command, option
 from .options import reading_options, talk_options
 from .sources import STDIN
@@ -64,7 +65,8 @@ def command(
         from bertfeat.tagging import score
 
         read = _predictions(predictions, folder, model, device, reading)
-        scores, failed = score(read.gold, read.predicted), 0
+        with named(str(predictions)):
+            scores, failed = score(read.gold, read.predicted), 0
         _tell_schemes(read, talk)
     else:
         assert folder is not None
@@ -136,7 +138,8 @@ def _scored(
             else:
                 gold.append(each.given)
                 predicted.append(each.tags)
-    scores = score_tagger(gold, predicted)
+    with named(source):
+        scores = score_tagger(gold, predicted)
     if unknown := tagger.labels.unknown(gold):
         listed = ", ".join(map(clean, unknown[:MOST_COLUMNS]))
         talk.warn(f"{source} has tags that the tagger never learnt: {listed}")

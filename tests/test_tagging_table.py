@@ -65,6 +65,9 @@ def test_what_is_made_is_sound_and_not_made_again(sets: Sets, table: Path) -> No
 
 def test_a_table_that_is_not_finished_is_sound_too(table: Path) -> None:
     (table / "table7.json").unlink()
+    with pytest.raises(TaggerError, match=r"table7\.json is missing"):  # as long as what is made of it is there
+        check_table(table)
+    (table / "table7.md").unlink()
     (table / "runs" / "last" / "seed-3.tagger").mkdir()
     assert (check_table(table).rows, check_table(table).unfinished) == (0, 1)
 

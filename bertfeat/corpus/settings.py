@@ -94,7 +94,7 @@ class CorpusSettings:
 
 def _is_column_number(text: str) -> bool:
     digits = text.removeprefix("-")
-    return digits.isascii() and digits.isdigit() and int(digits) > 0
+    return digits.isascii() and digits.isdigit() and len(digits) < 10 and int(digits) > 0
 
 
 def _check_encoding(name: str) -> None:

@@ -296,7 +296,7 @@ class Run:
 
     def _finish(self, existing: Existing) -> None:
         if not self._account.parts:
-            raise CorpusError("the corpus has no rows, so there is nothing to extract")
+            raise CorpusError(f"{', '.join(self._sources)}: the corpus has no rows, so there is nothing to extract")
         if surplus := existing.surplus(self._account.parts):
             self._touch()
             remove_parts(surplus)

@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -242,7 +241,8 @@ def _check_failures(folder: Path) -> None:
     path = new if new.exists() or not (folder / OLD_FAILURES_NAME).exists() else folder / OLD_FAILURES_NAME
     try:
         with open_regular(path) as file:
-            same = all(found == line for found, line in zip_longest(file, _failure_lines(folder)))
+            # by the lengths of the right lines: a wrong one may be endless
+            same = all(file.read(len(line)) == line for line in _failure_lines(folder)) and not file.read(1)
     except FileNotFoundError:
         same = next(_failure_lines(folder), None) is None
     except OSError as error:

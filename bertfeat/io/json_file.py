@@ -17,7 +17,6 @@ from bertfeat.io.regular import read_regular
 
 T = TypeVar("T")
 DIGEST = "digest"  # the key under which a file's own digest stands, last
-MAX_BYTES = 1 << 28  # of a JSON file; the manifest of 500,000 parts has them
 
 
 class BadJson(ValueError):
@@ -52,7 +51,7 @@ def read_version(path: Path) -> int:
         BadJson: see :func:`decode_json`.
         OSError: it cannot be read.
     """
-    return decode_json(_bytes_of(path), _Version).format_version
+    return decode_json(read_regular(path), _Version).format_version
 
 
 def read_json(path: Path, kind: type[T], *, digest_from: int | None = None) -> T:
@@ -64,7 +63,7 @@ def read_json(path: Path, kind: type[T], *, digest_from: int | None = None) -> T
         BadJson: see :func:`decode_json`; or it was changed after it was written.
         OSError: it cannot be read.
     """
-    raw = _parsed(_bytes_of(path))
+    raw = _parsed(read_regular(path))
     if isinstance(raw, dict):
         _check_digest(raw, digest_from)
     return _converted(raw, kind)
@@ -81,13 +80,6 @@ def write_json(path: Path, value: object) -> None:
     with atomic(path) as temporary:
         # a lone surrogate has no UTF-8 form, but its backslash form is JSON
         temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
-
-
-def _bytes_of(path: Path) -> bytes:
-    data = read_regular(path, MAX_BYTES + 1)
-    if len(data) > MAX_BYTES:
-        raise BadJson(f"it has more than {MAX_BYTES:,} bytes, which none of bertfeat's own has")
-    return data
 
 
 def _parsed(text: bytes | str) -> Any:

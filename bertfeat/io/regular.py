@@ -5,6 +5,8 @@ import stat
 from io import BufferedReader
 from pathlib import Path
 
+MOST_BYTES = 1 << 28  # of a file that is read whole: the manifest of 500,000 parts has them
+
 
 def open_regular(path: Path) -> BufferedReader:
     """Open a regular file for reading.
@@ -22,7 +24,14 @@ def open_regular(path: Path) -> BufferedReader:
         raise
 
 
-def read_regular(path: Path, most: int = -1) -> bytes:
-    """Read a regular file, ``most`` bytes of it or all; errors as of :func:`open_regular`."""
+def read_regular(path: Path) -> bytes:
+    """Read a whole regular file.
+
+    Raises:
+        OSError: it cannot be opened, is no regular file, or is larger than any that is read whole.
+    """
     with open_regular(path) as file:
-        return file.read(most)
+        data = file.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise OSError(f"{path} has more than {MOST_BYTES:,} bytes, which is no file of this kind")
+    return data

@@ -111,4 +111,6 @@ def read_probes(path: str | Path) -> list[Probed]:
                 probes.append(decode_json(line, Probed))
             except BadJson as error:
                 raise CorpusError(f"{path}, line {number}: {_NO_PROBE}: {error}") from error
+    if not probes:
+        raise CorpusError(f"{path}: {_NO_PROBE}: it is empty")
     return probes

@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from bertfeat.io import atomic, remove, write_json
+from bertfeat.io import atomic, refuse_folder, remove, write_json
 from bertfeat.tagging.rows import FINE_TUNING, PAPER_SOURCE, Row
 from bertfeat.tagging.runs import FORMAT_VERSION, Measure, Run, TableIdentity
 
@@ -54,6 +54,8 @@ def write_table(folder: Path, table: Table) -> None:
     Raises:
         StorageError: the folder cannot be written.
     """
+    for name in (RESULTS_NAME, MARKDOWN_NAME, PICTURE_NAME):
+        refuse_folder(folder / name)
     for name in (MARKDOWN_NAME, PICTURE_NAME):  # nothing stays beside a table that it does not show
         remove(folder / name)
     write_json(folder / RESULTS_NAME, {"format_version": FORMAT_VERSION, **table.plain, "paper": PAPER_SOURCE})

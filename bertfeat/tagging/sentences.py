@@ -55,7 +55,7 @@ class SentenceStore:
         self._derivation = derived_input(wanted, features)
         if tagged and "tags" not in features.names:
             raise TaggerError(
-                f"{features.folder}: its words have no tags; CoNLL files bring them, and JSONL, CSV or Parquet by "
+                f"{made_from(features)}: its words have no tags; CoNLL files bring them, and JSONL, CSV or Parquet by "
                 f"--pretokenized --tag-column COL"
             )
         self._tagged = tagged
@@ -171,6 +171,11 @@ class SentenceStore:
                 if self._tagged:
                     tags.extend(batch.column("tags").flatten().to_pylist())
         return Sentences(offsets, features, tuple(tags))
+
+
+def made_from(features: FeatureSet) -> str:
+    """A feature set and the corpus that it was made from, for messages."""
+    return f"{features.folder} (of {', '.join(features.sources[:3])})" if features.sources else str(features.folder)
 
 
 def _joined(blocks: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:

@@ -33,6 +33,7 @@ from bertfeat.tagging.runs import (
     write_run,
 )
 from bertfeat.tagging.saved import remove_tagger
+from bertfeat.tagging.sentences import made_from
 from bertfeat.tagging.settings import TrainingSettings, check_same_features
 from bertfeat.tagging.tagger import Tagger
 from bertfeat.tagging.training import train
@@ -123,7 +124,7 @@ class TableTraining:
         for features in named.values():
             if "tags" not in features.names:
                 raise TaggerError(
-                    f"{features.folder}: its words have no tags; extract a corpus that has them, as CoNLL"
+                    f"{made_from(features)}: its words have no tags; extract a corpus that has them, as CoNLL"
                 )
         ours = TableIdentity.of(self.folder, named, self.settings)
         assert ours.extraction is not None  # of this format

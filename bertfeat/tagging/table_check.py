@@ -68,7 +68,9 @@ def _read_results(folder: Path) -> _Results | None:
     path = folder / RESULTS_NAME
     try:
         return read_json(path, _Results, digest_from=2)
-    except FileNotFoundError:
+    except FileNotFoundError as error:
+        if (folder / MARKDOWN_NAME).exists():  # which is written after it
+            raise TaggerError(f"{path} is missing; {_REMEDY}") from error
         return None
     except (OSError, BadJson, UsageError) as error:
         raise TaggerError(f"{path}: cannot be read ({error}); {_REMEDY}") from error
@@ -105,8 +107,8 @@ def _check_markdown(folder: Path, table: Table) -> None:
     path = folder / MARKDOWN_NAME
     try:
         text = read_regular(path)
-    except FileNotFoundError:
-        return  # a run was killed just before it was written
+    except FileNotFoundError as error:
+        raise TaggerError(f"{path} is missing: a run was killed before it was written; {_REMEDY}") from error
     except OSError as error:
         raise TaggerError(f"{path}: cannot be read ({error}); {_REMEDY}") from error
     if text != markdown(table).encode("utf-8", "backslashreplace"):

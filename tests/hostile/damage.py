@@ -69,7 +69,10 @@ def _linked_to_itself(path: Path) -> None:
 
 
 def _link_to_copy(path: Path, _other: Path | None) -> None:
-    copy = Path(f"{path.parent}.copy-of-{path.name}").resolve()  # beside the folder, where nothing else looks
+    top = path
+    while top.parent.name != "place":  # see yard.py
+        top = top.parent
+    copy = top.with_name(f"copy-of-{path.name}").resolve()  # where nothing else looks
     path.rename(copy)
     path.symlink_to(copy)
 

@@ -92,6 +92,8 @@ def contents(folder: Path, patterns: Iterable[str], *, pictures: bool = False) -
     found = {}
     for name, kind in snapshot(folder).items():
         if matches(name, patterns) and (pictures or not name.endswith(".png")):
+            if kind.startswith("link to ") and (folder / name).is_file():
+                kind = _kind(os.path.realpath(folder / name))  # it is read through the link
             text = name.endswith((".json", ".jsonl", ".html")) and _DIGEST.fullmatch(kind)
             found[name] = timeless_text((folder / name).read_text("utf-8", "replace")) if text else kind
     return found

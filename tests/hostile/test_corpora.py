@@ -167,7 +167,7 @@ def _crafted(yard: Yard, corpus: Corpus, others: list[Use]) -> Iterator[Result]:
     def prepare(place: Path) -> None:
         corpora.write(corpus, place)
 
-    rule = Rule(codes=(0, 1, 2), names=(corpus.file, "--", "no rows"), processor=120.0 if corpus.heavy else 30.0)
+    rule = Rule(codes=(0, 1, 2), names=(corpus.file, "--", "dev.features"), processor=120.0 if corpus.heavy else 30.0)
     told = yard.run(_info(corpus.file, *corpus.options), case, reader, prepare=prepare, rule=rule)
     wrong = _wrong_count(told, corpus)
     yield told.but(wrong) if wrong else told
