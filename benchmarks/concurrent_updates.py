@@ -11,10 +11,12 @@ is wrong.
 """
 
 import argparse
+import functools
 import itertools
 import json
 import os
 import random
+import shutil
 import signal
 import sys
 import tempfile
@@ -201,6 +203,7 @@ def reader(case: Case, account: Account) -> Iterator[None]:
             try:
                 case.read()
                 account.runs["reads"] += 1
+                time.sleep(0.001)
             except Exception as error:
                 account.wrong.append(f"a reader: {type(error).__name__}: {error}")
 
@@ -282,7 +285,101 @@ class IndexCase:
         return {name: data for name, data in files_of(self._folder).items() if name != "index.json"}
 
 
-CASES: Mapping[str, Callable[[Path], Case]] = {"index": IndexCase}  # name: made in an empty folder
+class RunCase:
+    """A result that a command makes in many steps: it goes on where another run was killed, or begins anew.
+
+    Whoever did it, what is there in the end is byte for byte what one undisturbed run leaves. What is left where a run
+    is killed is tested by tests/hostile/test_kills.py.
+    """
+
+    WHOLE: State = frozenset({"whole"})
+
+    def __init__(self, name: str, command: Sequence[str], result: str, work: Path) -> None:
+        preload("bertfeat.extraction", "bertfeat.cli.extract", "bertfeat.cli.tag", "bertfeat.tagging.table")
+        from tests.tagging_toy import sentences, write_conll
+        from tests.tiny_models import build
+
+        self.name, self._work, self._result = name, work, work / result
+        self.folders = (work,)
+        os.chdir(work)  # commands name their files as seen from here
+        build("bert", work / "model")
+        (work / "corpus.txt").write_text("".join(f"The bank of the river, number {at}.\n" for at in range(60)))
+        for number, part in ((40, "train"), (20, "dev")):
+            write_conll(work / f"{part}.conll", sentences(number, number))
+        again = () if name == "table7" else ("--overwrite",)  # a table is never begun anew
+        self.commands = {"go on": [*command, "-o", result], "anew": [*command, "-o", result, *again]}
+        self.effects = {name: lambda _state: self.WHOLE for name in self.commands}
+        self.stand_ins: Mapping[str, str | None] = {}
+        self._given = set(os.listdir(work))
+        count = len(steps(self.commands["go on"], self.folders, prepare=ONE_THREAD))
+        self._whole = self.files()
+        self._half = Path(tempfile.mkdtemp(prefix="half-"))
+        self._clear()
+        with start(self.commands["go on"], self.folders, stop=Stop(count * 2 // 3, signal.SIGKILL)) as run:
+            run.wait()
+        self._copy(work, self._half)
+
+    def reset(self, variant: int) -> State:
+        """Nothing, or what a killed run left."""
+        self._clear()
+        if variant % 2:
+            self._copy(self._half, self._work)
+        return frozenset()
+
+    def read(self) -> State:
+        from bertfeat.errors import BertfeatError
+        from bertfeat.features import FeatureSet
+        from bertfeat.tagging import Tagger
+
+        try:
+            if self.name == "extract":
+                sum(1 for _ in FeatureSet(self._result).check())
+            elif self.name == "train":
+                Tagger(self._result)
+            elif not (self._result / "table7.md").exists():
+                return frozenset()
+        except (BertfeatError, FileNotFoundError):
+            return frozenset()  # not there, not finished, or being begun anew
+        return self.WHOLE
+
+    def check(self) -> None:
+        if self.read() == self.WHOLE and self.files() != self._whole:
+            wrong = sorted(
+                name for name in {*self.files(), *self._whole} if self.files().get(name) != self._whole.get(name)
+            )
+            raise ValueError(f"other than of an undisturbed run: {', '.join(wrong)}")
+
+    def files(self) -> Mapping[str, bytes]:
+        """What was written, without times."""
+        from tests.hostile.snapshot import contents
+
+        made = [name for name in os.listdir(self._work) if name not in self._given]
+        return {name: kind.encode() for name, kind in contents(self._work, made).items()}
+
+    def _clear(self) -> None:
+        for name in set(os.listdir(self._work)) - self._given:
+            path = self._work / name
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    def _copy(self, source: Path, target: Path) -> None:
+        for name in set(os.listdir(source)) - self._given:
+            path = source / name
+            (shutil.copytree if path.is_dir() else shutil.copy2)(path, target / name)
+
+
+ONE_THREAD = "tests.test_tagging_interruption:one_thread"
+_TINY = ("--model", "model", "--device", "cpu", "--precision", "fp32", "--quiet")
+_SETS = ("--train", "train.conll", "--dev", "dev.conll", "--hidden", "4", "--epochs", "2", *_TINY)
+_RUNS: Mapping[str, tuple[Sequence[str], str]] = {
+    "extract": (("extract", "corpus.txt", *_TINY, "--part-rows", "10"), "made.features"),
+    "train": (("tag", "train", *_SETS, "--layers", "last"), "made.tagger"),
+    "table7": (("tag", "table7", *_SETS, "--rows", "last,concat4", "--seeds", "1"), "made.table7"),
+}
+CASES: Mapping[str, Callable[[Path], Case]] = {
+    "index": IndexCase,
+    **{name: functools.partial(RunCase, name, *told) for name, told in _RUNS.items()},
+}
+"""By name, made in an empty folder."""
 
 
 def _options() -> argparse.Namespace:
