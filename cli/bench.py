@@ -19,14 +19,15 @@ if TYPE_CHECKING:
 
 @click.command(cls=Command, name="bench")
 @click.argument("sources", nargs=-1, metavar="[CORPUS...]")
-@option("--documents", default=10_000, type=click.IntRange(min=1), metavar="N", help="The first N; default: 10,000.")
+@option("--documents", default=10_000, type=click.IntRange(min=1), metavar="N", help="The first N.")
 @option("--repeats", default=5, type=click.IntRange(min=1), metavar="N", help="Runs, of which the median counts.")
 @option(
     "--work",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     metavar="DIR",
     further=True,
-    help="Where features are written to and deleted; default: the system's temporary folder.",
+    help="Where features are written to and deleted.",
+    show_default="the system's temporary folder",
 )
 @feature_options
 @model_options

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     help="Hits with their query's id: drop (BEIR's rule), keep, or auto: keep if any is judged.",
 )
 @option("--model", metavar="NAME|DIR", further=True, help="Where the index's model is now, if not where it was.")
-@option("--device", metavar="DEVICE", further=True, help="cpu, cuda, cuda:1; default: a GPU if there is one.")
+@option("--device", metavar="DEVICE", further=True, help="cpu, cuda, cuda:1.", show_default="a GPU if there is one")
 @talk_options
 def command(
     index: Path,

@@ -17,7 +17,12 @@ ENDINGS = {"npy": ".npy", "jsonl": ".jsonl", "bert-jsonl": ".bert.jsonl", "csv":
 @click.argument("folder", metavar="FEATURES", type=click.Path(path_type=Path))
 @option("--to", required=True, type=click.Choice(list(ENDINGS)), help="The form; bert-jsonl is google's.")
 @option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Default: corpus.npy for corpus.features."
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Where it goes.",
+    show_default="corpus.npy for corpus.features",
 )
 @option(
     "--column",

@@ -45,41 +45,52 @@ feature_options = bundle(
     listed_option(
         "--layers",
         metavar="SPEC[,SPEC]",
-        help="Default: last. Others: concat4, sum4, mean-all, -1,-2, all, embeddings, cls, mean=1..6, concat=9+12.",
+        help="Such as last, concat4, sum4, mean-all, -1,-2, all, embeddings, cls, mean=1..6, concat=9+12.",
+        show_default="last",
     ),
     listed_option(
         "--pooling",
         choices=POOLINGS,
         metavar="KIND[,KIND]",
-        help="One vector a text: mean, cls, max; one each: token, word. Default: the model's own, else mean.",
+        help="One vector a text: mean, cls, max; one each: token, word.",
+        show_default="the model's own, else mean",
     ),
     option(
         "--long",
         type=click.Choice(["window", "truncate", "error"]),
         default="window",
         further=True,
-        help="Texts longer than the model's positions: overlapping windows (default), cut, or failed rows.",
+        help="Texts longer than the model's positions: overlapping windows, cut, or failed rows.",
     ),
-    option("--max-length", type=int, metavar="N", further=True, help="Tokens at once; default: the model's positions."),
+    option(
+        "--max-length",
+        type=int,
+        metavar="N",
+        further=True,
+        help="Tokens at once.",
+        show_default="the model's positions",
+    ),
     option(
         "--dtype",
         type=click.Choice(["float16", "float32"]),
         default="float16",
         further=True,
-        help="Of token and word matrices as stored (default float16); vectors of texts are float32.",
+        help="Of token and word matrices as stored; vectors of texts are float32.",
     ),
     option(
         "--subword",
         type=click.Choice(["first", "mean", "last"]),
         default="first",
         further=True,
-        help="Which piece stands for a word under word pooling; default: first.",
+        help="Which piece stands for a word under word pooling.",
+        show_default="first",
     ),
     option(
         "--special-tokens/--no-special-tokens",
         default=True,
         further=True,
-        help="Whether [CLS] and [SEP] count in mean, max and token pooling; default: they do.",
+        help="Whether [CLS] and [SEP] count in mean, max and token pooling.",
+        show_default="they do",
     ),
     option("--prompt", metavar="TEXT", further=True, help="Put before each text; counts in document vectors only."),
 )
@@ -100,9 +111,16 @@ run_options = bundle(
     "run",
     RunOptions,
     ("part_rows", "max_failures", "strict", "overwrite", "keep_text"),
-    option("--overwrite", is_flag=True, help="Start anew where another run's parts are; default: go on from there."),
     option(
-        "--part-rows", type=click.IntRange(min=1), metavar="N", further=True, help="Rows of a part; default: 256 MiB."
+        "--overwrite", is_flag=True, help="Start anew where another run's parts are.", show_default="go on from there"
+    ),
+    option(
+        "--part-rows",
+        type=click.IntRange(min=1),
+        metavar="N",
+        further=True,
+        help="Rows of a part.",
+        show_default="256 MiB",
     ),
     option("--max-failures", type=click.IntRange(min=0), metavar="N", further=True, help="Stop after N failed rows."),
     option("--strict", is_flag=True, further=True, help="Stop at the first row that fails."),
@@ -111,7 +129,8 @@ run_options = bundle(
         "keep_text",
         default=True,
         further=True,
-        help="Whether texts, tokens and words are stored beside the features; default: they are.",
+        help="Whether texts, tokens and words are stored beside the features.",
+        show_default="they are",
     ),
 )
 
@@ -119,7 +138,12 @@ run_options = bundle(
 @click.command(cls=Command, name="extract")
 @click.argument("sources", nargs=-1, required=True, metavar="CORPUS...")
 @option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help="Default: corpus.features for corpus.txt."
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Where the features go.",
+    show_default="corpus.features for corpus.txt",
 )
 @feature_options
 @model_options

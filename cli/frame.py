@@ -24,6 +24,13 @@ class Option(click.Option):
         super().__init__(*args, **kwargs)
         self.further = further
 
+    def get_help_extra(self, ctx: click.Context) -> Any:
+        """What stands in brackets after the help; click puts a default in words into parentheses as well."""
+        extra = super().get_help_extra(ctx)
+        if isinstance(self.show_default, str) and "default" in extra:
+            extra["default"] = self.show_default
+        return extra
+
 
 class Command(click.Command):
     """A command whose help shows the options that matter first and the further ones after them."""

@@ -54,33 +54,47 @@ index_options = bundle(
         "--type",
         default="auto",
         metavar="TYPE",
-        help="auto (default), flat (exact), hnsw, ivf, ivfpq, sq8, or a FAISS factory string.",
+        help="auto, flat (exact), hnsw, ivf, ivfpq, sq8, or a FAISS factory string.",
     ),
     option(
         "--metric",
         type=click.Choice(["cosine", "ip", "l2"]),
         default="cosine",
-        help="cosine (default), inner product, or Euclidean distance.",
+        help="cosine, inner product, or Euclidean distance.",
     ),
-    option("--memory", type=Bytes(), metavar="SIZE", help="What the index may take, such as 4G; default: half of all."),
     option(
-        "--target-recall", type=float, default=0.95, metavar="R", help="Share of the true 10 nearest; default: 0.95."
+        "--memory",
+        type=Bytes(),
+        metavar="SIZE",
+        help="What the index may take, such as 4G.",
+        show_default="half of all",
     ),
-    option("--query-prompt", metavar="TEXT", help="Put before each query; default: the model's own, if it has one."),
+    option("--target-recall", type=float, default=0.95, metavar="R", help="Share of the true 10 nearest."),
+    option(
+        "--query-prompt", metavar="TEXT", help="Put before each query.", show_default="the model's own, if it has one"
+    ),
     option(
         "--evaluate/--no-evaluate",
         default=True,
         further=True,
-        help="Whether recall is measured against exact search and tuned; default: it is.",
+        help="Whether recall is measured against exact search and tuned.",
+        show_default="it is",
     ),
     option("--text/--no-text", "keep_text", default=True, further=True, help="Whether the texts go into the index."),
-    option("--device", metavar="DEVICE", further=True, help="cuda or cuda:1 with faiss-gpu; default: cpu."),
+    option("--device", metavar="DEVICE", further=True, help="cuda or cuda:1 with faiss-gpu.", show_default="cpu"),
 )
 
 
 @click.command(cls=Command, name="index")
 @click.argument("features", nargs=-1, metavar="FEATURES...", type=click.Path(path_type=Path))
-@option("-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help="Default: corpus.index.")
+@option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Where the index is.",
+    show_default="corpus.index for corpus.features",
+)
 @option("--column", metavar="NAME", help="Which column, such as concat4_mean; needed only where there are several.")
 @option("--append", is_flag=True, help="Add to the index that is there; documents of the same id are replaced.")
 @option("--remove", type=click.File("rb"), metavar="FILE", help="Remove documents: an id a line; - is stdin.")

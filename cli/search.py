@@ -39,11 +39,18 @@ BLOCK = 256  # queries embedded and searched at once
 )
 @option("--exact", is_flag=True, help="Compare with every vector, whatever the type of the index.")
 @option(
-    "--width", type=click.IntRange(1, 10_000), further=True, metavar="N", help="Columns of a line; default: as fits."
+    "--width",
+    type=click.IntRange(1, 10_000),
+    further=True,
+    metavar="N",
+    help="Columns of a line.",
+    show_default="as fits",
 )
 @option("--stale", is_flag=True, further=True, help="Search though the features changed since the index was made.")
 @option("--model", metavar="DIR", further=True, help="Where the index's model is now, if not where it was.")
-@option("--device", metavar="DEVICE", further=True, help="Where queries are embedded; default: a GPU if there is one.")
+@option(
+    "--device", metavar="DEVICE", further=True, help="Where queries are embedded.", show_default="a GPU if there is one"
+)
 @talk_options
 def command(
     folder: Path,

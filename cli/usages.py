@@ -24,18 +24,32 @@ from .usages_output import Form, tell_senses, tell_usages
     default="exact",
     help="prefix: words that begin so (은행 finds 은행에서); any: every word, compared with --like.",
 )
-@option("-k", type=click.IntRange(1, 10_000), metavar="N", help="Lines; default: 10, or 5 for each sense.")
-@option("--column", metavar="NAME", help="Stored, or derived from what is: sum4, -2, last_word; default: the only one.")
+@option("-k", type=click.IntRange(1, 10_000), metavar="N", help="Lines.", show_default="10, or 5 for each sense")
+@option(
+    "--column",
+    metavar="NAME",
+    help="Stored, or derived from what is: sum4, -2, last_word.",
+    show_default="the only one",
+)
 @option("--where", metavar="CONDITION", help="On kept columns: \"year > 1900 and lang in ('de', 'en')\".")
 @show_option
 @option("--one-per-document", is_flag=True, help="Only the nearest usage, else the first, of each document.")
 @option("--csv", "as_csv", is_flag=True, help="Print the result as CSV, with more context than fits on a line.")
-@option("--context", type=click.IntRange(min=0), further=True, metavar="N", help="Characters each side; default: 300.")
 @option(
-    "--width", type=click.IntRange(1, 10_000), further=True, metavar="N", help="Columns of a line; default: as fits."
+    "--context", type=click.IntRange(min=0), further=True, metavar="N", help="Characters each side.", show_default="300"
+)
+@option(
+    "--width",
+    type=click.IntRange(1, 10_000),
+    further=True,
+    metavar="N",
+    help="Columns of a line.",
+    show_default="as fits",
 )
 @option("--model", metavar="DIR", further=True, help="Where the set's model is now, if not where it was.")
-@option("--device", metavar="DEVICE", further=True, help="Where --like is embedded; default: a GPU if there is one.")
+@option(
+    "--device", metavar="DEVICE", further=True, help="Where --like is embedded.", show_default="a GPU if there is one"
+)
 @talk_options
 def command(
     folder: Path,
