@@ -1,4 +1,4 @@
-# make demo | test | hostile | lint | types | ecosystem | bench | peers | clean; the first one builds .venv, which takes a few minutes.
+# make demo | test | slow | hostile | lint | types | ecosystem | bench | peers | clean; the first one builds .venv, which takes a few minutes.
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -6,10 +6,10 @@ DEMO := build/demo
 
 # OMP_NUM_THREADS=1: the test workers share the cores, so each gets one thread.
 # HF_HUB_OFFLINE=1: no test and no demo may need the network.
-test hostile ecosystem: export OMP_NUM_THREADS = 1
-test hostile demo ecosystem: export HF_HUB_OFFLINE = 1
+test slow hostile ecosystem: export OMP_NUM_THREADS = 1
+test slow hostile demo ecosystem: export HF_HUB_OFFLINE = 1
 
-.PHONY: demo test hostile lint types ecosystem bench peers clean
+.PHONY: demo test slow hostile lint types ecosystem bench peers clean
 
 demo: .venv/.made
 	rm -rf $(DEMO)
@@ -21,9 +21,13 @@ demo: .venv/.made
 test: lint types
 	$(BIN)/python -m pytest -n 2 $(TESTS)
 
-# Thousands of damaged files, wrong options and kills (tests/hostile), half an hour: make hostile TALLY=tally.json
+# The tests that take minutes, which CI runs after the others.
+slow: .venv/.made
+	$(BIN)/python -m pytest -n 2 -m slow $(TESTS)
+
+# Thousands of damaged files, wrong options and kills (tests/hostile), an hour: make hostile TALLY=tally.json
 hostile: .venv/.made
-	$(BIN)/python -m pytest -n 2 -q -m "hostile or not hostile" $(if $(TALLY),--tally $(TALLY)) $(or $(TESTS),tests/hostile)
+	$(BIN)/python -m pytest -n 2 -q -m "hostile or slow" $(if $(TALLY),--tally $(TALLY)) $(or $(TESTS),tests/hostile)
 
 lint: .venv/.made
 	$(BIN)/ruff check .

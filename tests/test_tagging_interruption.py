@@ -23,6 +23,8 @@ from tests.tiny_models import Tiny
 preload("bertfeat.cli.tag", "bertfeat.extraction", "bertfeat.plots", "bertfeat.tagging.table")
 preload("matplotlib.backends.backend_agg", "matplotlib.figure", "torch._dynamo", "transformers.models.auto")
 
+pytestmark = pytest.mark.slow
+
 EVERY = int(os.environ.get("BERTFEAT_TEST_STEPS", "0"))
 SOME = 6  # steps that are tried otherwise
 TIMES = ("seconds", "digest")  # how long an epoch took, and the digest of a file that says so

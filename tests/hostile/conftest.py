@@ -18,6 +18,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--tally", type=Path, metavar="FILE", help="write the tally of hostile cases as JSON")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A sample of the cases is slow, all of them together are hostile."""
+    for item in items:
+        if item.path.parent == Path(__file__).parent and item.get_closest_marker("hostile") is None:
+            item.add_marker("slow")
+
+
 @pytest.fixture(scope="session")
 def yard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yard]:
     worker = os.environ.get("PYTEST_XDIST_WORKER", "")

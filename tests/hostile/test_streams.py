@@ -55,7 +55,7 @@ INPUTS = {
 
 @pytest.mark.parametrize("verb", BASES)
 def test_streams(yard: Yard, tell: Tell, verb: str, request: pytest.FixtureRequest) -> None:
-    whole = "not" not in request.config.getoption("-m") or "or" in request.config.getoption("-m")
+    whole = "hostile or" in request.config.getoption("-m")  # make hostile
     names = list(STREAMS) if whole else list(STREAMS)[sum(map(ord, verb)) % 3 :: 4]
     tell(_streams(yard, BASES[verb], name) for name in names)
 
