@@ -51,11 +51,11 @@ def main() -> None:
         print(json.dumps(step(*options.step)))
         return
     before = json.loads(options.out.read_text()) if options.out.exists() else {}
-    results: dict[str, Any] = {
-        **before,
-        "machine": machine(),
-        "note": " ".join((__doc__ or "").split("\n\n")[2].split()),
-    }
+    results: dict[str, Any] = {**before, "note": " ".join((__doc__ or "").split("\n\n")[2].split())}
+    if options.sizes or options.tiny_sizes:
+        results["machine"] = machine()
+    if options.shapes:
+        results["shapes_machine"] = machine()
     with tempfile.TemporaryDirectory(dir=options.work) as work:
         tiny = random_model(Path(work) / "tiny", TINY)
         for name, model, sizes in (("default", "", options.sizes), ("tiny", str(tiny), options.tiny_sizes)):
@@ -147,8 +147,8 @@ SHAPES = {
     "one word of 16 Mi characters": Shape(".txt", lambda: _lines("x", _LONGEST)),
     "30,000 kept columns": Shape(".jsonl", lambda: _columns(30_000)),
     "7,500 kept columns": Shape(".jsonl", lambda: _columns(7_500)),
-    "10,000 documents of 20,000 characters": Shape(".txt", lambda: _lines(_SENTENCE, 20_000, 10_000)),
-    "1,000 documents of 20,000 characters": Shape(".txt", lambda: _lines(_SENTENCE, 20_000, 1_000)),
+    "10,000 documents of 5,000 characters": Shape(".txt", lambda: _lines(_SENTENCE, 5_000, 10_000)),
+    "1,000 documents of 5,000 characters": Shape(".txt", lambda: _lines(_SENTENCE, 5_000, 1_000)),
 }
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bertfeat.io import real_path
+
 from .frame import Option, option
 from .options import Decorator, ModelOptions
 from .progress import extraction_look, shown_progress
@@ -121,8 +123,8 @@ def refuse_one_place(given: Mapping[str, Path]) -> None:
     places: dict[Path, Path] = {}
     for path in given.values():
         if not is_feature_set(path):
-            other = places.setdefault(features_beside(path).resolve(), path)
-            if other.resolve() != path.resolve():
+            other = places.setdefault(real_path(features_beside(path)), path)
+            if real_path(other) != real_path(path):
                 raise click.UsageError(
                     f"the features of {other} and {path} would both be kept in {features_beside(path)}; rename one of "
                     f"them, or extract one with bertfeat extract -o"

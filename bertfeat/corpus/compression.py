@@ -24,6 +24,9 @@ _BLOCK = 2**20  # most bytes that a decompressed block has
 _ZSTD_STEP = 2**11  # zstandard gives all of a piece's output at once: 2 KiB become 64 MiB at worst
 
 
+_MOST_PADDING = 2**24  # zeros after the data, as tapes leave them; more are a damage
+
+
 @dataclass(slots=True)
 class Meter:
     """How many bytes of the files, as they lie on disk, have been read."""
@@ -63,13 +66,16 @@ def _decompress(chunks: Iterator[bytes], compression: str, name: str) -> Iterato
     new_decoder, feed, magics, padding = _KINDS[compression]
     decoder: _Decoder | None = None
     rest = b""  # of a magic number that a chunk's end cut in two
-    started = False
+    started, padded = False, 0
     for chunk in chunks:
         data = rest + chunk
         rest = b""
         while data:
             if decoder is None:
-                data = data.lstrip(padding) if started and padding else data
+                if started and padding:
+                    padded += len(data) - len(data := data.lstrip(padding))
+                    if padded > _MOST_PADDING:
+                        raise CorpusError(_not_an_archive(name, compression, started))
                 if len(data) < len(magics[0]):
                     rest, data = data, b""
                     continue

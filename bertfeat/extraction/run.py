@@ -44,7 +44,7 @@ from bertfeat.features import (
 )
 from bertfeat.features.folder import refuse_foreign_parts
 from bertfeat.features.manifest import check_derived
-from bertfeat.io import Kind, claim, forsake, locked, refuse_other_kind
+from bertfeat.io import Kind, claim, forsake, locked, real_path, refuse_other_kind
 from bertfeat.memory import give_back_memory
 from bertfeat.plan import PlannedPart, plan
 from bertfeat.stages import stage
@@ -141,9 +141,9 @@ class Run:
 
     def _refuse_own_input(self, corpus: Corpus) -> None:
         """Refuse to write into a folder that the corpus lies in, where results and input would get mixed up."""
-        folder = self._folder.resolve()
+        folder = real_path(self._folder)
         for name in corpus.sources:
-            if name != STDIN and folder in Path(name).resolve().parents:
+            if name != STDIN and folder in real_path(name).parents:
                 raise UsageError(f"{self._folder} holds {name}, which is to be read; name another folder with -o")
 
     def _settle(self, corpus: Corpus, existing: Existing) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 from bertfeat.errors import IndexFolderError, StorageError, UsageError
 from bertfeat.index.names import FILE_NAMES, SETTINGS_NAME
 from bertfeat.index.settings import no_index
-from bertfeat.io import STATE, Kind, claim, kind_of, locked, sync, writing
+from bertfeat.io import STATE, Kind, claim, kind_of, locked, real_path, sync, writing
 
 _OWN_NAMES = FILE_NAMES | {SETTINGS_NAME, STATE}
 _STATE_NAMES = {"kind", "lock"}
@@ -105,7 +105,7 @@ def _remove_if_empty(folder: Path) -> None:
 def is_pending(folder: Path) -> bool:
     """Whether a run has moved the old index away, and the new one not yet into its place."""
     try:
-        return (_work_folder(folder.resolve()) / "old").is_dir()
+        return (_work_folder(real_path(folder)) / "old").is_dir()
     except (OSError, RuntimeError):  # a name too long for a work folder, links in a circle
         return False
 
@@ -119,7 +119,7 @@ def recover(folder: Path, *, insist: bool) -> bool:
     Raises:
         StorageError: with ``insist``, why it could not.
     """
-    target = folder.resolve()
+    target = real_path(folder)
     try:
         with _locked(_work_folder(target), new=False), writing(target.parent):
             _put_back(target)
@@ -133,8 +133,8 @@ def recover(folder: Path, *, insist: bool) -> bool:
 def _target(folder: Path) -> Path:
     """The folder that will be exchanged."""
     try:
-        target = folder.resolve()
-        here = Path.cwd().resolve()
+        target = real_path(folder)
+        here = real_path(Path.cwd())
     except (OSError, RuntimeError) as error:  # links in a circle, a working folder that is gone
         raise StorageError(f"{folder} cannot be found: {error}; name another folder with -o") from error
     if not target.name:

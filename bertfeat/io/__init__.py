@@ -3,7 +3,7 @@
 from bertfeat.io.atomic import atomic, refuse_folder, remove, sync, writing
 from bertfeat.io.json_file import BadJson, decode_json, encode_json, read_json, read_version, write_json
 from bertfeat.io.lock import LockOwner, locked
-from bertfeat.io.regular import open_regular, read_regular
+from bertfeat.io.regular import open_regular, read_regular, real_path
 from bertfeat.io.result_folder import STATE, Kind, claim, forsake, is_own_part, kind_of, refuse_other_kind, state_folder
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "read_json",
     "read_regular",
     "read_version",
+    "real_path",
     "refuse_folder",
     "refuse_other_kind",
     "remove",

@@ -8,6 +8,14 @@ from pathlib import Path
 MOST_BYTES = 1 << 28  # of a file that is read whole: the manifest of 500,000 parts has them
 
 
+def real_path(path: str | Path) -> Path:
+    """The absolute path without links; where links lead in a circle, as far as they lead.
+
+    ``Path.resolve`` raises of such a circle.
+    """
+    return Path(os.path.realpath(path))
+
+
 def open_regular(path: Path) -> BufferedReader:
     """Open a regular file for reading.
 

@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from bertfeat.errors import TaggerError, UsageError
 from bertfeat.features import FeatureSet
-from bertfeat.io import BadJson, read_json, write_json, writing
+from bertfeat.io import BadJson, read_json, real_path, write_json, writing
 from bertfeat.tagging.digests import parts_digest, sentences_digest
 from bertfeat.tagging.grid import Grid
 from bertfeat.tagging.rows import FINE_TUNING, Row
@@ -85,7 +85,7 @@ class TableIdentity:
             replace(settings, seed=_NO_SEED),
             extraction_of(train),
             numerics if isinstance(numerics, int) else None,
-            {name: os.path.relpath(features.folder.resolve(), folder.resolve()) for name, features in sets.items()},
+            {name: os.path.relpath(real_path(features.folder), real_path(folder)) for name, features in sets.items()},
             FORMAT_VERSION,
         )
 

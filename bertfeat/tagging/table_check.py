@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bertfeat.errors import BertfeatError, Damaged, TaggerError, UsageError
 from bertfeat.features import FeatureSet
-from bertfeat.io import BadJson, read_json, read_regular
+from bertfeat.io import BadJson, read_json, read_regular, real_path
 from bertfeat.tagging.digests import sentences_digest
 from bertfeat.tagging.report import MARKDOWN_NAME, RESULTS_NAME, RowResult, Table, markdown
 from bertfeat.tagging.rows import FINE_TUNED_ROW, PAPER_ROWS, PAPER_SOURCE, Row
@@ -124,7 +124,7 @@ def _features_now(folder: Path, identity: TableIdentity, name: str) -> FeaturesN
         raise
     except BertfeatError:
         return FeaturesNow.ABSENT  # or not finished
-    if folder.resolve() in place.resolve().parents:
+    if real_path(folder) in real_path(place).parents:
         for _ in features.check():
             pass
     same = sentences_digest(features) == identity.data[name]

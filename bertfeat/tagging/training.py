@@ -18,7 +18,7 @@ from torch.nn.utils import clip_grad_norm_
 from bertfeat.encoder import resolve_device
 from bertfeat.errors import TaggerError
 from bertfeat.features import FeatureSet
-from bertfeat.io import Kind
+from bertfeat.io import Kind, real_path
 from bertfeat.memory import keep_freed_memory
 from bertfeat.tagging.batches import batch_of, shuffled
 from bertfeat.tagging.capacity import refuse_too_large
@@ -263,7 +263,7 @@ class Training:
 
     def _place(self, features: Path) -> str:
         """Where features are, seen from the tagger's folder, so that both may be moved together."""
-        return os.path.relpath(features.resolve(), self.folder.resolve())
+        return os.path.relpath(real_path(features), real_path(self.folder))
 
 
 @contextmanager
