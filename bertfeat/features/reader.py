@@ -301,6 +301,7 @@ class FeatureSet:
                 f"run the same extract command again: it redoes this part"
             )
         check_columns(footer)
-        if self._first is not None and not footer.schema.equals(self._first.schema):
-            raise Damaged(f"{footer.path}: its columns are not those of {self._first.path.name}; extract it again")
+        first = self._first or footer
+        if (footer.schema.names, footer.schema.types) != (first.schema.names, first.schema.types):
+            raise Damaged(f"{footer.path}: its columns are not those of {first.path.name}; extract it again")
         return OpenPart(footer)

@@ -42,7 +42,7 @@ def tell(request: pytest.FixtureRequest) -> Tell:
     def told(results: Iterable[Result]) -> None:
         found = list(results)
         request.node.user_properties.append((_KEY, [_plain(result) for result in found]))
-        wrong = joined(found)
+        wrong = _utf8(joined(found))
         assert not wrong, f"{sum(bool(each.problems) for each in found)} of {len(found)} cases:\n{wrong}"
 
     return told
@@ -50,13 +50,18 @@ def tell(request: pytest.FixtureRequest) -> Tell:
 
 def _plain(result: Result) -> dict[str, Any]:
     return {
-        "case": result.case,
+        "case": _utf8(result.case),
         "reader": result.reader,
         "verb": result.verb,
         "code": result.ended.code,
         "seconds": round(result.ended.seconds, 3),
-        "problems": result.problems,
+        "problems": [_utf8(problem) for problem in result.problems],
     }
+
+
+def _utf8(text: str) -> str:
+    """Names that are no UTF-8 travel between test processes as escapes."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 _told: list[dict[str, Any]] = []

@@ -52,6 +52,11 @@ def _matrix(width: int, kind: pa.DataType) -> Callable[[Any], pa.Array]:
     return make
 
 
+def _words_with_null(column: Any) -> pa.Array:
+    first, *others = column.to_pylist()
+    return pa.array([[None, *first[1:]], *others], pa.list_(pa.string()))
+
+
 SHAPES: dict[str, ChangePart] = {
     "vectors of 31 values": _column("last_mean", _matrix(31, pa.float32())),
     "vectors of 33 values": _column("last_mean", _matrix(33, pa.float32())),
@@ -89,7 +94,7 @@ SHAPES: dict[str, ChangePart] = {
     "texts that are bytes": _column("text", lambda c: c.cast(pa.binary())),
     "words that lack one": _column("words", _lists(lambda words: words[:-1])),
     "words that are null": _column("words", _lists(lambda _: None)),
-    "a word that is null": _column("words", _lists(lambda words: [None, *words[1:]])),
+    "a word that is null": _column("words", _words_with_null),
     "starts that lack one": _column("word_start", _lists(lambda starts: starts[:-1])),
     "a start below zero": _column("word_start", _lists(lambda starts: [-5, *starts[1:]])),
     "a start beyond the text": _column("word_start", _lists(lambda starts: [1 << 30, *starts[1:]])),
