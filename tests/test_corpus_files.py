@@ -1,5 +1,6 @@
 """Which files are read, and what happens to those that cannot be."""
 
+import gzip
 import os
 import stat
 import sys
@@ -268,3 +269,20 @@ def test_what_is_no_parquet(tmp_path: Path) -> None:
     (tmp_path / "a.parquet.gz").write_bytes(COMPRESS[".gz"](good))
     with pytest.raises(CorpusError, match="decompress the file first"):
         open_corpus([tmp_path / "a.parquet.gz"])
+
+
+def test_zeros_without_end_after_an_archive_are_told(tmp_path: Path) -> None:
+    """Some follow where a tape had them; a file that was made longer by gigabytes of nothing is damaged."""
+    path = tmp_path / "a.txt.gz"
+    path.write_bytes(gzip.compress(b"a line\n") + bytes(100_000))
+    assert [document.text for document in open_corpus([path]).rows() if isinstance(document, Document)] == ["a line"]
+    os.truncate(path, 1 << 40)
+    with pytest.raises(CorpusError, match="something that is not gzip data follows"):
+        list(open_corpus([path]).rows())
+
+
+def test_a_link_to_itself_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.symlink_to("a.txt")
+    with pytest.raises(CorpusError, match=r"a\.txt"):
+        open_corpus([path])

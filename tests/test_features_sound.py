@@ -14,7 +14,6 @@ from tests.hostile.wrong_tables import SHAPES, VALUES
 from tests.runs import extractor, jsonl_file
 from tests.tiny_models import Tiny
 
-
 TOLD = {
     "tokens below zero": "says that it has .* tokens",
     "an empty text": "places that are not in the text",
