@@ -71,8 +71,8 @@ def evaluate_beir(
     unknown = judged - _known(index, judged)
     if unknown == judged:
         raise CorpusError(
-            f"none of the {len(judged):,} judged documents of {folder} is in the index (such as {min(judged)!r}); "
-            f"extract its corpus.jsonl with --id-column _id"
+            f"{folder}/qrels/{split}.tsv: none of the {len(judged):,} judged documents is in the index (such as "
+            f"{min(judged)!r}); extract {folder}/corpus.jsonl with --id-column _id"
         )
     run = _run(index, data.queries, exact=exact, drop=rule is OwnIds.DROP)
     found = ir_measures.calc_aggregate([nDCG @ 10, AP, RR, R @ 100], data.judgements, run.scores)

@@ -129,11 +129,12 @@ def read_vectors(path: Path) -> NDArray[Any]:
         return np.lib.format.open_memmap(path, mode="r")
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
-    except (ValueError, EOFError) as error:
+    except (ValueError, EOFError, OverflowError) as error:
         if first == b"PK\3\4":
             what = "it is an archive (.npz); save the array alone with numpy.save"
         elif first == b"\x93NUM":
-            what = f"it holds no whole array of numbers ({error})"
+            why = "its header is damaged" if " object at 0x" in str(error) else error
+            what = f"it holds no whole array of numbers ({why})"
         else:
             what = "it is no array; numpy.save writes one"
         raise UsageError(f"{path} cannot be read as .npy: {what}") from error

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 @click.command(cls=Command, name="bench")
 @click.argument("sources", nargs=-1, metavar="[CORPUS...]")
-@option("--documents", default=10_000, type=click.IntRange(min=1), metavar="N", help="The first N.")
-@option("--repeats", default=5, type=click.IntRange(min=1), metavar="N", help="Runs, of which the median counts.")
+@option("--documents", default=10_000, type=click.IntRange(1, 10**9), metavar="N", help="The first N.")
+@option("--repeats", default=5, type=click.IntRange(1, 1000), metavar="N", help="Runs, of which the median counts.")
 @option(
     "--work",
     type=click.Path(path_type=Path, exists=True, file_okay=False),

@@ -7,7 +7,7 @@ import click
 from .frame import Command, option
 from .options import talk_options
 from .sources import default_output
-from .talk import Talk, size
+from .talk import Talk, size, visible
 
 # bertfeat.features.FORMS, and how their files end
 ENDINGS = {"npy": ".npy", "jsonl": ".jsonl", "bert-jsonl": ".bert.jsonl", "csv": ".csv"}
@@ -47,5 +47,5 @@ def command(folder: Path, to: str, output: Path | None, column: str | None, over
     target = output or default_output([folder], ENDINGS[to])
     exported = export(folder, to, target, column=column, overwrite=overwrite)
     said = f"{exported.documents:,} documents, {exported.vectors:,} vectors"
-    files = [f"{path}  {size(path.stat().st_size)}" for path in exported.files]
+    files = [f"{visible(str(path))}  {size(path.stat().st_size)}" for path in exported.files]
     talk.result(exported, [said, *files])

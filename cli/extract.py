@@ -14,7 +14,7 @@ from .frame import Command, option
 from .options import ModelOptions, bundle, listed_option, model_options, reading_options, talk_options
 from .progress import extraction_look, shown_progress
 from .sources import STDIN, default_output
-from .talk import Talk, counted, duration, plain, size, table
+from .talk import Talk, counted, duration, plain, size, table, visible
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings
@@ -120,7 +120,7 @@ run_options = bundle(
         metavar="N",
         further=True,
         help="Rows of a part.",
-        show_default="256 MiB",
+        show_default="16,384, or as many as make 256 MiB",
     ),
     option("--max-failures", type=click.IntRange(min=0), metavar="N", further=True, help="Stop after N failed rows."),
     option("--strict", is_flag=True, further=True, help="Stop at the first row that fails."),
@@ -228,7 +228,7 @@ def _tell(report: "ExtractionReport", talk: Talk) -> None:
     for note in _notes(report):
         talk.say(note)
     rates = {"tokens_per_second": report.tokens_per_second, "padding_share": report.padding_share}
-    talk.result({**plain(report), **rates}, [_summary(report)])
+    talk.result({**plain(report), **rates}, [visible(_summary(report))])
 
 
 def _summary(report: "ExtractionReport") -> str:

@@ -2,6 +2,7 @@
 
 import difflib
 import importlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -23,6 +24,14 @@ class Option(click.Option):
             kwargs.setdefault("show_default", True)
         super().__init__(*args, **kwargs)
         self.further = further
+
+    def resolve_envvar_value(self, ctx: click.Context) -> str | None:
+        """Its value in the environment: under the name that is typed, BERTFEAT_INFO_TEXT_COLUMN, or click's own."""
+        if ctx.auto_envvar_prefix and self.allow_from_autoenv and not self.envvar:
+            typed = max(self.opts, key=len).lstrip("-").replace("-", "_").upper()
+            if value := os.environ.get(f"{ctx.auto_envvar_prefix}_{typed}"):
+                return value
+        return super().resolve_envvar_value(ctx)
 
     def get_help_extra(self, ctx: click.Context) -> Any:
         """What stands in brackets after the help; click puts a default in words into parentheses as well."""

@@ -80,7 +80,14 @@ index_options = bundle(
         help="Whether recall is measured against exact search and tuned.",
         show_default="it is",
     ),
-    option("--text/--no-text", "keep_text", default=True, further=True, help="Whether the texts go into the index."),
+    option(
+        "--text/--no-text",
+        "keep_text",
+        default=True,
+        further=True,
+        help="Whether the texts go into the index.",
+        show_default="they do",
+    ),
     option("--device", metavar="DEVICE", further=True, help="cuda or cuda:1 with faiss-gpu.", show_default="cpu"),
 )
 

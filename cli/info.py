@@ -11,6 +11,7 @@ from .frame import Command, option
 from .index import recall_line
 from .options import reading_options, talk_options
 from .talk import Talk, plain, size, table
+from .typed import typed_options, was_typed
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings
@@ -41,7 +42,6 @@ def command(thing: str | None, revision: str | None, reading: "CorpusSettings", 
     bertfeat info sentence-transformers/all-MiniLM-L6-v2
     bertfeat info news.jsonl.gz --text-column title,body
     """
-    from bertfeat.corpus import CorpusSettings
     from bertfeat.io import Kind, kind_of
 
     describe = {
@@ -54,9 +54,9 @@ def command(thing: str | None, revision: str | None, reading: "CorpusSettings", 
     kind = kind_of(path) if thing else None
     is_corpus = thing is not None and kind is None and path.exists() and not (path / "config.json").exists()
     is_model = thing is not None and kind is None and not is_corpus
-    if reading != CorpusSettings() and not is_corpus:
-        raise click.UsageError("options of reading, such as --text-column, go with a corpus, and this is none")
-    if revision is not None and not is_model:
+    if (typed := typed_options(but=("as_json", "quiet", "revision"))) and not is_corpus:
+        raise click.UsageError(f"{typed[0]} says how a corpus is read, and this is none; leave it out")
+    if was_typed("revision") and not is_model:
         raise click.UsageError("--revision goes with a model's name, and this is none")
     if thing is None:
         described = describe_installation()

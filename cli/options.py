@@ -125,6 +125,7 @@ model_options = bundle(
         further=True,
         metavar="N",
         help="Tokens in one batch; fewer need less memory.",
+        show_default="as suits the device",
     ),
 )
 """Which model and how it runs; the command gets ``model``, a :class:`ModelOptions`."""

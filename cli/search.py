@@ -81,8 +81,11 @@ def command(
     """
     if sum(given is not None for given in (query, queries, vectors)) != 1:
         raise click.UsageError("give one of QUERY, --queries and --vectors")
-    if vectors is not None and was_typed("model"):
-        raise click.UsageError("--model says what embeds queries, and --vectors are vectors already; leave one out")
+    for name in ("model", "device"):
+        if vectors is not None and was_typed(name):
+            raise click.UsageError(
+                f"--{name} is for embedding queries, and --vectors are vectors already; leave it out"
+            )
     if talk.as_json and was_typed("width"):
         raise click.UsageError("--width is for lines, and --json has none; leave one out")
     from bertfeat.retrieval import Index

@@ -82,6 +82,7 @@ def command(
         done = _write(tagger, source, reading, chosen, colour, lambda line: click.echo(line, color=colour))
     else:
         assert output is not None
+        refuse_own_input(output, source)
         with _output(output) as file:
             done = _write(tagger, source, reading, chosen, False, lambda line: file.write(f"{line}\n"))
     _tell(done, chosen, talk)
@@ -124,6 +125,14 @@ def _tell(done: _Written, form: str, talk: Talk) -> None:
         reasons = "".join(f"\n  {failure.reason}" for failure in done.failures[:SHOWN_FAILURES])
         talk.warn(f"{counted(len(done.failures), 'row')} failed and could not be tagged; the first are:{reasons}")
         raise click.exceptions.Exit(ROWS_FAILED)
+
+
+def refuse_own_input(output: Path, source: str) -> None:
+    """Refuse to write over the file that is read."""
+    from bertfeat.io import real_path
+
+    if source != STDIN and real_path(output) == real_path(source):
+        raise click.UsageError(f"{output} is what is to be tagged, and would be lost; name another file with -o")
 
 
 @contextmanager

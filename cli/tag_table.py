@@ -55,7 +55,7 @@ class GridPoints(Listed):
     show_default="paper",
     help="paper: its six; all: every layer; others: sum4, sum-all, mix=1..3, 7, …",
 )
-@option("--seeds", type=click.IntRange(min=1), default=5, metavar="N", help="Trainings of each row.")
+@option("--seeds", type=click.IntRange(1, 1000), default=5, metavar="N", help="Trainings of each row.")
 @option("--fine-tune", is_flag=True, help="Fine-tune the model itself, too, with the paper's grid of settings.")
 @option("--dry-run", is_flag=True, help="Say the hours, and write nothing.")
 @option(

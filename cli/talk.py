@@ -10,6 +10,9 @@ from typing import Any
 
 import click
 
+_SHOWN = 200  # characters of a name
+_ENDLESS = re.compile(r"\S{500,}")
+_MESSAGE = re.compile(r"\n(?=(?:error|warning):)")
 _HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -39,13 +42,19 @@ class Talk:
 
 
 def tell(line: str) -> None:
-    """Write a line to stderr, without what moves a terminal's cursor or turns the direction of what follows."""
-    click.echo(_HIDDEN.sub(lambda sign: repr(sign[0])[1:-1], line), err=True)
+    """Write a line to stderr; a name in it can neither act on the terminal, nor fill it, nor look like a message."""
+    shortened = _ENDLESS.sub(lambda name: f"{name[0][:_SHOWN]}…", visible(line))
+    click.echo(_MESSAGE.sub(r"\\n", shortened), err=True)
+
+
+def visible(text: str) -> str:
+    """A text without what moves a terminal's cursor or turns the direction of what follows: escapes in its place."""
+    return _HIDDEN.sub(lambda sign: repr(sign[0])[1:-1], text)
 
 
 def table(rows: Iterable[tuple[str, Any]]) -> list[str]:
     """Lay out names and values in two columns; a value of several lines is indented under its first."""
-    shown = [(name, str(value).split("\n")) for name, value in rows if value is not None]
+    shown = [(name, visible(str(value)).split("\n")) for name, value in rows if value is not None]
     width = max((len(name) for name, _ in shown), default=0)
     return [
         f"{name if at == 0 else '':<{width}}  {line}".rstrip() for name, lines in shown for at, line in enumerate(lines)

@@ -1,5 +1,7 @@
 """Which options were typed."""
 
+from collections.abc import Collection
+
 import click
 from click.core import ParameterSource
 
@@ -7,3 +9,9 @@ from click.core import ParameterSource
 def was_typed(option: str) -> bool:
     """Whether an option stands on the command line; one that is set in the environment is meant for every command."""
     return click.get_current_context().get_parameter_source(option) is ParameterSource.COMMANDLINE
+
+
+def typed_options(*, but: Collection[str] = ("as_json", "quiet")) -> list[str]:
+    """The options on the command line, such as ``--text-column``, but for some."""
+    options = [each for each in click.get_current_context().command.params if isinstance(each, click.Option)]
+    return [max(each.opts, key=len) for each in options if each.name not in but and was_typed(str(each.name))]

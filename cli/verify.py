@@ -8,7 +8,9 @@ import click
 
 from .frame import Command, option
 from .options import bundle, listed_option, reading_options, talk_options
+from .tag_sets import leave_out
 from .talk import Talk, counted, plain, size, table
+from .typed import typed_options
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings
@@ -78,15 +80,11 @@ def command(folder: Path, again: SampleOptions, reading: "CorpusSettings", talk:
     bertfeat verify textless.features --corpus corpus.txt
     bertfeat verify corpus.index
     """
-    from bertfeat.corpus import CorpusSettings
     from bertfeat.errors import StorageError
     from bertfeat.io import Kind, kind_of
 
     kind = kind_of(folder)
-    if kind is not Kind.FEATURES and again != SampleOptions(None, None, (), None, None):
-        raise click.UsageError("--sample, --bound, --corpus, --model and --device are for feature sets")
-    if reading != CorpusSettings() and not again.corpus:
-        raise click.UsageError("options of reading, such as --text-column, go with --corpus")
+    _refuse_unused(again, is_features=kind is Kind.FEATURES)
     if kind is Kind.INDEX:
         _verify_index(folder, talk)
     elif kind is Kind.TAGGER:
@@ -97,6 +95,23 @@ def command(folder: Path, again: SampleOptions, reading: "CorpusSettings", talk:
         _verify_features(folder, again, reading, talk)
     else:
         raise StorageError(f"{folder}: no such folder, or a file; give what bertfeat wrote")
+
+
+leave_out(command, "keep")
+
+
+def _refuse_unused(again: SampleOptions, *, is_features: bool) -> None:
+    """Refuse what is typed and would not be used."""
+    typed = typed_options()
+    if typed and not is_features:
+        raise click.UsageError(f"{typed[0]} is for feature sets, and this is none; leave it out")
+    if again.sample == 0 and (useless := [each for each in typed if each != "--sample"]):
+        raise click.UsageError(f"{useless[0]} is for the sample, and --sample 0 computes none; leave one out")
+    if not again.corpus and (reading := [each for each in typed if each not in _OF_SAMPLES]):
+        raise click.UsageError(f"{reading[0]} says how a corpus is read, and goes with --corpus")
+
+
+_OF_SAMPLES = ("--sample", "--bound", "--model", "--device")
 
 
 def _verify_features(folder: Path, again: SampleOptions, reading: "CorpusSettings", talk: Talk) -> None:

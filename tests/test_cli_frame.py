@@ -61,6 +61,28 @@ def test_command_is_documented(words: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_defaults_stand_in_brackets_once(words: tuple[str, ...]) -> None:
+    context = click.Context(command(words))
+    for each in command(words).params:
+        if isinstance(each, click.Option):
+            assert "efault" not in (each.help or ""), each.name
+            assert isinstance(each.show_default, str) or each.is_flag or each.show_default, each.name
+            shown = each.get_help_extra(context).get("default", "")
+            assert not shown.startswith("("), each.name
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_options_are_set_in_the_environment_by_their_names(words: tuple[str, ...]) -> None:
+    context = click.Context(command(words), auto_envvar_prefix="BERTFEAT_X")
+    for each in command(words).params:
+        if isinstance(each, click.Option) and each.name != "help":
+            name = max(each.opts, key=len).lstrip("-").replace("-", "_").upper()
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setenv(f"BERTFEAT_X_{name}", "1")
+                assert each.resolve_envvar_value(context) == "1", name
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_every_option_has_help(words: tuple[str, ...]) -> None:
     options = [parameter for parameter in command(words).params if isinstance(parameter, click.Option)]
     assert [option.name for option in options if not option.help] == []

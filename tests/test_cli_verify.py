@@ -128,8 +128,8 @@ def test_every_file_of_an_index_is_read(index: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "exit_code", "told"),
     [
-        (["whole.index", "--sample", "3"], 2, "are for feature sets"),
-        (["whole", "--text-column", "body"], 2, "go with --corpus"),
+        (["whole.index", "--sample", "3"], 2, "is for feature sets"),
+        (["whole", "--text-column", "body"], 2, "goes with --corpus"),
         (["nowhere"], 1, "no such folder"),
         (["c.jsonl"], 1, "no such folder, or a file"),
         (["."], 1, "holds no feature set"),

@@ -52,13 +52,18 @@ def export(
         raise UsageError(f"cannot export to {to!r}; there are: {', '.join(_FORMS)}")
     features, out = FeatureSet(folder), Path(out)
     files = (out, out.with_suffix(".ids.jsonl")) if to == "npy" else (out,)
-    for path in files:
-        if path.exists() and not overwrite:
+    for path in files[:1] if _was_killed(out) else files:
+        if (path.exists() or path.is_symlink()) and not overwrite:
             raise FeatureSetError(f"{path} is there already; choose another name or overwrite it (--overwrite)")
     with ExitStack() as stack:
         temporaries = [stack.enter_context(atomic(path)) for path in files]
         vectors = _FORMS[to](features, column, *temporaries)
     return Exported(files, len(features), vectors)
+
+
+def _was_killed(out: Path) -> bool:
+    """Whether an export was killed before the last of its files, which is the vectors', got its name."""
+    return not out.exists() and out.with_name(f".{out.name}.tmp").exists()
 
 
 def _npy(features: FeatureSet, column: str | None, out: Path, ids: Path) -> int:

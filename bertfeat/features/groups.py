@@ -66,6 +66,19 @@ class OpenPart:
         """Number of the row group that holds a row; None where the row is blank or failed between two groups."""
         return next((group for group, (first, last) in enumerate(self.bounds) if first <= row <= last), None)
 
+    def _check(self, table: pa.Table) -> None:
+        """Refuse what no vector could be made of; :mod:`bertfeat.features.sound` looks at everything else."""
+        for column in self.footer.header.columns:
+            if column.name in table.column_names and not column.pooling.per_document:
+                sizes = pc.binary_length(table.column(column.name)).to_numpy()
+                if np.any(sizes % (column.width * np.dtype(column.dtype).itemsize)):
+                    raise ValueError(f"{column.name} holds a matrix whose rows are not whole")
+        for name in {"row", "id", *(column.name for column in self.footer.header.columns)}.intersection(
+            table.column_names
+        ):
+            if table.column(name).null_count:
+                raise ValueError(f"{name} holds null")
+
     def read_group(self, group: int, names: Sequence[str]) -> pa.Table:
         """Read some columns of a row group, against its pages' checksums.
 
@@ -80,7 +93,9 @@ class OpenPart:
                 ) as file,
             ):
                 # one thread: no gain over a single column, and the caller's own threads are left alone
-                return file.read_row_group(group, columns=list(names), use_threads=False).select(list(names))
+                table = file.read_row_group(group, columns=list(names), use_threads=False).select(list(names))
+                self._check(table)
+                return table
         except UNREADABLE as error:
             raise Damaged(
                 f"{self.footer.path}: row group {group} cannot be read ({error}); "

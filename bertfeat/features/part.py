@@ -16,7 +16,7 @@ from bertfeat.features.direct import DirectFile
 from bertfeat.features.header import FormatVersion, PartHeader, decode_header, encode_header, refuse_newer
 from bertfeat.features.schema import PartContent, content_table, row_bytes
 from bertfeat.features.seal import EMPTY_SEAL, SEAL_KEY, SEAL_KEYS, check_footer, check_pages, write_seal
-from bertfeat.io import BadJson, atomic, decode_json
+from bertfeat.io import BadJson, atomic, decode_json, open_regular
 
 HEADER_KEY = b"bertfeat"
 UNREADABLE = (pa.ArrowException, OSError, ValueError)
@@ -151,7 +151,8 @@ def _row_groups(sizes: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
 
 def _open(path: Path, sha256: str) -> PartFooter:
     try:
-        metadata = pq.read_metadata(path)
+        with open_regular(path) as file:  # pyarrow takes no names that are no UTF-8
+            metadata = pq.read_metadata(file)
         header = decode_header(metadata.metadata[HEADER_KEY], path)
     except (*UNREADABLE, KeyError) as error:
         raise Damaged(f"{path}: the footer cannot be read ({error}); extract the part again") from error
@@ -161,7 +162,8 @@ def _open(path: Path, sha256: str) -> PartFooter:
 def _explain(path: Path) -> None:
     """Raise a better error for a Parquet file without our checksum: a foreign file, or one of a newer format."""
     try:
-        keys = pq.read_metadata(path).metadata or {}
+        with open_regular(path) as file:
+            keys = pq.read_metadata(file).metadata or {}
         version = decode_json(keys[HEADER_KEY], FormatVersion).format_version if HEADER_KEY in keys else 0
     except (*UNREADABLE, BadJson):
         return

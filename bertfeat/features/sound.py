@@ -60,6 +60,8 @@ def check_values(footer: PartFooter) -> None:
                 f"{footer.path}: row group {group}: the rows do not ascend from {header.first_row} to "
                 f"{header.last_row - 1}; {_AGAIN}"
             )
+        if failed := {failure.row for failure in header.failures}.intersection(rows.tolist()):
+            raise Damaged(f"{footer.path}: row {min(failed)} failed, and is among the documents; {_AGAIN}")
         last = int(rows[-1])
         counts += _counts(batch)
     _check_counts(footer, counts)

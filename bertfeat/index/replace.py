@@ -137,6 +137,10 @@ def _target(folder: Path) -> Path:
         here = real_path(Path.cwd())
     except (OSError, RuntimeError) as error:  # links in a circle, a working folder that is gone
         raise StorageError(f"{folder} cannot be found: {error}; name another folder with -o") from error
+    try:
+        str(target).encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"{folder} is no UTF-8, and Arrow takes no such names; name another folder with -o") from None
     if not target.name:
         raise UsageError(f"{folder} cannot be replaced by an index; name a folder in it with -o")
     if here.is_relative_to(target) and target.is_dir():

@@ -111,7 +111,7 @@ def _draw_probe(axes: "Axes", probed: Probed, columns: Sequence[str], measure: s
         (line, [each for each in probed.layers if each.layer is not None]),
         ("", [each for each in probed.layers if each.layer is None]),
     ):
-        at = [columns.index(each.column) + aside for each in layers]
+        at = [columns.index(each.column if each.layer is None else f"layer{each.layer}") + aside for each in layers]
         means, spreads = _means(layers, measure), _spreads(layers, measure)
         axes.errorbar(at, means, yerr=spreads, color=color, marker=marker, linestyle=joined, elinewidth=0.8, capsize=2)
     axes.axhline(_measure(probed.baseline, measure)[0], color=color, linestyle="--", linewidth=0.8)

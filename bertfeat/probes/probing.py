@@ -25,6 +25,7 @@ from bertfeat.probes.results import LayerProbe, Measured, Probed, ProbeSettings
 from bertfeat.recipe import Pooling
 
 _ITERATIONS = 500
+_MOST_VALUE = 1e18  # whose square a float32 holds
 
 OnStep = Callable[[int, int], None]
 """Called with the number of classifiers trained, and of all."""
@@ -180,6 +181,11 @@ def _vectors(features: FeatureSet, column: FoundColumn, examples: Examples) -> N
     for batch in features.batches(column.name):
         chosen = batch.matrix[examples.chosen[seen : seen + len(batch)]]
         vectors[at : at + len(chosen)] = chosen
+        if not np.isfinite(chosen).all() or np.abs(chosen).max(initial=0) > _MOST_VALUE:
+            raise UsageError(
+                f"{features.folder}: {column.name} holds values from which no classifier can learn: not finite, or "
+                f"above {_MOST_VALUE:g}; bertfeat verify tells whether they are the model's own"
+            )
         seen, at = seen + len(batch), at + len(chosen)
     return vectors
 

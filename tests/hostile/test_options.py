@@ -47,7 +47,8 @@ _OUTPUTS = (
     ),
     *("nowhere", "itself", "null", "full", "/", "\u202eabc", "no/such/folder/out"),
 )
-_TAKEN = ("", ".", "docs.jsonl", "docs.features", "plain.txt", "plain.txt/x", "nowhere", "itself")
+_REPLACES = ("tag predict", "plot map", "plot layers")  # verbs that write over a file, but never over their input
+_TAKEN = ("", ".", "docs.jsonl", "plain.txt", "plain.txt/x", "nowhere", "itself")
 """Outputs that there are already, and that no command may touch that was not told to."""
 _INPUTS = (
     *("", ".", "missing", "z" * 5000, "a\nb", "\udcff", "\x1b[31mred", "nowhere", "itself", "null", "zero", "pipe"),
@@ -181,7 +182,8 @@ def _valued(yard: Yard, verb: str, option: click.Option, value: str, codes: tupl
         if each in base:  # given twice the last one counts, but of lists all do
             at = base.index(each)
             base = (*base[:at], *base[at + 2 :])
-    made = (value, f"{value}.*") if option.name == "output" and value not in _TAKEN else ()
+    taken = (*base, *(() if verb in _REPLACES else (*_TAKEN, *BASES[verb].needs)))
+    made = (value, f"{value}.*") if option.name == "output" and value not in taken else ()
     return _case(yard, verb, (*base, name, value), f"{name} {_short(value)}", codes, made)
 
 
