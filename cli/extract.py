@@ -228,7 +228,7 @@ def _tell(report: "ExtractionReport", talk: Talk) -> None:
     for note in _notes(report):
         talk.say(note)
     rates = {"tokens_per_second": report.tokens_per_second, "padding_share": report.padding_share}
-    talk.result({**plain(report), **rates}, [visible(_summary(report))])
+    talk.result({**plain(report), **rates}, [visible(_summary(report)).replace("\n", "\\n")])
 
 
 def _summary(report: "ExtractionReport") -> str:
