@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 from click.core import ParameterSource
 
-from bertfeat.corpus.rows import shorten
-
 from .frame import Command, option
 from .options import Bytes, bundle, talk_options
 from .progress import build_look, shown_progress
@@ -235,6 +233,8 @@ def _speed(settings: "IndexSettings") -> str | None:
 
 
 def _tell_update(done: "Updated", folder: Path, talk: Talk) -> None:
+    from bertfeat.corpus.rows import shorten
+
     settings = done.settings
     if done.unknown:
         shown = ", ".join(map(shorten, done.unknown[:SHOWN_UNKNOWN]))

@@ -121,7 +121,7 @@ model_options = bundle(
     option("--device", further=True, metavar="DEVICE", help="cpu, cuda, cuda:1.", show_default="a GPU if there is one"),
     option(
         "--batch-tokens",
-        type=click.IntRange(min=1),
+        type=click.IntRange(1, 10**9),
         further=True,
         metavar="N",
         help="Tokens in one batch; fewer need less memory.",

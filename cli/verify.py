@@ -157,7 +157,7 @@ def _verify_table7(folder: Path, talk: Talk) -> None:
     from bertfeat.tagging import check_table
 
     found = check_table(folder)
-    held = f"{counted(found.rows, 'row')} follow from {counted(found.runs, 'run')}"
+    held = f"{counted(found.rows, 'row')} of the table, made of {counted(found.runs, 'run')}"
     unfinished = f"{found.unfinished:,} trainings" if found.unfinished else None
     rows = [("Table 7", folder), ("sound", held), ("not finished", unfinished), *_features_now(found.features)]
     _tell(talk, "table7", plain(found), rows)

@@ -3,10 +3,12 @@
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from bertfeat.cli import main
+from tests.tiny_models import Tiny
 
 ROOT = Path(__file__).parent.parent
 PROGRAM = [sys.executable, "-c", "from bertfeat.cli import run; run()"]
@@ -69,6 +72,14 @@ def test_json_report() -> None:
     assert (report["counts"]["documents"], report["counts"]["tokens"], report["computed_tokens"]) == (2, 6, 6)
     assert report["bytes"] == Path("corpus.features/part-00000.parquet").stat().st_size
     assert report["padding_share"] == 0.0
+
+
+def test_the_result_is_one_line_without_padding_and_waiting(tiny: Callable[[str], Tiny]) -> None:
+    Path("corpus.txt").write_text("one\nthe river ran below the old mill\n")
+    model = ("--model", tiny("albert").folder)  # its batches are padded
+    line = r"corpus\.features: 2 documents, \d+ tokens, [\d.]+ kB in 1 part; [\d,]+ tokens/s, \d+ s\n"
+    assert re.fullmatch(line, extract("corpus.txt", *model).stdout)
+    assert json.loads(extract("corpus.txt", *model, "--overwrite", "--json").stdout)["padding_share"] > 0
 
 
 def test_every_option_arrives() -> None:

@@ -1,6 +1,7 @@
 """``bertfeat info`` of a feature set, a model and a corpus."""
 
 import json
+import re
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from bertfeat.cli import main
 from bertfeat.encoder import kernels_in_use, resolve_device, resolve_precision
 from bertfeat.io import Kind, claim
 from tests.features_toy import toy_set
+from tests.tiny_architectures import ARCHITECTURES
 
 
 def info(*arguments: str | Path) -> Result:
@@ -58,6 +60,18 @@ def test_default_model() -> None:
     assert "switched off  128 tokens, says tokenizer.json" in info("sentence-transformers/all-MiniLM-L6-v2").stdout
 
 
+def test_what_is_known_of_a_family_is_told(tmp_path: Path) -> None:
+    folder = ARCHITECTURES["clip_text_model"].build(tmp_path / "clip")
+    (tmp_path / "a.txt").write_text("a river bank\n")
+    note = "its last layer is taken before the final norm"
+    assert any(each.startswith(note) for each in told(folder)["path"]["notes"])
+    assert note in info(folder).stdout
+    arguments = ["extract", tmp_path / "a.txt", "-o", tmp_path / "a.features", "--model", folder]
+    extracted = CliRunner().invoke(main, list(map(str, arguments)))
+    assert extracted.exit_code == 0, extracted.stderr
+    assert note in extracted.stderr
+
+
 def test_corpus(tmp_path: Path) -> None:
     corpus = tmp_path / "news.jsonl"
     corpus.write_text('{"title": "A", "body": "bc", "year": 1900}\n{"title": null}\n{"title": "D", "body": "e"}\n')
@@ -90,6 +104,12 @@ def test_kernels_that_were_not_built_are_told(monkeypatch: pytest.MonkeyPatch) -
     assert "no C compiler was found" in installation.kernels_note()
     monkeypatch.setattr(installation, "_flags", lambda: {"avx2"})
     assert installation.kernels_note() == ""
+
+
+def test_the_note_on_kernels_is_shown_in_their_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(installation, "kernels_note", lambda: "were not built")
+    assert re.search(r"^kernels +were not built$", info().stdout, re.MULTILINE)
+    assert told()["kernels_note"] == "were not built"
 
 
 def test_options_that_mean_nothing_here_are_refused(tmp_path: Path) -> None:

@@ -164,7 +164,7 @@ def test_rows() -> None:
         (["train", "--train", "model", "--dev", "dev.conll"], 2, "a folder that is no feature set"),
         (["train", "--train", "empty.conll", "--dev", "dev.conll", *MODEL], 1, "empty.conll"),
         (["train", "--train", "train.conll", "--dev", "empty.conll", *MODEL], 1, "empty.conll"),
-        (["train", "--train", "news.txt", "--dev", "dev.conll", *MODEL, "-o", "x"], 1, "have no tags"),
+        (["train", "--train", "news.txt", "--dev", "dev.conll", *MODEL, "-o", "x"], 1, "a text file has no tags"),
         (["train", *PAIR, "--model", "model", "--layers", "all"], 2, "one recipe"),
         (["train", *PAIR, "--model", "model", "--layers", "mix=2"], 2, "nothing to mix"),
         (["train", *PAIR, "--model", "model", "--layers", "77"], 2, "outside the model"),

@@ -2,13 +2,17 @@
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from bertfeat.cli import main
+from tests.tagging_tables import ROWS, RUN, edited, made_sets, made_table
+from tests.tiny_models import Tiny
 
+TAGGER = Path(__file__).parent / "golden" / "tagger-2"
 TEXTS = ["The bank raised its rate.", "", "A river bank.", "은행에서 돈을 찾았다"]
 
 
@@ -123,6 +127,46 @@ def test_every_file_of_an_index_is_read(index: Path, tmp_path: Path) -> None:
             assert result.exit_code == 1, path.name
             assert path.name in result.stderr
             assert "Traceback" not in result.stderr
+
+
+def flipped(path: Path) -> None:
+    raw = bytearray(path.read_bytes())
+    raw[-3] ^= 4
+    path.write_bytes(raw)
+
+
+def told_in_a_sentence(result: Result, name: str) -> None:
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert name in result.stderr
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_tagger(tmp_path: Path) -> None:
+    tagger = shutil.copytree(TAGGER, tmp_path / "golden") / "tagger"
+    result = run("verify", tagger)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "digests, shapes and history hold" in result.stdout
+    told = json.loads(run("verify", tagger, "--json").stdout)
+    assert (told["kind"], told["holds"], told["labels"]) == ("tagger", True, 5)
+    flipped(tagger / "tagger.safetensors")
+    told_in_a_sentence(run("verify", tagger), "tagger.safetensors")
+
+
+def test_a_table_7(tiny: Callable[[str], Tiny], tmp_path: Path) -> None:
+    table = tmp_path / "table"
+    made_table(made_sets(tiny("bert").folder, tmp_path), table, rows=ROWS[:1], seeds=(1,))
+    result = run("verify", table)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "made of 1 run" in result.stdout
+    told = json.loads(run("verify", table, "--json").stdout)
+    assert (told["kind"], told["holds"], told["rows"], told["runs"]) == ("table7", True, 1, 1)
+    whole = (table / RUN).read_bytes()
+    flipped(table / RUN)
+    told_in_a_sentence(run("verify", table), "seed-1.json")
+    (table / RUN).write_bytes(whole)
+    edited(table / RUN, lambda raw: raw.update(dev=0.123))
+    told_in_a_sentence(run("verify", table), "table7.json")
 
 
 @pytest.mark.parametrize(

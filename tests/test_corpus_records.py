@@ -3,6 +3,7 @@
 import datetime
 import decimal
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -351,6 +352,27 @@ def test_not_a_number_is_kept(tmp_path: Path) -> None:
     columns, ((value, infinite),) = kept_of(jsonl(tmp_path, '{"text": "a", "x": NaN, "y": Infinity}'), "x", "y")
     assert [column.type for column in columns] == ["float64", "float64"]
     assert (value != value, infinite) == (True, float("inf"))
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
+def test_time_grows_with_the_number_of_kept_fields_and_not_its_square(tmp_path: Path, kind: str) -> None:
+    seconds = {}
+    for count in (1_000, 8_000):
+        record = {"text": "a", **{f"field {at}": at for at in range(count)}}
+        if kind == "parquet":
+            path = parquet(tmp_path, f"{count}.parquet", **{name: [value] for name, value in record.items()})
+        elif kind == "csv":
+            path = csv_file(tmp_path, f"{','.join(record)}\n{','.join(map(str, record.values()))}\n", f"{count}.csv")
+        else:
+            path = jsonl(tmp_path, record, name=f"{count}.jsonl")
+        tries = []
+        for _ in range(3):
+            begin = time.process_time()
+            columns, _ = kept_of(path, "all")
+            tries.append(time.process_time() - begin)
+            assert len(columns) == count
+        seconds[count] = min(tries)
+    assert seconds[8_000] < 20 * seconds[1_000]  # 8 times as many; by the square it is 30 times as long
 
 
 @pytest.mark.skipif(not CRANFIELD.exists(), reason="the data set is not here")

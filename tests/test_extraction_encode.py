@@ -3,6 +3,7 @@
 import itertools
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -109,6 +110,14 @@ def test_progress_is_shown_where_it_is_asked_for(bert: Tiny, capsys: pytest.Capt
     assert capsys.readouterr().err == ""
     one(bert).encode(["a bank", "b"], show_progress_bar=True)
     assert "2/2" in capsys.readouterr().err
+
+
+def test_progress_is_a_bar_of_tqdm_auto_which_notebooks_show(bert: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    bars = MagicMock()
+    monkeypatch.setattr("tqdm.auto.tqdm", bars)
+    one(bert).encode(["a bank", "b"], show_progress_bar=True)
+    bars.assert_any_call(total=2, desc="Texts", disable=False)
+    bars.return_value.__enter__.return_value.update.assert_called_once_with(2)
 
 
 @pytest.mark.parametrize("settings", [{"pooling": "token"}, {"pooling": "mean,cls"}, {"layers": "last,1"}])

@@ -1,4 +1,4 @@
-"""The readers that people have must read ``*.parquet`` of a feature set as it is."""
+"""The readers that people have must read ``*.parquet`` of a feature set, and the folder with all that is in it."""
 
 from pathlib import Path
 
@@ -95,6 +95,48 @@ def test_pyarrow(folder: Path, documents: list[ToyDocument]) -> None:
         cell = table.column("last_token")[1].as_py()
         matrix = np.frombuffer(cell, np.float16).reshape(-1, H)  # one line gives a token matrix
         np.testing.assert_array_equal(matrix, documents[1].feature("sum", [4], "token"))
+
+
+# ── the folder, which holds .bertfeat beside the parts ──────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("pattern", ["{}/*", "{}"])
+def test_duckdb_takes_the_folder(folder: Path, documents: list[ToyDocument], pattern: str) -> None:
+    assert (folder / ".bertfeat").is_dir()
+    found = duckdb.execute("SELECT id, last_mean FROM read_parquet(?) ORDER BY row", [pattern.format(folder)])
+    ids, vectors = zip(*found.fetchall(), strict=True)
+    assert list(ids) == [doc.id for doc in documents]
+    np.testing.assert_array_equal(vectors, [_vector(doc) for doc in documents])
+
+
+def test_polars_takes_all_files_of_the_folder(folder: Path, documents: list[ToyDocument]) -> None:
+    for frame in (pl.read_parquet(folder / "*"), pl.scan_parquet(folder / "*").collect()):
+        assert frame["id"].to_list() == [doc.id for doc in documents]
+        np.testing.assert_array_equal(frame["last_mean"].to_numpy(), [_vector(doc) for doc in documents])
+
+
+def test_pandas_takes_the_folder(folder: Path, documents: list[ToyDocument]) -> None:
+    frame = pd.read_parquet(folder)
+    assert list(frame["id"]) == [doc.id for doc in documents]
+    np.testing.assert_array_equal(np.stack(frame["last_mean"]), [_vector(doc) for doc in documents])
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("asked", [{"data_files": "{}/*"}, {"data_dir": "{}"}], ids=["files", "folder"])
+def test_hugging_face_datasets_take_the_folder(
+    folder: Path, documents: list[ToyDocument], tmp_path: Path, asked: dict[str, str]
+) -> None:
+    datasets = pytest.importorskip("datasets")
+    place = {name: value.format(folder) for name, value in asked.items()}
+    loaded = datasets.load_dataset("parquet", **place, split="train", cache_dir=str(tmp_path))
+    assert loaded["id"][:] == [doc.id for doc in documents]
+    np.testing.assert_array_equal(loaded.with_format("numpy")["last_mean"][:], [_vector(doc) for doc in documents])
+
+
+def test_pyarrow_takes_the_folder(folder: Path, documents: list[ToyDocument]) -> None:
+    for table in (pq.read_table(folder), ds.dataset(folder).to_table()):
+        assert table.column("id").to_pylist() == [doc.id for doc in documents]
+        np.testing.assert_array_equal(table.column("last_mean").to_pylist(), [_vector(doc) for doc in documents])
 
 
 def _vector(doc: ToyDocument) -> np.ndarray:

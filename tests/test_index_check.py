@@ -169,10 +169,14 @@ MISFITS: dict[str, tuple[str, Callable[[Path], None], dict[str, Any], str]] = {
     "zero": ("flat", lambda f: edit_vectors(f, lambda v: third(v, 0)), {}, "holds 1 zero vectors, but 0 were written"),
     "length": ("flat", lambda f: edit_vectors(f, lambda v: third(v, 2)), {}, "1 vectors are not of length 1"),
     "nan": ("flat", lambda f: edit_vectors(f, lambda v: third(v, np.nan)), {}, "1 vectors are not finite"),
-    "no id": ("flat", lambda f: documents(f, id=put(2, None)), {}, "1 documents have no id"),
-    "source": ("flat", lambda f: documents(f, _source=put(2, 9)), {}, "1 documents are from no source"),
-    "owner": ("words", lambda f: pieces(f, document=put(0, 6)), {}, "1 tokens or words are of no document"),
+    "no id": ("flat", lambda f: documents(f, id=put(2, None)), {}, "1 of 'id' are missing"),
+    "source": ("flat", lambda f: documents(f, _source=put(2, 9)), {}, "'_source' 9 is in it, and they are from 0 to 1"),
+    "owner": ("words", lambda f: pieces(f, document=put(0, 6)), {}, "'document' 6 is in it, and they are from 0 to 5"),
     "end": ("words", lambda f: pieces(f, end=put(0, 99)), {}, "1 tokens or words are not within their texts"),
+    "no source": ("flat", lambda f: documents(f, _source=put(2, -1)), {}, "'_source' -1 is in it"),
+    "no owner": ("words", lambda f: pieces(f, document=put(0, None)), {}, "1 of 'document' are missing"),
+    "no start": ("words", lambda f: pieces(f, start=put(0, None)), {}, "1 of 'start' are missing"),
+    "segment": ("words", lambda f: pieces(f, segment=put(0, 2)), {}, "'segment' 2 is in it, and they are from 0 to 1"),
     "start": ("words", lambda f: pieces(f, start=put(1, -1)), {}, "1 tokens or words are not within their texts"),
 }  # fmt: skip
 
@@ -198,6 +202,62 @@ def test_a_vector_that_is_in_two_lists_is_told(kind: str, copied: Callable[..., 
     rewritten(folder)
     with pytest.raises(IndexFolderError, match="2 vectors are missing, or there twice"):
         check_index(folder)
+
+
+ENGINES = {"flat": "Flat", "hnsw": "HNSW32", "ivf": "IVF4,Flat"}
+FOREIGN = ("HNSW32", "IVF4,Flat", "PCA4,Flat", "SQ8", "Flat")
+
+
+def put_engine(folder: Path, factory: str) -> None:
+    """Another FAISS index of as many vectors of the same width and metric, all of them of length 1."""
+    settings = read_settings(folder)
+    vectors = clustered(settings.count, settings.width)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    index = faiss.index_factory(settings.width, factory, settings.metric.faiss_metric)
+    index.train(vectors)
+    index.add(vectors)
+    faiss.write_index(index, str(folder / "index.faiss"))
+    rewritten(folder)
+
+
+@pytest.mark.parametrize(
+    ("kind", "factory"), [(kind, each) for kind, own in ENGINES.items() for each in FOREIGN if each != own]
+)
+def test_an_engine_of_another_type(kind: str, factory: str, copied: Callable[..., Path]) -> None:
+    folder = copied(kind)
+    put_engine(folder, factory)
+    for opening in (VectorIndex, check_index):
+        with pytest.raises(IndexFolderError, match=r"index\.faiss is not the index that was written: it (is|does not)"):
+            opening(folder)
+
+
+@pytest.mark.parametrize(
+    ("built", "factory"), [("PCA4,Flat", "PCA8,Flat"), ("HNSW8,Flat", "HNSW8_SQ8"), ("SQ8", "SQ4")]
+)
+def test_an_engine_of_other_parts_is_told_by_the_check(built: str, factory: str, tmp_path: Path) -> None:
+    vector_set(tmp_path / "toy.features", clustered(50))
+    build_index(tmp_path / "toy.features", tmp_path / "toy.index", options=BuildOptions(type=built, evaluate=False))
+    check_index(tmp_path / "toy.index")
+    put_engine(tmp_path / "toy.index", factory)
+    with pytest.raises(IndexFolderError, match=rf"index\.faiss is not the index that .*, where {built} has .* again"):
+        check_index(tmp_path / "toy.index")
+
+
+@pytest.mark.parametrize("column", ["document", "start", "segment"])
+def test_pieces_that_are_null_are_told_when_they_are_read(column: str, copied: Callable[..., Path]) -> None:
+    folder = copied("words")
+    pieces(folder, **{column: put(0, None)})
+    rewritten(folder)
+    with pytest.raises(IndexFolderError, match=rf"pieces\.arrow: cannot be read \(1 of '{column}' are missing\)"):
+        VectorIndex(folder).document_numbers(np.array([0]))
+
+
+def test_a_source_that_there_is_not_is_told_when_it_is_read(copied: Callable[..., Path]) -> None:
+    folder = copied("flat")
+    documents(folder, _source=put(2, 9))
+    rewritten(folder)
+    with pytest.raises(IndexFolderError, match=r"documents\.arrow: cannot be read \('_source' 9 is in it"):
+        VectorIndex(folder).documents.take(np.array([0]))
 
 
 def test_files_of_another_index_are_told(tmp_path: Path) -> None:

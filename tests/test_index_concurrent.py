@@ -183,11 +183,11 @@ def test_a_rebuild_between_two_files_is_not_seen(moment: str, place: Place, monk
     real: Callable[..., Any] = getattr(contents, moment)
     left = ["same"]
 
-    def disturbed(*arguments: Any) -> Any:
+    def disturbed(*arguments: Any, **named: Any) -> Any:
         if left:
             monkeypatch.setattr(contents, moment, real)
             rebuild(place, left.pop())
-        return real(*arguments)
+        return real(*arguments, **named)
 
     monkeypatch.setattr(contents, moment, disturbed)
     index = VectorIndex(place.index)

@@ -173,7 +173,7 @@ def test_places_where_no_index_can_be(folder: Path, tmp_path: Path, monkeypatch:
     with pytest.raises(IndexFolderError, match="holds a feature set, no index"):
         build_index(features, features)
     (tmp_path / "circle").symlink_to("circle")
-    with pytest.raises(StorageError, match="circle cannot be found"):
+    with pytest.raises(StorageError, match="circle cannot be read"):
         build_index(features, tmp_path / "circle")
     with pytest.raises(IndexFolderError, match="this is no index"):
         append_features(tmp_path / "no" / "such" / "folder", [features])

@@ -92,6 +92,14 @@ def test_a_half_written_lock_is_nobodys(tmp_path: Path, content: str) -> None:
         pass
 
 
+@pytest.mark.parametrize("pid", [0, -1, 2**31, 10**30, "x", 1.5, None, True, [1]], ids=str)
+def test_a_number_that_no_process_has_is_nobodys(tmp_path: Path, pid: object) -> None:
+    _leave(tmp_path, pid=pid)
+    with locked(tmp_path):
+        pass
+    assert not (tmp_path / ".bertfeat" / "lock").exists()
+
+
 def test_of_many_who_find_a_stale_lock_one_gets_it(tmp_path: Path) -> None:
     for _ in range(20):
         _leave(tmp_path, ticks=1)

@@ -1,14 +1,17 @@
 """Long texts, read a segment at a time, become the very pieces that a tokenizer makes of them as a whole."""
 
 from collections.abc import Sequence
+from copy import copy
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bertfeat.corpus import Document
 from bertfeat.models import find_model
-from bertfeat.tokens.segments import pieces_of
+from bertfeat.tokens import TokenSettings, tokenize
+from bertfeat.tokens.segments import SEGMENT, pieces_of
 from bertfeat.tokens.tokenizer import TextPieces, Tokenizer
 from tests.tiny_models import Tiny
 
@@ -123,3 +126,16 @@ def test_many_texts_are_given_some_at_a_time(tokenizer: Tokenizer) -> None:
         assert same(joined, whole)
     assert pieces_of(tokenizer, [], offsets=True) == []
     assert max(calls) < 16 * 100 + 100 * 16 + 200
+
+
+@pytest.mark.parametrize("paired", [False, True], ids=["a text", "a pair's second text"])
+def test_documents_are_given_in_small_pieces(
+    tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch, paired: bool
+) -> None:
+    watched, spied = Watched(tokenizer), copy(tokenizer)
+    monkeypatch.setattr(spied, "pieces", watched.pieces)
+    long = "the river bank, " * 20_000
+    document = Document(0, "1", "a bank", pair=long) if paired else Document(0, "1", long)
+    tokenize([document], spied, TokenSettings(max_length=512))
+    assert watched.characters > len(long)
+    assert watched.longest < 1.1 * SEGMENT

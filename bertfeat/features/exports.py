@@ -84,7 +84,7 @@ def _csv(features: FeatureSet, column: str | None, out: Path) -> int:
     values = [pa.field(f"v{at}", pa.float32()) for at in range(found.width)]
     schema = pa.schema([*list(owners.schema)[1:], *values])  # without the row
     count = 0
-    with pyarrow.csv.CSVWriter(out, schema) as writer:
+    with out.open("wb") as file, pyarrow.csv.CSVWriter(file, schema) as writer:
         for batch in export_batches(features, [found], owners.places):
             matrix = np.ascontiguousarray(batch.vectors[0].matrix.T)
             writer.write_table(pa.table([*owners.table(batch).columns[1:], *map(pa.array, matrix)], schema=schema))

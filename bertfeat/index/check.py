@@ -14,16 +14,19 @@ from numpy.typing import NDArray
 
 from bertfeat.errors import BertfeatError, IndexFolderError
 from bertfeat.index import engine
+from bertfeat.index.anatomy import foreign_part
 from bertfeat.index.folder import check_files, read_whole
 from bertfeat.index.library import faiss
 from bertfeat.index.metric import Metric
 from bertfeat.index.names import DOCUMENTS_NAME, FAISS_NAME, PIECES_NAME
 from bertfeat.index.search import VectorIndex
 from bertfeat.index.settings import IndexSettings, read_settings
-from bertfeat.index.sources import changed_sources
-from bertfeat.index.store import SOURCE
+from bertfeat.index.source import document_fields
+from bertfeat.index.sources import changed_sources, unchanged_sources
+from bertfeat.index.store import SOURCE, document_schema
 
 _BLOCK_ROWS = 16_384
+_UNKNOWN = np.iinfo(np.int64).max  # characters of a text that is not kept
 _LENGTH_ERROR = 1e-3  # of a vector that was scaled to length 1 in float32
 _AGAIN = "build the index again"
 
@@ -50,7 +53,8 @@ def check_index(folder: str | Path) -> IndexCheck:
         IndexFolderError: the first thing that does not hold; or it is no index.
     """
     index, size = read_whole(Path(folder), _digested)
-    _check_documents(index)
+    _read_documents(index)
+    _check_columns(index)
     if index.pieces is not None:
         _check_pieces(index)
     compared = _check_vectors(index)
@@ -65,14 +69,35 @@ def _digested(folder: Path) -> tuple[VectorIndex, int]:
     return VectorIndex(folder), size
 
 
-def _check_documents(index: VectorIndex) -> None:
-    """Every value is of its type; every document has a row, an id and a source."""
-    path, sources = index.folder / DOCUMENTS_NAME, len(index.settings.sources)
-    for batch in index.documents.batches():
-        for name in ("row", "id", SOURCE):
-            _refuse(batch.column(name).null_count, path, f"documents have no {name}")
-        numbers = batch.column(SOURCE).to_numpy()
-        _refuse(int(((numbers < 0) | (numbers >= sources)).sum()), path, "documents are from no source")
+def _read_documents(index: VectorIndex) -> None:
+    """Every value is of its type, and every document has a row, an id and a source: reading sees to it."""
+    for _ in index.documents.batches():
+        pass
+
+
+def _check_columns(index: VectorIndex) -> None:
+    """The columns are those of the feature sets that are still as they were, and so are the texts."""
+    path, settings = index.folder / DOCUMENTS_NAME, index.settings
+    ours = document_schema([(index.folder, index.documents.schema)])
+    for number, features in unchanged_sources(settings):
+        for field in document_schema([(features.folder, document_fields(features, settings.has_text))]):
+            if field not in ours:
+                raise IndexFolderError(
+                    f"{path} has no column {field.name!r} of {field.type}, and {features.folder} has; {_AGAIN}"
+                )
+        # a set that was appended again may have had no texts before
+        if settings.has_text and not settings.updates and "text" in features.names:
+            _refuse(_textless(index, number), path, f"documents have no text, and {features.folder} has them")
+
+
+def _textless(index: VectorIndex, source: int) -> int:
+    """How many documents of a source have no text."""
+    found = 0
+    for batch in index.documents.batches(["text", SOURCE]):
+        found += int(
+            (batch.column("text").is_null().to_numpy(False) & (batch.column(SOURCE).to_numpy() == source)).sum()
+        )
+    return found
 
 
 def _check_pieces(index: VectorIndex) -> None:
@@ -80,8 +105,6 @@ def _check_pieces(index: VectorIndex) -> None:
     path, ends = index.folder / PIECES_NAME, _lengths(index)
     for batch in index.pieces.batches() if index.pieces is not None else ():
         owner, start, end, segment = (batch.column(name).to_numpy() for name in ("document", "start", "end", "segment"))
-        outside = (owner < 0) | (owner >= len(index.documents)) | (segment < 0) | (segment > 1)
-        _refuse(int(outside.sum()), path, "tokens or words are of no document")
         outside = (start < 0) | (end <= start)
         if ends is not None:
             outside |= end > ends[segment, owner]
@@ -89,16 +112,20 @@ def _check_pieces(index: VectorIndex) -> None:
 
 
 def _lengths(index: VectorIndex) -> NDArray[np.int64] | None:
-    """How many characters the text and the pair of each document have, ``[2, D]``; None where no texts are kept."""
+    """How many characters the text and the pair of each document have, ``[2, D]``; None where no texts are kept.
+
+    A document of a feature set without texts may have any number.
+    """
     if not index.settings.has_text:
         return None
     lengths = np.zeros((2, len(index.documents)), np.int64)
     names = [name for name in ("text", "pair") if name in index.documents.schema.names]
     start = 0
     for batch in index.documents.batches(names):
+        there = slice(start, start + len(batch))
         for segment, column in enumerate(batch.columns):
-            count = pc.fill_null(pc.utf8_length(column), 0).to_numpy()
-            lengths[segment, start : start + len(batch)] = count
+            lengths[segment, there] = pc.fill_null(pc.utf8_length(column), 0).to_numpy()
+        lengths[:, there][:, batch.column(0).is_null().to_numpy(False)] = _UNKNOWN
         start += len(batch)
     return lengths
 
@@ -110,6 +137,8 @@ def _check_vectors(index: VectorIndex) -> int:
         How many vectors were looked at: those that are stored whole.
     """
     path, settings = index.folder / FAISS_NAME, index.settings
+    if problem := foreign_part(index.faiss_index, settings, whole=True):
+        raise IndexFolderError(f"{path} is not the index that was written: {problem}; {_AGAIN}")
     seen, zero = np.zeros(settings.count, np.uint8), 0
     compared = 0
     for numbers, vectors in _stored(index.faiss_index):

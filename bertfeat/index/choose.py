@@ -51,7 +51,7 @@ def choose(wanted: str, *, count: int, width: int, memory: int | None, recall: f
     if wanted == IndexType.AUTO:
         return _automatic(count, width, budget, recall)
     if wanted not in list(IndexType):
-        return Choice(wanted, "as asked", _factory_bytes(wanted, count, width), _clusters_named(wanted))
+        return Choice(wanted, "as asked", _factory_bytes(wanted, count, width), clusters_named(wanted))
     named = _named(IndexType(wanted), count, width)
     if named.clusters and named.bytes > budget:
         return Choice(named.factory, f"{named.reason}; its lists on disk: {_over(named.bytes, budget)}",
@@ -116,7 +116,7 @@ def _named(wanted: IndexType, count: int, width: int) -> Choice:
     return Choice(f"IVF{clusters},PQ{width // values}np", asked, count * (width // values + 8) + centres, clusters)
 
 
-def _clusters_named(factory: str) -> int:
+def clusters_named(factory: str) -> int:
     """The number after IVF in a factory string; 0 if there is none."""
     named = re.search(r"IVF(\d+)(k?)", factory)
     return int(named[1]) * (1024 if named[2] else 1) if named else 0

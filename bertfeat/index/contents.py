@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from bertfeat.errors import IndexFolderError
 from bertfeat.index import engine
+from bertfeat.index.anatomy import foreign_part
 from bertfeat.index.folder import check_files
 from bertfeat.index.names import DOCUMENTS_NAME, FAISS_NAME, LISTS_NAME, PIECES_NAME, REMOVED_NAME
 from bertfeat.index.settings import IndexSettings, read_settings
@@ -40,12 +41,15 @@ def open_contents(folder: Path, *, mapped: bool) -> IndexContents:
     """
     settings = read_settings(folder)
     check_files(folder, settings)
-    pieces = None if settings.per_document else Store(folder / PIECES_NAME, PIECES)
+    below = {"document": settings.documents, "segment": 2}
+    pieces = None if settings.per_document else Store(folder / PIECES_NAME, PIECES, below=below)
     lists = folder / LISTS_NAME if LISTS_NAME in settings.files else None
     contents = IndexContents(
         settings,
         engine.read(folder / FAISS_NAME, mapped=mapped, lists=lists),
-        Store(folder / DOCUMENTS_NAME, _document_schema(settings)),
+        Store(
+            folder / DOCUMENTS_NAME, _document_schema(settings), below={SOURCE: len(settings.sources)}, gaps=["text"]
+        ),
         pieces,
         _read_removed(folder / REMOVED_NAME, settings.count) if settings.tombstones else None,
     )
@@ -84,6 +88,10 @@ def _check_counts(folder: Path, contents: IndexContents) -> None:
         )
     if index.metric_type != settings.metric.faiss_metric:
         raise IndexFolderError(f"{folder / FAISS_NAME} is not of the metric {settings.metric}; build the index again")
+    if problem := foreign_part(index, settings, whole=False):
+        raise IndexFolderError(
+            f"{folder / FAISS_NAME} is not the index that was written: {problem}; build the index again"
+        )
     removed = 0 if contents.removed is None else int(contents.removed.sum())
     pieces = settings.count if contents.pieces is None else len(contents.pieces)
     for name, found, written in (

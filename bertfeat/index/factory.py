@@ -7,6 +7,7 @@ process of its own (benchmarks/factory_strings.py): all that ended the process, 
 import re
 from typing import Any
 
+from bertfeat.corpus.rows import shorten
 from bertfeat.errors import UsageError
 from bertfeat.index.engine import REFINED_FROM, layers
 from bertfeat.index.library import faiss, faiss_errors
@@ -29,7 +30,7 @@ def create(factory: str, width: int, metric: Metric) -> Any:
     Raises:
         UsageError: FAISS does not know the description, cannot work with it, or it does not fit the width or metric.
     """
-    problem = f"FAISS cannot make {factory[:_MOST_LENGTH]!r} for vectors of {width} values and {metric}"
+    problem = f"FAISS cannot make {shorten(factory)!r} for vectors of {width} values and {metric}"
     if reason := unfit(factory):
         raise UsageError(f"{problem}: {reason}; {_REMEDY}")
     with faiss_errors(UsageError, problem, _REMEDY):
@@ -54,6 +55,8 @@ def create(factory: str, width: int, metric: Metric) -> Any:
 
 def unfit(factory: str) -> str | None:
     """Why FAISS must not be given a factory string; None if nothing is known against it."""
+    if not factory.isascii():
+        return "it has signs that no description has"
     if len(factory) > _MOST_LENGTH:
         return f"it has {len(factory):,} signs"
     return next((reason for pattern, reason in _REFUSED if pattern.search(factory)), None)

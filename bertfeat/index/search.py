@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from bertfeat.errors import IndexFolderError, UsageError
@@ -84,15 +83,11 @@ class VectorIndex:
 
     @property
     def owners(self) -> NDArray[np.int64]:
-        """The document of each vector: its number in :attr:`documents`; read anew each time.
-
-        Raises:
-            IndexFolderError: a vector is of no document.
-        """
+        """The document of each vector: its number in :attr:`documents`; read anew each time."""
         if self.pieces is None:
             return np.arange(self.settings.count)
         owners: NDArray[np.int64] = self.pieces.column("document")
-        return self._checked(owners, len(self.documents), "document")
+        return owners
 
     def check_sources(self) -> None:
         """See that the feature sets, where they still are in their places, are those that the index was made from.
@@ -133,7 +128,7 @@ class VectorIndex:
             scores, numbers = asking.scan(self.faiss_index, queries, k, selected)
         else:
             scores, numbers = self._quick(queries, k, effort, selected)
-        self._checked(numbers, self.settings.count, "vector")
+        self._check_found(numbers)
         if self.metric is Metric.L2 and engine.flat_storage(self.faiss_index) is not None:
             return self._compared_again(queries, numbers)
         return Found(self.metric.scores(scores), numbers)
@@ -154,8 +149,8 @@ class VectorIndex:
         """The document of each vector: its number in :attr:`documents`."""
         if self.pieces is None:
             return np.asarray(numbers, np.int64)
-        table: pa.Table = self.pieces.take(numbers)
-        return self._checked(table["document"].to_numpy(), len(self.documents), "document")
+        owners: NDArray[np.int64] = self.pieces.take(numbers)["document"].to_numpy()
+        return owners
 
     def _quick(
         self, queries: NDArray[np.float32], k: int, effort: int | None, selected: NDArray[np.bool_] | None
@@ -206,12 +201,11 @@ class VectorIndex:
             selected = selected[self.owners]
         return selected if living is None else selected & living
 
-    def _checked(self, numbers: NDArray[np.int64], count: int, what: str) -> NDArray[np.int64]:
-        """Numbers that lead to something: of sound files every one does, and FAISS has -1 for no hit."""
-        wrong = numbers[(numbers < 0) | (numbers >= count)]
+    def _check_found(self, numbers: NDArray[np.int64]) -> None:
+        """Every number leads to a vector: of sound files all do, and FAISS has -1 for no hit."""
+        wrong = numbers[(numbers < 0) | (numbers >= self.settings.count)]
         if len(wrong):
             raise IndexFolderError(
-                f"{self.folder}: {what} {wrong[0]} is found, and there are {count:,}: a file was changed after it was "
-                f"written; bertfeat verify says which, and a new build mends it"
+                f"{self.folder}: vector {wrong[0]} is found, and there are {self.settings.count:,}: a file was changed "
+                f"after it was written; bertfeat verify says which, and a new build mends it"
             )
-        return numbers

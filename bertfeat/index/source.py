@@ -31,7 +31,8 @@ class FeatureSource:
         self.width = self.found.width
         self.skipped = 0  # tokens and words without a vector of their own, known when everything was read
         self.per_document = self.found.pooling.per_document
-        self.schema = document_schema(_document_fields(features, keep_text) for features in self.sets)
+        self.schemas = [(features.folder, document_fields(features, keep_text)) for features in self.sets]
+        self.schema = document_schema(self.schemas)
         self.first_document = 0  # number of the first document in the index
         self._numbers = tuple(source_numbers) or tuple(range(len(self.sets)))
         self._kept = tuple(name for name in self.schema.names if name != SOURCE)
@@ -127,7 +128,7 @@ def _one_column(sets: Sequence[FeatureSet], column: str | None) -> FoundColumn:
     return found
 
 
-def _document_fields(features: FeatureSet, keep_text: bool) -> pa.Schema:
+def document_fields(features: FeatureSet, keep_text: bool) -> pa.Schema:
     """The columns of a set that the text store keeps.
 
     Raises:

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bertfeat.errors import IndexFolderError
+from bertfeat.errors import BertfeatError, IndexFolderError
 from bertfeat.features import FeatureSet
 from bertfeat.index.settings import IndexSettings, SourceSet
 
@@ -43,6 +43,19 @@ def changed_sources(settings: IndexSettings) -> Iterator[tuple[SourceSet, Source
             now = source_of(FeatureSet(source.path))
             if now.digest != source.digest:
                 yield source, now
+
+
+def unchanged_sources(settings: IndexSettings) -> Iterator[tuple[int, FeatureSet]]:
+    """The feature sets that are in their places as they were, and the number of each among the sources."""
+    for number, source in enumerate(settings.sources):
+        if not Path(source.path).is_dir():
+            continue
+        try:
+            features = FeatureSet(source.path)
+        except BertfeatError:
+            continue  # no sound feature set, so not as it was
+        if source_of(features).digest == source.digest:
+            yield number, features
 
 
 def check_sources(settings: IndexSettings, folder: Path) -> None:

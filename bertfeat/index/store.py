@@ -1,11 +1,12 @@
 """What an index knows of each document and each token, by number: Arrow files, mapped into memory, read at random.
 
 Every record batch has the same number of rows, so a row is found without searching. Each column of a batch is validated
-when it is first read (offsets in range, texts of UTF-8), so that a damaged file is an error and not a crash.
+when it is first read (offsets in range, texts of UTF-8, no null where none belongs, no number that leads nowhere), so
+that a damaged file is an error and not a crash.
 """
 
 import mmap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bertfeat.errors import IndexFolderError
@@ -32,6 +34,7 @@ PIECES = pa.schema(
         ("segment", pa.int8()),
     ]
 )
+_KEPT = frozenset([pa.string(), pa.large_string(), pa.int64(), pa.float64(), pa.bool_()])  # what else may be in a store
 
 
 class StoreWriter:
@@ -124,12 +127,15 @@ class StoresWriter:
 class Store:
     """A store that was written; ``expected`` are columns that it must have, of those types.
 
+    Of these only ``gaps`` may be null. ``below`` says for columns of numbers from 0 where they end.
+
     Raises:
-        IndexFolderError: it cannot be read, or lacks a column.
+        IndexFolderError: it cannot be read, lacks a column, has one twice, or one of a type that is never kept.
     """
 
-    def __init__(self, path: Path, expected: pa.Schema) -> None:
+    def __init__(self, path: Path, expected: pa.Schema, *, below: Mapping[str, int], gaps: Sequence[str] = ()) -> None:
         self._path = path
+        self._full, self._below = set(expected.names).difference(gaps), below
         self._validated: set[tuple[int, str]] = set()  # number of a batch, column
         try:
             with open_regular(path) as file:
@@ -142,9 +148,7 @@ class Store:
             last: int = self._reader.get_batch(batches - 1).num_rows if batches else 0
         except _DAMAGED as error:
             raise self._damaged(error) from error
-        for field in expected:
-            if field not in self.schema:
-                raise self._damaged(f"it has no column {field.name!r} of {field.type}")
+        self._check_columns(expected)
         self._count: int = max(0, batches - 1) * BATCH_ROWS + last
 
     def __len__(self) -> int:
@@ -190,31 +194,54 @@ class Store:
             for name, values in zip(names, batch.columns, strict=True):
                 if (number, name) not in self._validated:
                     values.validate(full=True)
+                    self._check_values(name, values)
                     self._validated.add((number, name))
             return batch
         except _DAMAGED as error:
             raise self._damaged(error) from error
 
+    def _check_columns(self, expected: pa.Schema) -> None:
+        for field in expected:
+            if field not in self.schema:
+                raise self._damaged(f"it has no column {field.name!r} of {field.type}")
+        for field in self.schema:
+            if self._names.count(field.name) > 1:
+                raise self._damaged(f"it has the column {field.name!r} {self._names.count(field.name)} times")
+            if field.name not in expected.names and field.type not in _KEPT:
+                raise self._damaged(f"its column {field.name!r} is {field.type}, which is never kept")
+
+    def _check_values(self, name: str, values: pa.Array) -> None:
+        if name in self._full and values.null_count:
+            raise self._damaged(f"{values.null_count:,} of {name!r} are missing")
+        if name not in self._below or not len(values):
+            return
+        limits, end = pc.min_max(values).as_py(), self._below[name]
+        for value in (limits["min"], limits["max"]):
+            if not 0 <= value < end:
+                raise self._damaged(f"{name!r} {value:,} is in it, and they are from 0 to {end - 1:,}")
+
     def _damaged(self, problem: object) -> IndexFolderError:
         return IndexFolderError(f"{self._path}: cannot be read ({problem}); build the index again")
 
 
-def document_schema(schemas: Iterable[pa.Schema]) -> pa.Schema:
-    """The columns of several sets' documents together, and which set each document is from.
+def document_schema(schemas: Iterable[tuple[Path, pa.Schema]]) -> pa.Schema:
+    """The columns of several folders' documents together, and which feature set each document is from.
 
     Raises:
-        IndexFolderError: a column is of different types in two sets.
+        IndexFolderError: a column is of different types in two folders.
     """
     fields: dict[str, pa.DataType] = {}
-    for schema in schemas:
+    first: dict[str, Path] = {}
+    for folder, schema in schemas:
         for field in schema:
             if field.name == SOURCE:
                 continue
             kind = pa.large_string() if field.type == pa.string() else field.type
+            there = first.setdefault(field.name, folder)
             if fields.setdefault(field.name, kind) != kind:
                 raise IndexFolderError(
-                    f"the column {field.name!r} is {fields[field.name]} in one feature set and {kind} in another; "
-                    f"leave it out of --keep or convert it, and extract again"
+                    f"the column {field.name!r} is {fields[field.name]} in {there} and {kind} in {folder}; leave it "
+                    f"out of --keep or convert it, and extract again"
                 )
     fields[SOURCE] = pa.int32()
     return pa.schema(list(fields.items()))

@@ -28,18 +28,19 @@ def judged_transform(index: Any) -> Transform | None:
     leaving out dimensions are meant to keep what is near, so what they lose is the index's loss.
     """
     transform = transform_of(index)
-    if transform is None or not any(map(_alters_nearness, _chain(faiss.downcast_index(index)))):
+    if transform is None or not any(map(_alters_nearness, chain(faiss.downcast_index(index)))):
         return None
     return transform
 
 
 def _transformed(index: Any, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    for step in _chain(index):
+    for step in chain(index):
         vectors = step.apply(np.ascontiguousarray(vectors, np.float32))
     return vectors
 
 
-def _chain(index: Any) -> list[Any]:
+def chain(index: Any) -> list[Any]:
+    """The transforms of an ``IndexPreTransform`` in order, each as its own class."""
     return [faiss.downcast_VectorTransform(index.chain.at(number)) for number in range(index.chain.size())]
 
 

@@ -64,7 +64,7 @@ def append_features(
         with place.replacement() as fresh:
             keeper = _Shrunk(index, replaced)
             source.first_document = keeper.documents
-            schema = document_schema([index.documents.schema, source.schema])
+            schema = document_schema([(index.folder, index.documents.schema), *source.schemas])
             with StoresWriter(fresh, schema, per_document=source.per_document) as stores:
                 keeper.copy(stores)
                 grown, zero = _extended(keeper.faiss_index, source, index.metric, stores, fresh, progress or unwatched)
@@ -94,7 +94,7 @@ def remove_documents(folder: str | Path, ids: Iterable[str]) -> Updated:
             return Updated(index.settings, 0, 0, unknown)
         with place.replacement() as fresh:
             keeper = _Shrunk(index, removed)
-            schema = document_schema([index.documents.schema])  # of this format
+            schema = document_schema([(index.folder, index.documents.schema)])  # of this format
             with StoresWriter(fresh, schema, per_document=index.pieces is None) as stores:
                 keeper.copy(stores)
             grown = keeper.faiss_index

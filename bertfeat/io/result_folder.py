@@ -1,7 +1,8 @@
 """The folders that bertfeat writes, and how they are told from others: each has a folder ``.bertfeat`` inside.
 
 In it lie a marker with the kind of the result, the lock of a run that is at work, and what only bertfeat reads. Parquet
-readers that take all files of a folder (DuckDB, polars, pandas, Spark, Hugging Face datasets) do not look into it.
+readers that take all files of a folder (DuckDB, pandas, Spark, Hugging Face datasets) do not look into it; polars looks
+into every folder below, hidden or not, and is given a pattern.
 """
 
 import json

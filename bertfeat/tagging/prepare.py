@@ -8,6 +8,7 @@ from typing import Any
 
 from bertfeat.corpus import ENDINGS, CorpusSettings, open_corpus
 from bertfeat.corpus.compression import COMPRESSIONS
+from bertfeat.corpus.sources import find_sources
 from bertfeat.errors import BertfeatError, CorpusError, NotDerivable, TaggerError, UsageError
 from bertfeat.extraction import ExtractionReport, Extractor, OnProgress
 from bertfeat.extraction.settings import NUMERICS_VERSION, RunSettings
@@ -35,7 +36,12 @@ def features_beside(corpus: Path) -> Path:
     """Where the features of a corpus file are kept: ``news/train.conll.gz`` → ``news/train.features``.
 
     An ending that names no format stays, so that ``eng.train`` and ``eng.testa`` are kept apart.
+
+    Raises:
+        UsageError: it is no file's name.
     """
+    if not corpus.name:
+        raise UsageError(f"{corpus}: a folder, and features are kept beside a file; name a CoNLL file")
     name = Path(corpus.stem if corpus.suffix in COMPRESSIONS else corpus.name)
     return corpus.with_name((name.stem if name.suffix in ENDINGS else name.name) + ".features")
 
@@ -67,6 +73,7 @@ def prepared(
     if given.is_dir():
         raise UsageError(f"{given}: a folder that is no feature set; give a CoNLL file or what bertfeat extract wrote")
     reading = reading or CorpusSettings()
+    _refuse_untagged(given, reading)
     folder = folder or features_beside(given)
     made = _extractor(layers, reading, like, folder, extractor)
     try:
@@ -76,6 +83,16 @@ def prepared(
     if not report.counts.documents:
         raise TaggerError(f"{given}: there is no sentence in it, or none that could be read; nothing can be learnt")
     return Prepared(_opened(folder, made), report)
+
+
+def _refuse_untagged(given: Path, reading: CorpusSettings) -> None:
+    """Tell of a corpus that can have no tags before it is extracted."""
+    (source,) = find_sources([given], reading.format)
+    if not reading.has_tags(source.format):
+        raise TaggerError(
+            f"{given}: a {source.format} file has no tags; CoNLL files bring them, and JSONL, CSV or Parquet by "
+            f"--pretokenized --tag-column COL"
+        )
 
 
 def stored_features(

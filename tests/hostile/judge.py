@@ -74,7 +74,8 @@ def _messages(ended: Ended, rule: Rule) -> Iterator[str]:
         return
     errors = [line for line in text.splitlines() if line.lower().startswith("error:")]
     not_sound = "DOES NOT HOLD" in ended.stdout or '"holds": false' in ended.stdout
-    if ended.code in (1, 2) and len(errors) != 1 and not not_sound:
+    is_help = ended.code == 2 and "Commands:" in text + ended.stdout  # of a group alone
+    if ended.code in (1, 2) and len(errors) != 1 and not not_sound and not is_help:
         yield f"says {len(errors)} errors"
     if ended.code == 3 and "warning:" not in text:
         yield "ends with 3 and says nothing"

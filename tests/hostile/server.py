@@ -38,6 +38,7 @@ def main() -> None:
     """Answer requests until there are no more."""
     import bertfeat.cli
 
+    "".encode("utf-8-sig")  # which a fork that runs as nobody could not import
     for name in _IMPORTED:
         importlib.import_module(name)
     for verb in bertfeat.cli.main.list_commands(None):

@@ -1,7 +1,7 @@
 """Every option of every verb, as click knows them, with values that are no values, out of range or out of mind."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -100,7 +100,9 @@ def wrong_values(option: click.Option) -> Iterator[tuple[str, tuple[int, ...]]]:
     elif isinstance(kind, Listed):
         yield from ((value, bad) for value in ("", ",", "a,,b", " , "))
         yield from ((value, any_code) for value in (*_TEXTS[1:], "all,all", ",".join("abcdefgh" * 200)))
-    elif isinstance(kind, click.Path | click.File):
+    elif isinstance(kind, click.File):  # a pipe is what a shell gives for <(…)
+        yield from ((value, any_code) for value in _INPUTS if value != "pipe")
+    elif isinstance(kind, click.Path):
         yield from ((value, any_code) for value in (_OUTPUTS if option.name == "output" else _INPUTS))
     else:
         yield from ((value, any_code) for value in _TEXTS)
@@ -182,9 +184,16 @@ def _valued(yard: Yard, verb: str, option: click.Option, value: str, codes: tupl
         if each in base:  # given twice the last one counts, but of lists all do
             at = base.index(each)
             base = (*base[:at], *base[at + 2 :])
-    taken = (*base, *(() if verb in _REPLACES else (*_TAKEN, *BASES[verb].needs)))
-    made = (value, f"{value}.*") if option.name == "output" and value not in taken else ()
+    made = _made(verb, option, value, base)
     return _case(yard, verb, (*base, name, value), f"{name} {_short(value)}", codes, made)
+
+
+def _made(verb: str, option: click.Option, value: str, given: Sequence[str]) -> tuple[str, ...]:
+    """What a command may make at a place that it is given."""
+    taken = (*given, *(() if verb in _REPLACES else (*_TAKEN, *BASES[verb].needs)))
+    if option.name != "output" or value in taken:
+        return ("gone",) if value == "nowhere" else ()  # to which that link leads
+    return value, f"{value}.*"
 
 
 def _in_environment(yard: Yard, verb: str, name: str, value: str, codes: tuple[int, ...]) -> Result:
@@ -192,11 +201,13 @@ def _in_environment(yard: Yard, verb: str, name: str, value: str, codes: tuple[i
     short = name.removeprefix("BERTFEAT_").removeprefix(verb.upper().replace(" ", "_")).strip("_").lower()
     option = next(p for p in COMMANDS[verb].params if isinstance(p, click.Option) and p.name == short)
     given = base.command.arguments
-    typed = any(each in given for each in option.opts)  # what is typed comes before what is in the environment
+    typed = any(
+        each in given for each in (*option.opts, *option.secondary_opts)
+    )  # what is typed comes before what is in the environment
     command = replace(base.command, environment={name: value})
-    return _run(
-        yard, replace(base, command=command), f"{verb}: {name}={_short(value)}", (0, 1, 2, 3) if typed else codes
-    )
+    codes = (0, 1, 2, 3) if typed else codes
+    made = _made(verb, option, value, given)
+    return _run(yard, replace(base, command=command), f"{verb}: {name}={_short(value)}", codes, made)
 
 
 def _case(

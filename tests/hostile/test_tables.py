@@ -149,7 +149,10 @@ def _faiss(factory: str, count: int = 60, width: int = 32, metric: int = faiss.M
     index = faiss.index_factory(width, factory, metric)
     if count:
         index.train(vectors)
-        index.add(vectors)
+        if isinstance(index, faiss.IndexIDMap):
+            index.add_with_ids(vectors, np.arange(count))
+        else:
+            index.add(vectors)
     return bytes(faiss.serialize_index(index))
 
 
