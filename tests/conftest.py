@@ -1,7 +1,7 @@
 """Tiny models, built once a session, and no network for anyone."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # before huggingface_hub is imported
@@ -14,14 +14,30 @@ from tests.tiny_models import ALL, PACKED, Tiny, build
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Tiny]:
     """Give a family's tiny model, built and loaded at the first call."""
-    loaded: dict[str, Tiny] = {}
 
     def load(family: str) -> Tiny:
-        if family not in loaded:
-            loaded[family] = Tiny.load(build(family, tmp_path_factory.mktemp("models") / family))
-        return loaded[family]
+        if family not in _LOADED:
+            _LOADED[family] = Tiny.load(build(family, tmp_path_factory.mktemp("models") / family))
+            _BUILT[family] = _state(_LOADED[family].folder)
+        return _LOADED[family]
 
     return load
+
+
+_LOADED: dict[str, Tiny] = {}
+_BUILT: dict[str, dict[str, int]] = {}
+
+
+def _state(folder: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+
+
+@pytest.fixture(autouse=True)
+def shared_models_stay_as_they_are() -> Iterator[None]:
+    """Fail the test that changes a model which others read too."""
+    yield
+    for family, loaded in _LOADED.items():
+        assert _state(loaded.folder) == _BUILT[family], family
 
 
 @pytest.fixture(params=ALL)

@@ -359,10 +359,10 @@ def test_a_writer_that_fails_ends_the_run_and_leaves_the_other_parts(
 
 
 @pytest.fixture
-def loud(bert: Tiny, tmp_path: Path) -> Path:
+def loud(tmp_path: Path) -> Path:
     """A tiny BERT whose last hidden states pass what float16 holds in about half of the texts."""
     folder = build("bert", tmp_path / "loud")
-    plain = extractor(bert, layers="last", pooling="token", dtype="float32").features(lines(24))
+    plain = extractor(folder, layers="last", pooling="token", dtype="float32").features(lines(24))
     scale = 65_500 / float(np.median([np.abs(each.matrix("last_token")).max() for each in plain]))
 
     def change(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:

@@ -395,7 +395,7 @@ def test_central_usages_come_first(extract: Callable[..., FeatureSet]) -> None:
         middle = np.mean([vector / np.linalg.norm(vector) for vector in own], axis=0)
         scores = [cosine(vector, middle) for vector in own]
         np.testing.assert_allclose(scored(sense.usages), scores, atol=1e-5)
-        assert scores == sorted(scores, reverse=True)
+        assert np.all(np.diff(scores) < 1e-5)  # in their order, but for what is equal in float32
 
 
 def test_of_very_many_usages_a_sample_is_grouped(

@@ -191,6 +191,12 @@ def test_the_rows_are_those_that_duckdb_selects(duck: Any, both: Both, rows: lis
     assert met(both.ours, rows) == [row for (row,) in found]
 
 
+def test_minus_zero_is_zero() -> None:
+    rows: list[tuple[Value, ...]] = [(None, None, value, None, None, None) for value in (0.0, -0.0)]
+    for condition in ("score in (-0.0)", "score in (0)", "score = -0.0", "score in (0.0, 1)"):
+        assert met(condition, rows) == [0, 1], condition
+
+
 NEAR = [real for edge in EDGES for real in (float(edge), float(np.nextafter(float(edge), 0)))]
 REALS = [*NEAR, -0.5, 0.0, 0.5, 1e300, -1e300, float("inf")]
 

@@ -184,7 +184,7 @@ def _member(column: pa.Array, values: Sequence[Any]) -> pa.BooleanArray:
     if pa.types.is_int64(column.type):
         given = [int(value) for value in given if int(value) == value and -_PAST_INT64 <= value < _PAST_INT64]
     elif pa.types.is_floating(column.type):
-        given = [float(value) for value in given if float(value) == value]
+        given = [float(value) + 0.0 for value in given if float(value) == value]  # no -0 here either
     inside = pc.is_in(column, value_set=pa.array(given, column.type))
     unknown = pc.invert(inside) if None in values else pc.is_null(column)
     return pc.if_else(unknown, pa.scalar(None, pa.bool_()), inside)
