@@ -118,6 +118,11 @@ def test_options_that_mean_nothing_here_are_refused(tmp_path: Path) -> None:
         result = info(tmp_path / "toy.features", *arguments)
         assert result.exit_code == 2
         assert "and this is none" in result.stderr
+    environment = {"BERTFEAT_INFO_FORMAT": "jsonl", "BERTFEAT_INFO_TEXT_COLUMN": "body", "BERTFEAT_INFO_JSON": "1"}
+    found = CliRunner(env=environment).invoke(
+        main, ["info", str(tmp_path / "toy.features")], auto_envvar_prefix="BERTFEAT"
+    )
+    assert (found.exit_code, json.loads(found.stdout)["kind"]) == (0, "features")  # what is set is meant for others too
 
 
 @pytest.mark.parametrize("kind", ["tagger", "table7", "index"])

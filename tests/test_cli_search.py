@@ -219,6 +219,7 @@ def test_features_that_changed_are_an_error_unless_stale_is_said(index: Path) ->
         (["0", "--show", "year,"], "has an empty item"),
         (["0", "--width", "60", "--json"], "--width is for lines"),
         (["--vectors", "queries.npy", "--model", "x"], "--model is for embedding queries"),
+        (["--vectors", "queries.npy", "--device", "cpu"], "--device is for embedding queries"),
         (["--vectors", "nowhere.npy"], "does not exist"),
         (["--queries", "nowhere.txt"], "No such file"),
     ],

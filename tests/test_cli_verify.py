@@ -173,6 +173,8 @@ def test_a_table_7(tiny: Callable[[str], Tiny], tmp_path: Path) -> None:
     ("arguments", "exit_code", "told"),
     [
         (["whole.index", "--sample", "3"], 2, "is for feature sets"),
+        (["whole", "--sample", "0", "--bound", "0.5"], 2, "--bound is for the sample, and --sample 0 computes none"),
+        (["whole", "--corpus", "corpus.txt", "--keep", "year"], 2, "No such option"),
         (["whole", "--text-column", "body"], 2, "goes with --corpus"),
         (["nowhere"], 1, "no such folder"),
         (["c.jsonl"], 1, "no such folder, or a file"),
