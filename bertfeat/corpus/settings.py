@@ -99,7 +99,11 @@ def _is_column_number(text: str) -> bool:
 
 def _check_encoding(name: str) -> None:
     try:
-        known = codecs.lookup(name).name.replace("_", "-") not in _NOT_FOR_FILES and len("\n".encode(name)) > 0
+        known = (
+            name.isprintable()
+            and codecs.lookup(name).name.replace("_", "-") not in _NOT_FOR_FILES
+            and len("\n".encode(name)) > 0
+        )
     except (LookupError, UnicodeError, ValueError):  # unknown, one from bytes to bytes, or with a NUL in its name
         known = False
     if not known:

@@ -73,7 +73,7 @@ def _labels(store: SentenceStore, inside: Scheme) -> Labels:
     try:
         return Labels.of(store.tags(), inside=inside)
     except (CorpusError, TaggerError) as error:
-        raise type(error)(f"{store.folder}, {error}") from error
+        raise type(error)(f"{store.origin}, {error}") from error
 
 
 def _check_dev(place: Path, labels: Labels, gold: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:

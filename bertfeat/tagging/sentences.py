@@ -50,6 +50,7 @@ class SentenceStore:
 
     def __init__(self, features: FeatureSet, wanted: TaggerInput, budget: int, *, tagged: bool = True) -> None:
         self.folder = features.folder
+        self.origin = made_from(features)  # for messages
         self.digest = parts_digest(features)
         self._features = features
         self._derivation = derived_input(wanted, features)

@@ -13,7 +13,9 @@ MOST_MEGABYTES = 1_500.0  # the warm process has about 450 of them
 MOST_MESSAGE = 6_000  # characters of stderr
 
 _NOISE = re.compile(r"file \S+ close error: No space left on device")  # of FAISS, which is C++ and writes to stderr
-_QUOTED = re.compile(r"FAISS cannot read this file: [^\n]*")  # whose own words are as good as any
+_QUOTED = re.compile(  # whose own words are as good as any
+    r"(?:FAISS cannot read this file|not a sound Parquet file): [^\n]*"
+)
 _CRASH = re.compile(r"Traceback \(most recent|this is a bug in bertfeat|Fatal Python error|terminate called")
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _INNER = re.compile(  # what only programmers read

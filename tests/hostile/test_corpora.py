@@ -133,7 +133,9 @@ def _damaged(yard: Yard, name: str, data: bytes, damage: Damage) -> Iterator[Res
         yield told
     others = _others(name)
     for use in (_extract(name), others[sum(map(ord, case)) % len(others)]):
-        yield yard.run(use, case, f"corpus: {name}", prepare=prepare, rule=Rule(codes=(0, 1, 2, 3), names=(name,)))
+        yield yard.run(
+            use, case, f"corpus: {name}", prepare=prepare, rule=Rule(codes=(0, 1, 2, 3), names=(name, "dev.features"))
+        )
         if use.verb == "extract" and (yard.place / "out.features").exists():
             yield _verified(yard, case, f"corpus: {name}")
 
