@@ -92,7 +92,7 @@ def test_a_development_set_of_unknown_tags_alone_is_refused(
 
 def test_mixed_tags_name_their_set(sets: tuple[FeatureSet, FeatureSet], bert: Tiny, tmp_path: Path) -> None:
     mixed = tagged_set(bert, tmp_path / "mixed", [[("the", "O"), ("bank", "B-X"), ("ran", "X")]])
-    with pytest.raises(CorpusError, match="mixed .*, sentence 1: 'X' stands among tags of spans"):
+    with pytest.raises(CorpusError, match=r"mixed .*, sentence 1: 'X' stands among tags of spans"):
         train(mixed, sets[1], tmp_path / "t", layers="last", settings=QUICK)
 
 
