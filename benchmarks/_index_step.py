@@ -13,7 +13,7 @@ K = 10
 
 
 def ours_build(features: str, folder: str, kind: str, evaluate: str) -> dict[str, Any]:
-    from bertfeat.index import BuildOptions, build_index
+    from bertfeat.search import BuildOptions, build_index
 
     began = time.perf_counter()
     settings = build_index(features, folder, options=BuildOptions(type=kind, evaluate=evaluate == "evaluate"))
@@ -58,8 +58,8 @@ def search(folder: str, features: str, count: str, rounds: str) -> dict[str, Any
     import faiss
 
     from bertfeat.features import FeatureSet
-    from bertfeat.index import VectorIndex
-    from bertfeat.retrieval import Index
+    from bertfeat.search import VectorIndex
+    from bertfeat.search.index import Index
 
     queries = _queries(FeatureSet(features), int(count))
     index, hits = VectorIndex(folder), Index(folder)

@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "architectures.json")
     options = parser.parse_args()
     quieten()
-    from tests.tiny_architectures import ARCHITECTURES
+    from tests.support.tiny_architectures import ARCHITECTURES
 
     found = {name: examined(name) for name in options.only or ARCHITECTURES}
     wrong = [name for name, each in found.items() if not each["as_expected"]]
@@ -54,8 +54,8 @@ def quieten() -> None:
 
 
 def examined(name: str) -> dict[str, Any]:
-    from tests.architecture_check import check, resumes
-    from tests.tiny_architectures import ARCHITECTURES
+    from tests.support.architecture_check import check, resumes
+    from tests.support.tiny_architectures import ARCHITECTURES
 
     architecture = ARCHITECTURES[name]
     with tempfile.TemporaryDirectory() as work:

@@ -32,7 +32,7 @@ from typing import Any, Protocol
 from _machine import machine
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # tests are no package that is installed
-from tests.support_steps import Ended, Stop, preload, start, steps
+from tests.support.steps import Ended, Stop, preload, start, steps
 
 HERE = Path(__file__).parent
 LOCKED = "another run is at work on it"
@@ -222,8 +222,8 @@ class IndexCase:
     name = "index"
 
     def __init__(self, work: Path) -> None:
-        preload("bertfeat.cli.index", "bertfeat.index", "bertfeat.queries", "faiss", "pyarrow.compute")
-        from tests.index_toy import clustered, vector_set
+        preload("bertfeat.cli.index", "bertfeat.search", "bertfeat.search.queries", "faiss", "pyarrow.compute")
+        from tests.support.index_toy import clustered, vector_set
 
         self._work, self._folder = work, work / "toy.index"
         self.folders = (self._folder, work / ".toy.index.building")
@@ -247,10 +247,10 @@ class IndexCase:
             "append": lambda state: state | self._ids["new"],
             "remove": lambda state: state - set(gone),
         }
-        self.stand_ins = {"exchange": None, "two renames": "tests.index_toy:without_exchange"}
+        self.stand_ins = {"exchange": None, "two renames": "tests.support.index_toy:without_exchange"}
 
     def reset(self, variant: int) -> State:
-        from bertfeat.index import BuildOptions, build_index
+        from bertfeat.search import BuildOptions, build_index
 
         kind, memory = (("flat", None), ("ivf", None), ("hnsw", None), ("ivf", 100))[variant % 4]  # the last on disk
         options = BuildOptions(type=kind, evaluate=False, memory=memory)
@@ -261,7 +261,7 @@ class IndexCase:
         """The ids of the living documents; each is found by its own vector, at a score of 1."""
         import numpy as np
 
-        from bertfeat.index import VectorIndex
+        from bertfeat.search import VectorIndex
 
         index = VectorIndex(self._folder)
         every = [name for batch in index.documents.batches(["id"]) for name in batch.column("id").to_pylist()]
@@ -274,13 +274,13 @@ class IndexCase:
         return frozenset(ids)
 
     def check(self) -> None:
-        from bertfeat.index import check_index
+        from bertfeat.search import check_index
 
         check_index(self._folder)
 
     def files(self) -> Mapping[str, bytes]:
         """All but the settings, in which times stand; check() holds those against the files."""
-        from tests.index_toy import files_of
+        from tests.support.index_toy import files_of
 
         return {name: data for name, data in files_of(self._folder).items() if name != "index.json"}
 
@@ -295,9 +295,9 @@ class RunCase:
     WHOLE: State = frozenset({"whole"})
 
     def __init__(self, name: str, command: Sequence[str], result: str, work: Path) -> None:
-        preload("bertfeat.extraction", "bertfeat.cli.extract", "bertfeat.cli.tag", "bertfeat.tagging.table")
-        from tests.tagging_toy import sentences, write_conll
-        from tests.tiny_models import build
+        preload("bertfeat.extraction", "bertfeat.cli.extract", "bertfeat.cli.tag", "bertfeat.tagging.table7.table")
+        from tests.support.tagging_toy import sentences, write_conll
+        from tests.support.tiny_models import build
 
         self.name, self._work, self._result = name, work, work / result
         self.folders = (work,)
@@ -367,7 +367,7 @@ class RunCase:
             (shutil.copytree if path.is_dir() else shutil.copy2)(path, target / name)
 
 
-ONE_THREAD = "tests.test_tagging_interruption:one_thread"
+ONE_THREAD = "tests.tagging.test_interruption:one_thread"
 _TINY = ("--model", "model", "--device", "cpu", "--precision", "fp32", "--quiet")
 _SETS = ("--train", "train.conll", "--dev", "dev.conll", "--hidden", "4", "--epochs", "2", *_TINY)
 _RUNS: Mapping[str, tuple[Sequence[str], str]] = {

@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))  # tests are no package th
 import numpy as np
 
 from bertfeat.errors import BertfeatError
-from bertfeat.index import (
+from bertfeat.search import (
     BuildOptions,
     Metric,
     VectorIndex,
@@ -41,7 +41,7 @@ from bertfeat.index import (
     factory,
     remove_documents,
 )
-from tests.index_toy import clustered, vector_set
+from tests.support.index_toy import clustered, vector_set
 
 SECONDS = 30.0
 MEMORY = 8 << 30

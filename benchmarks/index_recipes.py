@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from bertfeat.corpus import CorpusSettings
-from bertfeat.evaluation import evaluate_beir
 from bertfeat.extraction import Extractor
-from bertfeat.index import BuildOptions, build_index
-from bertfeat.retrieval import Index
+from bertfeat.search import BuildOptions, build_index
+from bertfeat.search.beir import evaluate_beir
+from bertfeat.search.index import Index
 
 HERE = Path(__file__).parent
 LAYERS = "concat=0..6,last,cls"

@@ -49,7 +49,7 @@ def speed(model: str | None, lines: list[str], documents: int, repeats: int, **s
     from dataclasses import asdict
 
     from bertfeat import Extractor, memory_corpus
-    from bertfeat.extraction import first_documents, measure_speed
+    from bertfeat.speed import first_documents, measure_speed
 
     extractor = Extractor(model, **{"pooling": "mean", **settings})
     found = asdict(measure_speed(extractor, first_documents(memory_corpus(lines), documents), repeats=repeats))

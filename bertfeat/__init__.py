@@ -8,9 +8,9 @@ if TYPE_CHECKING:
     from bertfeat.errors import BertfeatError
     from bertfeat.extraction import ExtractionReport, Extractor, verify_features
     from bertfeat.features import DocumentFeatures, FeatureSet, export
-    from bertfeat.index import build_index
     from bertfeat.recipe import FeatureColumn, Operation, Pooling, Recipe
-    from bertfeat.retrieval import Hit, Index
+    from bertfeat.search import build_index
+    from bertfeat.search.index import Hit, Index
     from bertfeat.tagging import Tagger
     from bertfeat.usages import find_usages
 
@@ -28,13 +28,13 @@ _HOMES = {
     "Failure": "bertfeat.corpus",
     "FeatureColumn": "bertfeat.recipe",
     "FeatureSet": "bertfeat.features",
-    "Hit": "bertfeat.retrieval",
-    "Index": "bertfeat.retrieval",
+    "Hit": "bertfeat.search.index",
+    "Index": "bertfeat.search.index",
     "Operation": "bertfeat.recipe",
     "Pooling": "bertfeat.recipe",
     "Recipe": "bertfeat.recipe",
     "Tagger": "bertfeat.tagging",
-    "build_index": "bertfeat.index",
+    "build_index": "bertfeat.search",
     "export": "bertfeat.features",
     "find_usages": "bertfeat.usages",
     "memory_corpus": "bertfeat.corpus",

@@ -9,8 +9,8 @@ import click
 
 from bertfeat import __version__
 
+from .app import ENVIRONMENT_PREFIX, Program
 from .errors import ClosedInput
-from .frame import ENVIRONMENT_PREFIX, Program
 
 __all__ = ["main", "run"]
 

@@ -7,14 +7,14 @@ import click
 
 from bertfeat.errors import CorpusError
 
+from .app import Command, option
+from .console import Talk, table
 from .extract import FeatureOptions, feature_options
-from .frame import Command, option
 from .options import ModelOptions, model_options, reading_options, talk_options
-from .talk import Talk, table
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings
-    from bertfeat.extraction import Speed
+    from bertfeat.speed import Speed
 
 
 @click.command(cls=Command, name="bench")
@@ -56,7 +56,8 @@ def command(
     from dataclasses import asdict
 
     from bertfeat.corpus import open_corpus
-    from bertfeat.extraction import Extractor, first_documents, made_up_documents, measure_speed
+    from bertfeat.extraction import Extractor
+    from bertfeat.speed import first_documents, made_up_documents, measure_speed
 
     extractor = Extractor(**asdict(model), **asdict(features))
     if sources:

@@ -18,7 +18,7 @@ import click
 from bertfeat import __version__
 from bertfeat.errors import INTERRUPTED, TERMINATED, BertfeatError, UsageError
 
-from .talk import tell
+from .console import tell
 
 BROKEN_PIPE = 141  # what a shell says of a program that died of SIGPIPE
 

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .frame import Command, option
+from .app import Command, option
+from .console import Talk, counted, table
 from .options import talk_options
-from .talk import Talk, counted, table
 
 if TYPE_CHECKING:
-    from bertfeat.evaluation import RetrievalScores
+    from bertfeat.search.beir import RetrievalScores
 
 
 @click.command(cls=Command, name="evaluate")
@@ -48,8 +48,8 @@ def command(
     bertfeat index scifact.features
     bertfeat evaluate scifact.index --beir scifact
     """
-    from bertfeat.evaluation import evaluate_beir
-    from bertfeat.retrieval import Index
+    from bertfeat.search.beir import evaluate_beir
+    from bertfeat.search.index import Index
 
     scores = evaluate_beir(Index(index, model=model, device=device), beir, split=split, exact=exact, own_ids=own_ids)
     if scores.unknown_documents:

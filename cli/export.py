@@ -4,10 +4,10 @@ from pathlib import Path
 
 import click
 
-from .frame import Command, option
+from .app import Command, option
+from .console import Talk, size, visible
 from .options import talk_options
-from .sources import default_output
-from .talk import Talk, size, visible
+from .paths import default_output
 
 # bertfeat.features.FORMS, and how their files end
 ENDINGS = {"npy": ".npy", "jsonl": ".jsonl", "bert-jsonl": ".bert.jsonl", "csv": ".csv"}

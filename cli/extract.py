@@ -9,12 +9,12 @@ import click
 
 from bertfeat.errors import ROWS_FAILED
 
+from .app import Command, option
+from .console import Talk, counted, duration, plain, size, table, visible
 from .errors import Terminated
-from .frame import Command, option
 from .options import ModelOptions, bundle, listed_option, model_options, reading_options, talk_options
+from .paths import STDIN, default_output
 from .progress import extraction_look, shown_progress
-from .sources import STDIN, default_output
-from .talk import Talk, counted, duration, plain, size, table, visible
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings

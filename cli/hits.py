@@ -8,7 +8,7 @@ from .kept import value_columns
 from .kwic import ID_WIDTH
 
 if TYPE_CHECKING:
-    from bertfeat.hits import Hit
+    from bertfeat.search.hits import Hit
 
 _ENOUGH = 16  # characters of a text that are looked at, for each column of the line
 

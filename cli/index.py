@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 from click.core import ParameterSource
 
-from .frame import Command, option
+from .app import Command, option
+from .console import Talk, counted, duration, size, table
 from .options import Bytes, bundle, talk_options
+from .paths import default_output
 from .progress import build_look, shown_progress
-from .sources import default_output
-from .talk import Talk, counted, duration, size, table
 
 if TYPE_CHECKING:
-    from bertfeat.index import BuildOptions, IndexSettings, Updated
+    from bertfeat.search import BuildOptions, IndexSettings, Updated
 
 SHOWN_UNKNOWN = 5
 OF_A_BUILD = (  # what an update cannot change
@@ -38,7 +38,7 @@ class IndexOptions:
 
     def build_options(self) -> "BuildOptions":
         """The same for the Python API."""
-        from bertfeat.index import BuildOptions, Metric
+        from bertfeat.search import BuildOptions, Metric
 
         chosen = {name: getattr(self, name) for name in self.__slots__}
         return BuildOptions(**{**chosen, "metric": Metric(self.metric)})
@@ -131,17 +131,17 @@ def command(
     _check_use(context, features, append, remove)
     folder = output or default_output(features or ("-",), ".index")
     if remove is not None:
-        from bertfeat.index import remove_documents
+        from bertfeat.search import remove_documents
 
         _tell_update(remove_documents(folder, _ids(remove)), folder, talk)
     elif append:
-        from bertfeat.index import append_features
+        from bertfeat.search import append_features
 
         with shown_progress(talk, build_look) as progress:
             done = append_features(folder, features, progress=progress)
         _tell_update(done, folder, talk)
     else:
-        from bertfeat.index import build_index
+        from bertfeat.search import build_index
 
         with shown_progress(talk, build_look) as progress:
             settings = build_index(features, folder, column, options=wanted.build_options(), progress=progress)
@@ -174,7 +174,7 @@ def _refuse_options_of_a_build(context: click.Context, update: str) -> None:
 
 
 def _ids(file: BinaryIO) -> list[str]:
-    from bertfeat.queries import read_queries  # read like a query a line
+    from bertfeat.search.queries import read_queries  # read like a query a line
 
     return list(read_queries(file, getattr(file, "name", "--remove")))
 
@@ -233,7 +233,7 @@ def _speed(settings: "IndexSettings") -> str | None:
 
 
 def _tell_update(done: "Updated", folder: Path, talk: Talk) -> None:
-    from bertfeat.corpus.rows import shorten
+    from bertfeat.corpus.document import shorten
 
     settings = done.settings
     if done.unknown:

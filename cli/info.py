@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .frame import Command, option
+from .app import Command, option
+from .console import Talk, plain, size, table
 from .index import recall_line
 from .options import reading_options, talk_options
-from .talk import Talk, plain, size, table
 from .typed import typed_options, was_typed
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def describe_features(folder: Path) -> Description:
 
 def describe_index(folder: Path) -> Description:
     """What an index holds; its files are checked to be whole."""
-    from bertfeat.index import VectorIndex
+    from bertfeat.search import VectorIndex
 
     settings = VectorIndex(folder).settings
     removed = f", of which {settings.tombstones:,} are removed" if settings.tombstones else ""

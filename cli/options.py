@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .frame import option
-from .talk import Talk
+from .app import option
+from .console import Talk
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings

@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from .frame import Command, option
+from .app import Command, option
+from .console import Talk, table
 from .options import talk_options
-from .sources import default_output
-from .talk import Talk, table
+from .paths import default_output
 
 
 def size_options(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .app import Command, option
 from .cells import clean
-from .frame import Command, option
+from .console import Talk, counted
 from .options import listed_option, talk_options
 from .progress import Look, shown_progress
-from .talk import Talk, counted
 
 if TYPE_CHECKING:
     from bertfeat.probes import Measured, Probed

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from .talk import Talk, duration, tell
+from .console import Talk, duration, tell
 
 if TYPE_CHECKING:
     from bertfeat.extraction import Progress
-    from bertfeat.index import BuildProgress
+    from bertfeat.search import BuildProgress
 
 SECONDS_BETWEEN_LINES = 60.0
 

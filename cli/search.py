@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
+from .app import Command, option
 from .cells import clean, terminal_width
+from .console import Talk
 from .errors import named
-from .frame import Command, option
 from .hits import hit_lines
 from .kept import show_option, shown_names
 from .options import talk_options
-from .talk import Talk
 from .typed import was_typed
 
 if TYPE_CHECKING:
-    from bertfeat.hits import Answer
-    from bertfeat.retrieval import Index
+    from bertfeat.search.hits import Answer
+    from bertfeat.search.index import Index
 
 BLOCK = 256  # queries embedded and searched at once
 
@@ -88,7 +88,7 @@ def command(
             )
     if talk.as_json and was_typed("width"):
         raise click.UsageError("--width is for lines, and --json has none; leave one out")
-    from bertfeat.retrieval import Index
+    from bertfeat.search.index import Index
 
     index = Index(folder, model=model, device=device)
     shown = shown_names(show, index.kept)
@@ -117,7 +117,7 @@ def _by_text(
     if queries is None:
         yield index.search(query or "", k, **options)
         return
-    from bertfeat.queries import read_queries
+    from bertfeat.search.queries import read_queries
 
     lines = read_queries(queries, getattr(queries, "name", "<stdin>"))
     while block := list(islice(lines, BLOCK)):
@@ -125,7 +125,7 @@ def _by_text(
 
 
 def _by_vectors(index: "Index", path: Path, k: int, options: dict[str, Any]) -> Iterator["Answer"]:
-    from bertfeat.queries import query_vectors, read_vectors
+    from bertfeat.search.queries import query_vectors, read_vectors
 
     matrix = read_vectors(path)
     if matrix.ndim != 2:

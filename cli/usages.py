@@ -5,10 +5,10 @@ from typing import Any
 
 import click
 
-from .frame import Command, option
+from .app import Command, option
+from .console import Talk
 from .kept import show_option, shown_names
 from .options import talk_options
-from .talk import Talk
 from .typed import was_typed
 from .usages_output import Form, tell_senses, tell_usages
 
@@ -91,7 +91,7 @@ def command(
     wanted: dict[str, Any] = {"one_per_document": one_per_document, "where": where}
     wanted |= {name: value for name, value in (("k", k), ("context", context)) if value is not None}
     if like is not None and is_index:
-        from bertfeat.retrieval import Index
+        from bertfeat.search.index import Index
         from bertfeat.usages import find_usages_in_index
 
         index = Index(folder, model=model, device=device)

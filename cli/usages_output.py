@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .cells import has_colour, terminal_width
+from .console import Talk, plain
 from .kept import json_values, shown_value
 from .kwic import kwic_lines
-from .talk import Talk, plain
 
 if TYPE_CHECKING:
     from bertfeat.usages import Senses, Usage, Usages

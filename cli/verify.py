@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .frame import Command, option
+from .app import Command, option
+from .console import Talk, counted, plain, size, table
 from .options import bundle, listed_option, reading_options, talk_options
-from .tag_sets import leave_out
-from .talk import Talk, counted, plain, size, table
+from .tag.sets import leave_out
 from .typed import typed_options
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def _verify_features(folder: Path, again: SampleOptions, reading: "CorpusSetting
 
 
 def _verify_index(folder: Path, talk: Talk) -> None:
-    from bertfeat.index import check_index
+    from bertfeat.search import check_index
 
     found = check_index(folder)
     for source in found.changed_sources:

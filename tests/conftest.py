@@ -8,7 +8,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"  # before huggingface_hub is imported
 
 import pytest
 
-from tests.tiny_models import ALL, PACKED, Tiny, build
+from tests.support.tiny_models import ALL, PACKED, Tiny, build
 
 
 @pytest.fixture(scope="session")

@@ -15,8 +15,8 @@ from bertfeat.adapters import MissingLibrary
 from bertfeat.adapters.checked import checked
 from bertfeat.adapters.txtai import txtai_transform
 from bertfeat.errors import BertfeatError, UsageError
-from tests.runs import extractor
-from tests.tiny_models import TEXTS, Tiny
+from tests.support.runs import extractor
+from tests.support.tiny_models import TEXTS, Tiny
 
 LIBRARIES = {  # adapter → what it imports first, what pip calls it
     "bertopic": ("bertopic", "bertopic"),

@@ -15,8 +15,8 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from bertfeat.errors import UsageError
 from bertfeat.estimator import FeatureTransformer
-from tests.runs import extractor
-from tests.tiny_models import TEXTS, Tiny, text_states
+from tests.support.runs import extractor
+from tests.support.tiny_models import TEXTS, Tiny, text_states
 
 
 def transformer(bert: Tiny, **settings: Any) -> FeatureTransformer:

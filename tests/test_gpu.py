@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
 from bertfeat.tagging import Tagger, TrainingSettings, train
-from tests.runs import contents, lines, text_file
-from tests.tagging_toy import feature_set
-from tests.tiny_models import LONG_TEXT, TEXTS, Tiny
+from tests.support.runs import contents, lines, text_file
+from tests.support.tagging_toy import feature_set
+from tests.support.tiny_models import LONG_TEXT, TEXTS, Tiny
 
 DEVICE = os.environ.get("BERTFEAT_TEST_DEVICE", "cuda")
 EVERY: dict[str, Any] = {"layers": "0,2,last,concat4", "pooling": "mean,cls,max,token,word"}

@@ -22,25 +22,19 @@ ROOT = Path(__file__).parent.parent
 ROOMS = (
     "errors",
     "io",
-    "memory",
-    "stages",
+    "words",
     "recipe",
-    "pooling",
     "corpus",
-    "plan",
     "models",
     "tokens",
     "encoder",
     "features",
     "where",
-    "queries",
-    "hits",
     "extraction",
+    "speed",
     "estimator",
     "adapters",
-    "index",
-    "retrieval",
-    "evaluation",
+    "search",
     "usages",
     "tagging",
     "probes",
@@ -51,11 +45,11 @@ ROOMS = (
 # The rooms in which a heavy library may be imported.
 HOMES = {
     "click": {"cli"},
-    "faiss": {"index"},
+    "faiss": {"search"},
     "matplotlib": {"plots"},
-    "pyarrow": {"corpus", "features", "where", "index"},
+    "pyarrow": {"corpus", "features", "where", "search"},
     "rich": {"cli"},
-    "torch": {"pooling", "encoder", "extraction", "tagging"},
+    "torch": {"encoder", "extraction", "speed", "tagging"},
     "transformers": {"models", "tokens", "encoder", "tagging"},
 }
 
@@ -106,7 +100,7 @@ def test_heavy_libraries_stay_in_their_homes(path: Path) -> None:
 def test_every_folder_is_listed_as_a_package() -> None:
     setuptools = pyproject()["tool"]["setuptools"]
     folders = {".".join(path.parent.relative_to(ROOT).parts) for path in ROOT.glob("bertfeat/**/*.py")}
-    assert sorted(setuptools["packages"]) == sorted(folders | {"bertfeat.cli"})
+    assert sorted(setuptools["packages"]) == sorted(folders | {"bertfeat.cli", "bertfeat.cli.tag"})
     assert setuptools["package-dir"] == {"bertfeat.cli": "cli"}
 
 

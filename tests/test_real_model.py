@@ -11,8 +11,8 @@ from bertfeat.encoder import Precision
 from bertfeat.models import find_model
 from bertfeat.recipe import Pooling
 from bertfeat.tokens import Long
-from tests.slow_features import slow_text
-from tests.tiny_models import CPU, Tiny, documents, text_states
+from tests.support.slow_features import slow_text
+from tests.support.tiny_models import CPU, Tiny, documents, text_states
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 LINES = [line for line in (EXAMPLES / "corpus.txt").read_text("utf-8").splitlines() if line.strip()]

@@ -13,9 +13,9 @@ from bertfeat.cli import main
 from bertfeat.corpus import memory_corpus
 from bertfeat.encoder import Precision, block_flop, product_rate
 from bertfeat.errors import CorpusError
-from bertfeat.extraction import first_documents, made_up_documents, measure_speed
-from bertfeat.stages import recorded_stages, stage
-from tests.tiny_models import build
+from bertfeat.io.timing import recorded_stages, stage
+from bertfeat.speed import first_documents, made_up_documents, measure_speed
+from tests.support.tiny_models import build
 
 TEXTS = ["a river", "", "the bank of the river", "money in the bank", "a heron"]
 

@@ -4,10 +4,10 @@ A corpus streams: one larger than memory is normal. Rows that cannot be read are
 file that cannot be read at all is an error.
 """
 
+from bertfeat.corpus.document import MAX_TEXT, Blank, Corpus, Document, Failure, KeptColumn, Row, Value
 from bertfeat.corpus.files import FileCorpus, open_corpus
 from bertfeat.corpus.hopeless import refuse_hopeless
 from bertfeat.corpus.memory import Item, MemoryCorpus, memory_corpus
-from bertfeat.corpus.rows import MAX_TEXT, Blank, Corpus, Document, Failure, KeptColumn, Row, Value
 from bertfeat.corpus.settings import FORMATS, CorpusSettings
 from bertfeat.corpus.sources import ENDINGS
 

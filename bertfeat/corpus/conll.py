@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from bertfeat.corpus.compression import Meter, blocks
 from bertfeat.corpus.context import DocumentStart, with_context
+from bertfeat.corpus.document import MAX_TEXT, Document, Failure, Row, shorten
 from bertfeat.corpus.lines import BadLine, Encoding, read_lines
-from bertfeat.corpus.rows import MAX_TEXT, Document, Failure, Row, shorten
 from bertfeat.corpus.settings import CorpusSettings
 from bertfeat.corpus.sources import Source
 from bertfeat.errors import CorpusError

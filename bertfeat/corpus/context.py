@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from bertfeat.corpus.rows import Document, Row
+from bertfeat.corpus.document import Document, Row
 
 REACH = 4000
 """Most characters of context on either side of a sentence."""

@@ -6,12 +6,12 @@ from typing import Protocol
 
 from bertfeat.corpus.compression import Meter, blocks
 from bertfeat.corpus.conll import ConllReader
+from bertfeat.corpus.delimited import Separated
+from bertfeat.corpus.document import KeptColumn, Row
 from bertfeat.corpus.encodings import detect
 from bertfeat.corpus.jsonl import JsonLines
 from bertfeat.corpus.lines import Encoding
 from bertfeat.corpus.parquet import ParquetTable
-from bertfeat.corpus.rows import KeptColumn, Row
-from bertfeat.corpus.separated import Separated
 from bertfeat.corpus.settings import CorpusSettings
 from bertfeat.corpus.sources import Source, find_sources
 from bertfeat.corpus.tables import SAMPLE, RecordReader, Table, check_columns, kept_columns

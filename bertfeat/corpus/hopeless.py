@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from bertfeat.corpus.rows import Corpus, Document, Failure, Row, listed
+from bertfeat.corpus.document import Corpus, Document, Failure, Row, listed
 from bertfeat.errors import WrongColumns
 
 TRIED = 100

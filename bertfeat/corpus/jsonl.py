@@ -3,8 +3,8 @@
 import json
 from collections.abc import Iterator, Sequence
 
+from bertfeat.corpus.columns import take_sample
 from bertfeat.corpus.compression import Meter, blocks
-from bertfeat.corpus.kept import take_sample
 from bertfeat.corpus.lines import BadLine, Encoding, Line, read_lines
 from bertfeat.corpus.records import Record, Unreadable, is_storable
 from bertfeat.corpus.sources import Source

@@ -7,7 +7,7 @@ are white space inside a text.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from bertfeat.corpus.rows import MAX_LINE
+from bertfeat.corpus.document import MAX_LINE
 
 _SHOWN = 1024  # bytes that are kept of a line that is too long
 

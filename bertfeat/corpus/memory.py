@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bertfeat.corpus.kept import Sample, take_sample, wanted_names
+from bertfeat.corpus.columns import Sample, take_sample, wanted_names
+from bertfeat.corpus.document import Document, Failure, KeptColumn, Row, shorten, too_large
 from bertfeat.corpus.records import RecordShape, is_storable
-from bertfeat.corpus.rows import Document, Failure, KeptColumn, Row, shorten, too_large
 from bertfeat.corpus.settings import CorpusSettings
 from bertfeat.corpus.tables import SAMPLE, kept_columns
 from bertfeat.errors import UsageError

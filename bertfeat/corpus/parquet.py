@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bertfeat.corpus.compression import Meter
+from bertfeat.corpus.document import listed
 from bertfeat.corpus.records import Record, Unreadable
-from bertfeat.corpus.rows import listed
 from bertfeat.corpus.sources import Source
 from bertfeat.errors import CorpusError
 

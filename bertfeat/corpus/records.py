@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bertfeat.corpus.kept import Misfit, converted
-from bertfeat.corpus.rows import Document, Failure, KeptColumn, Value, listed, shorten, too_large
+from bertfeat.corpus.columns import Misfit, converted
+from bertfeat.corpus.document import Document, Failure, KeptColumn, Value, listed, shorten, too_large
 from bertfeat.corpus.settings import CorpusSettings
 
 

@@ -4,10 +4,10 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
+from bertfeat.corpus.columns import joint_type, wanted_names
 from bertfeat.corpus.compression import Meter
-from bertfeat.corpus.kept import joint_type, wanted_names
+from bertfeat.corpus.document import Blank, Failure, KeptColumn, Row, listed, shorten
 from bertfeat.corpus.records import Record, RecordShape, Unreadable, id_column
-from bertfeat.corpus.rows import Blank, Failure, KeptColumn, Row, listed, shorten
 from bertfeat.corpus.settings import CorpusSettings
 from bertfeat.errors import CorpusError, UsageError, WrongColumns
 

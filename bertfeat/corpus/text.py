@@ -3,8 +3,8 @@
 from collections.abc import Callable, Generator
 
 from bertfeat.corpus.compression import Meter, blocks
+from bertfeat.corpus.document import Blank, Document, Failure, Row, shorten, too_large
 from bertfeat.corpus.lines import BadLine, Encoding, read_lines
-from bertfeat.corpus.rows import Blank, Document, Failure, Row, shorten, too_large
 from bertfeat.corpus.settings import CorpusSettings
 from bertfeat.corpus.sources import Source
 

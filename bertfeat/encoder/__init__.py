@@ -3,7 +3,7 @@
 from bertfeat.encoder.ceiling import block_flop, product_rate, settle
 from bertfeat.encoder.forward import is_out_of_memory
 from bertfeat.encoder.kernels import kernels_in_use
-from bertfeat.encoder.loading import load_encoder, planned_path
+from bertfeat.encoder.load import load_encoder, planned_path
 from bertfeat.encoder.precision import Precision, has_native_bf16, resolve_device, resolve_precision
 from bertfeat.encoder.states import BatchForm, Encoder, EncoderPath, HiddenState, LoadedEncoder
 from bertfeat.encoder.transfer import Landing, to_device

@@ -6,9 +6,9 @@ from statistics import median
 
 import torch
 
+from bertfeat.encoder.linear import make_product
 from bertfeat.encoder.precision import Precision
-from bertfeat.encoder.products import make_product
-from bertfeat.memory import keep_freed_memory
+from bertfeat.io.malloc import keep_freed_memory
 
 
 def block_flop(hidden: int, inner: int) -> int:

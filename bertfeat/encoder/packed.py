@@ -17,14 +17,14 @@ from torch.nn.functional import embedding, layer_norm, linear
 from bertfeat.encoder.attention import make_attention
 from bertfeat.encoder.forks import tell_of_fork
 from bertfeat.encoder.kernels import KernelFinish, finish_kernels
+from bertfeat.encoder.linear import make_product
 from bertfeat.encoder.precision import Precision
-from bertfeat.encoder.products import make_product
 from bertfeat.encoder.states import BatchForm, EncoderPath, HiddenState
 from bertfeat.encoder.transfer import to_device
 from bertfeat.encoder.weights import Affine, BlockWeights, activation, heads, read_weights
 from bertfeat.errors import ModelError
+from bertfeat.io.timing import stage
 from bertfeat.models import Model
-from bertfeat.stages import stage
 from bertfeat.tokens import Batch
 
 PACKED_SENTENCE = "packed: bertfeat's own forward pass, without padding; batch mates change nothing"

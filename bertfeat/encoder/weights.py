@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from bertfeat.encoder.products import ACTIVATIONS
+from bertfeat.encoder.linear import ACTIVATIONS
 from bertfeat.encoder.tensors import StoredTensors
 from bertfeat.errors import ModelError
 from bertfeat.models import Model

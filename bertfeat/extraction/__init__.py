@@ -3,7 +3,6 @@
 from bertfeat.extraction.estimate import Estimate, estimate_run
 from bertfeat.extraction.report import ExtractionReport, OnProgress, Progress
 from bertfeat.extraction.sentence_transformers import Extractor
-from bertfeat.extraction.speed import Speed, first_documents, made_up_documents, measure_speed
 from bertfeat.extraction.texts import GivenTexts, given_texts
 from bertfeat.extraction.verify import Deviation, VerifyReport, verify_features
 
@@ -15,12 +14,8 @@ __all__ = [
     "GivenTexts",
     "OnProgress",
     "Progress",
-    "Speed",
     "VerifyReport",
     "estimate_run",
-    "first_documents",
     "given_texts",
-    "made_up_documents",
-    "measure_speed",
     "verify_features",
 ]

@@ -17,9 +17,9 @@ from torch import Tensor
 
 from bertfeat.encoder import Encoder, HiddenState, Landing, is_out_of_memory, to_device
 from bertfeat.errors import BertfeatError
-from bertfeat.pooling import pick, segment_max, segment_sum
+from bertfeat.extraction.pooling import pick, segment_max, segment_sum
+from bertfeat.io.timing import stage
 from bertfeat.recipe import FeatureColumn, Operation, Pooling, needed_layers
-from bertfeat.stages import stage
 from bertfeat.tokens import Batch, BatchPicks, Layout, Picks, Tokenized, batch_picks, batches
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16}

@@ -13,13 +13,13 @@ from bertfeat.corpus import Corpus, Failure, KeptColumn, Row
 from bertfeat.encoder import Encoder, load_encoder, resolve_device, resolve_precision
 from bertfeat.errors import FeatureSetError, UsageError
 from bertfeat.extraction.compute import Computed, compute
-from bertfeat.extraction.content import SortedRows, not_finite, part_content, sort_rows, too_large
+from bertfeat.extraction.part_content import SortedRows, not_finite, part_content, sort_rows, too_large
 from bertfeat.extraction.settings import parse_poolings
 from bertfeat.features import ModelIdentity, PartContent
-from bertfeat.memory import keep_freed_memory
+from bertfeat.io.malloc import keep_freed_memory
+from bertfeat.io.timing import stage
 from bertfeat.models import Model, find_model
 from bertfeat.recipe import FeatureColumn, Pooling, feature_columns
-from bertfeat.stages import stage
 from bertfeat.tokens import Long, Subword, Tokenized, Tokenizer, TokenSettings, tokenize
 
 CPU_BATCH_TOKENS = 8192

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from bertfeat.errors import AnotherCorpus, Damaged, FeatureSetError, SettingsDiffer
+from bertfeat.extraction.plan import PlannedPart
 from bertfeat.extraction.settings import differences
 from bertfeat.features import PartHeader, check_part, list_parts, part_path, read_header
-from bertfeat.plan import PlannedPart
 
 
 @dataclass(slots=True)

@@ -21,15 +21,15 @@ import torch
 from bertfeat.corpus import Corpus, CorpusSettings, Failure, open_corpus, refuse_hopeless
 from bertfeat.encoder import kernels_in_use
 from bertfeat.errors import BertfeatError, CorpusError, Damaged, RowFailed, UsageError
-from bertfeat.extraction.account import Account
-from bertfeat.extraction.content import count
 from bertfeat.extraction.embedder import Embedder, Extracted, Prepared
-from bertfeat.extraction.prefetch import prefetched
+from bertfeat.extraction.language_check import corpus_warnings
+from bertfeat.extraction.part_content import count
+from bertfeat.extraction.plan import PlannedPart, plan
+from bertfeat.extraction.progress import Account
 from bertfeat.extraction.report import ExtractionReport, OnProgress
 from bertfeat.extraction.resume import Existing, remove_parts
 from bertfeat.extraction.settings import PART_ROWS, RunSettings
 from bertfeat.extraction.spool import STDIN, spooled
-from bertfeat.extraction.warn import corpus_warnings
 from bertfeat.features import (
     FORMAT_VERSION,
     PartHeader,
@@ -45,9 +45,9 @@ from bertfeat.features import (
 from bertfeat.features.folder import refuse_foreign_parts
 from bertfeat.features.manifest import check_derived
 from bertfeat.io import Kind, claim, forsake, locked, real_path, refuse_other_kind
-from bertfeat.memory import give_back_memory
-from bertfeat.plan import PlannedPart, plan
-from bertfeat.stages import stage
+from bertfeat.io.malloc import give_back_memory
+from bertfeat.io.prefetch import prefetched
+from bertfeat.io.timing import stage
 
 _log = logging.getLogger("bertfeat")
 _TOKENS_BETWEEN = 200_000  # written from one giving back of freed memory to the next

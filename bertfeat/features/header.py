@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from bertfeat.corpus import Failure
-from bertfeat.corpus.rows import shorten
+from bertfeat.corpus.document import shorten
 from bertfeat.errors import Damaged, FeatureSetError
 from bertfeat.io import BadJson, decode_json
 from bertfeat.recipe import FeatureColumn

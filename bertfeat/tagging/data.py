@@ -5,8 +5,8 @@ from pathlib import Path
 
 from bertfeat.errors import CorpusError, TaggerError
 from bertfeat.features import FeatureSet, ModelIdentity
-from bertfeat.tagging.inputs import TaggerInput, choose_input, derived_input
 from bertfeat.tagging.labels import Labels, shown
+from bertfeat.tagging.layer_input import TaggerInput, choose_input, derived_input
 from bertfeat.tagging.schemes import Scheme
 from bertfeat.tagging.sentences import SentenceStore
 from bertfeat.tagging.settings import Extraction, TrainingSettings, check_same_features, extraction_of

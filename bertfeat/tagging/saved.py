@@ -12,8 +12,8 @@ from torch import Tensor
 from bertfeat.errors import TaggerError, UsageError
 from bertfeat.features import ModelIdentity
 from bertfeat.io import BadJson, read_json, read_version, remove, write_json
-from bertfeat.tagging.inputs import parse_input
 from bertfeat.tagging.labels import Labels
+from bertfeat.tagging.layer_input import parse_input
 from bertfeat.tagging.network import NetworkSettings, TaggerNetwork
 from bertfeat.tagging.settings import EpochRecord, Extraction, TaggerSettings, TrainingSettings
 from bertfeat.tagging.tensors import BadTensors, FileDigest, TensorForm, read_tensors, write_tensors

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.errors import BertfeatError, TaggerError
-from bertfeat.extraction.prefetch import prefetched
 from bertfeat.features import FeatureSet, piece_offsets, stored_matrices
+from bertfeat.io.prefetch import prefetched
 from bertfeat.recipe import Derivation, FeatureColumn
 from bertfeat.tagging.digests import parts_digest
-from bertfeat.tagging.inputs import TaggerInput, derived_input
+from bertfeat.tagging.layer_input import TaggerInput, derived_input
 
 _BLOCKS = 16  # that a chunk is put together from, so that each epoch's chunks are other ones
 _SCAN = 8192  # sentences at a time whose tags alone are read

@@ -9,8 +9,8 @@ from msgspec import Meta
 
 from bertfeat.errors import TaggerError, UsageError
 from bertfeat.features import FeatureSet, ModelIdentity
-from bertfeat.tagging.inputs import TaggerInput
 from bertfeat.tagging.labels import Labels
+from bertfeat.tagging.layer_input import TaggerInput
 from bertfeat.tagging.network import NetworkSettings
 from bertfeat.tagging.tensors import FileDigest
 from bertfeat.tokens import Long, Subword

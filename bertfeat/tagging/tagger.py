@@ -13,10 +13,10 @@ from bertfeat.corpus import Blank, Corpus, Failure, Item, memory_corpus
 from bertfeat.encoder import resolve_device
 from bertfeat.errors import UsageError
 from bertfeat.extraction.embedder import Embedder
-from bertfeat.extraction.prefetch import prefetched
 from bertfeat.features import DocumentFeatures, FeatureSet, content_documents
+from bertfeat.io.prefetch import prefetched
 from bertfeat.recipe import FeatureColumn, Pooling, derive
-from bertfeat.tagging.inputs import derived_input
+from bertfeat.tagging.layer_input import derived_input
 from bertfeat.tagging.network import TaggerNetwork
 from bertfeat.tagging.predicting import predicted, predictions
 from bertfeat.tagging.saved import read_settings, read_weights

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from bertfeat.errors import BertfeatError, ModelError
 from bertfeat.models import Model
-from bertfeat.tagging.grid import Grid
 from bertfeat.tagging.labels import Labels
-from bertfeat.tagging.windows import UNLABELLED
+from bertfeat.tagging.table7.grid import Grid
+from bertfeat.tagging.table7.windows import UNLABELLED
 
 WARM_UP = 0.1  # share of the steps over which the learning rate rises
 WEIGHT_DECAY = 0.01

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bertfeat.corpus import Document
 from bertfeat.tokens.sequences import Subword, TokenSequence, TokenSettings, sequences
 from bertfeat.tokens.tokenizer import Tokenizer
-from bertfeat.tokens.words import Spans, align, given_words, split_words
+from bertfeat.words import Spans, align, given_words, split_words
 
 Int64s = NDArray[np.int64]
 Numbers = NDArray[np.int32]  # of rows and tokens: half the memory, and a part has fewer than 2³¹

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.tokens.tokenizer import TextPieces
-from bertfeat.tokens.words import Spans
+from bertfeat.words import Spans
 
 SEGMENT = 1 << 16
 """Characters of a segment; shorter texts are read whole."""

@@ -12,7 +12,7 @@ from bertfeat.corpus import Document
 from bertfeat.tokens.segments import pieces_of
 from bertfeat.tokens.tokenizer import Template, TextPieces, Tokenizer
 from bertfeat.tokens.windows import Cut, Long, around, cut
-from bertfeat.tokens.words import Spans
+from bertfeat.words import Spans
 
 LEAST_ROOM = 16  # pieces of a pair's second text that a window must have room for
 

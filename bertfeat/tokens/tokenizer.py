@@ -12,7 +12,7 @@ from tokenizers import Tokenizer as FastTokenizer
 
 from bertfeat.errors import ModelError
 from bertfeat.models import Model, quiet, reported
-from bertfeat.tokens.words import Spans
+from bertfeat.words import Spans
 
 _MOST_SPECIAL = 7  # less than the least length of a window
 _MOST_SEGMENT = 127  # what a byte holds

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bertfeat.corpus import Value
 from bertfeat.features import DocumentPieces, FeatureSet, FoundColumn, stored_matrices
 from bertfeat.recipe import Pooling
-from bertfeat.usages.places import Picks, combined, occurrences
+from bertfeat.usages.occurrences import Picks, combined, occurrences
 from bertfeat.usages.results import Site
 from bertfeat.usages.words import Wanted
 from bertfeat.where import Condition

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from bertfeat.errors import BertfeatError, UsageError
 from bertfeat.features import FeatureSet
 from bertfeat.usages.column import condition_kinds, find_column
-from bertfeat.usages.find import Tally, check_numbers, first_of_each
 from bertfeat.usages.results import CONTEXT, Sense, Senses, Usage
 from bertfeat.usages.scan import Scanned, scan, unit
+from bertfeat.usages.search import Tally, check_numbers, first_of_each
 from bertfeat.usages.words import Match, wanted
 from bertfeat.where import Condition
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from bertfeat.errors import UsageError
-from bertfeat.queries import query_text
+from bertfeat.search.queries import query_text
 
 
 class Match(StrEnum):

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from bertfeat import Extractor
-from tests.sentence_models import oracle, peer, sentence_folder
-from tests.tiny_models import build
+from tests.support.sentence_models import oracle, peer, sentence_folder
+from tests.support.tiny_models import build
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 

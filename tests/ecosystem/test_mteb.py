@@ -18,7 +18,7 @@ from mteb.models import SentenceTransformerEncoderWrapper
 from mteb.models.models_protocols import EncoderProtocol
 
 from bertfeat.adapters.mteb import MtebEncoder
-from tests.sentence_models import oracle, peer
+from tests.support.sentence_models import oracle, peer
 
 TEXTS = (Path(__file__).parent.parent.parent / "examples" / "corpus.txt").read_text("utf-8").splitlines()
 HALF = len(TEXTS) // 2

@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 
 from bertfeat.features import FORMAT_VERSION
-from tests.features_toy import ToyDocument, toy_parts, toy_set
+from tests.support.features_toy import ToyDocument, toy_parts, toy_set
 
 HERE = Path(__file__).parent
 

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from bertfeat.corpus import KeptColumn
-from bertfeat.index import BuildOptions, VectorIndex, append_features, build_index, remove_documents
-from bertfeat.index.settings import FORMAT_VERSION, read_settings, write_settings
-from tests.features_toy import toy_part, toy_set
-from tests.index_toy import clustered, neighbours, vector_set
+from bertfeat.search import BuildOptions, VectorIndex, append_features, build_index, remove_documents
+from bertfeat.search.settings import FORMAT_VERSION, read_settings, write_settings
+from tests.support.features_toy import toy_part, toy_set
+from tests.support.index_toy import clustered, neighbours, vector_set
 
 HERE = Path(__file__).parent
 COUNT, NEW, WIDTH = 40, 10, 8

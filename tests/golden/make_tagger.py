@@ -13,7 +13,7 @@ from typing import Any
 from bertfeat.features import FeatureSet
 from bertfeat.tagging import Tagger, TrainingSettings, train
 from bertfeat.tagging.saved import FORMAT_VERSION
-from tests.features_toy import Toy, ToyDocument, toy_part, toy_set
+from tests.support.features_toy import Toy, ToyDocument, toy_part, toy_set
 
 HERE = Path(__file__).parent
 TELLING = 3  # the layer whose first two values tell the tags

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 from bertfeat.features.folder import part_entry
 from bertfeat.features.part import HEADER_KEY, read_footer
 from bertfeat.features.seal import EMPTY_SEAL, SEAL_KEY, check_footer, write_seal
-from bertfeat.index.folder import file_state
 from bertfeat.io import write_json
+from bertfeat.search.folder import file_state
 
 Header = dict[str, Any]
 ChangePart = Callable[[pa.Table, Header], tuple[pa.Table, Header]]

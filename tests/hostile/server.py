@@ -20,15 +20,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
-from tests.support_steps import Stop, install
+from tests.support.steps import Stop, install
 
 CLOSED, BROKEN = "closed", "broken"
 IDLE = 25.0  # seconds in which a process that waits for nothing that comes does nothing
 _IMPORTED = (
-    *("bertfeat.cli.tag", "bertfeat.cli.plot", "bertfeat.extraction", "bertfeat.tagging", "bertfeat.retrieval"),
-    *("bertfeat.usages", "bertfeat.probes", "bertfeat.plots", "bertfeat.evaluation", "bertfeat.index", "faiss"),
+    *("bertfeat.cli.tag", "bertfeat.cli.plot", "bertfeat.extraction", "bertfeat.tagging", "bertfeat.search.index"),
+    *("bertfeat.usages", "bertfeat.probes", "bertfeat.plots", "bertfeat.search.beir", "bertfeat.search", "faiss"),
     *("sklearn.linear_model", "sklearn.manifold", "matplotlib.figure", "matplotlib.backends.backend_agg"),
-    *("ir_measures", "transformers", "safetensors.torch", "tests.tiny_models"),
+    *("ir_measures", "transformers", "safetensors.torch", "tests.support.tiny_models"),
     *("torch._dynamo", "pytrec_eval", "pyarrow.pandas_compat"),
 )
 _MODES = (os.O_RDONLY, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)

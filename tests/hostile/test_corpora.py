@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.corpus_writers import COMPRESS, write_csv, write_jsonl, write_parquet, write_text, write_tsv
 from tests.hostile import corpora
 from tests.hostile.corpora import Corpus, crafted
 from tests.hostile.damage import Damage, damages
 from tests.hostile.judge import Rule
 from tests.hostile.process import Command, words
 from tests.hostile.yard import Result, Tell, Use, Yard
+from tests.support.corpus_writers import COMPRESS, write_csv, write_jsonl, write_parquet, write_text, write_tsv
 
 TEXTS = [f"The bank, number {at}, and the old mill of the river." for at in range(40)]
 _CONLL = "\n".join("".join(f"{word} O\n" for word in text.split()) for text in TEXTS).encode()

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from tests.hostile.process import Command, Server, words
-from tests.tagging_toy import sentences, write_conll
+from tests.support.tagging_toy import sentences, write_conll
 
 AUTHORS = ("Ada", "Grace", "Emmy")
 PLACES = ("bank", "river", "mill", "water", "money", "north", "owners", "hearts", "flags", "walks")
@@ -38,7 +38,7 @@ def make_world(folder: Path, server: Server) -> None:
 
 def make_model(folder: str) -> None:
     """Write the tiny model; runs in a fork, because what computes must not be in the process that forks."""
-    from tests.tiny_models import build
+    from tests.support.tiny_models import build
 
     build("bert", Path(folder))
 

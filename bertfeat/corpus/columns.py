@@ -1,0 +1,182 @@
+"""Kept columns: which ones, of what type, and their values."""
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from bertfeat.corpus.document import KeptColumn, Value, listed
+from bertfeat.errors import UsageError
+
+TYPES = ("string", "int64", "float64", "bool")
+_TAKEN = (  # the feature set's own
+    *("row", "id", "text", "pair", "n_tokens", "n_unk", "n_truncated", "tokens", "token_start", "token_end"),
+    *("token_segment", "words", "word_start", "word_end", "word_segment", "aligned", "tags"),
+)
+_INT = re.compile(r"-?(0|[1-9][0-9]*)")  # 007 and +82 are names, not numbers
+_FLOAT = re.compile(r"-?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?|-?(nan|inf|NaN|Infinity)")
+_BOOLS = {"true": True, "false": False}
+_INT64 = range(-(2**63), 2**63)
+
+
+class Misfit(Exception):
+    """A value does not fit the type of its column; the caller makes a failure of the row of it."""
+
+
+def wanted_names(keep: Sequence[str], columns: Sequence[str], used: Iterable[str]) -> dict[str, str | None]:
+    """Names of the columns to keep, with the types given for them.
+
+    ``all`` stands for the ``columns`` that are not ``used`` otherwise. ``NAME:type`` gives a type, unless a column
+    has that whole name.
+
+    Raises:
+        UsageError: a name twice, or one that the feature set has a column of its own for.
+    """
+    if tuple(keep) == ("all",):
+        elsewhere = set(used)
+        names: dict[str, str | None] = dict.fromkeys(column for column in columns if column not in elsewhere)
+    else:
+        names = {}
+        there = frozenset(columns)
+        for one in keep:
+            name, kind = _name_and_type(one, there)
+            if names.get(name, kind) != kind:
+                raise UsageError(f"--keep {one}: the column is kept already, as {names[name] or 'its own type'}")
+            names[name] = kind
+    taken = tuple(name for name in names if name in _TAKEN)
+    if taken:
+        others = ",".join(name for name in names if name not in _TAKEN)
+        raise UsageError(
+            f"--keep {','.join(keep)}: the feature set has its own column {listed(taken)}; rename it in the input"
+            + (f" or keep the others only: --keep {others}" if others else "")
+        )
+    return names
+
+
+def _name_and_type(one: str, columns: Collection[str]) -> tuple[str, str | None]:
+    name, colon, kind = one.rpartition(":")
+    if not colon or one in columns:
+        return one, None
+    if kind in TYPES:
+        return name, kind
+    if name in columns:
+        raise UsageError(f"--keep {one}: not a type; there are {', '.join(TYPES)}")
+    return one, None
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What the first records of a corpus tell of its columns."""
+
+    count: int  # records
+    columns: tuple[str, ...]  # in order of appearance
+    types: Mapping[str, str]  # of the columns that have values
+
+
+def take_sample(records: Iterable[object], size: int, *, cells: bool = False) -> Sample:
+    """Look at the mappings among the first ``size`` records; ``cells`` are strings that stand for values.
+
+    A column is int64, float64 (also where both occur), bool, else string; nulls tell nothing.
+    """
+    kinds: dict[str, set[str]] = {}
+    count = 0
+    for record in islice(records, size):
+        if isinstance(record, Mapping):
+            count += 1
+            for name, value in record.items():
+                kind = _kind(parse_cell(value) if cells else value)
+                kinds.setdefault(name, set()).update(() if kind is None else (kind,))
+    columns = tuple(str(name) for name in kinds)
+    return Sample(count, columns, {name: joint_type(seen) for name, seen in kinds.items() if seen})
+
+
+def joint_type(kinds: set[str]) -> str:
+    """The type that holds values of all these types."""
+    if len(kinds) == 1:
+        return next(iter(kinds))
+    return "float64" if kinds == {"int64", "float64"} else "string"
+
+
+def parse_cell(cell: str | None) -> object:
+    """What a cell of a CSV file stands for: a number, a truth value, nothing, or itself."""
+    bare = "" if cell is None else cell.strip(" \t\r\n")
+    if not bare:
+        return None
+    if _INT.fullmatch(bare):
+        return int(bare) if len(bare) < 30 else cell
+    if _FLOAT.fullmatch(bare):
+        return float(bare)
+    return _BOOLS.get(bare.lower(), cell)
+
+
+def _kind(value: object) -> str | None:
+    """Type of a value; whole numbers beyond 64 bits, lists and objects are kept as strings."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int):
+        return "int64" if value in _INT64 else "string"
+    return "float64" if isinstance(value, float) else "string"
+
+
+def converted(columns: Sequence[KeptColumn], fields: Mapping[str, Any]) -> tuple[Value, ...]:
+    """The kept values of a record; a missing field is null, lists and objects become JSON.
+
+    Raises:
+        Misfit: a value that does not fit its column's type, with the remedy.
+    """
+    return tuple([_convert(fields.get(column.name), column) for column in columns])
+
+
+def _convert(value: object, column: KeptColumn) -> Value:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, str) and column.type != "string":
+        value = parse_cell(value)
+    if value is None:
+        return None
+    try:
+        return _CONVERTERS[column.type](value)
+    except (ValueError, OverflowError):
+        raise Misfit(f"field '{column.name}' is not {column.type}; give --keep {column.name}:string") from None
+
+
+def _to_string(value: object) -> str:
+    if isinstance(value, bool | int | float | list | tuple | dict):
+        return json.dumps(value, ensure_ascii=False, default=str)
+    return str(value)
+
+
+def _to_int(value: object) -> int:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or value not in _INT64:
+        raise ValueError(value)
+    return value
+
+
+def _to_float(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(value)
+    return float(value)
+
+
+def _to_bool(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(value)
+    return value
+
+
+_CONVERTERS: dict[str, Callable[[object], Value]] = {
+    "string": _to_string,
+    "int64": _to_int,
+    "float64": _to_float,
+    "bool": _to_bool,
+}

@@ -1,0 +1,149 @@
+"""Any other Hugging Face encoder, run by transformers as it is, in batches that do not change its vectors."""
+
+from collections.abc import Callable, Collection, Iterator
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bertfeat.encoder.forks import tell_of_fork
+from bertfeat.encoder.forward import Forward
+from bertfeat.encoder.module import load_module
+from bertfeat.encoder.precision import Precision
+from bertfeat.encoder.selfcheck import self_check
+from bertfeat.encoder.states import BatchForm, EncoderPath, HiddenState
+from bertfeat.io.timing import stage
+from bertfeat.models import Model
+from bertfeat.tokens import Batch
+
+PADDING_HOLDS = frozenset(
+    {
+        "albert",
+        "bert",
+        "bert-generation",
+        "big_bird",
+        "camembert",
+        "clip_text_model",
+        "data2vec-text",
+        "deberta",
+        "deberta-v2",
+        "distilbert",
+        "dpr",
+        "electra",
+        "ernie",
+        "esm",
+        "esmc",
+        "eurobert",
+        "flaubert",
+        "gemma3_text",
+        "gte",
+        "ibert",
+        "jina_embeddings_v3",
+        "layoutlm",
+        "layoutlmv3",
+        "lilt",
+        "longformer",
+        "luke",
+        "markuplm",
+        "megatron-bert",
+        "modernbert",
+        "mpnet",
+        "neomme",
+        "nomic_bert",
+        "openai_privacy_filter",
+        "rembert",
+        "roberta",
+        "roberta-prelayernorm",
+        "roformer",
+        "splinter",
+        "squeezebert",
+        "tapas",
+        "tipsv2_text_model",
+        "ultrabert",
+        "visual_bert",
+        "xlm",
+        "xlm-roberta",
+        "xlm-roberta-xl",
+        "xlnet",
+        "xmod",
+    }
+)
+"""Families whose vectors padding does not change, by benchmarks/architectures.py; all others are never padded."""
+
+
+class LibraryEncoder:
+    """A frozen encoder of any architecture that transformers knows.
+
+    Raises:
+        ModelError: its weights do not fit its configuration, or what it computes is not the same each time.
+    """
+
+    def __init__(self, model: Model, precision: Precision, device: torch.device) -> None:
+        self.num_layers, self.hidden_size = model.num_layers, model.hidden_size
+        self.precision, self.device = precision, device
+        self._none = torch.empty(
+            (0, self.hidden_size), dtype=precision.dtype, device=device
+        )  # of a batch without tokens
+        self._forward = Forward(model, load_module(model, precision), precision, device)
+        known = model.config.model_type in PADDING_HOLDS
+        found = self_check(self._forward, model, precision, planned_form(model), known=known)
+        self._forward.stops_early = found.stops_early
+        self.path = EncoderPath(found.form, found.sentence, (*model.notes, *found.notes), found.difference)
+
+    @property
+    def padded(self) -> bool:
+        """Whether a batch costs as many tokens as its longest sequence times their number."""
+        return self.path.form is BatchForm.PADDED
+
+    @torch.inference_mode()
+    def hidden_states(
+        self, batch: Batch, layers: Collection[int], *, first_only: bool = False
+    ) -> Iterator[HiddenState]:
+        """Yield the wanted layers of a batch, ascending, and stop at the deepest; ``first_only`` saves nothing here.
+
+        Shape: ``[T, H]`` each, padding left out.
+        """
+        tell_of_fork()
+        runs = [self._forward(each, layers) for each in _SPLITS[self.path.form](batch) if len(each.ids)]
+        for layer in sorted(layers):
+            with stage("forward"):
+                parts = [run.pop(layer) for run in runs] or [self._none]
+                yield HiddenState(layer, parts[0] if len(parts) == 1 else torch.cat(parts), firsts=False)
+
+
+def planned_form(model: Model) -> BatchForm:
+    """How batches of a model are planned to run, from its configuration alone."""
+    return BatchForm.PADDED if model.config.model_type in PADDING_HOLDS else BatchForm.EQUAL
+
+
+# ── one batch as several ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _equal(batch: Batch) -> list[Batch]:
+    """The sequences of each length, which stand side by side, as batches of their own."""
+    return _cut(batch, np.flatnonzero(np.diff(batch.lengths)) + 1)
+
+
+def _single(batch: Batch) -> list[Batch]:
+    return _cut(batch, np.arange(1, len(batch.lengths)))
+
+
+def _cut(batch: Batch, bounds: NDArray[np.int64]) -> list[Batch]:
+    ends = [*bounds.tolist(), len(batch.lengths)]
+    tokens = np.concatenate([[0], np.cumsum(batch.lengths)])
+    return [
+        Batch(
+            batch.windows[a:b],
+            batch.ids[tokens[a] : tokens[b]],
+            batch.types[tokens[a] : tokens[b]],
+            batch.lengths[a:b],
+        )
+        for a, b in zip([0, *ends[:-1]], ends, strict=True)
+    ]
+
+
+_SPLITS: dict[BatchForm, Callable[[Batch], list[Batch]]] = {
+    BatchForm.PADDED: lambda batch: [batch],
+    BatchForm.EQUAL: _equal,
+    BatchForm.SINGLE: _single,
+}

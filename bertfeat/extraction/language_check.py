@@ -1,0 +1,37 @@
+"""What a user should know about a corpus that does not suit its model."""
+
+from collections.abc import Sequence
+
+from bertfeat.corpus import Document
+from bertfeat.tokens import Tokenized
+from bertfeat.words import split_words
+
+MOST_UNKNOWN = 0.05  # share of [UNK] among tokens
+MOST_PIECES = 4.0  # a word
+MULTILINGUAL = "sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2"
+_SAMPLE = 1000
+_COUNTED = 10_000  # characters of a text whose words are counted
+_LEAST_WORDS = 20  # fewer say nothing about a corpus
+
+
+def corpus_warnings(documents: Sequence[Document], tokenized: Tokenized) -> list[str]:
+    """Warn of a tokenizer that does not know the corpus's language, by a part's first 1,000 documents."""
+    sample = documents[:_SAMPLE]
+    tokens = int(tokenized.n_tokens[: len(sample)].sum())
+    unknown = int(tokenized.n_unknown[: len(sample)].sum())
+    words = sum(len(d.words) if d.words is not None else _word_count(d.text) for d in sample)
+    if words < _LEAST_WORDS or not tokens:
+        return []
+    found = []
+    if unknown / tokens > MOST_UNKNOWN:
+        found.append(f"{unknown / tokens:.0%} of the tokens are unknown to the model")
+    if tokens / words > MOST_PIECES:
+        found.append(f"the model splits a word into {tokens / words:.1f} pieces on average")
+    remedy = f"it does not know this language well; a multilingual model does, for example --model {MULTILINGUAL}"
+    return [f"{' and '.join(found)}: {remedy}"] if found else []
+
+
+def _word_count(text: str) -> float:
+    """About how many words a text has: those of its beginning, taken for the whole."""
+    beginning = text[:_COUNTED]
+    return len(split_words(beginning)) * len(text) / max(1, len(beginning))

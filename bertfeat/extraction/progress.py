@@ -1,0 +1,95 @@
+"""What a run has done so far: documents, tokens, failures, and where the time went."""
+
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from typing import TypeVar
+
+from bertfeat.extraction.plan import PlannedPart
+from bertfeat.extraction.report import ExtractionReport, OnProgress, Progress
+from bertfeat.features import Counts, PartHeader, list_parts
+
+T = TypeVar("T")
+
+
+class Account:
+    """Adds up the parts of a run and tells its progress."""
+
+    def __init__(self, progress: OnProgress | None) -> None:
+        self._progress = progress or (lambda _: None)
+        self._begin = time.monotonic()
+        self._counts, self._blank = Counts(), 0
+        self._splits = self._kept = self._padded = self._computed = 0
+        self._waited_tokens = self._waited_disk = 0.0
+        self._fraction = 0.0
+        self.failed = 0
+        self.parts = 0
+        self.warnings: tuple[str, ...] = ()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the run began, without :meth:`apart`."""
+        return time.monotonic() - self._begin
+
+    def apart(self, seconds: float) -> None:
+        """Leave out seconds that are none of the run's, such as those of loading the model."""
+        self._begin += seconds
+
+    def part(self, header: PartHeader, planned: PlannedPart, *, kept: bool, padded: int = 0) -> None:
+        """Add a part that is there now."""
+        self._counts += header.counts
+        self.failed += len(header.failures)
+        self._blank += header.blank
+        self._splits += header.split_batches
+        self._padded += padded
+        self.parts += 1
+        self._kept += kept
+        self._fraction = planned.fraction
+        self._tell(0, planned.fraction)
+
+    def batch(self, tokens: int, documents: int, planned: PlannedPart, share: float) -> None:
+        """Add a batch of a part of ``documents``, of which a ``share`` is done with it."""
+        self._computed += tokens
+        self._tell(int(documents * share), self._fraction + (planned.fraction - self._fraction) * share)
+
+    def timed(self, items: Iterable[T]) -> Iterator[T]:
+        """Count the time in which the encoder has nothing to do."""
+        iterator = iter(items)
+        while True:
+            begin = time.monotonic()
+            try:
+                item = next(iterator)
+            except StopIteration:
+                return
+            finally:
+                self._waited_tokens += time.monotonic() - begin
+            yield item
+
+    def wait(self, pending: "Future[None]") -> None:
+        """Wait for a write to end, and count that time; its error is raised here."""
+        begin = time.monotonic()
+        pending.result()
+        self._waited_disk += time.monotonic() - begin
+
+    def report(self, folder: Path) -> ExtractionReport:
+        """What the run did, and what there is now."""
+        return ExtractionReport(
+            folder=folder,
+            counts=self._counts,
+            failed=self.failed,
+            blank=self._blank,
+            parts=self.parts,
+            kept_parts=self._kept,
+            split_batches=self._splits,
+            bytes=sum(path.stat().st_size for path in list_parts(folder)),
+            computed_tokens=self._computed,
+            padded_tokens=self._padded,
+            seconds=self.seconds,
+            waited_for_tokens=self._waited_tokens,
+            waited_for_disk=self._waited_disk,
+            warnings=self.warnings,
+        )
+
+    def _tell(self, documents: int, fraction: float) -> None:
+        self._progress(Progress(self._counts.documents + documents, self._computed, fraction, self.seconds))

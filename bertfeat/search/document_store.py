@@ -1,0 +1,258 @@
+"""What an index knows of each document and each token, by number: Arrow files, mapped into memory, read at random.
+
+Every record batch has the same number of rows, so a row is found without searching. Each column of a batch is validated
+when it is first read (offsets in range, texts of UTF-8, no null where none belongs, no number that leads nowhere), so
+that a damaged file is an error and not a crash.
+"""
+
+import mmap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from bertfeat.errors import IndexFolderError
+from bertfeat.io import open_regular
+from bertfeat.search.blocks import Block
+from bertfeat.search.names import DOCUMENTS_NAME, PIECES_NAME
+
+BATCH_ROWS = 4096
+SOURCE = "_source"  # the column that says which of the feature sets a document is from
+_DAMAGED = (pa.ArrowException, OSError, ValueError, KeyError)  # what pyarrow raises of flipped bytes
+PIECES = pa.schema(
+    [
+        ("document", pa.int64()),
+        ("number", pa.int32()),
+        ("start", pa.int32()),
+        ("end", pa.int32()),
+        ("segment", pa.int8()),
+    ]
+)
+_KEPT = frozenset([pa.string(), pa.large_string(), pa.int64(), pa.float64(), pa.bool_()])  # what else may be in a store
+
+
+class StoreWriter:
+    """Writes a store; rows come in tables of any size, columns that a table lacks become null."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._writer = pa.ipc.new_file(str(path), schema)
+        self._waiting: list[pa.Table] = []
+        self._count = 0
+
+    def __enter__(self) -> "StoreWriter":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self._flush(1)
+            self._writer.close()
+            return
+        with suppress(OSError):  # a full disk was told already
+            self._writer.close()
+
+    def write(self, table: pa.Table) -> None:
+        """Append the table's rows."""
+        self._waiting.append(_fitted(table, self._schema))
+        self._count += len(table)
+        self._flush(BATCH_ROWS)
+
+    def _flush(self, least: int) -> None:
+        if self._count < least:
+            return
+        table = pa.concat_tables(self._waiting).combine_chunks()
+        whole = self._count if least == 1 else self._count - self._count % BATCH_ROWS
+        for start in range(0, whole, BATCH_ROWS):
+            (batch,) = table.slice(start, min(BATCH_ROWS, whole - start)).combine_chunks().to_batches()
+            self._writer.write_batch(batch)
+        self._waiting, self._count = [table.slice(whole)], self._count - whole
+
+
+class StoresWriter:
+    """Writes the stores of an index: of its documents, and of its tokens or words where these are what it finds."""
+
+    def __init__(self, folder: Path, documents: pa.Schema, *, per_document: bool) -> None:
+        self.documents = 0
+        self._documents = StoreWriter(folder / DOCUMENTS_NAME, documents)
+        self._pieces = None if per_document else StoreWriter(folder / PIECES_NAME, PIECES)
+
+    def __enter__(self) -> "StoresWriter":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._documents.__exit__(kind, error, trace)
+        finally:
+            if self._pieces is not None:
+                self._pieces.__exit__(kind, error, trace)
+
+    def write(self, block: Block) -> None:
+        """Append what a block says of its documents and pieces."""
+        for table in block.documents:
+            self._documents.write(table)
+            self.documents += len(table)
+        if self._pieces is not None and block.pieces is not None:
+            columns = {name: getattr(block.pieces, name) for name in PIECES.names}
+            self._pieces.write(pa.table(columns, schema=PIECES))
+
+    def copy(
+        self, documents: "Store", pieces: "Store | None", kept: NDArray[np.bool_], kept_pieces: NDArray[np.bool_]
+    ) -> None:
+        """Append those rows of other stores for which ``kept`` and ``kept_pieces`` are true."""
+        start = 0
+        for batch in documents.batches():
+            table = pa.Table.from_batches([batch]).filter(pa.array(kept[start : start + len(batch)]))
+            start += len(batch)
+            self._documents.write(table)
+            self.documents += len(table)
+        if pieces is None or self._pieces is None:
+            return
+        number, start = np.cumsum(kept) - 1, 0
+        for batch in pieces.batches():
+            table = pa.Table.from_batches([batch]).filter(pa.array(kept_pieces[start : start + len(batch)]))
+            start += len(batch)
+            self._pieces.write(table.set_column(0, "document", pa.array(number[table["document"].to_numpy()])))
+
+
+class Store:
+    """A store that was written; ``expected`` are columns that it must have, of those types.
+
+    Of these only ``gaps`` may be null. ``below`` says for columns of numbers from 0 where they end.
+
+    Raises:
+        IndexFolderError: it cannot be read, lacks a column, has one twice, or one of a type that is never kept.
+    """
+
+    def __init__(self, path: Path, expected: pa.Schema, *, below: Mapping[str, int], gaps: Sequence[str] = ()) -> None:
+        self._path = path
+        self._full, self._below = set(expected.names).difference(gaps), below
+        self._validated: set[tuple[int, str]] = set()  # number of a batch, column
+        try:
+            with open_regular(path) as file:
+                # mapped by its handle: the file stays readable when the folder is replaced
+                mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            self._reader = pa.ipc.open_file(pa.py_buffer(mapped))
+            self.schema: pa.Schema = self._reader.schema
+            self._names = tuple(self.schema.names)
+            batches = self._reader.num_record_batches
+            last: int = self._reader.get_batch(batches - 1).num_rows if batches else 0
+        except _DAMAGED as error:
+            raise self._damaged(error) from error
+        self._check_columns(expected)
+        self._count: int = max(0, batches - 1) * BATCH_ROWS + last
+
+    def __len__(self) -> int:
+        return self._count
+
+    def batches(self, names: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """All rows in order, with the columns of those names (default: all).
+
+        Raises:
+            IndexFolderError: the file is damaged.
+        """
+        for number in range(self._reader.num_record_batches):
+            yield self._batch(number, self._names if names is None else names)
+
+    def column(self, name: str) -> NDArray[Any]:
+        """A whole column of numbers."""
+        found = [batch.column(0).to_numpy(zero_copy_only=False) for batch in self.batches([name])]
+        return np.concatenate(found) if found else np.empty(0, self.schema.field(name).type.to_pandas_dtype())
+
+    def take(self, rows: NDArray[np.integer]) -> pa.Table:
+        """The rows of those numbers, in the order given.
+
+        Raises:
+            IndexFolderError: there is no such row; or the file is damaged.
+        """
+        wrong = rows[(rows < 0) | (rows >= self._count)]
+        if len(wrong):
+            raise self._damaged(f"row {wrong[0]:,} is asked for, and it has {self._count:,}")
+        unique, places = np.unique(rows, return_inverse=True)
+        batch_of = unique // BATCH_ROWS
+        found = [
+            self._batch(int(number), self._names).take(pa.array(unique[batch_of == number] % BATCH_ROWS))
+            for number in np.unique(batch_of)
+        ]
+        return pa.Table.from_batches(found, self.schema).take(pa.array(places.reshape(-1)))
+
+    def _batch(self, number: int, names: Sequence[str]) -> pa.RecordBatch:
+        try:
+            batch = self._reader.get_batch(number)
+            if number < self._reader.num_record_batches - 1 and batch.num_rows != BATCH_ROWS:
+                raise self._damaged(f"batch {number} has {batch.num_rows:,} rows")
+            batch = batch if names is self._names else batch.select(list(names))
+            for name, values in zip(names, batch.columns, strict=True):
+                if (number, name) not in self._validated:
+                    values.validate(full=True)
+                    self._check_values(name, values)
+                    self._validated.add((number, name))
+            return batch
+        except _DAMAGED as error:
+            raise self._damaged(error) from error
+
+    def _check_columns(self, expected: pa.Schema) -> None:
+        for field in expected:
+            if field not in self.schema:
+                raise self._damaged(f"it has no column {field.name!r} of {field.type}")
+        for field in self.schema:
+            if self._names.count(field.name) > 1:
+                raise self._damaged(f"it has the column {field.name!r} {self._names.count(field.name)} times")
+            if field.name not in expected.names and field.type not in _KEPT:
+                raise self._damaged(f"its column {field.name!r} is {field.type}, which is never kept")
+
+    def _check_values(self, name: str, values: pa.Array) -> None:
+        if name in self._full and values.null_count:
+            raise self._damaged(f"{values.null_count:,} of {name!r} are missing")
+        if name not in self._below or not len(values):
+            return
+        limits, end = pc.min_max(values).as_py(), self._below[name]
+        for value in (limits["min"], limits["max"]):
+            if not 0 <= value < end:
+                raise self._damaged(f"{name!r} {value:,} is in it, and they are from 0 to {end - 1:,}")
+
+    def _damaged(self, problem: object) -> IndexFolderError:
+        return IndexFolderError(f"{self._path}: cannot be read ({problem}); build the index again")
+
+
+def document_schema(schemas: Iterable[tuple[Path, pa.Schema]]) -> pa.Schema:
+    """The columns of several folders' documents together, and which feature set each document is from.
+
+    Raises:
+        IndexFolderError: a column is of different types in two folders.
+    """
+    fields: dict[str, pa.DataType] = {}
+    first: dict[str, Path] = {}
+    for folder, schema in schemas:
+        for field in schema:
+            if field.name == SOURCE:
+                continue
+            kind = pa.large_string() if field.type == pa.string() else field.type
+            there = first.setdefault(field.name, folder)
+            if fields.setdefault(field.name, kind) != kind:
+                raise IndexFolderError(
+                    f"the column {field.name!r} is {fields[field.name]} in {there} and {kind} in {folder}; leave it "
+                    f"out of --keep or convert it, and extract again"
+                )
+    fields[SOURCE] = pa.int32()
+    return pa.schema(list(fields.items()))
+
+
+def _fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    if table.schema.equals(schema):
+        return table
+    there = dict(zip(table.column_names, table.columns, strict=True))
+    columns = [
+        there[field.name].cast(field.type) if field.name in there else pa.nulls(len(table), field.type)
+        for field in schema
+    ]
+    return pa.table(columns, schema=schema)

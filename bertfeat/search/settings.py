@@ -1,0 +1,173 @@
+"""What an index says of itself: ``index.json``, beside the FAISS index.
+
+Format 1 has sha256 of each file and no digest of its own; format 2 has XXH3 (128 bits), which is computed seven times
+as fast, and a digest over ``index.json`` itself.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+
+from bertfeat.errors import IndexFolderError
+from bertfeat.features import ModelIdentity
+from bertfeat.io import BadJson, read_json, read_version, write_json
+from bertfeat.recipe import FeatureColumn
+from bertfeat.search.metric import Metric
+from bertfeat.search.names import DOCUMENTS_NAME, FAISS_NAME, FILE_NAMES, PIECES_NAME, REMOVED_NAME, SETTINGS_NAME
+
+FORMAT_VERSION = 2
+_DIGEST_FROM = 2  # the format since which index.json carries a digest of itself
+_REBUILD = "build it again with bertfeat index"
+
+EffortName = Literal["nprobe", "efSearch"]
+Count = Annotated[int, Meta(ge=0, le=2**62)]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSet:
+    """A feature set that an index was made from."""
+
+    path: str
+    documents: Count
+    digest: str  # of its parts
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """A file of the index as it was written."""
+
+    bytes: Count
+    xxh3: str | None = None  # 128 bits
+    sha256: str | None = None  # in format 1
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How thoroughly an approximate index is searched: its ``nprobe`` or ``efSearch``."""
+
+    name: EffortName
+    value: Annotated[int, Meta(ge=1, lt=2**31)]
+    tuned: bool  # against exact search; else a guess
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """How an index does against exact search over the same vectors, on vectors left out of its tuning."""
+
+    recall: Mapping[str, float]  # "1", "10", "100": share of the true nearest that are found
+    own: float  # share of the queries, all of them in the index, that find themselves at rank 1
+    wanted: float  # recall at 10 that was asked for
+    queries: Count
+    queries_per_second: float
+    exact_queries_per_second: float
+    threads: Count
+    vectors: Count  # in the index when this was measured
+    transformed: bool = False  # exact search compared the vectors as the index's own transforms make them
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSettings:
+    """Settings and provenance of an index."""
+
+    format_version: Count
+    column: FeatureColumn  # recipe, pooling, width
+    metric: Metric
+    type: str  # as asked for
+    factory: str  # FAISS's description
+    reason: str  # why that one
+    model: ModelIdentity
+    extraction: Mapping[str, Any]  # settings of the feature sets: how queries are embedded too
+    query_prompt: str | None
+    sources: tuple[SourceSet, ...]
+    count: Count  # vectors in index.faiss
+    documents: Count
+    zero_vectors: Count
+    skipped: Count  # tokens and words without a vector of their own
+    tombstones: Count  # vectors that are in index.faiss but removed
+    has_text: bool
+    effort: Effort | None  # None: nothing to choose
+    evaluation: Evaluation | None
+    versions: Mapping[str, str]
+    seconds: Mapping[str, float]  # of the build's steps
+    files: Mapping[str, FileState] = field(default_factory=dict)
+    updates: Count = 0  # appends and removals since it was built
+
+    @property
+    def width(self) -> int:
+        """Number of values in one vector."""
+        return self.column.width
+
+    @property
+    def per_document(self) -> bool:
+        """Whether there is one vector a document (else one a token or word)."""
+        return self.column.pooling.per_document
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether a search compares the query with every whole vector."""
+        return self.factory == "Flat"
+
+    @property
+    def changed_since_evaluation(self) -> bool:
+        """Whether documents were added or removed after recall was measured, at the last build."""
+        measured = self.evaluation
+        return measured is not None and (self.updates > 0 or measured.vectors != self.count or self.tombstones > 0)
+
+
+def write_settings(settings: IndexSettings, folder: Path) -> None:
+    """Write ``index.json``.
+
+    Raises:
+        StorageError: the folder cannot be written.
+    """
+    write_json(folder / SETTINGS_NAME, settings)
+
+
+def read_settings(folder: Path) -> IndexSettings:
+    """Read ``index.json``.
+
+    Raises:
+        IndexFolderError: there is none, it cannot be read, was changed, or a newer bertfeat wrote it.
+    """
+    path = folder / SETTINGS_NAME
+    try:
+        version = read_version(path)
+        if version > FORMAT_VERSION:
+            raise IndexFolderError(
+                f"{path}: written in format {version} by a newer bertfeat; this one reads formats up to "
+                f"{FORMAT_VERSION}: upgrade bertfeat"
+            )
+        settings = read_json(path, IndexSettings, digest_from=_DIGEST_FROM)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise no_index(folder) from error
+    except (OSError, BadJson) as error:
+        raise IndexFolderError(f"{path}: cannot be read ({error}); {_REBUILD}") from error
+    if problem := _contradiction(settings):
+        raise IndexFolderError(f"{path}: cannot be read ({problem}); {_REBUILD}")
+    return settings
+
+
+def no_index(folder: Path) -> IndexFolderError:
+    """The error for a folder that is no index."""
+    return IndexFolderError(
+        f"{folder}: this is no index: it has no {SETTINGS_NAME}; bertfeat index makes one from a feature set"
+    )
+
+
+def _contradiction(settings: IndexSettings) -> str | None:
+    """What cannot be true of any index, though the types are right; None if nothing."""
+    if foreign := sorted(set(settings.files) - FILE_NAMES):
+        return f"{foreign[0]!r} is no file of an index"
+    needed = {FAISS_NAME, DOCUMENTS_NAME}
+    needed |= {REMOVED_NAME} if settings.tombstones else set()
+    needed |= set() if settings.per_document else {PIECES_NAME}
+    if missing := sorted(needed - set(settings.files)):
+        return f"it does not list {missing[0]}"
+    if settings.tombstones > settings.count:
+        return f"{settings.tombstones:,} of {settings.count:,} vectors are removed"
+    if settings.per_document and settings.documents != settings.count:
+        return f"{settings.count:,} vectors of {settings.documents:,} documents"
+    return None

@@ -1,0 +1,203 @@
+"""An index grows or shrinks: documents are appended, replaced by those of the same id, and removed."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from bertfeat.errors import IndexFolderError
+from bertfeat.features import FeatureSet
+from bertfeat.search import faiss_index
+from bertfeat.search.comparable import incomparable
+from bertfeat.search.document_store import Store, StoresWriter, document_schema
+from bertfeat.search.finish import finish
+from bertfeat.search.making import check_complete, fill, kept_blocks
+from bertfeat.search.metric import Metric
+from bertfeat.search.names import FAISS_NAME, REMOVED_NAME
+from bertfeat.search.ondisk import ListsOnDisk
+from bertfeat.search.options import BuildProgress, Watch, unwatched
+from bertfeat.search.replace import held
+from bertfeat.search.settings import IndexSettings
+from bertfeat.search.source import FeatureSource
+from bertfeat.search.sources import with_sources
+from bertfeat.search.vector_index import VectorIndex
+
+_RECONSTRUCTED = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class Updated:
+    """What an update did, in documents."""
+
+    settings: IndexSettings
+    added: int
+    removed: int  # replaced ones among them
+    unknown: tuple[str, ...] = ()  # ids to be removed that are not in the index
+
+
+def append_features(
+    folder: str | Path, features: Sequence[str | Path | FeatureSet], *, progress: Watch | None = None
+) -> Updated:
+    """Append feature sets to an index; documents that have the id of a new one are replaced.
+
+    The type of the index and its tuning stay. Types that cannot remove keep replaced vectors as tombstones.
+
+    Raises:
+        IndexFolderError: the features come from another model, recipe or width, or other settings, than the index.
+        FolderLocked: another run is at work on the folder.
+        StorageError: the folder cannot be written.
+    """
+    with held(folder) as place:
+        index = VectorIndex(place.folder, in_memory=True)
+        sets = [each if isinstance(each, FeatureSet) else FeatureSet(each) for each in features]
+        sources, numbers = with_sources(index.settings.sources, sets)
+        source = FeatureSource(
+            sets, index.settings.column.name, keep_text=index.settings.has_text, source_numbers=numbers
+        )
+        _check_same(index, source)
+        replaced = _with_ids(index, _ids(sets))
+        with place.replacement() as fresh:
+            keeper = _Shrunk(index, replaced)
+            source.first_document = keeper.documents
+            schema = document_schema([(index.folder, index.documents.schema), *source.schemas])
+            with StoresWriter(fresh, schema, per_document=source.per_document) as stores:
+                keeper.copy(stores)
+                grown, zero = _extended(keeper.faiss_index, source, index.metric, stores, fresh, progress or unwatched)
+            settings = replace(
+                keeper.settings(fresh, added=source.count),
+                sources=sources,
+                skipped=index.settings.skipped + source.skipped,
+            )
+            return Updated(_finished(settings, grown, stores, zero, fresh), sum(map(len, sets)), int(replaced.sum()))
+
+
+def remove_documents(folder: str | Path, ids: Iterable[str]) -> Updated:
+    """Remove the documents of those ids from an index; types that cannot remove keep them as tombstones.
+
+    Raises:
+        IndexFolderError: the folder is no sound index.
+        FolderLocked: another run is at work on the folder.
+        StorageError: the folder cannot be written.
+    """
+    with held(folder) as place:
+        index = VectorIndex(place.folder, in_memory=True)
+        wanted = list(dict.fromkeys(ids))
+        removed = _with_ids(index, pa.array(wanted, pa.string()))
+        known = _known_ids(index.documents, removed)
+        unknown = tuple(each for each in wanted if each not in known)
+        if not removed.any():
+            return Updated(index.settings, 0, 0, unknown)
+        with place.replacement() as fresh:
+            keeper = _Shrunk(index, removed)
+            schema = document_schema([(index.folder, index.documents.schema)])  # of this format
+            with StoresWriter(fresh, schema, per_document=index.pieces is None) as stores:
+                keeper.copy(stores)
+            grown = keeper.faiss_index
+            if faiss_index.lists_on_disk(grown):
+                grown = ListsOnDisk(grown, fresh, None).merged()
+            settings = _finished(keeper.settings(fresh, added=0), grown, stores, 0, fresh)
+            return Updated(settings, 0, int(removed.sum()), unknown)
+
+
+def _finished(settings: IndexSettings, grown: Any, stores: StoresWriter, zero: int, folder: Path) -> IndexSettings:
+    """Write what is left of an update; ``zero`` zero vectors were added."""
+    faiss_index.write(grown, folder / FAISS_NAME)
+    settings = replace(
+        settings,
+        count=int(grown.ntotal),
+        documents=stores.documents,
+        zero_vectors=settings.zero_vectors + zero,
+        updates=settings.updates + 1,
+    )
+    return finish(settings, folder)
+
+
+class _Shrunk:
+    """What is left of an index without some of its documents."""
+
+    def __init__(self, index: VectorIndex, removed: NDArray[np.bool_]) -> None:
+        self._index = index
+        self.faiss_index = index.faiss_index
+        vectors = removed if index.pieces is None else removed[index.owners]
+        self._zero_vectors = index.settings.zero_vectors - _zeros(index, vectors)
+        self._really = faiss_index.can_remove(self.faiss_index) and not index.settings.tombstones
+        self._documents = ~removed if self._really else np.ones_like(removed)
+        self._vectors = ~vectors if self._really else np.ones_like(vectors)
+        self._tombstones = np.zeros_like(vectors) if index.removed is None else index.removed.copy()
+        if self._really:
+            faiss_index.remove(self.faiss_index, vectors)
+        else:
+            self._tombstones |= vectors
+
+    @property
+    def documents(self) -> int:
+        """How many documents the stores keep, tombstones among them."""
+        return int(self._documents.sum())
+
+    def copy(self, stores: StoresWriter) -> None:
+        """Write what the old stores keep to new ones."""
+        stores.copy(self._index.documents, self._index.pieces, self._documents, self._vectors)
+
+    def settings(self, folder: Path, *, added: int) -> IndexSettings:
+        """The settings with this many tombstones, which are written to the folder; ``added`` vectors will follow."""
+        count = 0 if self._really else int(self._tombstones.sum())
+        if count:
+            np.save(folder / REMOVED_NAME, np.concatenate([self._tombstones, np.zeros(added, bool)]))
+        return replace(self._index.settings, tombstones=count, zero_vectors=self._zero_vectors)
+
+
+def _extended(
+    index: Any, source: FeatureSource, metric: Metric, stores: StoresWriter, folder: Path, progress: Watch
+) -> tuple[Any, int]:
+    """The index with a source's vectors added, and how many zero vectors there were among them."""
+    before = int(index.ntotal)
+    on_disk = ListsOnDisk(index, folder, None) if faiss_index.lists_on_disk(index) else None
+
+    def tell(done: int) -> None:
+        progress(BuildProgress("add", done, source.count))
+
+    zero = fill(on_disk or index, kept_blocks(source, stores.write), metric, tell)
+    index = on_disk.merged() if on_disk else index
+    check_complete(index, before + source.count)
+    return index, zero
+
+
+def _check_same(index: VectorIndex, source: FeatureSource) -> None:
+    """See that the new vectors can be compared with those of the index, as they can with one another."""
+    settings, first = index.settings, source.sets[0]
+    problem = incomparable(settings.model.fingerprint, settings.extraction, settings.column, first.header, source.found)
+    if problem:
+        raise IndexFolderError(f"{first.folder} cannot be appended to {index.folder}: {problem}")
+
+
+def _ids(sets: Sequence[FeatureSet]) -> pa.Array:
+    batches = [batch.column("id") for features in sets for batch in features.stream(["id"], batch_rows=65_536)]
+    return pc.unique(pa.chunked_array(batches, pa.string()))
+
+
+def _with_ids(index: VectorIndex, ids: pa.Array) -> NDArray[np.bool_]:
+    """Which documents have one of the ids and are not tombstones already."""
+    ids = ids.cast(pa.large_string())
+    found = [pc.is_in(batch.column("id"), value_set=ids).to_numpy(False) for batch in index.documents.batches(["id"])]
+    having: NDArray[np.bool_] = np.concatenate(found) if found else np.zeros(0, bool)
+    if index.removed is not None:
+        having[index.owners[index.removed]] = False
+    return having
+
+
+def _known_ids(documents: Store, chosen: NDArray[np.bool_]) -> set[str]:
+    return set(documents.take(np.flatnonzero(chosen))["id"].to_pylist()) if chosen.any() else set()
+
+
+def _zeros(index: VectorIndex, vectors: NDArray[np.bool_]) -> int:
+    """How many of the vectors are zero; not looked for where there are none."""
+    if not index.settings.zero_vectors:
+        return 0
+    numbers = np.flatnonzero(vectors)
+    parts = (numbers[start : start + _RECONSTRUCTED] for start in range(0, len(numbers), _RECONSTRUCTED))
+    return sum(int((~index.reconstruct(part).any(axis=1)).sum()) for part in parts)

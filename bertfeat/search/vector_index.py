@@ -1,0 +1,211 @@
+"""An index as one searches it by vectors: exact where it should be, filtered, filled up, told as scores.
+
+Shapes: Q queries, K hits, W values in a vector.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertfeat.errors import IndexFolderError, UsageError
+from bertfeat.search import faiss_index, faiss_search
+from bertfeat.search.contents import IndexContents, open_contents
+from bertfeat.search.document_store import SOURCE, Store
+from bertfeat.search.folder import read_whole
+from bertfeat.search.metric import Metric, own
+from bertfeat.search.settings import IndexSettings
+from bertfeat.search.sources import check_sources
+from bertfeat.where import select
+
+_EXACT_QUERIES = 512  # whose hits are compared again at once
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a search by vectors found, best first; as many hits for each query, all of them there."""
+
+    scores: NDArray[np.float32]  # [Q, K] see Metric
+    numbers: NDArray[np.int64]  # [Q, K] of the vectors in the index
+
+
+class VectorIndex:
+    """An index folder opened for search by vectors.
+
+    All its files are opened at once, so that everything comes from one index though another may take its place; what is
+    in them is mapped, and read when it is needed.
+
+    Raises:
+        IndexFolderError: the folder is no index, or a file of it is missing, changed, foreign or of a newer format.
+        FolderLocked: the index was moved away by a run that does not go on.
+    """
+
+    def __init__(self, folder: str | Path, *, device: str | None = None, in_memory: bool = False) -> None:
+        self.folder = Path(folder)
+        self._contents: IndexContents = read_whole(self.folder, partial(open_contents, mapped=not in_memory))
+        self._fast = faiss_index.to_device(self.faiss_index, device)
+
+    def __len__(self) -> int:
+        return self.settings.count - self.settings.tombstones
+
+    @property
+    def settings(self) -> IndexSettings:
+        """What ``index.json`` says."""
+        return self._contents.settings
+
+    @property
+    def metric(self) -> Metric:
+        """What scores mean."""
+        return self.settings.metric
+
+    @property
+    def faiss_index(self) -> Any:
+        """The FAISS index itself."""
+        return self._contents.faiss_index
+
+    @property
+    def documents(self) -> Store:
+        """The rows, ids, texts and kept columns of the documents."""
+        return self._contents.documents
+
+    @property
+    def pieces(self) -> Store | None:
+        """Which token or word each vector is; None where there is one vector a document."""
+        return self._contents.pieces
+
+    @property
+    def removed(self) -> NDArray[np.bool_] | None:
+        """Which vectors are tombstones, if any."""
+        return self._contents.removed
+
+    @property
+    def owners(self) -> NDArray[np.int64]:
+        """The document of each vector: its number in :attr:`documents`; read anew each time."""
+        if self.pieces is None:
+            return np.arange(self.settings.count)
+        owners: NDArray[np.int64] = self.pieces.column("document")
+        return owners
+
+    def check_sources(self) -> None:
+        """See that the feature sets, where they still are in their places, are those that the index was made from.
+
+        Raises:
+            IndexFolderError: one was changed since.
+        """
+        check_sources(self.settings, self.folder)
+
+    def search(
+        self,
+        vectors: NDArray[np.floating],
+        k: int = 10,
+        *,
+        where: str | None = None,
+        effort: int | None = None,
+        exact: bool = False,
+    ) -> Found:
+        """The ``k`` nearest of each query vector ``[Q, W]``, or as many as there are.
+
+        ``where`` is a condition on kept columns. ``effort`` replaces the tuned ``nprobe`` or ``efSearch``;
+        ``exact`` compares with every vector as the index stores it.
+
+        Raises:
+            UsageError: vectors of another width or not finite, ``k`` below 1, or a condition that cannot be read.
+        """
+        queries = self._prepared(vectors)
+        if k < 1 and not len(self):
+            raise IndexFolderError(f"{self.folder} is empty: all its documents were removed; add some with --append")
+        if k < 1:
+            raise UsageError(f"k is {k}, but at least one hit must be asked for")
+        selected = self._selected(where)
+        available = len(self) if selected is None else int(selected.sum())
+        k = min(k, available)
+        if not k or not len(queries):
+            return Found(np.empty((len(queries), 0), np.float32), np.empty((len(queries), 0), np.int64))
+        if exact:
+            scores, numbers = faiss_search.scan(self.faiss_index, queries, k, selected)
+        else:
+            scores, numbers = self._quick(queries, k, effort, selected)
+        self._check_found(numbers)
+        if self.metric is Metric.L2 and faiss_index.flat_storage(self.faiss_index) is not None:
+            return self._compared_again(queries, numbers)
+        return Found(self.metric.scores(scores), numbers)
+
+    def reconstruct(self, numbers: NDArray[np.integer]) -> NDArray[np.float32]:
+        """The vectors of those numbers as the index stores them (normalised under cosine), ``[n, W]``.
+
+        Raises:
+            UsageError: there is no vector of such a number.
+        """
+        wanted = np.asarray(numbers, np.int64).reshape(-1)
+        wrong = wanted[(wanted < 0) | (wanted >= self.settings.count)]
+        if len(wrong):
+            raise UsageError(f"there is no vector {wrong[0]}; the index has 0 to {self.settings.count - 1}")
+        return faiss_search.reconstruct(self.faiss_index, wanted)
+
+    def document_numbers(self, numbers: NDArray[np.integer]) -> NDArray[np.int64]:
+        """The document of each vector: its number in :attr:`documents`."""
+        if self.pieces is None:
+            return np.asarray(numbers, np.int64)
+        owners: NDArray[np.int64] = self.pieces.take(numbers)["document"].to_numpy()
+        return owners
+
+    def _quick(
+        self, queries: NDArray[np.float32], k: int, effort: int | None, selected: NDArray[np.bool_] | None
+    ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """FAISS's own search; queries that found fewer than there are get an exact scan."""
+        tuned = self.settings.effort
+        effort = effort or (tuned.value if tuned else None)
+        index = self._fast if selected is None else self.faiss_index  # FAISS's GPU indexes know no selectors
+        scores, numbers = faiss_search.search(index, queries, k, effort, selected)
+        short = (numbers == faiss_search.EMPTY).any(axis=1)
+        if short.any():
+            scores[short], numbers[short] = faiss_search.scan(self.faiss_index, queries[short], k, selected)
+        return scores, numbers
+
+    def _compared_again(self, queries: NDArray[np.float32], numbers: NDArray[np.int64]) -> Found:
+        """Distances computed by difference: FAISS's batches expand the square, which cancels digits of near vectors."""
+        scores = np.empty(numbers.shape, np.float32)
+        for start in range(0, len(queries), _EXACT_QUERIES):
+            part = slice(start, start + _EXACT_QUERIES)
+            stored = faiss_search.reconstruct(self.faiss_index, numbers[part].ravel())
+            differences = stored.reshape(*numbers[part].shape, -1) - queries[part, None, :]
+            scores[part] = np.sqrt(np.einsum("qkw,qkw->qk", differences, differences))
+        order = np.lexsort((numbers, scores), axis=1)
+        return Found(np.take_along_axis(scores, order, 1), np.take_along_axis(numbers, order, 1))
+
+    def _prepared(self, vectors: NDArray[np.floating]) -> NDArray[np.float32]:
+        if vectors.ndim != 2 or vectors.shape[1] != self.settings.width:
+            shape = " × ".join(map(str, vectors.shape))
+            raise UsageError(
+                f"{self.folder} holds vectors of {self.settings.width} values ({self.settings.column.name} of "
+                f"{self.settings.model.name}), but the queries are {shape}; they must be n × {self.settings.width}"
+            )
+        if vectors.dtype.kind not in "fiu":
+            raise UsageError(f"query vectors must be whole or real numbers, not {vectors.dtype}")
+        queries = own(vectors)
+        try:
+            self.metric.prepare(queries)
+        except ValueError as error:
+            raise UsageError(f"query vector {error.args[0]} is not finite") from error
+        return queries
+
+    def _selected(self, where: str | None) -> NDArray[np.bool_] | None:
+        living = None if self.removed is None else ~self.removed
+        if where is None:
+            return living
+        selected = select(self.documents, where, but=[SOURCE])
+        if self.pieces is not None:
+            selected = selected[self.owners]
+        return selected if living is None else selected & living
+
+    def _check_found(self, numbers: NDArray[np.int64]) -> None:
+        """Every number leads to a vector: of sound files all do, and FAISS has -1 for no hit."""
+        wrong = numbers[(numbers < 0) | (numbers >= self.settings.count)]
+        if len(wrong):
+            raise IndexFolderError(
+                f"{self.folder}: vector {wrong[0]} is found, and there are {self.settings.count:,}: a file was changed "
+                f"after it was written; bertfeat verify says which, and a new build mends it"
+            )

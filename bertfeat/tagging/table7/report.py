@@ -1,0 +1,107 @@
+"""What a Table 7 came to, for programs and for people."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+from bertfeat.io import atomic, refuse_folder, remove, write_json
+from bertfeat.tagging.table7.rows import FINE_TUNING, PAPER_SOURCE, Row
+from bertfeat.tagging.table7.runs import FORMAT_VERSION, Measure, Run, TableIdentity
+
+RESULTS_NAME = "table7.json"
+MARKDOWN_NAME = "table7.md"
+PICTURE_NAME = "table7.png"
+
+
+@dataclass(frozen=True, slots=True)
+class RowResult:
+    """What the runs of a row came to."""
+
+    row: Row
+    runs: tuple[Run, ...]
+
+    @property
+    def dev(self) -> tuple[float, ...]:
+        """The score of each run on the development set."""
+        return tuple(run.dev for run in self.runs)
+
+    @property
+    def test(self) -> tuple[float, ...]:
+        """The score of each run on the test set; empty where there is none."""
+        return tuple(run.test for run in self.runs if run.test is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The rows that were trained, in order, and what they were trained on."""
+
+    model: str
+    measure: Measure
+    settings: TableIdentity
+    rows: tuple[RowResult, ...]
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """The same as JSON has it."""
+        return asdict(self) | {"settings": self.settings.plain}
+
+
+def write_table(folder: Path, table: Table) -> None:
+    """Write ``table7.json`` and ``table7.md``; a picture of an earlier table is removed.
+
+    Raises:
+        StorageError: the folder cannot be written.
+    """
+    for name in (RESULTS_NAME, MARKDOWN_NAME, PICTURE_NAME):
+        refuse_folder(folder / name)
+    for name in (MARKDOWN_NAME, PICTURE_NAME):  # nothing stays beside a table that it does not show
+        remove(folder / name)
+    write_json(folder / RESULTS_NAME, {"format_version": FORMAT_VERSION, **table.plain, "paper": PAPER_SOURCE})
+    with atomic(folder / MARKDOWN_NAME) as temporary:
+        temporary.write_text(markdown(table), encoding="utf-8", errors="backslashreplace")
+
+
+def mean_and_spread(values: Sequence[float]) -> tuple[float, float]:
+    """Mean and standard deviation (of the sample, n-1) of percentages; the spread of one value is 0."""
+    percent = [100 * value for value in values]
+    return fmean(percent), stdev(percent) if len(percent) > 1 else 0.0
+
+
+def markdown(table: Table) -> str:
+    """The table in Markdown, with the paper's numbers beside it."""
+    has_test = any(result.test for result in table.rows)
+    head = ["features", "layers", f"dev {table.measure}", *([f"test {table.measure}"] if has_test else []), "paper*"]
+    lines = [_line(head), _line(["---", "---", *["---:"] * (len(head) - 2)])]
+    for result in table.rows:
+        scores = [_shown(result.dev), *([_shown(result.test)] if has_test else [])]
+        paper = "" if result.row.paper is None else f"{result.row.paper:.1f}"
+        lines.append(_line([result.row.title, result.row.name, *scores, paper]))
+    return "\n".join([*lines, "", *(line for note in _notes(table) for line in (note, ""))])
+
+
+def _notes(table: Table) -> list[str]:
+    seeds = max(len(result.runs) for result in table.rows)
+    notes = [
+        f"{table.model}; mean ± standard deviation over {seeds} seed{'' if seeds == 1 else 's'}; the development set "
+        f"also chose the epoch.",
+        f"* Another model and other data: {PAPER_SOURCE}. Its fine-tuned BERT large: 96.6.",
+    ]
+    tuned = [result.runs[0].grid for result in table.rows if result.row.name == FINE_TUNING and result.runs]
+    for point in tuned:
+        if point is not None:
+            told = f"Fine-tuned with batches of {point.batch_size}, rate {point.learning_rate:g}"
+            notes.insert(1, f"{told}, {point.epochs} epochs.")
+    return notes
+
+
+def _shown(values: Sequence[float]) -> str:
+    if not values:
+        return ""
+    mean, spread = mean_and_spread(values)
+    return f"{mean:.1f} ± {spread:.1f}" if len(values) > 1 else f"{mean:.1f}"
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"

@@ -1,0 +1,54 @@
+"""The rows of Table 7: those of the paper, and others."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from bertfeat.tagging.layer_input import parse_input
+
+FINE_TUNING = "fine-tuning"
+PAPER_SOURCE = "Devlin et al. 2019, Table 7: BERT base (cased), development set of CoNLL-2003, mean of 5 runs"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of the table: a way to make features of layers, or fine-tuning."""
+
+    name: str  # as on the command line: a layer specification, or "fine-tuning"
+    title: str
+    paper: float | None = None  # F1 in the paper, 0 to 100
+
+    @property
+    def folder(self) -> str:
+        """The name of the folder that its runs are kept in."""
+        return self.name.replace("=", "_").replace("..", "to").replace("+", "_")
+
+
+PAPER_ROWS = (
+    Row("embeddings", "Embeddings", 91.0),
+    Row("second-to-last", "Second-to-Last Hidden", 95.6),
+    Row("last", "Last Hidden", 94.9),
+    Row("mix4", "Weighted Sum Last Four Hidden", 95.9),
+    Row("concat4", "Concat Last Four Hidden", 96.1),
+    Row("mix-all", "Weighted Sum All Layers", 95.5),
+)
+FINE_TUNED_ROW = Row(FINE_TUNING, "Fine-tuned", 96.4)
+"""The paper's row of BERT base; BERT large came to 96.6."""
+
+
+def table_rows(names: Iterable[str], num_layers: int) -> tuple[Row, ...]:
+    """The rows that are meant: ``paper`` for the paper's six, ``all`` for every single layer, or specifications.
+
+    Raises:
+        RecipeError: a name that is neither.
+    """
+    known = {row.name: row for row in PAPER_ROWS}
+    found: dict[str, Row] = {}
+    for name in names:
+        if name == "paper":
+            found |= known
+        elif name == "all":
+            found |= {str(layer): Row(str(layer), f"Layer {layer}") for layer in range(num_layers + 1)}
+        else:
+            parse_input(name, num_layers)
+            found[name] = known.get(name) or Row(name, name)
+    return tuple(found.values())

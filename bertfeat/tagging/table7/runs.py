@@ -1,0 +1,223 @@
+"""The trainings of a Table 7 that are done, each in a file of its own, and what they all have in common."""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+
+from bertfeat.errors import TaggerError, UsageError
+from bertfeat.features import FeatureSet
+from bertfeat.io import BadJson, read_json, real_path, write_json, writing
+from bertfeat.tagging.digests import parts_digest, sentences_digest
+from bertfeat.tagging.settings import Extraction, TrainingSettings, extraction_of
+from bertfeat.tagging.table7.grid import Grid
+from bertfeat.tagging.table7.rows import FINE_TUNING, Row
+
+FORMAT_VERSION = 2
+"""Version of a table's files; since 2 they carry their own digests, and each run says of which table it is."""
+
+SETTINGS_NAME = "_settings.json"
+RUNS_NAME = "runs"
+
+Measure = Literal["span F1", "accuracy"]
+_Share = Annotated[float, Meta(ge=0, le=1)]
+_Count = Annotated[int, Meta(ge=1)]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One training of one row."""
+
+    row: str
+    seed: Annotated[int, Meta(ge=0)]
+    dev: _Share  # span F1, or accuracy of plain tags
+    test: _Share | None
+    best_epoch: _Count
+    epochs: _Count
+    seconds: Annotated[float, Meta(ge=0)]
+    grid: Grid | None = None  # of fine-tuning
+
+    @property
+    def place(self) -> str:
+        """Where it is kept below the folder of runs, without the file's ending."""
+        point = self.grid
+        if point is None:
+            return f"{Row(self.row, '').folder}/seed-{self.seed}"
+        return (
+            f"{FINE_TUNING}/batch-{point.batch_size}-rate-{point.learning_rate:g}-epochs-{point.epochs}"
+            f"-seed-{self.seed}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRun:
+    """A run as it lies on disk."""
+
+    run: Run
+    measure: Measure
+
+
+@dataclass(frozen=True, slots=True)
+class TableIdentity:
+    """What all runs of a table have in common: its rows and seeds are what they differ in."""
+
+    data: Mapping[str, str]  # digest of the train, dev and test sentences; of their features in format 1
+    model: str  # fingerprint
+    training: TrainingSettings  # whose seed says nothing
+    extraction: Extraction | None = None  # None in format 1
+    numerics: int | None = None  # version of the numbers that extraction makes
+    places: Mapping[str, str] = field(default_factory=dict)  # of the features, seen from the table's folder
+    format_version: int = 1
+
+    @classmethod
+    def of(cls, folder: Path, sets: Mapping[str, FeatureSet], settings: TrainingSettings) -> "TableIdentity":
+        """The identity of a table in a folder, on these feature sets."""
+        train = sets["train"]
+        numerics = train.header.settings.get("numerics")
+        return cls(
+            {name: sentences_digest(features) for name, features in sets.items()},
+            train.header.model.fingerprint,
+            replace(settings, seed=_NO_SEED),
+            extraction_of(train),
+            numerics if isinstance(numerics, int) else None,
+            {name: os.path.relpath(real_path(features.folder), real_path(folder)) for name, features in sets.items()},
+            FORMAT_VERSION,
+        )
+
+    def in_first_format(self, sets: Mapping[str, FeatureSet]) -> "TableIdentity":
+        """The same as format 1 has it."""
+        data = {name: parts_digest(features) for name, features in sets.items()}
+        return TableIdentity(data, self.model, self.training)
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """The same as JSON has it."""
+        plain = asdict(self)
+        del plain["training"]["seed"]
+        return plain
+
+    @property
+    def digest(self) -> str:
+        """What tells a table from others, wherever its features are."""
+        text = json.dumps(self._decisive, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+    def differences(self, other: "TableIdentity") -> list[str]:
+        """The names of what differs and matters."""
+        ours, theirs = self._decisive, other._decisive
+        return [name for name in ours if ours[name] != theirs[name]]
+
+    @property
+    def _decisive(self) -> dict[str, Any]:
+        return {name: value for name, value in self.plain.items() if name not in ("places", "format_version")}
+
+
+_NO_SEED = TrainingSettings().seed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RunFile(Run):
+    measure: Measure
+    table: str | None = None  # digest of its table's identity; None in format 1
+    format_version: int = 1
+
+
+def read_identity(folder: Path) -> TableIdentity | None:
+    """Read what the runs of a table have in common; None where there is no table yet.
+
+    Raises:
+        TaggerError: it cannot be read, or a newer bertfeat wrote it.
+    """
+    path = folder / SETTINGS_NAME
+    try:
+        identity = read_json(path, TableIdentity, digest_from=2)
+    except FileNotFoundError:
+        return None
+    except (OSError, BadJson, UsageError) as error:
+        raise TaggerError(f"{path}: cannot be read ({error}); name another folder with -o") from error
+    _refuse_newer(identity.format_version, path)
+    return identity
+
+
+def write_identity(folder: Path, identity: TableIdentity) -> None:
+    """Write what the runs of a table have in common, before the first of them."""
+    write_json(folder / SETTINGS_NAME, identity.plain)
+
+
+def run_path(folder: Path, place: str) -> Path:
+    """The file of a run."""
+    return folder / RUNS_NAME / f"{place}.json"
+
+
+def write_run(folder: Path, run: Run, measure: Measure, identity: TableIdentity) -> None:
+    """Keep a run that is done."""
+    path = run_path(folder, run.place)
+    with writing(folder):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    file = _RunFile(**_values(run), measure=measure, table=identity.digest, format_version=FORMAT_VERSION)
+    write_json(path, file)
+
+
+def read_run(path: Path, identity: TableIdentity) -> KeptRun | None:
+    """Read a run that was kept; None where there is none.
+
+    Raises:
+        TaggerError: it cannot be read, is of another table, or contradicts its name or the table's settings.
+    """
+    try:
+        file = read_json(path, _RunFile, digest_from=2)
+    except FileNotFoundError:
+        return None
+    except (OSError, BadJson, UsageError) as error:
+        raise TaggerError(f"{path}: cannot be read ({error}); {_REMEDY}") from error
+    _refuse_newer(file.format_version, path)
+    run = Run(**_values(file))
+    if problem := _misfit(run, file, path, identity):
+        raise TaggerError(f"{path}: {problem}; {_REMEDY}")
+    return KeptRun(run, file.measure)
+
+
+def kept_runs(folder: Path, identity: TableIdentity) -> Iterator[KeptRun]:
+    """All runs of a table, in the order of their names.
+
+    Raises:
+        TaggerError: see :func:`read_run`.
+    """
+    for path in sorted((folder / RUNS_NAME).glob("*/*.json")):
+        kept = read_run(path, identity)
+        if kept is not None:
+            yield kept
+
+
+_REMEDY = "remove it, and that run is done again"
+
+
+def _values(run: Run) -> dict[str, Any]:
+    return {each.name: getattr(run, each.name) for each in fields(Run)}
+
+
+def _misfit(run: Run, file: _RunFile, path: Path, identity: TableIdentity) -> str | None:
+    if file.table is not None and file.table != identity.digest:
+        return "this run is of another table"
+    if file.table is None and file.format_version >= 2:
+        return "it does not say of which table it is"
+    if run_path(path.parent.parent.parent, run.place) != path:
+        return f"it says of itself that it is {run.place}"
+    if (run.grid is not None) != (run.row == FINE_TUNING):
+        return "only fine-tuning has a point of a grid"
+    if (run.test is not None) != ("test" in identity.data):
+        return "a score on a test set, which the table lacks" if run.test is not None else "no score on the test set"
+    most = identity.training.epochs if run.grid is None else run.grid.epochs
+    if not run.best_epoch <= run.epochs <= most:
+        return f"epoch {run.best_epoch} of {run.epochs} is the best, and there are {most} at most"
+    return None
+
+
+def _refuse_newer(version: int, path: Path) -> None:
+    if version > FORMAT_VERSION:
+        raise TaggerError(f"{path}: written in format {version} by a newer bertfeat; upgrade bertfeat")

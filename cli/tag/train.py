@@ -1,0 +1,193 @@
+"""``bertfeat tag train``: features with tags become a tagger."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..app import Command, option
+from ..console import Talk, duration, plain, table
+from ..options import Bytes, ModelOptions, bundle, model_options, reading_options, talk_options
+from ..paths import default_output
+from .sets import PAIRS, leave_out, prepared_pair, sentences_option, set_aside
+
+if TYPE_CHECKING:
+    from bertfeat.corpus import CorpusSettings
+    from bertfeat.tagging import Epoch, Trained, TrainingSettings
+
+
+def _training_settings(**chosen: Any) -> "TrainingSettings":
+    from bertfeat.tagging import TrainingSettings  # here, because it imports torch
+
+    return TrainingSettings(**chosen)
+
+
+training_options = bundle(
+    "training",
+    lambda **chosen: lambda: _training_settings(**chosen),
+    ("hidden", "crf", "seed", "scheme", "dropout", "batch_size", "learning_rate", "epochs", "patience", "memory"),
+    option(
+        "--hidden",
+        type=click.IntRange(min=1),
+        default=256,
+        metavar="N",
+        help="Width of the LSTM, of each direction; the paper has 768.",
+    ),
+    option("--crf", is_flag=True, help="Score whole sequences of tags (CRF) instead of each tag by itself."),
+    option(
+        "--seed",
+        type=click.IntRange(min=0),
+        default=1,
+        metavar="N",
+        help="Of the random numbers: another one, another tagger.",
+    ),
+    option(
+        "--scheme",
+        type=click.Choice(["BIO", "IOBES"]),
+        default="BIO",
+        further=True,
+        help="In which spans are learnt; BIO, IOB1 and IOBES are read, BIO is written.",
+    ),
+    option(
+        "--dropout",
+        type=float,
+        default=0.5,
+        further=True,
+        metavar="SHARE",
+        help="Share of values left out while it learns.",
+    ),
+    option(
+        "--batch-size",
+        type=click.IntRange(min=1),
+        default=32,
+        further=True,
+        metavar="N",
+        help="Sentences in a batch.",
+    ),
+    option(
+        "--learning-rate",
+        type=float,
+        default=1e-3,
+        further=True,
+        metavar="RATE",
+        help="At the beginning; it is halved where the score no longer rises.",
+    ),
+    option("--epochs", type=click.IntRange(min=1), default=40, further=True, metavar="N", help="Epochs at most."),
+    option(
+        "--patience",
+        type=click.IntRange(min=1),
+        default=6,
+        further=True,
+        metavar="N",
+        help="Epochs without a better score on the development set before it ends.",
+    ),
+    option(
+        "--memory",
+        type=Bytes(least=10**6),
+        default="4GiB",
+        further=True,
+        metavar="SIZE",
+        help="Features held in memory, such as 500M or 8G; larger sets are read anew each epoch.",
+    ),
+)
+"""How a tagger is trained; the command gets ``training``, which makes the ``TrainingSettings``."""
+
+
+@click.command(cls=Command, name="train")
+@sentences_option("--train", "Sentences to learn from: a feature set, or a corpus with tags.", required=True)
+@sentences_option("--dev", "Sentences that choose the best epoch.", required=True)
+@option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    show_default="train.tagger",
+    help="Where the tagger goes.",
+)
+@option(
+    "--layers",
+    metavar="SPEC",
+    show_default="concat4, or the only ones that are stored",
+    help="What is read of each word: last, sum4, 3, …; mix4, mix-all: a weighted sum that is learnt.",
+)
+@training_options
+@model_options
+@reading_options
+@option("--overwrite", is_flag=True, further=True, help="Start anew where another training's folder is.")
+@talk_options
+def command(
+    train_given: Path,
+    dev_given: Path,
+    output: Path | None,
+    layers: str | None,
+    training: Any,
+    model: ModelOptions,
+    reading: "CorpusSettings",
+    overwrite: bool,
+    talk: Talk,
+) -> None:
+    """Train a tagger (a two-layer BiLSTM) on frozen features of words.
+
+    A corpus with tags (CoNLL, or others with --pretokenized --tag-column) is extracted first, into a feature set
+    beside it. The epoch with the best score on the development set is kept. Interrupted, the same command goes on.
+
+    \b
+    bertfeat tag train --train train.conll --dev dev.conll
+    bertfeat tag train --train train.features --dev dev.features --layers mix-all --crf -o mix.tagger
+    """
+    settings = training()
+    from bertfeat.io import Kind
+    from bertfeat.tagging import Training, claimed
+
+    folder = output or default_output([train_given], ".tagger")
+    with claimed(folder, Kind.TAGGER):  # the features are prepared inside, so that of two equal commands one does it
+        train_set, dev_set = prepared_pair(train_given, dev_given, layers, model, reading, talk)
+        done = Training(train_set, dev_set, folder, layers, settings, model.device).run(
+            overwrite=overwrite, on_epoch=lambda epoch: talk.say(epoch_line(epoch))
+        )
+        draw_if_possible("draw_curves", done.settings, folder / "curves.png", talk=talk)
+    _tell(done, talk)
+
+
+set_aside(command, "precision", "text_columns", "keep")
+leave_out(command, *PAIRS)
+
+
+def epoch_line(epoch: "Epoch") -> str:
+    """How an epoch went."""
+    best = " *" if epoch.best == epoch.number else ""
+    speed = epoch.words / max(epoch.seconds, 1e-9)
+    return f"epoch {epoch.number}: loss {epoch.loss:.4f}, dev {epoch.score:.4f}, {speed:,.0f} words/s{best}"
+
+
+def draw_if_possible(name: str, *arguments: Any, talk: Talk) -> None:
+    """Draw a picture, or say what is missing for it: what was computed is done all the same."""
+    from bertfeat import plots
+    from bertfeat.errors import BertfeatError, StorageError
+
+    try:
+        getattr(plots, name)(*arguments)
+    except StorageError:
+        raise
+    except BertfeatError as error:
+        talk.warn(f"no picture: {error}")
+
+
+def _tell(done: "Trained", talk: Talk) -> None:
+    for warning in done.warnings:
+        talk.warn(warning)
+    settings = done.settings
+    if done.scores is None:
+        talk.say(f"{done.folder}: trained already, nothing to do")
+    measure = "span F1" if settings.labels.has_spans else "accuracy"
+    rows = [
+        ("tagger", done.folder),
+        ("reads", f"{settings.input.name} of {settings.model.name}"),
+        ("labels", f"{len(settings.labels)} ({settings.labels.scheme})"),
+        (f"dev {measure}", f"{settings.score:.4f}, in epoch {settings.best_epoch} of {len(settings.history)}"),
+        ("time", duration(done.seconds) if done.scores is not None else None),
+    ]
+    told = {"folder": done.folder, "score": settings.score, "best_epoch": settings.best_epoch}
+    told |= {"epochs": len(settings.history), "resumed": done.resumed, "seconds": done.seconds, "cached": done.cached}
+    scores = {} if done.scores is None else {"dev": plain(done.scores)}
+    talk.result({**told, **scores}, table(rows))

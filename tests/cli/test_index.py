@@ -1,0 +1,198 @@
+"""``bertfeat index`` and ``plot``: thin, so only what the commands add is tested here."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from bertfeat.cli import main
+from bertfeat.corpus import KeptColumn
+from tests.support.index_toy import clustered, vector_set
+
+
+@pytest.fixture
+def features(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return vector_set(Path("toy.features"), clustered(100), kept={KeptColumn("year", "int64"): list(range(100))})
+
+
+@pytest.fixture
+def index(features: Path) -> Path:
+    assert run("index", features).exit_code == 0
+    np.save("queries.npy", clustered(100)[:3])
+    return Path("toy.index")
+
+
+def run(*arguments: str | Path, stdin: str | None = None) -> Result:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments], input=stdin)
+
+
+def test_an_index_is_built_and_told(features: Path) -> None:
+    result = run("index", features)
+    assert result.exit_code == 0
+    assert "100 of 16 values, last_mean, cosine" in result.stdout
+    assert "few enough to compare them all" in result.stdout
+    assert "1.000 at 10" in result.stdout
+    assert Path("toy.index/index.faiss").exists()
+
+
+def test_the_same_as_json(features: Path) -> None:
+    told = json.loads(run("index", features, "--type", "ivf", "--json").stdout)
+    assert (told["folder"], told["count"], told["factory"]) == ("toy.index", 100, "IVF2,Flat")
+    assert told["effort"]["name"] == "nprobe"
+    assert told["evaluation"]["recall"]["10"] >= 0.9
+
+
+def test_zero_vectors_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    vector_set(Path("toy.features"), np.zeros((5, 8), np.float32))
+    assert "5 zero vectors have no direction" in run("index", "toy.features").stderr
+
+
+@pytest.mark.parametrize(
+    ("memory", "size"),
+    [("4G", 4 * 10**9), ("1.5 GB", 15 * 10**8), ("512MiB", 512 * 2**20), ("100k", 10**5), ("7", 7)],
+)
+def test_sizes(memory: str, size: int) -> None:
+    from bertfeat.cli.options import Bytes
+
+    assert Bytes().convert(memory, None, None) == size
+
+
+def test_append_and_remove(index: Path, tmp_path: Path) -> None:
+    vector_set(Path("more.features"), clustered(10, seed=1), ids=[f"new {row}" for row in range(9)] + ["5"])
+    result = run("index", "more.features", "-o", index, "--append")
+    assert result.exit_code == 0
+    assert "10 documents" in result.stdout
+    Path("ids.txt").write_text("new 3\n7\n\nnobody\n")
+    result = run("index", "-o", index, "--remove", "ids.txt", "--json")
+    assert json.loads(result.stdout)["vectors"] == 107
+    assert "1 id not in the index: nobody" in result.stderr
+
+
+def test_tombstones_are_said(features: Path) -> None:
+    run("index", features, "--type", "hnsw")
+    result = run("index", "-o", "toy.index", "--remove", "-", stdin="3\n4\n")
+    assert "HNSW32 cannot remove: 2 vectors stay in it as tombstones" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(["index"], id="nothing"),
+        pytest.param(["index", "a.features", "b.features"], id="no name"),
+        pytest.param(["index", "a.features", "--remove", "-"], id="remove from features"),
+        pytest.param(["index", "toy.features", "--memory", "much"], id="memory"),
+        pytest.param(["index", "toy.features", "--target-recall", "2"], id="recall"),
+        pytest.param(["index", "toy.features", "--type", "fast"], id="type"),
+    ],
+)
+def test_wrong_uses(index: Path, arguments: list[str]) -> None:
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert "Traceback" not in result.output
+
+
+def test_what_an_update_cannot_change_is_refused(index: Path) -> None:
+    """Each of the options of a build, by the name that stands on the command line."""
+    given = {
+        "--type": "ivf", "--metric": "l2", "--memory": "1G", "--target-recall": "0.5", "--query-prompt": "q: ",
+        "--device": "cpu", "--column": "last_mean", "--no-evaluate": None, "--evaluate": None, "--no-text": None,
+    }  # fmt: skip
+    before = Path("toy.index/index.json").read_bytes()
+    for name, value in given.items():
+        option = [name] if value is None else [name, value]
+        for update in (["toy.features", "--append"], ["--remove", "-"]):
+            result = run("index", *update, "-o", index, *option, stdin="1\n")
+            assert result.exit_code == 2
+            assert f"{name} with {update[-1] if update[-1] != '-' else '--remove'}: an update keeps" in result.stderr
+    result = run("index", "toy.features", "-o", index, "--append", "--type", "ivf", "--no-text")
+    assert "--type, --no-text with --append" in result.stderr
+    assert Path("toy.index/index.json").read_bytes() == before
+
+
+def test_what_is_set_in_the_environment_is_for_builds(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BERTFEAT_INDEX_TYPE", "ivf")
+    assert run("index", "-o", index, "--remove", "-", stdin="1\n").exit_code == 0
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_ids_as_editors_write_them(encoding: str, end: str, features: Path) -> None:
+    vector_set(Path("odd.features"), clustered(3), ids=["ä", "b c", "d\u2028e"], parts=1)
+    run("index", "odd.features", "-o", "toy.index")
+    Path("ids.txt").write_bytes(end.join(["ä", "", "d\u2028e"]).encode(encoding))
+    result = run("index", "-o", "toy.index", "--remove", "ids.txt", "--json")
+    assert result.stderr == ""
+    told = json.loads(result.stdout)
+    assert (told["removed"], told["unknown"], told["vectors"]) == (2, [], 1)
+
+
+def test_ids_that_are_no_text(index: Path) -> None:
+    Path("ids.txt").write_bytes(b"4\ncaf\xe9\n")
+    result = run("index", "-o", index, "--remove", "ids.txt")
+    assert result.exit_code == 1
+    assert "ids.txt, line 2: 'caf\\xe9' is no utf-8 text" in result.stderr
+    assert run("index", "-o", index, "--remove", "-", "--json", stdin="4\n").exit_code == 0
+
+
+def test_recall_is_that_of_the_last_build(index: Path) -> None:
+    assert "at the last build" not in run("info", index).stdout
+    vector_set(Path("more.features"), clustered(10, seed=1), ids=[str(row) for row in range(10)])
+    result = run("index", "more.features", "-o", index, "--append")
+    assert "1.000 at 10, at the last build, of 100 vectors" in result.stdout
+    assert "at the last build, of 100 vectors" in run("info", index).stdout
+
+
+def test_recall_over_transformed_vectors_is_said(features: Path) -> None:
+    result = run("index", features, "--type", "PCAW8,L2norm,Flat")
+    assert "1.000 at 10, over the vectors as its transforms make them" in result.stdout
+    assert "less than the wanted" not in result.stderr
+
+
+def test_an_index_whose_documents_were_all_removed(index: Path) -> None:
+    run("index", "-o", index, "--remove", "-", stdin="".join(f"{row + 1}\n" for row in range(100)))
+    again = run("index", "-o", index, "--remove", "-", stdin="1\n")
+    assert again.exit_code == 0
+    assert "1 id not in the index: 1" in again.stderr
+    result = run("search", index, "--vectors", "queries.npy")
+    assert result.exit_code == 0
+    assert "nothing found" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        pytest.param("/", "cannot be replaced by an index; name a folder in it", id="root"),
+        pytest.param(".", "is where you are", id="here"),
+        pytest.param("toy.features", "holds a feature set, no index", id="features"),
+        pytest.param("queries.npy", "a file is there, and an index is a folder", id="file"),
+        pytest.param("queries.npy/in.it", "a file is there|Not a directory", id="in a file"),
+        pytest.param("other", "note.txt is no file of an index", id="other things"),
+        pytest.param("x" * 300, "File name too long", id="long"),
+    ],
+)
+def test_outputs_that_cannot_be(output: str, message: str, index: Path) -> None:
+    Path("other").mkdir()
+    Path("other/note.txt").write_text("")
+    result = run("index", "toy.features", "-o", output)
+    assert result.exit_code in (1, 2)
+    assert re.search(message, result.stderr)
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize("memory", ["nan", "inf", "0", "-1", "1e3", "9" * 500, "4 4G"])
+def test_memory_that_is_none(memory: str, features: Path) -> None:
+    result = run("index", features, "--memory", memory)
+    assert result.exit_code == 2
+    assert "Traceback" not in result.output
+
+
+def test_a_map(features: Path) -> None:
+    result = run("plot", "map", features, "--color", "year")
+    assert result.exit_code == 0
+    assert "100 of 100" in result.stdout
+    assert Path("toy.map.png").exists()

@@ -1,0 +1,254 @@
+"""``bertfeat usages``: aligned lines, the other forms of the result, and how wrong uses end."""
+
+import csv
+import io
+import json
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from bertfeat.cli import main
+from bertfeat.cli.cells import cells
+from bertfeat.corpus import CorpusSettings
+from bertfeat.extraction import Extractor
+from bertfeat.search import build_index
+from bertfeat.usages import Usage, find_senses, find_usages
+from tests.support.tiny_models import Tiny
+
+TEXTS = (
+    "The bank of the river was steep.",
+    "He went to the bank\tto ask\nfor money.",
+    "은행에서 돈을 찾았다.",
+    "강가의 은행 앞.",
+    "The bank, again \x1b[31mred.",
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tiny: Callable[[str], Tiny], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A set with a vector a word, and beside it one without; a folder for all tests of this module."""
+    home = tmp_path_factory.mktemp("usages")
+    records = [
+        {"text": text, "year": year, "left": left}
+        for text, year, left in zip(
+            TEXTS, (1850, None, 1900, 1910, 1920), ("a", "한국", None, "a\x1b[2J", "b"), strict=True
+        )
+    ]
+    for pooling in ("word", "mean"):
+        extractor = Extractor(tiny("bert").folder, layers="concat4", pooling=pooling, precision="fp32", device="cpu")
+        texts = home / "texts.jsonl"
+        texts.write_text("".join(json.dumps(record) + "\n" for record in records))
+        extractor.extract(texts, home / f"{pooling}.features", corpus_settings=CorpusSettings(keep=("year", "left")))
+    build_index(home / "word.features", home / "word.index")
+    return home
+
+
+@pytest.fixture(autouse=True)
+def in_the_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+
+
+def usages(*arguments: str, **settings: Any) -> Result:
+    return CliRunner().invoke(main, ["usages", *arguments], **settings)
+
+
+# ── lines ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_lines_are_aligned_and_say_what_they_are() -> None:
+    result = usages("word.features", "bank", "--width", "60")
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["1", "2", "5"]
+    assert len({line.index("bank") for line in lines}) == 1
+    assert lines[1].endswith("He went to the bank to ask for money.")
+    assert "\x1b" not in result.stdout
+    assert "bank: 3 of 3 usages in 5 documents, in the order of the corpus (concat4_word)" in result.stderr
+
+
+def test_nearest_first() -> None:
+    result = usages("word.features", "bank", "--like", TEXTS[1], "-k", "1")
+    assert result.stdout.startswith(" 1.000  2  ")
+    assert "1 of 3 usages in 5 documents, nearest to 'He went" in result.stderr
+    quiet = usages("word.features", "bank", "--like", TEXTS[1], "-k", "1", "--quiet")
+    assert (quiet.stdout, quiet.stderr) == (result.stdout, "")
+
+
+def test_colours_are_for_terminals_that_want_them() -> None:
+    code = "from bertfeat.cli import run; run()"
+    shown = {}
+    for name, changes in {"plain": {}, "no colour": {"NO_COLOR": "1"}, "dumb": {"TERM": "dumb"}}.items():
+        outer, inner = pty.openpty()
+        environment = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "COLUMNS")}
+        subprocess.run(
+            [sys.executable, "-c", code, "usages", "word.features", "bank", "-k", "1", "--quiet"],
+            env={**environment, "TERM": "xterm", **changes},
+            stdout=inner,
+            check=True,
+        )
+        os.close(inner)
+        shown[name] = os.read(outer, 10_000).decode()
+        os.close(outer)
+    assert "\x1b[31m\x1b[1mbank\x1b[0m of the river" in shown["plain"]
+    assert "\x1b" not in shown["no colour"] + shown["dumb"]
+
+
+def test_terminal_width_is_that_of_the_environment() -> None:
+    result = usages("word.features", "river", env={"COLUMNS": "36"})
+    assert max(map(cells, result.stdout.splitlines())) <= 36
+    assert "…" in result.stdout
+
+
+# ── other forms ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_json() -> None:
+    result = usages("word.features", "은행", "--match", "prefix", "--like", "은행 앞", "--column", "sum4", "--json")
+    told = json.loads(result.stdout)
+    found = find_usages("word.features", "은행", match="prefix", like="은행 앞", column="sum4")
+    assert (told["word"], told["like"], told["column"]) == ("은행", "은행 앞", "sum4_word")
+    assert (told["documents"], told["found"], told["skipped"]) == (5, 2, 0)
+    assert [Usage(**usage) for usage in told["usages"]] == list(found.usages)
+
+
+def test_csv() -> None:
+    result = usages("word.features", "bank", "--csv", "--context", "9")
+    rows = list(csv.DictReader(io.StringIO(result.stdout)))
+    assert [row["left"] + row["word"] + row["right"] for row in rows] == [
+        "The bank of the r", "t to the bank\tto ask\nf", "The bank, again \x1b",
+    ]  # fmt: skip
+    assert rows[1] == {
+        "sense": "", "score": "", "id": "2", "row": "1", "start": "15", "end": "19",
+        "left": "t to the ", "word": "bank", "right": "\tto ask\nf", "year": "", "kept_left": "한국",
+    }  # fmt: skip
+
+
+def test_senses() -> None:
+    result = usages("word.features", "bank", "--senses", "2", "-k", "1")
+    found = find_senses("word.features", "bank", 2, k=1)
+    assert result.stdout.startswith("sense 1: 2 of 3\n 0.")
+    assert "\n\nsense 2: 1 of 3\n 1.000  " in result.stdout
+    told = json.loads(usages("word.features", "bank", "--senses", "2", "-k", "1", "--json").stdout)
+    assert [sense["count"] for sense in told["senses"]] == [2, 1]
+    rows = list(csv.DictReader(io.StringIO(usages("word.features", "bank", "--senses", "2", "--csv").stdout)))
+    assert [row["sense"] for row in rows] == ["1", "1", "2"]
+    assert rows[0]["id"] == found.senses[0].usages[0].id
+
+
+def test_any_word_by_scan_and_by_index() -> None:
+    asked = ("bank", "--like", "the *river*", "--match", "any", "-k", "2")
+    by_scan, by_index = usages("word.features", *asked), usages("word.index", *asked)
+    assert by_scan.stdout == by_index.stdout
+    assert "2 of 26 words compared" in by_scan.stderr
+
+
+def test_kept_columns_stand_beside_each_usage() -> None:
+    plain = usages("word.features", "bank", "--width", "70").stdout.splitlines()
+    lines = usages("word.features", "bank", "--width", "70", "--show", "left,year").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["1", "2", "5"]
+    assert [line[3:].split("  ")[0].strip() for line in lines] == ["a", "한국", "b"]
+    assert len({cells(line[: line.index("bank")]) for line in lines}) == 1
+    assert len(plain) == len(lines)
+    assert max(map(cells, lines)) <= 70
+    assert "\x1b" not in usages("word.features", "은행", "--show", "all").stdout
+
+
+def test_json_and_csv_have_all_kept_columns_unless_some_are_named() -> None:
+    told = json.loads(usages("word.features", "bank", "--json").stdout)
+    assert [usage["values"] for usage in told["usages"]] == [
+        {"year": 1850, "left": "a"}, {"year": None, "left": "한국"}, {"year": 1920, "left": "b"},
+    ]  # fmt: skip
+    told = json.loads(usages("word.features", "bank", "--json", "--show", "year", "--senses", "2").stdout)
+    assert {name for sense in told["senses"] for usage in sense["usages"] for name in usage["values"]} == {"year"}
+    header = usages("word.features", "bank", "--csv", "--show", "year").stdout.splitlines()[0]
+    assert header == "sense,score,id,row,start,end,left,word,right,year"
+
+
+def test_conditions() -> None:
+    for options in ((), ("--like", "a bank")):
+        result = usages("word.features", "bank", "--where", "year > 1850 or year is null", "--json", *options)
+        told = json.loads(result.stdout)
+        assert (told["documents"], sorted(usage["row"] for usage in told["usages"])) == (4, [1, 4])
+    asked = ("bank", "--like", "the *river*", "--match", "any", "-k", "3", "--where", "left = 'a'", "--show", "year")
+    by_scan, by_index = usages("word.features", *asked), usages("word.index", *asked)
+    assert by_scan.stdout == by_index.stdout
+    assert "3 of 7 words compared in 1 documents" in by_scan.stderr
+    assert "3 of 8 words compared in 1 documents" in by_index.stderr  # an index holds punctuation too
+    nothing = usages("word.features", "bank", "--where", "year = 3")
+    assert (nothing.exit_code, nothing.stdout) == (0, "nothing found\n")
+    assert "no document meets the condition" in nothing.stderr
+
+
+def test_what_the_environment_sets_is_for_every_use() -> None:
+    settings = {"BERTFEAT_USAGES_WIDTH": "60", "BERTFEAT_USAGES_DEVICE": "cpu", "BERTFEAT_USAGES_SHOW": "year"}
+    lines = usages("word.features", "bank", env=settings)
+    assert lines.stdout.startswith("1  1850  ")
+    told = json.loads(usages("word.features", "bank", "--json", env=settings).stdout)
+    assert told["usages"][0]["values"] == {"year": 1850}
+
+
+def test_nothing_found() -> None:
+    for options in ((), ("--senses", "2")):
+        result = usages("word.features", "riv", *options)
+        assert (result.exit_code, result.stdout) == (0, "nothing found\n")
+        assert "'riv' does not stand in the 5 documents; --match prefix also looks" in result.stderr
+    assert json.loads(usages("word.features", "riv", "--json").stdout)["usages"] == []
+
+
+# ── wrong uses ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "problem"),
+    [
+        (["word.features"], 2, "Missing argument 'WORD'"),
+        (["nowhere.features", "bank"], 1, "nowhere.features"),
+        (["mean.features", "bank"], 1, "--pooling word -o mean.words.features"),
+        (["word.features", ""], 2, "the word to look for is empty"),
+        (["word.features", "bank", "--like", "the river"], 2, "'bank' is not in --like 'the river'"),
+        (["word.features", "bank", "--like", "a bank", "--senses", "2"], 2, "give one of the two"),
+        (["word.features", "bank", "--csv", "--json"], 2, "give one of the two"),
+        (["word.features", "bank", "--match", "any"], 2, "say with --like"),
+        (["word.features", "bank", "--match", "some"], 2, "'some' is not one of"),
+        (["word.features", "bank", "--senses", "9"], 2, "'bank' stands in 3 places"),
+        (["word.features", "bank", "--senses", "1"], 2, "x>=2"),
+        (["word.features", "bank", "-k", "0"], 2, "1<=x<=10000"),
+        (["word.features", "bank", "--column", "0"], 2, "needs layer 0"),
+        (["word.features", "bank", "--column", "last_token"], 2, "no column with token pooling is stored"),
+        (["word.features", "bank", "--layers", "0"], 2, "No such option"),
+        (["word.features", "bank", "--senses", "2", "--model", "x"], 2, "--model is for the sentence of --like"),  # W8
+        (["word.features", "bank", "--senses", "2", "--device", "cpu"], 2, "--device is for the sentence of --like"),
+        (["word.features", "bank", "--model", "x"], 2, "--model is for the sentence of --like"),
+        (["word.features", "bank", "--width", "60", "--json"], 2, "--width is for lines"),
+        (["word.features", "bank", "--width", "60", "--csv"], 2, "--width is for lines"),
+        (
+            ["word.features", "bank", "--show", "yaer"],
+            2,
+            "there is no such kept column; there are: year, left; did you",
+        ),
+        (["word.features", "bank", "--show", "text"], 2, "there is no such kept column"),
+        (["word.features", "bank", "--where", "yaer > 3"], 2, "no column 'yaer'"),
+        (["word.features", "bank", "--where", "year > 'x'"], 2, "year holds whole numbers"),
+        (["word.features", "b\udcff"], 2, "the word to look for holds bytes that are no UTF-8"),
+        (["word.features", "bank", "--like", "a bank \udcff"], 2, "--like holds bytes"),
+        (["word.index", "bank", "--match", "any", "--like", "a bank", "--column", "sum4"], 2, "is an index"),
+        (["word.index", "bank", "--match", "any", "--like", "a bank", "--show", "yaer"], 2, "no such kept column"),
+        (["word.index", "bank", "--match", "any", "--like", "a bank", "--where", "yaer = 3"], 2, "no column 'yaer'"),
+        (["word.features", "bank", "--like", "a bank", "--model", "nowhere"], 1, "nowhere"),
+        (["word.index", "bank"], 2, "is an index"),
+        (["word.index", "bank", "--senses", "2", "--match", "any"], 2, "is an index"),
+    ],
+)
+def test_wrong_uses(arguments: list[str], exit_code: int, problem: str) -> None:
+    result = usages(*arguments)
+    assert result.exit_code == exit_code, result.output
+    assert problem in " ".join(result.stderr.split())
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""

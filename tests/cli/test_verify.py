@@ -1,0 +1,189 @@
+"""``bertfeat verify``: sound sets, and sets that are not what they say."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from bertfeat.cli import main
+from tests.support.tagging_tables import ROWS, RUN, edited, made_sets, made_table
+from tests.support.tiny_models import Tiny
+
+TAGGER = Path(__file__).parents[1] / "golden" / "tagger-2"
+TEXTS = ["The bank raised its rate.", "", "A river bank.", "은행에서 돈을 찾았다"]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two feature sets of one corpus: with and without its texts."""
+    folder = tmp_path_factory.mktemp("verify")
+    (folder / "c.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
+    for name, options in (("whole", ["--precision", "bf16"]), ("textless", ["--no-text", "--pooling", "token"])):
+        extracted = run("extract", folder / "c.jsonl", "-o", folder / name, "--quiet", *options)
+        assert extracted.exit_code == 0, extracted.stderr
+    return folder
+
+
+@pytest.fixture
+def sets(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, list(map(str, arguments)))
+
+
+@pytest.mark.usefixtures("sets")
+def test_a_sound_set() -> None:
+    result = run("verify", "whole")
+    assert result.exit_code == 0, result.stderr
+    assert "1 part and 4 documents: checksums and account hold" in result.stdout
+    report = json.loads(run("verify", "whole", "--json", "--sample", "3").stdout)
+    assert (report["holds"], report["documents"], report["sampled"]) == (True, 4, 3)
+    (deviation,) = report["deviations"]
+    assert deviation["column"] == "last_mean"
+    # stored in bf16 and recomputed in fp32: near, and not the same
+    assert 0.9995 < deviation["min_cosine"] < 1.0
+
+
+@pytest.mark.usefixtures("sets")
+def test_a_bound_that_does_not_hold() -> None:
+    result = run("verify", "whole", "--bound", "1.0")
+    assert result.exit_code == 1
+    assert "DOES NOT HOLD" in result.stdout
+
+
+@pytest.mark.usefixtures("sets")
+def test_a_flipped_byte() -> None:
+    part = Path("whole/part-00000.parquet")
+    raw = bytearray(part.read_bytes())
+    raw[len(raw) // 2] ^= 1
+    part.write_bytes(raw)
+    result = run("verify", "whole")
+    assert result.exit_code == 1
+    assert "part-00000.parquet" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.usefixtures("sets")
+def test_a_set_without_its_texts_wants_the_corpus() -> None:
+    alone = run("verify", "textless")
+    assert alone.exit_code == 0
+    assert "--corpus" in alone.stderr
+    report = json.loads(run("verify", "textless", "--corpus", "c.jsonl", "--json").stdout)
+    assert (report["holds"], report["sampled"]) == (True, 4)
+
+
+@pytest.mark.usefixtures("sets")
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "word"),
+    [
+        (["nowhere"], 1, "nowhere"),
+        ([], 2, "FEATURES"),
+        (["whole", "--bound", "2"], 2, "--bound"),
+        (["whole", "--model", "./nowhere"], 1, "nowhere"),
+        (["textless", "--corpus", "short.jsonl"], 1, "short.jsonl"),
+    ],
+)
+def test_wrong_uses(arguments: list[str], exit_code: int, word: str) -> None:
+    Path("short.jsonl").write_text('{"text": "only one"}\n')
+    result = run("verify", *arguments)
+    assert result.exit_code == exit_code
+    assert word in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+# ── other results ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="module")
+def index(made: Path) -> Path:
+    built = run("index", made / "whole", "-o", made / "whole.index", "--quiet")
+    assert built.exit_code == 0, built.stderr
+    return made / "whole.index"
+
+
+def test_a_sound_index(index: Path) -> None:
+    result = run("verify", index)
+    assert result.exit_code == 0, result.stderr
+    assert "4 documents and 4 vectors: digests and numbers hold" in result.stdout
+    told = json.loads(run("verify", index, "--json").stdout)
+    assert (told["kind"], told["holds"], told["documents"], told["vectors"]) == ("index", True, 4, 4)
+
+
+def test_every_file_of_an_index_is_read(index: Path, tmp_path: Path) -> None:
+    for path in sorted(index.iterdir()):
+        if path.is_file():
+            shutil.rmtree(tmp_path / "bad.index", ignore_errors=True)
+            shutil.copytree(index, tmp_path / "bad.index")
+            raw = bytearray(path.read_bytes())
+            raw[len(raw) // 3] ^= 4
+            (tmp_path / "bad.index" / path.name).write_bytes(raw)
+            result = run("verify", tmp_path / "bad.index")
+            assert result.exit_code == 1, path.name
+            assert path.name in result.stderr
+            assert "Traceback" not in result.stderr
+
+
+def flipped(path: Path) -> None:
+    raw = bytearray(path.read_bytes())
+    raw[-3] ^= 4
+    path.write_bytes(raw)
+
+
+def told_in_a_sentence(result: Result, name: str) -> None:
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert name in result.stderr
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_tagger(tmp_path: Path) -> None:
+    tagger = shutil.copytree(TAGGER, tmp_path / "golden") / "tagger"
+    result = run("verify", tagger)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "digests, shapes and history hold" in result.stdout
+    told = json.loads(run("verify", tagger, "--json").stdout)
+    assert (told["kind"], told["holds"], told["labels"]) == ("tagger", True, 5)
+    flipped(tagger / "tagger.safetensors")
+    told_in_a_sentence(run("verify", tagger), "tagger.safetensors")
+
+
+def test_a_table_7(tiny: Callable[[str], Tiny], tmp_path: Path) -> None:
+    table = tmp_path / "table"
+    made_table(made_sets(tiny("bert").folder, tmp_path), table, rows=ROWS[:1], seeds=(1,))
+    result = run("verify", table)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "made of 1 run" in result.stdout
+    told = json.loads(run("verify", table, "--json").stdout)
+    assert (told["kind"], told["holds"], told["rows"], told["runs"]) == ("table7", True, 1, 1)
+    whole = (table / RUN).read_bytes()
+    flipped(table / RUN)
+    told_in_a_sentence(run("verify", table), "seed-1.json")
+    (table / RUN).write_bytes(whole)
+    edited(table / RUN, lambda raw: raw.update(dev=0.123))
+    told_in_a_sentence(run("verify", table), "table7.json")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "told"),
+    [
+        (["whole.index", "--sample", "3"], 2, "is for feature sets"),
+        (["whole", "--sample", "0", "--bound", "0.5"], 2, "--bound is for the sample, and --sample 0 computes none"),
+        (["whole", "--corpus", "corpus.txt", "--keep", "year"], 2, "No such option"),
+        (["whole", "--text-column", "body"], 2, "goes with --corpus"),
+        (["nowhere"], 1, "no such folder"),
+        (["c.jsonl"], 1, "no such folder, or a file"),
+        (["."], 1, "holds no feature set"),
+    ],
+)
+def test_what_cannot_be_verified(
+    index: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], exit_code: int, told: str
+) -> None:
+    monkeypatch.chdir(index.parent)
+    result = run("verify", *arguments)
+    assert (result.exit_code, told in result.stderr) == (exit_code, True), result.stderr

@@ -1,0 +1,437 @@
+"""Our C kernels against float64, torch's operators beside them, and what serves when."""
+
+import importlib.util
+import threading
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertfeat.encoder import Precision, kernels
+from bertfeat.encoder.attention import Attention, GroupedAttention, make_attention
+from bertfeat.encoder.kernels import (
+    KernelAttention,
+    KernelFinish,
+    Kernels,
+    attention_kernels,
+    find_kernels,
+    finish_kernels,
+    kernels_in_use,
+)
+from bertfeat.encoder.packed import Block, PackedEncoder, TorchFinish, usual_size
+from bertfeat.encoder.weights import Affine, BlockWeights
+from bertfeat.tokens import Batch, batches, tokenize
+from tests.support.tiny_models import CPU, Tiny, build, documents, text_states
+
+FP32, BF16 = torch.float32, torch.bfloat16
+FINE = 1e-5
+HALF_STEP = 2.0**-8  # of bfloat16, relative: what rounding a result once may cost
+RAGGED = np.array([33, 1, 7, 64, 16, 2, 31])
+
+Float64s = NDArray[np.float64]
+Int64s = NDArray[np.int64]
+
+
+@pytest.fixture
+def built() -> Kernels:
+    found = find_kernels()
+    if found is None:
+        pytest.skip("the kernels were not built here, or this CPU has no AVX-512")
+    return found
+
+
+@pytest.fixture
+def amx(built: Kernels) -> Kernels:
+    if not built.has_amx:
+        pytest.skip("this CPU has no AMX")
+    return built
+
+
+@pytest.fixture(params=["amx", "avx512"])
+def each(request: pytest.FixtureRequest, built: Kernels, monkeypatch: pytest.MonkeyPatch) -> Kernels:
+    """Give the kernels with AMX, and without it where the CPU has it."""
+    if request.param == "amx":
+        return request.getfixturevalue("amx")  # type: ignore[no-any-return]
+    monkeypatch.setattr(built, "has_amx", False)
+    return built
+
+
+@pytest.fixture
+def without(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "find_kernels", lambda: None)
+
+
+# ── attention ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def random(*shape: int, dtype: torch.dtype = FP32, seed: int = 0) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+def starts(lengths: Int64s) -> Int64s:
+    begins: Int64s = np.cumsum(lengths) - lengths
+    return begins
+
+
+def attention_in_float64(qkv: Tensor, lengths: Int64s, heads: int) -> Float64s:
+    """Vaswani et al. 2017, eq. 1, of each sequence by itself. Shape: ``[T, 3H]`` → ``[T, H]``."""
+    values = qkv.double().numpy().reshape(len(qkv), 3, heads, -1)
+    given = []
+    for begin, length in zip(starts(lengths), lengths, strict=True):
+        query, key, value = values[begin : begin + length].transpose(1, 2, 0, 3)  # [heads, length, width]
+        scores = query @ key.transpose(0, 2, 1) / np.sqrt(query.shape[-1])
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        mixed = weights / weights.sum(-1, keepdims=True) @ value
+        given.append(mixed.transpose(1, 0, 2).reshape(length, -1))
+    return np.concatenate(given)
+
+
+def assert_attends(attention: Attention, qkv: Tensor, lengths: Int64s, heads: int) -> None:
+    found = attention(qkv, heads).double().numpy()
+    wanted = attention_in_float64(qkv, lengths, heads)
+    if qkv.dtype is FP32:
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=FINE)
+    else:  # the result is rounded, and so may the weights be, each by itself
+        largest = qkv[:, -wanted.shape[1] :].abs().max().item()
+        np.testing.assert_allclose(found, wanted, rtol=HALF_STEP, atol=HALF_STEP * largest)
+        assert np.abs(found - wanted).mean() < HALF_STEP * np.abs(wanted).mean()
+
+
+@pytest.mark.parametrize("dtype", [FP32, BF16], ids=str)
+@pytest.mark.parametrize("width", [16, 32, 48, 64, 80])
+def test_attention_of_every_length(each: Kernels, width: int, dtype: torch.dtype) -> None:
+    lengths = np.array([*range(1, 71), 600, 128, 257, 511])
+    qkv = random(int(lengths.sum()), 3 * 2 * width, dtype=dtype)
+    assert_attends(KernelAttention(lengths, each), qkv, lengths, 2)
+
+
+@pytest.mark.parametrize("dtype", [FP32, BF16], ids=str)
+def test_attention_of_torch_without_the_kernels(dtype: torch.dtype) -> None:
+    lengths = np.array([*range(1, 71), 257])
+    qkv = random(int(lengths.sum()), 3 * 2 * 32, dtype=dtype)
+    attention = GroupedAttention(lengths, CPU)
+    assert_attends(attention, qkv, lengths, 2)
+    firsts = torch.from_numpy(starts(lengths))
+    found = attention.first(qkv[firsts, :64], qkv[:, 64:].contiguous(), 2)
+    tolerance = FINE if dtype is FP32 else 2 * HALF_STEP
+    torch.testing.assert_close(found, attention(qkv, 2)[firsts], rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", [FP32, BF16], ids=str)
+@pytest.mark.parametrize("width", [32, 48])
+def test_sharp_and_large_scores(each: Kernels, width: int, dtype: torch.dtype) -> None:
+    qkv = random(int(RAGGED.sum()), 3 * width, dtype=dtype)
+    qkv[:, : 2 * width] *= 30  # one key takes all
+    found = KernelAttention(RAGGED, each)(qkv, 1).double().numpy()
+    tolerance = 2e-3 if dtype is FP32 else 0.05  # of scores up to 10⁴, float32 keeps 10⁻³
+    np.testing.assert_allclose(found, attention_in_float64(qkv, RAGGED, 1), rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", [FP32, BF16], ids=str)
+@pytest.mark.parametrize("width", [16, 32, 48, 64, 80])
+def test_first_is_the_first_rows_of_the_whole(each: Kernels, width: int, dtype: torch.dtype) -> None:
+    hidden, firsts = 3 * width, torch.from_numpy(starts(RAGGED))
+    qkv = random(int(RAGGED.sum()), 3 * hidden, dtype=dtype)
+    attention = KernelAttention(RAGGED, each)
+    found = attention.first(qkv[firsts, :hidden], qkv[:, hidden:].contiguous(), 3)
+    assert torch.equal(found, attention(qkv, 3)[firsts])
+
+
+@pytest.mark.parametrize("dtype", [FP32, BF16], ids=str)
+@pytest.mark.parametrize("width", [32, 48, 64])
+def test_batch_mates_change_no_bit(each: Kernels, width: int, dtype: torch.dtype) -> None:
+    qkv = random(int(RAGGED.sum()), 3 * 2 * width, dtype=dtype)
+    together = KernelAttention(RAGGED, each)(qkv, 2)
+    for begin, length in zip(starts(RAGGED), RAGGED, strict=True):
+        rows = slice(int(begin), int(begin + length))
+        assert torch.equal(KernelAttention(np.array([length]), each)(qkv[rows], 2), together[rows])
+
+
+@pytest.mark.parametrize("dtype", [FP32, BF16], ids=str)
+@pytest.mark.parametrize("kind", [KernelAttention, GroupedAttention])
+def test_rows_after_the_last_sequence_are_zeros(built: Kernels, kind: type, dtype: torch.dtype) -> None:
+    lengths, total = np.sort(RAGGED)[::-1].copy(), int(RAGGED.sum())
+    qkv = random(total + 9, 3 * 64, dtype=dtype)
+    qkv[total:] = torch.nan  # nobody looks at them
+    attention: Attention = kind(lengths, built if kind is KernelAttention else CPU)
+    found = attention(qkv, 2)
+    assert found.shape == (total + 9, 64)
+    assert found[:total].isfinite().all()
+    assert not found[total:].any()
+    queries = random(len(lengths) + 3, 64, dtype=dtype)
+    firsts = attention.first(queries, qkv[:, 64:].contiguous(), 2)
+    assert firsts.shape == queries.shape
+    assert firsts[: len(lengths)].isfinite().all()
+    assert not firsts[len(lengths) :].any()
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
+@pytest.mark.parametrize("part", [0, 1, 2], ids=["query", "key", "value"])
+@pytest.mark.parametrize("dtype", [FP32, BF16], ids=str)
+def test_nan_and_infinity_stay_in_their_sequence(each: Kernels, dtype: torch.dtype, part: int, bad: float) -> None:
+    qkv = random(int(RAGGED.sum()), 3 * 64, dtype=dtype)
+    clean = KernelAttention(RAGGED, each)(qkv, 2)
+    begin, length = int(starts(RAGGED)[2]), int(RAGGED[2])
+    qkv[begin + 3, 64 * part + 5] = bad
+    found = KernelAttention(RAGGED, each)(qkv, 2)
+    own = torch.zeros(len(qkv), dtype=torch.bool)
+    own[begin : begin + length] = True
+    assert torch.equal(found[~own], clean[~own])
+    assert torch.equal(found[own][:, 32:], clean[own][:, 32:])  # the other head
+    if bad is torch.nan:
+        met = [3] if part == 0 else list(range(length))  # a query's own row, a key's or value's all
+        columns = [5] if part == 2 else list(range(32))
+        assert found[own][met][:, columns].isnan().all()
+
+
+@pytest.mark.parametrize("dtype", [FP32, BF16], ids=str)
+def test_no_sequences_and_no_rows(each: Kernels, dtype: torch.dtype) -> None:
+    none = np.zeros(0, np.int64)
+    assert KernelAttention(none, each)(random(0, 192, dtype=dtype), 2).shape == (0, 64)
+    assert not KernelAttention(none, each)(random(3, 192, dtype=dtype), 2).any()
+    lengths = np.array([4, 0, 3])
+    qkv = random(7, 192, dtype=dtype)
+    assert_attends(KernelAttention(lengths, each), qkv, lengths[[0, 2]], 2)
+
+
+def test_many_threads_at_once(each: Kernels) -> None:
+    lengths = np.array([90, 40, 40, 3] * 4)
+    qkv = [random(int(lengths.sum()), 3 * 128, dtype=BF16, seed=seed) for seed in range(6)]
+    wanted = [KernelAttention(lengths, each)(given, 2) for given in qkv]
+    equal = [False] * len(qkv)
+
+    def run(at: int) -> None:
+        attention = KernelAttention(lengths, each)
+        equal[at] = all(torch.equal(attention(qkv[at], 2), wanted[at]) for _ in range(10))
+
+    threads = [threading.Thread(target=run, args=(at,)) for at in range(len(qkv))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(equal)
+
+
+# ── what follows attention ───────────────────────────────────────────────────────────────────────────────────
+
+
+def block_weights(hidden: int, inner: int) -> BlockWeights:
+    def product(seed: int, outputs: int, inputs: int) -> Affine:
+        weight = random(outputs, inputs, seed=seed) / inputs**0.5
+        return Affine(weight.bfloat16().float(), random(outputs, seed=seed + 1) / 4)  # weights that bf16 holds
+
+    def norm(seed: int) -> Affine:
+        return Affine(1 + random(hidden, seed=seed) / 4, random(hidden, seed=seed + 1) / 4)
+
+    query, key, value, out = (product(seed, hidden, hidden) for seed in (10, 12, 14, 16))
+    up, down = product(18, inner, hidden), product(20, hidden, inner)
+    return BlockWeights(query, key, value, out, norm(22), up, down, norm(24))
+
+
+ACTIVATIONS = {
+    "gelu": lambda x: x * torch.special.ndtr(x),
+    "gelu_new": lambda x: x * torch.sigmoid(2 * (2 / torch.pi) ** 0.5 * (x + 0.044715 * x**3)),
+    "relu": lambda x: x.clamp(min=0),
+}
+
+
+def finish_in_float64(weights: BlockWeights, context: Tensor, residual: Tensor, activation: str) -> Tensor:
+    def times(x: Tensor, affine: Affine) -> Tensor:
+        return x @ affine.weight.double().T + affine.bias.double()
+
+    def normed(x: Tensor, affine: Affine) -> Tensor:
+        centred = x - x.mean(-1, keepdim=True)
+        unit = centred / (centred.square().mean(-1, keepdim=True) + 1e-12).sqrt()
+        return unit * affine.weight.double() + affine.bias.double()
+
+    attended = normed(times(context.double(), weights.attention_out) + residual.double(), weights.attention_norm)
+    raised = ACTIVATIONS[activation](times(attended, weights.up))
+    return normed(times(raised, weights.down) + attended, weights.out_norm)
+
+
+def assert_finishes(found: Tensor, wanted: Tensor) -> None:
+    """Three values are rounded on the way: what was normed, what was raised, and the result."""
+    assert found.dtype is BF16
+    error = (found.double() - wanted).abs()
+    assert error.max() < 8 * HALF_STEP
+    assert error.mean() < HALF_STEP
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize(
+    ("hidden", "inner"), [(32, 32), (32, 64), (96, 416), (64, 800), (384, 1536), (768, 3072)], ids=str
+)
+def test_finish_in_every_width(amx: Kernels, hidden: int, inner: int, activation: str) -> None:
+    weights = block_weights(hidden, inner)
+    finish = KernelFinish(weights, 1e-12, activation, amx)
+    context, residual = random(33, hidden, dtype=BF16, seed=1), random(33, hidden, dtype=BF16, seed=2)
+    assert_finishes(finish(context, residual), finish_in_float64(weights, context, residual, activation))
+
+
+@pytest.mark.parametrize("rows", [1, 31, 32, 33, 300])
+@pytest.mark.parametrize("hidden", [96, 384])
+def test_finish_of_any_number_of_rows(amx: Kernels, rows: int, hidden: int) -> None:
+    weights = block_weights(hidden, 4 * hidden)
+    finish = KernelFinish(weights, 1e-12, "gelu", amx)
+    context, residual = random(rows, hidden, dtype=BF16, seed=1), random(rows, hidden, dtype=BF16, seed=2)
+    found = finish(context, residual)
+    assert_finishes(found, finish_in_float64(weights, context, residual, "gelu"))
+    assert torch.equal(finish(context[:1], residual[:1]), found[:1])  # a row's mates change no bit
+    assert torch.equal(finish(context[rows // 2 :], residual[rows // 2 :]), found[rows // 2 :])
+
+
+def test_finish_of_no_rows(amx: Kernels) -> None:
+    finish = KernelFinish(block_weights(32, 64), 1e-12, "gelu", amx)
+    assert finish(random(0, 32, dtype=BF16), random(0, 32, dtype=BF16)).shape == (0, 32)
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_nan_stays_in_its_row(amx: Kernels, activation: str) -> None:
+    finish = KernelFinish(block_weights(64, 96), 1e-12, activation, amx)
+    context, residual = random(40, 64, dtype=BF16, seed=1), random(40, 64, dtype=BF16, seed=2)
+    clean = finish(context, residual)
+    context[5, 3], residual[20, 63] = torch.nan, torch.inf
+    found = finish(context, residual)
+    assert found[[5, 20]].isnan().all()
+    rest = [row for row in range(40) if row not in (5, 20)]
+    assert torch.equal(found[rest], clean[rest])
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_activations_far_from_zero(amx: Kernels, activation: str) -> None:
+    weights = block_weights(32, 32)
+    up, far = weights.up, torch.linspace(-60, 60, 32)
+    up.weight.zero_()
+    up.bias.copy_(far)
+    context, residual = random(1, 32, dtype=BF16, seed=1), random(1, 32, dtype=BF16, seed=2)
+    found = KernelFinish(weights, 1e-12, activation, amx)(context, residual)
+    assert_finishes(found, finish_in_float64(weights, context, residual, activation))
+
+
+def test_torch_finishes_alike() -> None:
+    weights = block_weights(96, 416)
+    context, residual = random(33, 96, seed=1), random(33, 96, seed=2)
+    for activation in ACTIVATIONS:
+        found = TorchFinish(weights, 1e-12, activation, CPU, FP32)(context, residual)
+        wanted = finish_in_float64(weights, context, residual, activation)
+        torch.testing.assert_close(found.double(), wanted, rtol=0, atol=FINE)
+
+
+# ── what serves when ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_which_attention_serves(built: Kernels) -> None:
+    def chosen(dtype: torch.dtype, width: int, device: str = "cpu") -> type:
+        return type(make_attention(RAGGED, torch.device(device), dtype, width))
+
+    assert [chosen(dtype, width) for dtype in (FP32, BF16) for width in (16, 48, 64)] == [KernelAttention] * 6
+    assert [chosen(FP32, 8), chosen(BF16, 24), chosen(torch.float16, 64)] == [GroupedAttention] * 3
+    assert attention_kernels(torch.device("cuda"), BF16, 64) is None
+
+
+def test_which_finish_serves(amx: Kernels, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert type(Block(block_weights(64, 96), 1e-12, "gelu", CPU, BF16).finish) is KernelFinish
+    assert type(Block(block_weights(64, 96), 1e-12, "gelu", CPU, FP32).finish) is TorchFinish
+    assert type(Block(block_weights(64, 80), 1e-12, "gelu", CPU, BF16).finish) is TorchFinish
+    assert type(Block(block_weights(48, 96), 1e-12, "gelu", CPU, BF16).finish) is TorchFinish
+    assert finish_kernels(torch.device("cuda"), BF16, 64, 96) is None
+    monkeypatch.setattr(amx, "has_amx", False)
+    assert finish_kernels(CPU, BF16, 64, 96) is None
+
+
+def test_names_for_records(each: Kernels) -> None:
+    assert kernels_in_use(CPU, BF16) == ("amx" if each.has_amx else "avx512")
+    assert kernels_in_use(CPU, FP32) == "avx512"
+    assert kernels_in_use(CPU, torch.float16) == kernels_in_use(torch.device("cuda"), BF16) == "none"
+
+
+@pytest.mark.usefixtures("without")
+def test_nothing_serves_without_the_kernels() -> None:
+    assert type(make_attention(np.sort(RAGGED), CPU, FP32, 64)) is GroupedAttention
+    assert type(Block(block_weights(64, 96), 1e-12, "gelu", CPU, FP32).finish) is TorchFinish
+    assert kernels_in_use(CPU, FP32) == "none"
+
+
+def test_a_library_that_was_not_built_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    search = find_kernels.__wrapped__  # past what was found before
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert search() is None
+
+
+def test_a_library_that_cannot_be_loaded_is_not_found(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    damaged = tmp_path_factory.mktemp("built") / "_kernels.so"
+    damaged.write_bytes(b"no library")
+    spec = importlib.util.spec_from_file_location("_kernels", damaged)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: spec)
+    assert find_kernels.__wrapped__() is None
+
+
+# ── whole models ─────────────────────────────────────────────────────────────────────────────────────────────
+
+TEXTS = ("The bank of the river was steep.", "a", "He went to the bank to ask for money, and the old mill ran.", "")
+
+
+@pytest.fixture(scope="session")
+def wide(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    """Give a model whose widths the kernels serve."""
+    folder = tmp_path_factory.mktemp("wide") / "bert"
+    return Tiny.load(build("bert", folder, hidden_size=64, num_attention_heads=2, intermediate_size=416))
+
+
+def hidden_states(tiny: Tiny, precision: Precision, *, first_only: bool = False) -> tuple[list[Tensor], Batch]:
+    layout = tokenize(documents(TEXTS), tiny.tokenizer, tiny.settings()).layout
+    (batch,) = batches(layout, 10_000, padded=False)
+    encoder = PackedEncoder(tiny.model, precision, CPU)
+    layers = range(tiny.model.num_layers + 1)
+    return [
+        state.values.float().clone() for state in encoder.hidden_states(batch, layers, first_only=first_only)
+    ], batch
+
+
+@pytest.mark.parametrize("precision", [Precision.FP32, Precision.BF16])
+def test_models_are_the_same_with_and_without(wide: Tiny, precision: Precision, request: pytest.FixtureRequest) -> None:
+    served, batch = hidden_states(wide, precision)
+    firsts, _ = hidden_states(wide, precision, first_only=True)
+    request.getfixturevalue("without")
+    plain, _ = hidden_states(wide, precision)
+    limit = 3e-5 if precision is Precision.FP32 else 0.15  # five blocks, rounded at other places
+    for layer, (one, other) in enumerate(zip(served, plain, strict=True)):
+        assert (one - other).abs().max() < limit, layer
+        assert (one - other).abs().mean() < limit / 6, layer
+    assert (firsts[-1] - served[-1][batch.starts]).abs().max() < limit
+    for window, begin, length in zip(batch.windows, batch.starts, batch.lengths, strict=True):
+        wanted = torch.from_numpy(text_states(wide.folder, TEXTS[window]))
+        for one, exact in zip(served, wanted, strict=True):
+            error = (one[begin : begin + length] - exact).abs()
+            assert error.max() < (3e-5 if precision is Precision.FP32 else 0.2)
+
+
+@pytest.mark.parametrize("precision", [Precision.FP32, Precision.BF16])
+@pytest.mark.parametrize("kernel", [True, False], ids=["kernels", "torch"])
+def test_rows_up_to_a_usual_size_change_nothing(
+    wide: Tiny, precision: Precision, kernel: bool, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not kernel:
+        request.getfixturevalue("without")
+    usual, batch = hidden_states(wide, precision)
+    assert usual_size(len(batch.ids)) > len(batch.ids)
+    monkeypatch.setattr("bertfeat.encoder.packed.usual_size", lambda rows: rows)
+    exact, _ = hidden_states(wide, precision)
+    for one, other in zip(usual, exact, strict=True):
+        assert one.shape == other.shape == (len(batch.ids), 64)
+        torch.testing.assert_close(one, other, rtol=0, atol=3e-5 if precision is Precision.FP32 else 0.15)
+
+
+def test_usual_sizes_are_few_and_near() -> None:
+    rows = np.arange(1, 20_000)
+    sizes = np.array([usual_size(int(each)) for each in rows])
+    assert (sizes >= rows).all()
+    assert (sizes - rows <= np.maximum(15, rows / 16)).all()
+    assert (np.diff(sizes) >= 0).all()
+    assert len(set(sizes)) < 130
+    assert all(usual_size(int(each)) == each for each in set(sizes))
+    assert usual_size(0) == 0

@@ -1,0 +1,212 @@
+"""The plan: every row once and in order, parts of bounded size, digests that miss no change."""
+
+import tracemalloc
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bertfeat.corpus import Blank, CorpusSettings, Document, Failure, Row, memory_corpus, open_corpus
+from bertfeat.errors import UsageError
+from bertfeat.extraction.plan import PART_BYTES, PART_CHARACTERS, PlannedPart, plan
+
+
+class Rows:
+    """A corpus of rows as they are."""
+
+    kept = ()
+    columns = ()
+    sources = ()
+    has_pairs = has_words = has_tags = False
+
+    def __init__(self, rows: list[Row]) -> None:
+        self._rows = rows
+        self.read = 0
+
+    @property
+    def fraction(self) -> float:
+        return self.read / len(self._rows)
+
+    def rows(self) -> Iterator[Row]:
+        for number, row in enumerate(self._rows, 1):
+            self.read = number
+            yield row
+
+
+def parts_of(rows: list[Row], part_rows: int = 10**9, row: float = 1.0, character: float = 0.0) -> list[PlannedPart]:
+    return list(plan(Rows(rows), part_rows=part_rows, bytes_per_row=row, bytes_per_character=character))
+
+
+def digest_of(row: Row) -> str:
+    (part,) = parts_of([row])
+    return part.digest
+
+
+TEXT = st.text(max_size=6)
+OPTIONAL_WORDS = st.none() | st.lists(TEXT, max_size=3).map(tuple)
+VALUES = st.none() | TEXT | st.integers(-3, 3) | st.booleans() | st.sampled_from([0.0, 1.0, -0.0, 1e300])
+DOCUMENTS = st.builds(
+    Document,
+    row=st.integers(0, 3),
+    id=TEXT,
+    text=TEXT,
+    pair=st.none() | TEXT,
+    words=OPTIONAL_WORDS,
+    tags=OPTIONAL_WORDS,
+    kept=st.lists(VALUES, max_size=3).map(tuple),
+    before=TEXT,
+    after=TEXT,
+)
+ROWS = st.one_of(
+    DOCUMENTS, st.builds(Failure, st.integers(0, 3), TEXT, TEXT, TEXT), st.builds(Blank, st.integers(0, 3))
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    rows=st.lists(ROWS, max_size=30),
+    part_rows=st.integers(1, 9),
+    row=st.sampled_from([0.0, 1.0, PART_BYTES / 3]),
+    character=st.sampled_from([0.0, PART_BYTES / 7]),
+)
+def test_every_row_is_in_one_part(rows: list[Row], part_rows: int, row: float, character: float) -> None:
+    parts = parts_of(rows, part_rows, row, character)
+    assert [one for part in parts for one in part.rows] == rows
+    assert [part.number for part in parts] == list(range(len(parts)))
+    assert all(part.first_row == part.rows[0].row for part in parts)
+    for part in parts:
+        assert 1 <= len(part.rows) <= part_rows
+        assert len(part.rows) == 1 or estimate(part.rows, row, character) <= PART_BYTES
+    for part, after in pairwise(parts):  # no part ends without need
+        assert len(part.rows) == part_rows or estimate((*part.rows, after.rows[0]), row, character) > PART_BYTES
+    assert parts == parts_of(rows, part_rows, row, character)
+
+
+def estimate(rows: tuple[Row, ...], row: float, character: float) -> float:
+    documents = [one for one in rows if isinstance(one, Document)]
+    return sum(row + character * len(one.text + (one.pair or "")) for one in documents)
+
+
+def test_a_part_ends_before_16_mi_characters() -> None:
+    quarter = "x" * (PART_CHARACTERS // 4)
+    rows: list[Row] = [Document(n, str(n), quarter) for n in range(6)]
+    assert [len(part.rows) for part in parts_of(rows)] == [4, 2]
+    rows = [Document(n, str(n), "x", before=quarter, kept=(quarter, 1)) for n in range(6)]
+    assert [len(part.rows) for part in parts_of(rows)] == [1] * 6
+    rows = [Document(n, str(n), quarter * 5) for n in range(2)]
+    assert [len(part.rows) for part in parts_of(rows)] == [1, 1]
+
+
+def test_the_plan_is_lazy_and_tells_how_far_it_is() -> None:
+    rows: list[Row] = [Document(n, str(n), "text") for n in range(10)]
+    corpus = Rows(rows)
+    parts = plan(corpus, part_rows=4, bytes_per_row=1, bytes_per_character=1)
+    first = next(parts)
+    assert corpus.read == 5  # one row ahead
+    assert first.fraction == 0.5
+    assert [part.fraction for part in parts] == [0.9, 1.0]
+
+
+def test_nothing_makes_no_part() -> None:
+    assert parts_of([]) == []
+    with pytest.raises(UsageError, match="--part-rows 0"):
+        parts_of([], part_rows=0)
+
+
+# ── digests ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@settings(max_examples=300, deadline=None)
+@given(one=st.lists(ROWS, max_size=3), other=st.lists(ROWS, max_size=3))
+def test_different_rows_have_different_digests(one: list[Row], other: list[Row]) -> None:
+    digests = [tuple(part.digest for part in parts_of(rows)) for rows in (one, other)]
+    # repr tells 0 from 0.0 and False, which are equal to Python
+    assert (digests[0] == digests[1]) == (repr(one) == repr(other))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"row": 1},
+        {"id": "2"},
+        {"text": "a"},
+        {"pair": None},
+        {"pair": ""},
+        {"words": ("ab",)},
+        {"words": None},
+        {"tags": ("XY",)},
+        {"tags": None},
+        {"kept": ("1", 1, None, 0.0)},
+        {"kept": (1, 1, None, 0)},
+        {"kept": (1, 1, "", 0.0)},
+        {"kept": (1, True, None, 0.0)},
+        {"before": "b", "after": "a"},
+        {"before": "", "after": "bc"},
+    ],
+    ids=str,
+)
+def test_every_field_is_in_the_digest(change: dict[str, Any]) -> None:
+    whole = Document(0, "1", "ab", "p", ("a", "b"), ("X", "Y"), (1, 1, None, 0.0), "b", "c")
+    assert digest_of(replace(whole, **change)) != digest_of(whole)
+
+
+def test_rows_that_are_written_alike_differ() -> None:
+    rows: list[Row] = [
+        Document(0, "1", "a1:b"),
+        Document(0, "1", "a", "b"),
+        Document(0, "1", "a", words=("a",)),
+        Document(0, "1", "a", words=(), tags=("a",)),
+        Document(0, "1", "a", kept=("a",)),
+        Document(0, "", "a"),
+        Failure(0, "1", "a", ""),
+        Failure(0, "1", "", "a"),
+        Failure(0, "1a", "", ""),
+        Blank(0),
+        Blank(1),
+    ]
+    assert len({digest_of(row) for row in rows}) == len(rows)
+
+
+def test_the_digest_stays_what_it_is() -> None:
+    """Feature sets of earlier versions are resumed by it: a change of this value makes everything anew."""
+    rows: list[Row] = [
+        Document(0, "1", "은행 bank", "p", ("은행", "bank"), ("O", "B"), (1, 2.5, True, None, "x"), "b", "a"),
+        Blank(1),
+        Failure(2, "3", "bad", "value"),
+    ]
+    (part,) = parts_of(rows)
+    assert part.digest == "bbd0b22b04a0545f1a96a614231bd5eb400f9767c7feb7e56a05954e78a26c03"
+    assert part.sketch == ("f3088e2cd996d37bb504d86325fa7efd",)
+
+
+def test_sketches_meet_where_rows_are_shared() -> None:
+    texts = [f"text {n}" for n in range(1000)]
+
+    def sketch(texts: list[str]) -> set[str]:
+        (part,) = plan(memory_corpus(texts), part_rows=10**6, bytes_per_row=1, bytes_per_character=1)
+        assert len(part.sketch) == min(16, len(set(texts) - {""}))
+        assert list(part.sketch) == sorted(part.sketch)
+        return set(part.sketch)
+
+    assert sketch(["put in before", *texts]) & sketch(texts)
+    assert sketch(texts[:900]) & sketch(texts)
+    assert not sketch([f"other {n}" for n in range(1000)]) & sketch(texts)
+    assert sketch(["", ""]) == set()
+
+
+def test_memory_does_not_grow_with_the_corpus(tmp_path: Any) -> None:
+    peaks = []
+    for count in (10_000, 50_000):
+        path = tmp_path / f"{count}.txt"
+        path.write_text("".join(f"a short document of a few words, number {n}\n" for n in range(count)))
+        corpus = open_corpus([path], CorpusSettings())
+        tracemalloc.start()
+        for _ in plan(corpus, part_rows=2000, bytes_per_row=1, bytes_per_character=1):
+            pass
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < peaks[0] * 1.1

@@ -1,0 +1,446 @@
+"""A run over a folder that is not empty: what is sound is kept, what is not is redone, another's is left alone."""
+
+import io
+import json
+import os
+import shutil
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bertfeat.corpus import CorpusSettings, memory_corpus
+from bertfeat.errors import AnotherCorpus, BertfeatError, CorpusError, FeatureSetError, FolderLocked, SettingsDiffer
+from bertfeat.extraction import Extractor
+from bertfeat.extraction.run import Run
+from bertfeat.features import FeatureSet, list_parts
+from bertfeat.features import write_part as write
+from bertfeat.io import locked
+from tests.support.features_toy import as_first_format
+from tests.support.runs import contents, everything, extractor, failed_rows, jsonl_file, lines, text_file
+from tests.support.tiny_models import Tiny, build
+
+ROWS = 6  # of a part
+RECORDS: list[Any] = [{"text": text} for text in lines(29)]
+RECORDS[8] = "no JSON"
+RECORDS[9] = {"text": 3}
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    """Five parts, failures in the second."""
+    return jsonl_file(tmp_path / "corpus.jsonl", RECORDS)
+
+
+@pytest.fixture
+def done(bert: Tiny, corpus: Path, tmp_path: Path) -> Path:
+    """A finished set of that corpus."""
+    run(bert, corpus, tmp_path / "done")
+    return tmp_path / "done"
+
+
+def run(bert: Tiny, corpus: Any, folder: Path, **options: Any) -> Any:
+    return extractor(bert, pooling="mean,token").extract(corpus, folder, **{"part_rows": ROWS} | options)
+
+
+def fresh(bert: Tiny, corpus: Any, folder: Path) -> dict[str, str]:
+    """Give what an undisturbed run leaves."""
+    run(bert, corpus, folder)
+    return contents(folder)
+
+
+def test_nothing_to_do(bert: Tiny, corpus: Path, done: Path) -> None:
+    before = everything(done)
+    report = run(bert, corpus, done)
+    assert (report.nothing_to_do, report.kept_parts, report.computed_tokens) == (True, 5, 0)
+    assert (report.counts.documents, report.failed) == (27, 2)
+    assert everything(done) == before
+
+
+def test_the_rows_of_a_part_need_not_be_said_again(bert: Tiny, corpus: Path, done: Path) -> None:
+    assert run(bert, corpus, done, part_rows=None).nothing_to_do
+
+
+@pytest.mark.parametrize("missing", [(0,), (1, 3), (4,), (0, 1, 2, 3), range(5)])
+def test_missing_parts_are_done(bert: Tiny, corpus: Path, done: Path, missing: Any) -> None:
+    before = contents(done)
+    parts = list_parts(done)
+    for number in missing:
+        parts[number].unlink()
+    (done / ".bertfeat/manifest.json").unlink()
+    report = run(bert, corpus, done)
+    assert (contents(done), report.kept_parts) == (before, 5 - len(missing))
+
+
+@pytest.mark.parametrize("at", [0.0, 0.3, 0.6, 0.95, 1.0])
+def test_a_flipped_byte_is_found_told_and_mended(
+    bert: Tiny, corpus: Path, done: Path, at: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = contents(done)
+    part = list_parts(done)[2]
+    held = bytearray(part.read_bytes())
+    held[int(at * (len(held) - 1))] ^= 1
+    part.write_bytes(held)
+    report = run(bert, corpus, done)
+    assert (contents(done), report.kept_parts) == (before, 4)
+    assert [m for m in caplog.messages if m.startswith("done again: ") and str(part) in m]
+
+
+def test_a_truncated_part_and_one_under_anothers_name(bert: Tiny, corpus: Path, done: Path) -> None:
+    before = contents(done)
+    parts = list_parts(done)
+    os.truncate(parts[0], parts[0].stat().st_size // 2)
+    shutil.copy(parts[3], parts[1])
+    run(bert, corpus, done)
+    assert contents(done) == before
+
+
+def test_parts_of_the_first_format_are_kept(
+    bert: Tiny, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "older"
+    with monkeypatch.context() as older:
+        older.setattr("bertfeat.extraction.run.FORMAT_VERSION", 1)
+        as_first_format(older)
+        run(bert, corpus, folder)
+    before = contents(folder)
+    list_parts(folder)[2].unlink()
+    assert run(bert, corpus, folder).kept_parts == 4
+    assert [header.format_version for header in FeatureSet(folder).check()] == [1, 1, 2, 1, 1]
+    assert {name for name, digest in contents(folder).items() if before[name] != digest} == {"part-00002.parquet"}
+
+
+def test_every_part_damaged(bert: Tiny, corpus: Path, done: Path) -> None:
+    before = contents(done)
+    for part in list_parts(done):
+        os.truncate(part, 10)
+    assert run(bert, corpus, done).kept_parts == 0
+    assert contents(done) == before
+
+
+@pytest.mark.parametrize("hurt", ["{", "", "[]", '{"format_version": 1}', None])
+def test_a_hurt_manifest_is_written_anew(bert: Tiny, corpus: Path, done: Path, hurt: str | None) -> None:
+    path = done / ".bertfeat/manifest.json"
+    if hurt is None:
+        path.unlink()
+    else:
+        path.write_text(hurt)
+    assert run(bert, corpus, done).nothing_to_do
+    assert len(FeatureSet(done)) == 27
+
+
+def test_a_lost_list_of_failures_is_written_anew(bert: Tiny, corpus: Path, done: Path) -> None:
+    (done / ".bertfeat/failures.jsonl").unlink()
+    run(bert, corpus, done)
+    assert failed_rows(done) == [8, 9]
+
+
+# ── another state of the corpus ─────────────────────────────────────────────────────────────────────────────
+
+
+def changed(records: list[Any]) -> list[Any]:
+    return [*records[:13], {"text": "another text"}, *records[14:]]
+
+
+@pytest.mark.parametrize(
+    ("change", "kept"),
+    [
+        pytest.param(changed, 4, id="changed"),
+        pytest.param(lambda records: records + [{"text": t} for t in lines(9, 50)], 4, id="grown"),
+        pytest.param(lambda records: records + [{"text": "one"}] * 7, 4, id="grown by a part"),
+        pytest.param(lambda records: records[:24], 4, id="shrunk to whole parts"),
+        pytest.param(lambda records: records[:15], 2, id="shrunk within a part"),
+        pytest.param(lambda records: [{"text": "before"}, *records], 0, id="put in at the beginning"),
+        pytest.param(lambda records: [*records[:8], {"text": "mended"}, *records[9:]], 4, id="failed row mended"),
+    ],
+)
+def test_only_the_parts_concerned_are_redone(
+    bert: Tiny, corpus: Path, done: Path, tmp_path: Path, change: Callable[[list[Any]], list[Any]], kept: int
+) -> None:
+    jsonl_file(corpus, change(RECORDS))
+    assert run(bert, corpus, done).kept_parts == kept
+    assert contents(done) == fresh(bert, corpus, tmp_path / "fresh")
+
+
+def test_a_change_and_then_the_change_back(bert: Tiny, corpus: Path, done: Path) -> None:
+    before = contents(done)
+    jsonl_file(corpus, changed(RECORDS)[:20])
+    run(bert, corpus, done)
+    jsonl_file(corpus, RECORDS)
+    run(bert, corpus, done)
+    assert contents(done) == before
+
+
+def test_a_set_grown_past_its_end_is_unfinished_until_done(bert: Tiny, corpus: Path, done: Path) -> None:
+    jsonl_file(corpus, [*RECORDS, *({"text": text} for text in lines(20, 50)), "broken"])
+    with pytest.raises(BertfeatError, match="more than 2"):
+        run(bert, corpus, done, max_failures=2)
+    assert not (done / ".bertfeat/manifest.json").exists()
+    assert not (done / ".bertfeat/failures.jsonl").exists()
+
+
+def test_another_corpus_is_refused_and_nothing_touched(bert: Tiny, corpus: Path, done: Path, tmp_path: Path) -> None:
+    before = everything(done)
+    other = text_file(tmp_path / "other.txt", lines(40, 1000))
+    with pytest.raises(AnotherCorpus, match=r"(?s)corpus\.jsonl.*--overwrite"):
+        run(bert, other, done)
+    assert everything(done) == before
+
+
+def test_a_corpus_that_became_empty_is_refused(bert: Tiny, corpus: Path, done: Path) -> None:
+    before = everything(done)
+    corpus.write_text("")
+    with pytest.raises(BertfeatError):
+        run(bert, corpus, done)
+    assert everything(done) == before
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"layers": "concat4"}, "layers: "),
+        ({"precision": "bf16"}, "precision: 'fp32' → 'bf16'"),
+        ({"max_length": 32}, "max_length: 64 → 32"),
+        ({"prompt": "query: "}, "prompt: '' → 'query: '"),
+        ({"dtype": "float32"}, "dtype: 'float16' → 'float32'"),
+        ({"long": "truncate"}, "long: 'window' → 'truncate'"),
+        ({"special_tokens": False}, "special_tokens: True → False"),
+        ({"batch_tokens": 100}, "batch_tokens: 8192 → 100"),
+    ],
+)
+def test_other_settings_are_refused_with_the_difference(
+    bert: Tiny, corpus: Path, done: Path, settings: dict[str, Any], told: str
+) -> None:
+    before = everything(done)
+    with pytest.raises(SettingsDiffer) as error:
+        extractor(bert, **{"pooling": "mean,token"} | settings).extract(corpus, done, part_rows=ROWS)
+    assert told in str(error.value)
+    assert str(error.value).count(" → ") == 2  # the heading's and the one difference
+    assert everything(done) == before
+
+
+def test_options_of_the_run_that_are_settings(bert: Tiny, corpus: Path, done: Path) -> None:
+    before = everything(done)
+    for options, told in (
+        ({"part_rows": 7}, "part_rows: 6 → 7"),
+        ({"keep_text": False}, "text: True → False"),
+        ({"corpus_settings": CorpusSettings(keep=("all",))}, "keep: "),
+    ):
+        if told == "keep: ":
+            jsonl_file(corpus, [{"text": "a", "n": 1}])
+        with pytest.raises(SettingsDiffer, match=told):
+            run(bert, corpus, done, **options)
+    assert everything(done) == before
+
+
+def test_another_model(bert: Tiny, corpus: Path, done: Path, tmp_path: Path) -> None:
+    before = everything(done)
+    other = build("bert", tmp_path / "other", num_hidden_layers=6)
+    with pytest.raises(SettingsDiffer, match="model: "):
+        extractor(other, pooling="mean,token").extract(corpus, done, part_rows=ROWS)
+    assert everything(done) == before
+
+
+def test_the_same_model_elsewhere_is_the_same(bert: Tiny, corpus: Path, done: Path, tmp_path: Path) -> None:
+    moved = shutil.copytree(bert.folder, tmp_path / "moved")
+    assert extractor(moved, pooling="mean,token").extract(corpus, done, part_rows=ROWS).nothing_to_do
+
+
+# ── overwrite, locks, leftovers ─────────────────────────────────────────────────────────────────────────────
+
+
+def test_overwrite_starts_anew(bert: Tiny, corpus: Path, done: Path, tmp_path: Path) -> None:
+    other = text_file(tmp_path / "other.txt", lines(13, 1000))
+    report = extractor(bert, layers="concat4").extract(other, done, part_rows=5, overwrite=True)
+    extractor(bert, layers="concat4").extract(other, tmp_path / "fresh", part_rows=5)
+    assert (report.kept_parts, contents(done)) == (0, contents(tmp_path / "fresh"))
+
+
+def test_overwrite_that_cannot_read_its_corpus_touches_nothing(bert: Tiny, corpus: Path, done: Path) -> None:
+    before = everything(done)
+    for wrong in ("missing.txt", memory_corpus([])):
+        with pytest.raises(BertfeatError):
+            run(bert, wrong, done, overwrite=True)
+    assert everything(done) == before
+
+
+def test_two_runs_at_once(bert: Tiny, corpus: Path, done: Path) -> None:
+    before = everything(done)
+    with locked(done), pytest.raises(FolderLocked, match=f"process {os.getpid()}"):
+        run(bert, corpus, done, overwrite=True)
+    assert everything(done) == before
+
+
+def test_the_second_of_two_runs_meets_the_first_at_work(bert: Tiny, corpus: Path, tmp_path: Path) -> None:
+    met: list[BaseException] = []
+
+    def second(_: Any) -> None:
+        if not met:
+            with pytest.raises(FolderLocked) as error:
+                run(bert, corpus, tmp_path / "out")
+            met.append(error.value)
+
+    run(bert, corpus, tmp_path / "out", progress=second)
+    assert len(met) == 1
+    assert contents(tmp_path / "out") == fresh(bert, corpus, tmp_path / "fresh")
+
+
+def test_a_dead_runs_lock_is_taken_over(bert: Tiny, corpus: Path, done: Path) -> None:
+    with locked(done):
+        held = json.loads((done / ".bertfeat/lock").read_text())
+    (done / ".bertfeat/lock").write_text(json.dumps({**held, "pid": 2**22 + 1}))
+    assert run(bert, corpus, done).nothing_to_do
+    assert not (done / ".bertfeat/lock").exists()
+
+
+def test_leftovers_of_killed_runs_go(bert: Tiny, corpus: Path, done: Path) -> None:
+    before = contents(done)
+    for name in (".part-00007.parquet.tmp", "._manifest.json.tmp", "._failures.jsonl.tmp"):
+        (done / name).write_bytes(b"half")
+    run(bert, corpus, done)
+    assert contents(done) == before
+
+
+def test_a_foreign_parquet_file_named_like_a_part(bert: Tiny, corpus: Path, done: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"a": [1]}), done / "part-00002.parquet")
+    before = everything(done)
+    with pytest.raises(FeatureSetError, match="not written by bertfeat"):
+        run(bert, corpus, done)
+    assert everything(done) == before
+
+
+# ── standard input ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def pipe(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], None]:
+    def give(held: bytes) -> None:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(held)))
+
+    return give
+
+
+def test_standard_input_and_going_on_with_it(
+    bert: Tiny, corpus: Path, tmp_path: Path, pipe: Callable[[bytes], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading = CorpusSettings(format="jsonl")
+    for name in ("one", "another place"):
+        pipe(corpus.read_bytes())
+        run(bert, "-", tmp_path / name, corpus_settings=reading)
+    # the folder that the input was spooled to is in nothing that was written
+    before = contents(tmp_path / "one")
+    assert contents(tmp_path / "another place") == before
+    assert ".stdin-spool" not in before
+    assert "standard input, line 9" in (tmp_path / "one" / ".bertfeat/failures.jsonl").read_text()
+    assert FeatureSet(tmp_path / "one").header.sources == ("-",)
+    list_parts(tmp_path / "one")[3].unlink()
+    pipe(corpus.read_bytes())
+    assert run(bert, "-", tmp_path / "one", corpus_settings=reading).kept_parts == 4
+    assert contents(tmp_path / "one") == before
+    # and nothing is left behind where another input is refused
+    pipe(b'{"text": "quite another text"}\n')
+    with pytest.raises(AnotherCorpus):
+        run(bert, "-", tmp_path / "one", corpus_settings=reading)
+    assert contents(tmp_path / "one") == before
+
+
+def test_standard_input_goes_alone(bert: Tiny, corpus: Path, tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match="cannot be mixed"):
+        run(bert, ["-", corpus], tmp_path / "out")
+
+
+# ── errors on the threads ───────────────────────────────────────────────────────────────────────────────────
+
+
+def no_threads() -> bool:
+    for thread in threading.enumerate():
+        if thread.name.startswith("bertfeat"):
+            thread.join(5)
+    return not [thread for thread in threading.enumerate() if thread.name.startswith("bertfeat")]
+
+
+def test_an_input_that_breaks_off_keeps_the_parts_before(bert: Tiny, tmp_path: Path) -> None:
+    import gzip
+
+    path = tmp_path / "c.txt.gz"
+    texts = [f"{text} {os.urandom(300).hex()}" for text in lines(400)]
+    path.write_bytes(gzip.compress("\n".join(texts).encode()))
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) * 2 // 3])
+    wanted = extractor(bert, long="truncate", layers="embeddings")
+    with pytest.raises(CorpusError, match=r"c\.txt\.gz"):
+        wanted.extract(path, tmp_path / "out", part_rows=20)
+    kept = len(list_parts(tmp_path / "out"))
+    assert kept > 2
+    assert no_threads()
+    path.write_bytes(whole)
+    assert wanted.extract(path, tmp_path / "out", part_rows=20).kept_parts == kept
+    wanted.extract(path, tmp_path / "fresh", part_rows=20)
+    assert contents(tmp_path / "out") == contents(tmp_path / "fresh")
+
+
+@pytest.mark.parametrize("error", [MemoryError("tokens"), ValueError("a bug"), KeyboardInterrupt()])
+def test_an_error_of_the_reading_thread_arrives_as_it_is(
+    bert: Tiny, corpus: Path, tmp_path: Path, error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = Extractor.prepared
+
+    def prepared(self: Extractor, rows: Any) -> Any:
+        if rows[0].row == 2 * ROWS:
+            raise error
+        return original(self, rows)
+
+    monkeypatch.setattr(Extractor, "prepared", prepared)
+    with pytest.raises(type(error)) as met:
+        run(bert, corpus, tmp_path / "out")
+    monkeypatch.undo()
+    assert met.value is error
+    assert no_threads()
+    assert len(list_parts(tmp_path / "out")) == 2
+    run(bert, corpus, tmp_path / "out")
+    assert contents(tmp_path / "out") == fresh(bert, corpus, tmp_path / "fresh")
+
+
+@pytest.mark.parametrize("number", [0, 2, 4])
+def test_an_error_of_the_writing_thread_arrives_as_it_is(
+    bert: Tiny, corpus: Path, tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = sys.modules[Run.__module__]
+
+    def write_part(folder: Path, header: Any, content: Any) -> Path:
+        if header.number == number:
+            raise FeatureSetError("the disk is full")
+        return write(folder, header, content)
+
+    monkeypatch.setattr(module, "write_part", write_part)
+    with pytest.raises(FeatureSetError, match="the disk is full"):
+        run(bert, corpus, tmp_path / "out")
+    monkeypatch.undo()
+    assert no_threads()
+    assert len(list_parts(tmp_path / "out")) == number
+    assert not (tmp_path / "out" / ".bertfeat/manifest.json").exists()
+    run(bert, corpus, tmp_path / "out")
+    assert contents(tmp_path / "out") == fresh(bert, corpus, tmp_path / "fresh")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, RuntimeError])
+def test_an_error_while_computing_keeps_what_is_done(
+    bert: Tiny, corpus: Path, tmp_path: Path, error: type[BaseException]
+) -> None:
+    def progress(told: Any) -> None:
+        if told.documents > 2 * ROWS:
+            raise error
+
+    with pytest.raises(error):
+        run(bert, corpus, tmp_path / "out", progress=progress)
+    assert no_threads()
+    assert 2 <= len(list_parts(tmp_path / "out")) < 5
+    assert not (tmp_path / "out" / ".bertfeat/lock").exists()
+    run(bert, corpus, tmp_path / "out")
+    assert contents(tmp_path / "out") == fresh(bert, corpus, tmp_path / "fresh")

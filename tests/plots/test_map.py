@@ -1,0 +1,248 @@
+"""Maps: where the points lie, who gets which colour, and what a picture says of itself."""
+
+import sys
+import types
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bertfeat.corpus import KeptColumn
+from bertfeat.errors import BertfeatError, FeatureSetError, NotDerivable, UsageError
+from bertfeat.features import FeatureSet
+from bertfeat.plots import draw_map
+from bertfeat.plots.palette import NAMED, NO_VALUE, OTHERS, SCALE
+from bertfeat.plots.projection import METHODS
+from tests.support.features_toy import toy_part, toy_set
+from tests.support.index_toy import clustered, vector_set
+from tests.support.plots_toy import COUNT, Page, kept, plotted, svg_fills, svg_texts
+
+
+@pytest.fixture(scope="module")
+def features(tmp_path_factory: pytest.TempPathFactory) -> FeatureSet:
+    return plotted(tmp_path_factory.mktemp("plots") / "toy.features")
+
+
+# ── where the points lie ────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_pca_is_scikit_learns() -> None:
+    decomposition = pytest.importorskip("sklearn.decomposition")
+    vectors = clustered(500)
+    made = METHODS["pca"](vectors)
+    oracle = decomposition.PCA(2, svd_solver="full").fit(vectors.astype(np.float64))
+    wanted = np.abs(oracle.transform(vectors.astype(np.float64)))
+    np.testing.assert_allclose(np.abs(made.flat), wanted, rtol=1e-4, atol=1e-4)
+    assert made.shares == pytest.approx(tuple(oracle.explained_variance_ratio_), rel=1e-6)
+    assert made.explained == pytest.approx(oracle.explained_variance_ratio_.sum(), rel=1e-6)
+
+
+def test_one_dimension_and_equal_vectors() -> None:
+    line = METHODS["pca"](np.array([[1], [2], [4]], np.float32))
+    np.testing.assert_allclose(line.flat, [[-4 / 3, 0], [-1 / 3, 0], [5 / 3, 0]], rtol=1e-6)
+    assert line.shares == (1.0, 0.0)
+    equal = METHODS["pca"](np.ones((5, 3), np.float32))
+    np.testing.assert_allclose(equal.flat, 0)
+    with pytest.raises(UsageError, match="all 5 vectors are equal"):
+        METHODS["tsne"](np.ones((5, 3), np.float32))
+
+
+@pytest.mark.parametrize("method", ["tsne", "umap"])
+@pytest.mark.parametrize("count", [3, 60])
+def test_neighbours_stay_neighbours_the_same_way_every_time(method: str, count: int) -> None:
+    pytest.importorskip("sklearn" if method == "tsne" else "umap", exc_type=ImportError)
+    groups = np.arange(count) % 3
+    vectors = (np.eye(3, 16)[groups] * 50 + clustered(count) / 20).astype(np.float32)
+    one, other = METHODS[method](vectors), METHODS[method](vectors)
+    assert (one.shares, one.explained) == (None, None)
+    np.testing.assert_array_equal(one.flat, other.flat)
+    if count > 3:
+        distances = np.linalg.norm(one.flat[:, None] - one.flat[None], axis=-1) + np.diag(np.full(count, np.inf))
+        assert (groups[distances.argmin(axis=1)] == groups).mean() > 0.95
+
+
+def test_umap_is_called_so_that_it_repeats_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, Any]] = []
+
+    class Reducer:
+        def __init__(self, **given: Any) -> None:
+            asked.append(given)
+
+        def fit_transform(self, vectors: np.ndarray) -> np.ndarray:
+            return vectors[:, :2]
+
+    library = types.ModuleType("umap")
+    library.UMAP = Reducer  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "umap", library)
+    vectors = clustered(6)
+    np.testing.assert_array_equal(METHODS["umap"](vectors).flat, vectors[:, :2])
+    assert (asked[0]["n_neighbors"], asked[0]["n_jobs"]) == (5, 1)
+    assert isinstance(asked[0]["random_state"], int)
+    start = METHODS["pca"](vectors).flat
+    np.testing.assert_allclose(asked[0]["init"], start / start[:, 0].std())
+
+
+def test_a_method_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "umap", None)
+    with pytest.raises(BertfeatError, match=r"needs umap-learn: pip install 'bertfeat\[umap\]'"):
+        METHODS["umap"](clustered(6))
+
+
+# ── who gets which colour ───────────────────────────────────────────────────────────────────────────────────
+
+
+def test_each_of_a_few_values_has_a_colour(features: FeatureSet, tmp_path: Path) -> None:
+    draw_map(features, tmp_path / "map.svg", color="lang")
+    fills = svg_fills(tmp_path / "map.svg")
+    # a dot a document and one in the legend; equally frequent values in the order of their characters
+    assert [fills[color] for color in NAMED[:4]] == [31, 31, 31, 0]
+    assert fills[f"× {NO_VALUE}"] == 31
+    texts = svg_texts(tmp_path / "map.svg")
+    names = ["lang", "$x_$", "_en", "de", "no value"]
+    assert [text for text in texts if text in names] == names
+
+
+def test_of_many_values_the_most_frequent_have_a_colour(features: FeatureSet, tmp_path: Path) -> None:
+    draw_map(features, tmp_path / "map.svg", color="author")
+    fills, texts = svg_fills(tmp_path / "map.svg"), svg_texts(tmp_path / "map.svg")
+    counted = Counter(map(str, kept("author")))
+    ordered = sorted(counted, key=lambda name: (-counted[name], name))
+    assert len(ordered) == 11
+    assert [fills[color] for color in NAMED] == [*(counted[name] + 1 for name in ordered[:9]), 0]
+    assert fills[OTHERS] == sum(counted[name] for name in ordered[9:]) + 1
+    assert "2 other values" in texts
+    assert [text for text in texts if text in counted] == ordered[:9]
+
+
+def test_numbers_have_a_scale_in_their_order(features: FeatureSet, tmp_path: Path) -> None:
+    draw_map(features, tmp_path / "map.svg", color="year")
+    fills, texts = svg_fills(tmp_path / "map.svg"), svg_texts(tmp_path / "map.svg")
+    dots = [fill for fill in fills.elements() if fill.startswith("#")]
+    assert len(dots) == COUNT - 1
+    assert {SCALE[0], SCALE[-1]} <= set(dots)  # 1900 and 2019
+    assert len(set(dots)) > 100
+    assert fills[f"× {NO_VALUE}"] == 2  # row 3, and the legend
+    assert {"year", "1900", "1950", "no number"} <= set(texts)
+
+
+def test_numbers_may_be_taken_for_names(features: FeatureSet, tmp_path: Path) -> None:
+    draw_map(features, tmp_path / "map.svg", color="same:string")
+    assert svg_fills(tmp_path / "map.svg")[NAMED[0]] == COUNT + 1
+    assert "7" in svg_texts(tmp_path / "map.svg")
+
+
+@pytest.mark.parametrize("color", [None, "row", "good", "part", "same", "none", "huge", "hostile"])
+@pytest.mark.parametrize("form", ["png", "svg", "html"])
+def test_every_kind_of_colour(features: FeatureSet, color: str | None, form: str, tmp_path: Path) -> None:
+    drawn = draw_map(features, tmp_path / f"map.{form}", color=color)
+    assert (drawn.points, drawn.of) == (COUNT, COUNT)
+    assert [path.name for path in tmp_path.iterdir()] == [f"map.{form}"]
+    assert form != "svg" or svg_texts(tmp_path / "map.svg")  # it is XML, whatever the names hold
+
+
+def colors_of(features: FeatureSet, path: Path, **options: object) -> dict[str, str]:
+    draw_map(features, path, color="author", **options)  # type: ignore[arg-type]
+    return {group["label"]: group["light"] for group in Page(path).data["groups"]}
+
+
+def test_a_value_has_one_colour_in_all_pictures_of_a_set(features: FeatureSet, tmp_path: Path) -> None:
+    whole = colors_of(features, tmp_path / "whole.html")
+    assert len(whole) == 10
+    for points in (5, 17, 40):
+        sample = colors_of(features, tmp_path / f"{points}.html", points=points)
+        assert sample.items() <= whole.items()
+    assert colors_of(features, tmp_path / "recipe.html", column="last_mean") == whole
+    draw_map(features, tmp_path / "year.html", color="year", points=10)
+    assert Page(tmp_path / "year.html").data["scale"]["ends"] == ["1900", "2019"]
+
+
+def test_ids_have_colours_only_where_they_are_few(features: FeatureSet, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"id has 120 different values, and the 9 most frequent are 7.5% of the doc"):
+        draw_map(features, tmp_path / "map.png", color="id")
+    with pytest.raises(UsageError, match=r"many has 60 different values.*colour by a column with fewer values"):
+        draw_map(features, tmp_path / "map.png", color="many")
+    few = FeatureSet(vector_set(tmp_path / "few.features", clustered(6)))
+    draw_map(few, tmp_path / "few.svg", color="id")
+    assert [svg_fills(tmp_path / "few.svg")[color] for color in NAMED[:6]] == [2] * 6
+    assert list(tmp_path.glob("map*")) == []
+
+
+def test_countless_values_are_not_counted(
+    features: FeatureSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bertfeat.plots.coloring.MOST_VALUES", 50)
+    with pytest.raises(UsageError, match="many has more than 50 different values"):
+        draw_map(features, tmp_path / "map.png", color="many")
+
+
+def test_a_long_tail_of_values_is_drawn_if_some_are_frequent(tmp_path: Path) -> None:
+    values = [f"rare {row}" if row % 4 else "often" for row in range(COUNT)]
+    column = KeptColumn("domain", "string")
+    skewed = FeatureSet(vector_set(tmp_path / "skewed.features", clustered(COUNT), kept={column: values}))
+    draw_map(skewed, tmp_path / "map.svg", color="domain")
+    assert svg_fills(tmp_path / "map.svg")[NAMED[0]] == COUNT / 4 + 1
+    assert "82 other values" in svg_texts(tmp_path / "map.svg")
+
+
+# ── what a picture says ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_picture_says_what_a_point_is(features: FeatureSet, tmp_path: Path) -> None:
+    drawn = draw_map(features, tmp_path / "map.svg", points=50)
+    shares = METHODS["pca"](features.matrix("last_mean")[np.linspace(0, COUNT - 1, 50).astype(int)]).shares
+    assert shares is not None
+    assert drawn.explained == pytest.approx(sum(shares))
+    said = " ".join(svg_texts(tmp_path / "map.svg"))
+    assert "last_mean of toy.features (model)" in said
+    assert f"Each point is a document: 50 of 120. PCA, {sum(shares):.1%} of the variance kept." in said
+    assert f"component 1 ({shares[0]:.1%} of the variance)" in said
+    assert f"component 2 ({shares[1]:.1%} of the variance)" in said
+    pytest.importorskip("sklearn")
+    draw_map(features, tmp_path / "tsne.svg", method="tsne")
+    said = " ".join(svg_texts(tmp_path / "tsne.svg"))
+    assert "Each point is a document: all 120. t-SNE: near points have similar vectors" in said
+    assert "t-SNE 1" in said
+
+
+def test_many_dots_are_smaller_and_fainter(tmp_path: Path) -> None:
+    found = []
+    for count in (10, 1000, 5000):
+        features = FeatureSet(vector_set(tmp_path / f"{count}.features", clustered(count)))
+        draw_map(features, tmp_path / f"{count}.svg")
+        source = (tmp_path / f"{count}.svg").read_text()
+        opaque = float(source.split("fill-opacity: ")[1].split('"')[0].split(";")[0])
+        mark = source.split('<path id="')[1].split('d="M 0 ')[1].split("\n")[0]
+        found.append((float(mark), opaque))
+    radii, opacities = zip(*found, strict=True)
+    assert list(radii) == sorted(radii, reverse=True)
+    assert list(opacities) == sorted(opacities, reverse=True)
+    assert min(radii) > 0.9  # points: four dots of a png in all
+    assert min(opacities) >= 0.55
+
+
+def test_what_cannot_be_drawn(features: FeatureSet, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no kept column 'yaer' to colour by; there are: row, id, year"):
+        draw_map(features, tmp_path / "map.png", color="yaer")
+    with pytest.raises(UsageError, match="by pca, tsne, umap, not by 'mds'"):
+        draw_map(features, tmp_path / "map.png", method="mds")
+    with pytest.raises(UsageError, match="at least 3 points, not 2"):
+        draw_map(features, tmp_path / "map.png", points=2)
+    with pytest.raises(NotDerivable, match="layer"):
+        draw_map(features, tmp_path / "map.png", column="concat4_mean")
+    toy_set(tmp_path / "word.features", toy_part(poolings=("word",)))
+    with pytest.raises(UsageError, match="a map shows document columns: extract some with --pooling mean"):
+        draw_map(FeatureSet(tmp_path / "word.features"), tmp_path / "map.png")
+    toy_set(tmp_path / "both.features", toy_part(poolings=("word", "mean")))
+    with pytest.raises(UsageError, match="a map shows document columns: stored are: concat4_mean"):
+        draw_map(FeatureSet(tmp_path / "both.features"), tmp_path / "map.png", column="concat4_word")
+    broken = clustered(9)
+    broken[5:7, 0] = np.inf
+    vector_set(tmp_path / "broken.features", broken)
+    with pytest.raises(FeatureSetError, match=r"last_mean of row 5 has values .*, and so have 2 of 9 rows"):
+        draw_map(FeatureSet(tmp_path / "broken.features"), tmp_path / "map.png")
+    vector_set(tmp_path / "two.features", clustered(2), parts=1)
+    with pytest.raises(UsageError, match="at least 3 documents; there are 2"):
+        draw_map(FeatureSet(tmp_path / "two.features"), tmp_path / "map.png")
+    assert list(tmp_path.glob("map*")) == []

@@ -1,0 +1,128 @@
+"""Retrieval scores against the definitions written out."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from bertfeat.cli import main
+from bertfeat.errors import CorpusError, UsageError
+from bertfeat.search import build_index
+from bertfeat.search.beir import OwnIds, evaluate_beir
+from bertfeat.search.index import Index
+from tests.search.test_index import Stand
+from tests.support.index_toy import clustered, neighbours, vector_set
+
+pytest.importorskip("ir_measures")
+
+COUNT = 300
+JUDGED = {"0": {"1": 1, "5": 2, "77": 1}, "9": {"10": 3, "9": 1}, "20": {"250": 1}}
+
+
+@pytest.fixture
+def beir(tmp_path: Path) -> Path:
+    folder = tmp_path / "beir"
+    (folder / "qrels").mkdir(parents=True)
+    queries = [{"_id": name, "text": name} for name in (*JUDGED, "33")]
+    (folder / "queries.jsonl").write_text("".join(json.dumps(query) + "\n" for query in queries))
+    lines = [f"{query}\t{document}\t{grade}" for query, grades in JUDGED.items() for document, grade in grades.items()]
+    (folder / "qrels" / "test.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *lines]) + "\n")
+    return folder
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Index:
+    vector_set(tmp_path / "toy.features", clustered(COUNT))
+    build_index(tmp_path / "toy.features", tmp_path / "toy.index")
+    return Index(tmp_path / "toy.index", encoder=Stand(clustered(COUNT)))
+
+
+def test_scores_are_those_of_the_definitions(beir: Path, index: Index) -> None:
+    scores = evaluate_beir(index, beir, own_ids="drop")
+    _, order = neighbours(clustered(COUNT), clustered(COUNT)[[int(name) for name in JUDGED]], "cosine")
+    ndcg, average, reciprocal, recall = [], [], [], []
+    for (query, grades), row in zip(JUDGED.items(), order, strict=True):
+        ranked = [str(number + 1) for number in row if str(number + 1) != query]
+        places = [rank for rank, document in enumerate(ranked, 1) if grades.get(document, 0) > 0]
+        gains = [grades.get(document, 0) / np.log2(rank + 1) for rank, document in enumerate(ranked[:10], 1)]
+        ideal = [grade / np.log2(rank + 1) for rank, grade in enumerate(sorted(grades.values(), reverse=True)[:10], 1)]
+        ndcg.append(sum(gains) / sum(ideal))
+        average.append(sum((at + 1) / rank for at, rank in enumerate(places)) / len(grades))
+        reciprocal.append(1 / places[0])
+        recall.append(sum(rank <= 100 for rank in places) / len(grades))
+    expected = [np.mean(each) for each in (ndcg, average, reciprocal, recall)]
+    found = [scores.ndcg_at_10, scores.map, scores.mrr, scores.recall_at_100]
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert (scores.queries, scores.judged_documents, scores.unknown_documents) == (3, 6, 0)
+
+
+def beir_folder(folder: Path, judged: dict[str, dict[str, int]]) -> Path:
+    (folder / "qrels").mkdir(parents=True)
+    (folder / "queries.jsonl").write_text("".join(json.dumps({"_id": name, "text": name}) + "\n" for name in judged))
+    lines = [f"{query}\t{document}\t{grade}" for query, grades in judged.items() for document, grade in grades.items()]
+    (folder / "qrels" / "test.tsv").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("judged", "own_ids", "done", "dropped"),
+    [
+        ({"3": {"4": 1}}, "auto", "drop", 1),  # BEIR's rule
+        ({"3": {"4": 1}}, "keep", "keep", 0),
+        ({"3": {"4": 1, "3": 1}}, "auto", "keep", 0),  # F4: a judged document must not be left out
+        ({"3": {"4": 1}, "7": {"7": 2}}, "auto", "keep", 0),
+        ({"3": {"4": 1}, "7": {"7": 0}}, "auto", "drop", 2),
+        ({"3": {"4": 1, "3": 1}}, "drop", "drop", 1),
+    ],
+)
+def test_hits_that_bear_the_querys_own_id(
+    judged: dict[str, dict[str, int]], own_ids: str, done: str, dropped: int, tmp_path: Path, index: Index
+) -> None:
+    scores = evaluate_beir(index, beir_folder(tmp_path / "own", judged), own_ids=own_ids)
+    assert (scores.own_ids, scores.dropped) == (OwnIds(done), dropped)
+    average = []
+    for query, grades in judged.items():
+        _, order = neighbours(clustered(COUNT), clustered(COUNT)[[int(query)]], "cosine")
+        ranked = [str(number + 1) for number in order[0] if done == "keep" or str(number + 1) != query]
+        relevant = [rank for rank, document in enumerate(ranked, 1) if grades.get(document, 0) > 0]
+        positive = sum(grade > 0 for grade in grades.values())
+        average.append(sum((at + 1) / rank for at, rank in enumerate(relevant)) / positive if positive else 0.0)
+    assert scores.map == pytest.approx(np.mean(average), abs=1e-5)
+
+
+def test_an_unknown_rule(beir: Path, index: Index) -> None:
+    with pytest.raises(UsageError, match="own ids 'never' is unknown; there are: auto, keep, drop"):
+        evaluate_beir(index, beir, own_ids="never")
+
+
+def test_the_largest_grade_is_scored_in_no_time(tmp_path: Path, index: Index) -> None:
+    judged = {"0": {"1": 1000, "5": 1, "9": -1000}}
+    scores = evaluate_beir(index, beir_folder(tmp_path / "large", judged))
+    assert scores.ndcg_at_10 == pytest.approx(1, abs=0.01)
+
+
+def test_documents_that_the_index_does_not_have(beir: Path, index: Index) -> None:
+    (beir / "qrels" / "test.tsv").write_text("0\tnothing\t1\n")
+    with pytest.raises(CorpusError, match="none of the 1 judged documents"):
+        evaluate_beir(index, beir)
+
+
+def test_the_command_says_what_was_left_out(
+    beir: Path, index: Index, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("bertfeat.search.index._extractor", lambda *_: Stand(clustered(COUNT)))
+    command = ["evaluate", str(tmp_path / "toy.index"), "--beir", str(beir)]
+    assert "kept: a hit may bear its query's id (--own-ids drop" in run(*command).stdout
+    shown = run(*command, "--own-ids", "drop").stdout
+    assert "2 hits with their query's id left out, as BEIR does (--own-ids keep" in shown  # there is no document 0
+    told = json.loads(run(*command, "--json").stdout)
+    assert (told["own_ids"], told["dropped"], told["queries"]) == ("keep", 0, 3)
+    (beir / "qrels" / "test.tsv").write_text("")
+    empty = run(*command)
+    assert (empty.exit_code, empty.stderr) == (1, f"error: {beir}/qrels/test.tsv: there are no judgements in it\n")
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, list(arguments))

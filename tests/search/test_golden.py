@@ -1,0 +1,69 @@
+"""Indexes of every format version that was ever written are read, searched, checked and updated."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bertfeat.search import VectorIndex, append_features, check_index, remove_documents
+from bertfeat.search.settings import FORMAT_VERSION, read_settings
+from tests.golden.make_index import COUNT, KINDS, NEW, REMOVED, WIDTH
+from tests.support.index_toy import clustered, vector_set
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+VERSIONS = range(1, FORMAT_VERSION + 1)
+LIVING = [row for row in range(COUNT + NEW) if str(row + 1) not in REMOVED]
+VECTORS = np.concatenate([clustered(COUNT, WIDTH), clustered(NEW, WIDTH, seed=1)])[LIVING]
+
+
+def expected(version: int) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((GOLDEN / f"index-{version}" / "expected.json").read_text(encoding="utf-8"))
+    return found
+
+
+def test_every_version_has_its_golden_indexes() -> None:
+    found = sorted(path.name for path in GOLDEN.glob("index-*"))
+    assert found == [f"index-{version}" for version in VERSIONS]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_golden_index_answers_as_when_it_was_written(kind: str, version: int) -> None:
+    index = VectorIndex(GOLDEN / f"index-{version}" / kind)
+    assert index.settings.format_version == version
+    nearest, scores = expected(version)[kind]
+    found = index.search(VECTORS, 5, exact=True)
+    assert [index.documents.take(row)["id"].to_pylist() for row in found.numbers] == nearest
+    np.testing.assert_allclose(found.scores, scores, atol=2e-5)
+    selected = index.search(VECTORS, 5, where="year < 20").numbers
+    assert (np.array(index.documents.take(selected.ravel())["year"].to_pylist()) < 20).all()
+    assert (index.documents.column("_source") == ([0] * (len(index.documents) - NEW) + [1] * NEW)).all()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_words_are_found_in_their_places(version: int) -> None:
+    index = VectorIndex(GOLDEN / f"index-{version}" / "words")
+    assert index.pieces is not None
+    ids = index.documents.take(index.owners)["id"].to_pylist()
+    places = list(zip(ids, index.pieces.column("start").tolist(), index.pieces.column("end").tolist(), strict=True))
+    wanted = [tuple(place) for place in expected(version)["words"]]
+    assert places == [place for place in wanted if place != ("5", 6, 7)]  # a word without a vector: 🙂
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_update_brings_it_to_the_newest_format(kind: str, version: int, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(GOLDEN / f"index-{version}" / kind, tmp_path / "toy.index"))
+    remove_documents(folder, ["2"])
+    vector_set(tmp_path / "more", clustered(5, WIDTH, seed=4), ids=[f"more {row}" for row in range(5)])
+    append_features(folder, [tmp_path / "more"])
+    assert read_settings(folder).format_version == FORMAT_VERSION
+    assert check_index(folder).documents == len(VectorIndex(folder).documents)
+    index = VectorIndex(folder)
+    assert len(index) == len(LIVING) - 1 + 5
+    assert index.documents.column("_source").tolist()[-5:] == [2] * 5
+    found = index.search(clustered(5, WIDTH, seed=4), 1, exact=True).numbers[:, 0]
+    assert index.documents.take(found)["id"].to_pylist() == [f"more {row}" for row in range(5)]

@@ -1,0 +1,230 @@
+"""The place of an index: one run at a time, the old one or the new one, and nothing else touched."""
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bertfeat.errors import FolderLocked, IndexFolderError, StorageError, UsageError
+from bertfeat.io import locked
+from bertfeat.search import BuildOptions, VectorIndex, append_features, build_index, check_index, remove_documents
+from bertfeat.search.replace import held
+from tests.support.index_toy import clustered, vector_set
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    vector_set(tmp_path / "toy.features", clustered(200))
+    build_index(tmp_path / "toy.features", tmp_path / "toy.index")
+    return tmp_path / "toy.index"
+
+
+def test_a_folder_with_other_things_is_left_alone(folder: Path, tmp_path: Path) -> None:
+    (folder / "thesis.txt").write_text("irreplaceable")
+    with pytest.raises(IndexFolderError, match=r"thesis\.txt is no file of an index"):
+        build_index(tmp_path / "toy.features", folder)
+    assert (folder / "thesis.txt").read_text() == "irreplaceable"
+
+
+def test_other_things_in_its_state_folder_are_left_alone(folder: Path, tmp_path: Path) -> None:
+    (folder / ".bertfeat" / "notes").write_text("irreplaceable")
+    with pytest.raises(IndexFolderError, match=r"\.bertfeat/notes is no file of an index"):
+        build_index(tmp_path / "toy.features", folder)
+
+
+def test_a_failed_build_leaves_the_old_index(folder: Path, tmp_path: Path) -> None:
+    vectors = clustered(300)
+    vectors[250] = np.nan
+    vector_set(tmp_path / "bad.features", vectors)
+    before = (folder / "index.json").read_bytes()
+    with pytest.raises(IndexFolderError, match="not finite"):
+        build_index(tmp_path / "bad.features", folder)
+    assert (folder / "index.json").read_bytes() == before
+    assert not list(tmp_path.glob(".*"))
+
+
+BUILD = """
+import sys, time
+from bertfeat.search import build_index
+def stop(progress):
+    if progress.step == sys.argv[3]:
+        print("here", flush=True)
+        time.sleep(60)
+build_index(sys.argv[1], sys.argv[2], progress=stop)
+"""
+
+
+@pytest.mark.parametrize("step", ["add", "write"])
+def test_a_killed_build_leaves_the_old_index(folder: Path, tmp_path: Path, step: str) -> None:
+    vector_set(tmp_path / "new.features", clustered(300))
+    arguments = [sys.executable, "-c", BUILD, str(tmp_path / "new.features"), str(folder), step]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as build:
+        assert build.stdout is not None
+        assert build.stdout.readline() == "here\n"
+        with pytest.raises(FolderLocked):
+            build_index(tmp_path / "new.features", folder)
+        build.send_signal(signal.SIGKILL)
+    assert len(VectorIndex(folder)) == 200
+    build_index(tmp_path / "new.features", folder)
+    assert len(VectorIndex(folder)) == 300
+    assert sorted(path.name for path in tmp_path.glob(".*")) == []
+
+
+def work_folder(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.building")
+
+
+def test_killed_between_the_two_moves_the_old_index_comes_back(folder: Path) -> None:
+    (work_folder(folder) / "new").mkdir(parents=True)
+    folder.rename(work_folder(folder) / "old")
+    assert len(VectorIndex(folder)) == 200
+
+
+def test_a_build_under_way_is_waited_for_and_not_disturbed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    work = work_folder(folder)
+    with locked(work):
+        folder.rename(work / "old")
+        back = threading.Timer(0.3, lambda: (work / "old").rename(folder))
+        back.start()
+        assert len(VectorIndex(folder)) == 200
+        back.join()
+        monkeypatch.setattr("bertfeat.search.folder.PATIENCE", 0.1)
+        folder.rename(work / "old")
+        with pytest.raises(FolderLocked, match="another run is at work on it"):
+            VectorIndex(folder)
+        (work / "old").rename(folder)
+    assert len(VectorIndex(folder)) == 200
+
+
+def test_a_run_on_another_machine_that_holds_the_old_index_is_told(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bertfeat.search.folder.PATIENCE", 0.1)
+    lock = work_folder(folder) / ".bertfeat" / "lock"
+    lock.parent.mkdir(parents=True)
+    owner = {"host": "node7", "boot": "another", "pid": 1, "ticks": 1, "since": "2020-01-01T00:00:00+00:00"}
+    lock.write_text(json.dumps(owner))
+    with pytest.raises(FolderLocked, match=r"process 1 on node7 .*delete .*lock"):
+        remove_documents(folder, ["1"])
+    folder.rename(work_folder(folder) / "old")
+    with pytest.raises(FolderLocked, match=r"process 1 on node7 .*delete .*lock"):
+        VectorIndex(folder)
+    lock.unlink()
+    assert len(VectorIndex(folder)) == 200
+
+
+def test_a_link_to_an_index_stays_a_link(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "big disk").mkdir()
+    real = folder.rename(tmp_path / "big disk" / "real.index")
+    folder.symlink_to(real)
+    vector_set(tmp_path / "new.features", clustered(20, seed=9), ids=[f"new {row}" for row in range(20)])
+    append_features(folder, [tmp_path / "new.features"])
+    assert folder.is_symlink()
+    assert len(VectorIndex(real)) == len(VectorIndex(folder)) == 220
+    assert sorted(path.name for path in (tmp_path / "big disk").iterdir()) == ["real.index"]
+    build_index(tmp_path / "new.features", folder)
+    assert folder.is_symlink()
+    assert len(VectorIndex(real)) == 20
+
+
+def test_two_names_of_one_index_share_a_lock(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "link.index").symlink_to(folder)
+    with locked(work_folder(folder)), pytest.raises(FolderLocked):
+        remove_documents(tmp_path / "link.index", ["1"])
+
+
+@pytest.mark.parametrize("name", ["an index of mine", "색인 🙂 é", "-o", "x" * 245, "new\nline", "a.b.c"])
+def test_names_of_all_kinds(name: str, tmp_path: Path) -> None:
+    vector_set(tmp_path / "toy.features", clustered(20))
+    build_index(tmp_path / "toy.features", tmp_path / name)
+    remove_documents(tmp_path / name, ["1"])
+    assert len(VectorIndex(tmp_path / name)) == check_index(tmp_path / name).documents == 19
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, "toy.features"])
+
+
+def test_a_name_too_long_for_the_folder_beside_it(tmp_path: Path) -> None:
+    vector_set(tmp_path / "toy.features", clustered(20))
+    with pytest.raises(StorageError, match="File name too long; choose a shorter name"):
+        build_index(tmp_path / "toy.features", tmp_path / ("x" * 250))
+    with pytest.raises(IndexFolderError, match="File name too long"):
+        VectorIndex(tmp_path / ("x" * 300))
+
+
+def test_places_where_no_index_can_be(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    features = tmp_path / "toy.features"
+    monkeypatch.chdir(folder)
+    for here in (".", folder, f"../{folder.name}"):
+        with pytest.raises(UsageError, match="is where you are"):
+            build_index(features, here)
+    with pytest.raises(UsageError, match="/ cannot be replaced by an index; name a folder in it"):
+        build_index(features, "/")
+    (tmp_path / "note.txt").write_text("")
+    with pytest.raises(IndexFolderError, match=r"note\.txt: a file is there, and an index is a folder"):
+        build_index(features, tmp_path / "note.txt")
+    with pytest.raises(IndexFolderError, match="holds a feature set, no index"):
+        build_index(features, features)
+    (tmp_path / "circle").symlink_to("circle")
+    with pytest.raises(StorageError, match="circle cannot be read"):
+        build_index(features, tmp_path / "circle")
+    with pytest.raises(IndexFolderError, match="this is no index"):
+        append_features(tmp_path / "no" / "such" / "folder", [features])
+    assert not (tmp_path / "no").exists()
+    assert len(VectorIndex(folder)) == 200
+
+
+def test_nothing_is_written_through_a_planted_link(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "victim" / "new").mkdir(parents=True)
+    (tmp_path / "victim" / "new" / "thesis.txt").write_text("irreplaceable")
+    work_folder(folder).symlink_to(tmp_path / "victim")
+    with pytest.raises(StorageError, match="Not a directory"):
+        remove_documents(folder, ["1"])
+    assert (tmp_path / "victim" / "new" / "thesis.txt").read_text() == "irreplaceable"
+
+
+def test_an_index_in_use_survives_its_replacement(folder: Path, tmp_path: Path) -> None:
+    index = VectorIndex(folder)
+    vector_set(tmp_path / "new.features", clustered(20, seed=9))
+    build_index(tmp_path / "new.features", folder)
+    assert (index.search(clustered(200), 1).numbers[:, 0] == np.arange(200)).all()
+
+
+def test_equal_builds_give_equal_answers(tmp_path: Path) -> None:
+    vector_set(tmp_path / "toy.features", clustered(2000))
+    found = []
+    for name in ("a", "b"):
+        build_index(tmp_path / "toy.features", tmp_path / name, options=BuildOptions(type="ivf", evaluate=False))
+        found.append(VectorIndex(tmp_path / name).search(clustered(50, seed=3), 10).numbers)
+        time.sleep(0.01)
+    np.testing.assert_array_equal(found[0], found[1])
+
+
+def test_many_who_want_the_same_place(tmp_path: Path) -> None:
+    """The one before removes the folder that holds the lock while the next one makes it."""
+    told = Counter[str]()
+
+    def want() -> None:
+        for _ in range(2000):
+            try:
+                with held(tmp_path / "toy.index", new=True):
+                    told["held"] += 1
+            except FolderLocked:
+                told["locked"] += 1
+            except StorageError as error:
+                told[str(error)] += 1
+
+    threads = [threading.Thread(target=want) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert set(told) <= {"held", "locked"}
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,139 @@
+"""Small feature sets made of given vectors, and NumPy's own idea of their neighbours."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertfeat.corpus import KeptColumn, Value
+from bertfeat.features import (
+    FORMAT_VERSION,
+    Counts,
+    ModelIdentity,
+    PartContent,
+    PartHeader,
+    settings_fingerprint,
+    write_manifest,
+    write_part,
+)
+from bertfeat.recipe import Pooling, feature_columns
+from bertfeat.search import VectorIndex, replace
+
+LAYERS = 4
+
+
+def clustered(count: int, width: int = 16, *, clusters: int = 12, seed: int = 0) -> NDArray[np.float32]:
+    """Vectors of very different lengths around some centres, as embeddings lie."""
+    random = np.random.default_rng(seed)
+    centres = random.standard_normal((clusters, width)) * 2
+    vectors = centres[random.integers(clusters, size=count)] + random.standard_normal((count, width))
+    return (vectors * random.uniform(0.3, 3.0, (count, 1))).astype(np.float32)
+
+
+def vector_set(
+    folder: Path,
+    vectors: NDArray[np.float32],
+    *,
+    ids: Sequence[str] | None = None,
+    kept: Mapping[KeptColumn, Sequence[Value]] | None = None,
+    text: bool = True,
+    fingerprint: str = "f" * 64,
+    parts: int = 2,
+) -> Path:
+    """A finished feature set whose column ``last_mean`` holds the vectors."""
+    folder.mkdir(parents=True, exist_ok=True)
+    edges = np.linspace(0, len(vectors), parts + 1).astype(int)
+    for number, (first, last) in enumerate(itertools.pairwise(edges)):
+        rows = np.arange(first, last)
+        listed = ids[first:last] if ids is not None else [str(row + 1) for row in rows]
+        chosen = {column: values[first:last] for column, values in (kept or {}).items()}
+        content = _content(vectors[first:last], rows, listed, chosen, text)
+        write_part(folder, _header(number, int(first), int(last), vectors.shape[1], fingerprint), content)
+    write_manifest(folder)
+    return folder
+
+
+def neighbours(
+    vectors: NDArray[np.float32], queries: NDArray[np.float32], metric: str
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Every score ``[Q, n]`` in float64, best first, and whose it is."""
+    stored, asked = vectors.astype(np.float64), queries.astype(np.float64)
+    if metric == "l2":
+        scores = np.sqrt(((asked[:, None] - stored[None]) ** 2).sum(-1))
+        order = np.argsort(scores, axis=1, kind="stable")
+    else:
+        if metric == "cosine":
+            stored, asked = _unit(stored), _unit(asked)
+        scores = asked @ stored.T
+        order = np.argsort(-scores, axis=1, kind="stable")
+    return np.take_along_axis(scores, order, 1), order
+
+
+def _unit(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    length = np.linalg.norm(matrix, axis=1, keepdims=True)
+    return matrix / np.where(length > 0, length, 1)
+
+
+def _header(number: int, first: int, last: int, width: int, fingerprint: str) -> PartHeader:
+    settings = {"model": fingerprint, "precision": "fp32", "prompt": None, "special_tokens": True, "subword": None}
+    columns = feature_columns("last", [Pooling.MEAN], num_layers=LAYERS, hidden_size=width, dtype="float32")
+    return PartHeader(
+        format_version=FORMAT_VERSION,
+        settings=settings,
+        fingerprint=settings_fingerprint(settings),
+        number=number,
+        first_row=first,
+        last_row=last,
+        digest=f"digest of part {number}",
+        sketch=("aa",),
+        blank=0,
+        failures=(),
+        model=ModelIdentity("toy/model", fingerprint, None, LAYERS, width),
+        columns=columns,
+        sources=("corpus.txt",),
+        counts=Counts(documents=last - first),
+        split_batches=0,
+    )
+
+
+def _content(
+    vectors: NDArray[np.float32],
+    rows: NDArray[np.int64],
+    ids: Sequence[str],
+    kept: Mapping[KeptColumn, Sequence[Value]],
+    text: bool,
+) -> PartContent:
+    nothing = np.zeros(len(rows), np.int32)
+    return PartContent(
+        rows=rows,
+        ids=ids,
+        texts=[f"text of {each}" for each in ids] if text else None,
+        pairs=None,
+        kept=kept,
+        n_tokens=nothing + 3,
+        n_unk=nothing,
+        n_truncated=nothing,
+        vectors={"last_mean": vectors},
+        tokens=None,
+        words=None,
+        tags=None,
+    )
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """Every file of an index, by its path inside it."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def ids_of(folder: Path) -> set[str]:
+    """The ids of the living documents of an index, each of which is found by its own vector alone."""
+    index = VectorIndex(folder)
+    every = [name for batch in index.documents.batches(["id"]) for name in batch.column("id").to_pylist()]
+    return {name for row, name in enumerate(every) if index.removed is None or not index.removed[row]}
+
+
+def without_exchange() -> None:
+    """Let this process be on a system that cannot exchange two folders in one step."""
+    setattr(replace, "_swapped", lambda _one, _other: False)  # noqa: B010

@@ -1,0 +1,268 @@
+"""Table 7: its runs are of one table, and what is done is not done again."""
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bertfeat.errors import TaggerError, UsageError
+from bertfeat.extraction import Extractor
+from bertfeat.features import FeatureSet
+from bertfeat.io import Kind, kind_of
+from bertfeat.tagging import Row, Run, check_table, markdown, train
+from bertfeat.tagging.digests import parts_digest, sentences_digest
+from bertfeat.tagging.table7.finetune import fine_tune
+from tests.support.tagging_tables import QUICK, ROWS, RUN, SEEDS, Sets, edited, made_sets, made_table
+from tests.support.tagging_toy import feature_set, sentences, write_conll
+from tests.support.tiny_models import Tiny
+
+
+@pytest.fixture(scope="module")
+def sets(tiny: Callable[[str], Tiny], tmp_path_factory: pytest.TempPathFactory) -> Sets:
+    return made_sets(tiny("bert").folder, tmp_path_factory.mktemp("sets"))
+
+
+@pytest.fixture(scope="module")
+def made(sets: Sets, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("made") / "table"
+    made_table(sets, folder)
+    return folder
+
+
+@pytest.fixture
+def table(made: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(made, tmp_path / "table")
+
+
+# ── a sound one ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_is_made_is_sound_and_not_made_again(sets: Sets, table: Path) -> None:
+    assert kind_of(table) is Kind.TABLE7
+    assert sorted(str(path.relative_to(table)) for path in table.rglob("*") if path.is_file()) == [
+        *(".bertfeat/kind", "_settings.json", "runs/last/seed-1.json", "runs/last/seed-2.json"),
+        *("runs/mix4/seed-1.json", "runs/mix4/seed-2.json", "table7.json", "table7.md"),
+    ]
+    report = check_table(table)
+    assert (report.rows, report.runs, report.unfinished) == (2, 4, 0)
+    assert {str(state) for state in report.features.values()} == {"the same"}
+    told: list[bool] = []
+    before = {path: path.read_bytes() for path in table.rglob("*") if path.is_file()}
+    again = made_table(sets, table, on_run=lambda _row, _run, there: told.append(there))
+    assert told == [True] * 4
+    assert {path: path.read_bytes() for path in table.rglob("*") if path.is_file()} == before
+    assert (table / "table7.md").read_text() == markdown(again)
+    assert [run["dev"] for row in json.loads((table / "table7.json").read_text())["rows"] for run in row["runs"]] == [
+        json.loads((table / "runs" / name / f"seed-{seed}.json").read_text())["dev"]
+        for name in ("last", "mix4")
+        for seed in SEEDS
+    ]
+
+
+def test_a_table_that_is_not_finished_is_sound_too(table: Path) -> None:
+    (table / "table7.json").unlink()
+    with pytest.raises(TaggerError, match=r"table7\.json is missing"):  # as long as what is made of it is there
+        check_table(table)
+    (table / "table7.md").unlink()
+    (table / "runs" / "last" / "seed-3.tagger").mkdir()
+    assert (check_table(table).rows, check_table(table).unfinished) == (0, 1)
+
+
+def test_taggers_that_a_killed_run_left_go(sets: Sets, table: Path) -> None:
+    """Their runs are kept; what was to be removed is removed, however much of it is still there."""
+    whole = table / "runs" / "last" / "seed-1.tagger"
+    shutil.copytree(Path(__file__).parents[2] / "golden" / "tagger-2" / "tagger", whole)
+    half = table / "runs" / "last" / "seed-2.tagger"
+    half.mkdir()
+    (half / "tagger.safetensors").write_bytes(b"half")
+    made_table(sets, table)
+    assert sorted(path.name for path in (table / "runs" / "last").iterdir()) == ["seed-1.json", "seed-2.json"]
+
+
+@pytest.mark.parametrize("left", ["another training", "of other features", "of an older version", "damaged"])
+def test_a_begun_training_that_does_not_fit_is_begun_anew(
+    sets: Sets, tiny: Callable[[str], Tiny], made: Path, table: Path, tmp_path: Path, left: str
+) -> None:
+    """There is no option to overwrite it with, and it is of no other use."""
+    scores = json.loads((made / RUN).read_text())["dev"]
+    (table / RUN).unlink()
+    begun = table / "runs" / "last" / "seed-1.tagger"
+    others = made_sets(tiny("bert").folder, tmp_path, layers="last") if left == "of other features" else sets
+
+    class Killed(BaseException):
+        pass
+
+    def kill(_epoch: object) -> None:
+        raise Killed
+
+    settings = replace(QUICK, hidden=5) if left == "another training" else QUICK
+    with pytest.raises(Killed):
+        train(others["train"], others["dev"], begun, layers="last", settings=settings, on_epoch=kill)
+    if left == "of an older version":
+        (begun / "checkpoint.json").write_text('{"weights": "checkpoint-1.safetensors"}')
+    if left == "damaged":
+        (begun / "checkpoint-1.safetensors").write_bytes(b"")
+    made_table(sets, table)
+    assert json.loads((table / RUN).read_text())["dev"] == scores
+    assert not begun.exists()
+
+
+# ── what the runs have in common ────────────────────────────────────────────────────────────────────────────
+
+
+def test_sets_with_other_layers_of_the_same_sentences_go_on(
+    sets: Sets, tiny: Callable[[str], Tiny], table: Path, tmp_path: Path
+) -> None:
+    fewer = made_sets(tiny("bert").folder, tmp_path, layers="last")
+    assert parts_digest(fewer["train"]) != parts_digest(sets["train"])
+    assert sentences_digest(fewer["train"]) == sentences_digest(sets["train"])
+    told: list[bool] = []
+    made_table(fewer, table, rows=ROWS[:1], on_run=lambda _row, _run, there: told.append(there))
+    assert told == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda sets, model, place: {"train": feature_set(model, place, 41, 41)}, "other data"),
+        (lambda sets, model, place: {"test": sets["dev"]}, "other data"),
+        (lambda sets, model, place: {"test": None}, "other data"),
+    ],
+    ids=["train", "test", "no test"],
+)
+def test_other_sentences_are_another_table(
+    sets: Sets, tiny: Callable[[str], Tiny], table: Path, tmp_path: Path, change: Any, problem: str
+) -> None:
+    changed = {**sets, **change(sets, tiny("bert").folder, tmp_path / "other")}
+    if changed["test"] is None:
+        del changed["test"]
+    with pytest.raises(TaggerError, match=f"holds a table with {problem}; name another folder"):
+        made_table(changed, table)
+
+
+def test_other_settings_and_ways_are_another_table(sets: Sets, tiny: Callable[[str], Tiny], table: Path) -> None:
+    with pytest.raises(TaggerError, match="other training"):
+        made_table(sets, table, settings=replace(QUICK, hidden=5))
+    made_table(sets, table, settings=replace(QUICK, seed=77))  # a table's seeds are its own
+    edited(table / "_settings.json", lambda raw: raw["extraction"].update(precision="bf16"))
+    with pytest.raises(TaggerError, match="other extraction"):
+        made_table(sets, table)
+    with pytest.raises(TaggerError, match="is of another table"):
+        check_table(table)
+
+
+def test_sets_of_two_models_make_no_table(sets: Sets, tiny: Callable[[str], Tiny], tmp_path: Path) -> None:
+    other = feature_set(tiny("roberta").folder, tmp_path / "test", 12, 12)
+    with pytest.raises(TaggerError, match="extract it again with --model"):
+        made_table({**sets, "test": other}, tmp_path / "table")
+    assert not (tmp_path / "table").exists()
+    with pytest.raises(TaggerError, match="is not the model that made the features"):
+        made_table(sets, tmp_path / "table", rows=(), tuned=tiny("roberta").model)
+
+
+def test_a_table_needs_rows_and_seeds(sets: Sets, tmp_path: Path) -> None:
+    for changes in ({"rows": ()}, {"seeds": ()}):
+        with pytest.raises(UsageError, match="at least one row and one seed"):
+            made_table(sets, tmp_path / "table", **changes)
+
+
+# ── the first format ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def in_first_format(sets: Sets, table: Path) -> None:
+    """Write a table's files as the first version did: no digests, and the features' digests for data."""
+
+    def plain(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+        raw = json.loads(path.read_text())
+        for name in ("digest", "format_version", "table", "extraction", "numerics", "places"):
+            raw.pop(name, None)
+        change(raw)
+        path.write_text(json.dumps(raw, indent=1))
+
+    data = {name: parts_digest(features) for name, features in sets.items()}
+    plain(table / "_settings.json", lambda raw: raw.update(data=data))
+    for path in (table / "runs").rglob("*.json"):
+        plain(path, lambda raw: None)
+
+    def old(raw: dict[str, Any]) -> None:
+        raw["settings"] = json.loads((table / "_settings.json").read_text())
+
+    plain(table / "table7.json", old)
+    shutil.rmtree(table / ".bertfeat")
+
+
+def test_a_table_of_the_first_version_goes_on(sets: Sets, table: Path) -> None:
+    before = json.loads((table / "table7.json").read_text())["rows"]
+    in_first_format(sets, table)
+    assert kind_of(table) is Kind.TABLE7
+    assert (check_table(table).rows, check_table(table).runs) == (2, 4)
+    told: list[bool] = []
+    made_table(sets, table, seeds=(1, 2, 3), on_run=lambda _row, _run, there: told.append(there))
+    assert told == [True, True, False] * 2
+    after = json.loads((table / "table7.json").read_text())["rows"]
+    assert [row["runs"][:2] for row in after] == [row["runs"] for row in before]
+    assert json.loads((table / "_settings.json").read_text())["format_version"] == 2
+    assert check_table(table).runs == 6
+    made_table(sets, table)
+
+
+def test_a_table_of_the_first_version_of_other_data_is_refused(sets: Sets, table: Path) -> None:
+    in_first_format(sets, table)
+    raw = json.loads((table / "_settings.json").read_text())
+    raw["data"]["dev"] = "00"
+    (table / "_settings.json").write_text(json.dumps(raw))
+    with pytest.raises(TaggerError, match="holds a table with other data"):
+        made_table(sets, table)
+
+
+# ── fine-tuning ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_fine_tuning_is_kept_by_point_and_seed(sets: Sets, tiny: Callable[[str], Tiny], tmp_path: Path) -> None:
+    pytest.importorskip("accelerate")
+    from bertfeat.tagging import Grid
+
+    points = (Grid(8, 1e-3, 1), Grid(8, 2e-3, 1))
+    told: list[tuple[Run, bool]] = []
+
+    def run() -> Any:
+        return made_table(
+            sets,
+            tmp_path / "table",
+            rows=(Row("last", "Last Hidden", 94.9),),
+            tuned=tiny("bert").model,
+            grid=points,
+            on_run=lambda _row, run, there: told.append((run, there)),
+        )
+
+    table = run()
+    assert [there for _, there in told] == [False] * 4 + [True, False]  # the first seed chose the point
+    assert check_table(tmp_path / "table").rows == 2
+    words = [
+        [([word for word, _ in each], [tag for _, tag in each]) for each in sentences(size, size)] for size in (40, 20)
+    ]
+    alone = fine_tune(tiny("bert").model, *words, batch_size=8, learning_rate=1e-3, epochs=1, seed=1)
+    assert told[2][0].dev == alone.dev.value
+    told.clear()
+    assert run() == table
+    assert all(there for _, there in told)
+    edited(
+        tmp_path / "table" / "runs/fine-tuning/batch-8-rate-0.001-epochs-1-seed-1.json",
+        lambda raw: raw["grid"].update(batch_size=9),
+    )
+    with pytest.raises(TaggerError, match="it says of itself that it is fine-tuning/batch-9"):
+        run()
+
+
+def test_sets_without_texts_cannot_be_fine_tuned(sets: Sets, tiny: Callable[[str], Tiny], tmp_path: Path) -> None:
+    corpus = write_conll(tmp_path / "train.conll", sentences(40, 40))
+    extractor = Extractor(tiny("bert").folder, layers="all", pooling="word", precision="fp32", device="cpu")
+    extractor.extract(corpus, tmp_path / "silent", keep_text=False)
+    silent = FeatureSet(tmp_path / "silent")
+    assert sentences_digest(silent) != sentences_digest(sets["train"])
+    with pytest.raises(TaggerError, match="made with --no-text, and fine-tuning needs the words"):
+        made_table({**sets, "train": silent}, tmp_path / "table", tuned=tiny("bert").model)

@@ -1,0 +1,135 @@
+"""Weights that do not fit a tagger, and settings that do not follow from each other, are told."""
+
+import json
+import shutil
+import struct
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from bertfeat.errors import TaggerError
+from bertfeat.io import encode_json, read_json
+from bertfeat.tagging import Tagger, check_tagger
+from bertfeat.tagging.saved import FORMAT_VERSION, read_settings
+from tests.support.tagging_golden import GOLDEN, JSON, WEIGHTS, put, reweighted, rewritten
+
+
+@pytest.fixture
+def tagger(tmp_path: Path) -> Path:
+    """A tagger of one's own, to be damaged, with its features beside it."""
+    shutil.copytree(GOLDEN / f"tagger-{FORMAT_VERSION}", tmp_path / "golden")
+    return tmp_path / "golden" / "tagger"
+
+
+# ── weights ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _changed(name: str, change: Callable[[torch.Tensor], torch.Tensor | None]) -> Callable[[dict[str, Any]], None]:
+    def apply(tensors: dict[str, torch.Tensor]) -> None:
+        made = change(tensors.pop(name))
+        if made is not None:
+            tensors[name] = made
+
+    return apply
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (_changed("out.bias", lambda _: None), "it lacks 'out.bias'"),
+        (lambda tensors: tensors.update(evil=torch.zeros(3)), "'evil' does not belong in it"),
+        (_changed("out.weight", lambda t: t[:-1].clone()), r"has to be float32 of shape \[5, 8\]"),
+        (_changed("out.weight", lambda t: t.T.contiguous()), r"is float32 of shape \[8, 5\]"),
+        (_changed("crf.transitions", lambda t: t.double()), "is float64 of shape"),
+        (_changed("lstm.layers.0.w_ih", lambda t: t.half()), "is float16 of shape"),
+        (_changed("mean", lambda t: t.to(torch.int32)), "is int32 of shape"),
+        (_changed("mix.gamma", lambda t: t[None]), r"has to be float32 of shape \[\]"),
+        (_changed("scale", lambda t: t * float("nan")), "'scale' holds values that are no finite numbers"),
+        (_changed("lstm.layers.1.bias", lambda t: t + float("inf")), "no finite numbers"),
+    ],
+    ids=range(10),
+)
+def test_tensors_that_do_not_fit_are_refused(
+    tagger: Path, change: Callable[[dict[str, torch.Tensor]], None], problem: str
+) -> None:
+    tensors = load_file(tagger / WEIGHTS)
+    change(tensors)
+    reweighted(tagger, tensors)
+    for use in (check_tagger, Tagger):
+        with pytest.raises(TaggerError, match=problem):
+            use(tagger)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [b"", b"[]", b"[" * 50_000, b'{"a":{"dtype":"F4","shape":[2],"data_offsets":[0,1]}}', b'{"a":1}', b"\xff"],
+    ids=range(6),
+)
+def test_what_is_no_safetensors_file(tagger: Path, header: bytes) -> None:
+    data = struct.pack("<Q", len(header)) + header + b"\0"
+    (tagger / WEIGHTS).write_bytes(data)
+    rewritten(tagger, lambda raw: raw.update(weights={"bytes": len(data), "sha256": sha256(data).hexdigest()}))
+    with pytest.raises(TaggerError, match="not the weights of"):
+        Tagger(tagger)
+
+
+def test_a_giant_in_the_place_of_weights_is_not_read(tmp_path: Path) -> None:
+    """The first version does not record a size, but the settings say what the tensors take."""
+    shutil.copytree(GOLDEN / "tagger-1" / "tagger", tmp_path / "old")
+    with (tmp_path / "old" / WEIGHTS).open("ab") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(TaggerError, match=r"it has 1,099,511,627,776 bytes, and .* are what its tensors take"):
+        Tagger(tmp_path / "old")
+
+
+# ── what is derived ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (put("best_epoch", to=9), "the best epoch is number 8, not 9"),
+        (put("score", to=0.99), "the score is 0.99, and that of its best epoch 1.0"),
+        (put("history", 2, "rate", to=0.04), "the learning rate of epoch 3 is 0.04, not 0.05"),
+        (put("history", 2, "words", to=217), "epoch 3 has 217 words, and the first 216"),
+        (lambda raw: raw["history"].pop(), "the training was not over after 11 epochs"),
+        (lambda raw: raw["history"].append(raw["history"][-1]), "epoch 13 comes after the end"),
+        (put("data", to={"train": "00"}), "it was trained on train, and has to be on train and dev"),
+        (put("labels", "names", 4, to="I-C"), "its labels are not those of .*features"),
+    ],
+    ids=range(8),
+)
+def test_what_does_not_follow_is_told(tagger: Path, change: Callable[[dict[str, Any]], None], problem: str) -> None:
+    rewritten(tagger, change)
+    Tagger(tagger)  # reading it does not look so closely
+    with pytest.raises(TaggerError, match=problem):
+        check_tagger(tagger)
+
+
+def test_features_that_changed_or_went_are_told(tagger: Path) -> None:
+    features = tagger.parent / "features"
+    assert {str(state) for state in check_tagger(tagger).features.values()} == {"the same"}
+    shutil.move(features, tagger.parent / "elsewhere")
+    assert {str(state) for state in check_tagger(tagger).features.values()} == {"not there"}
+    shutil.copytree(GOLDEN / "v2" / "features", features)
+    assert {str(state) for state in check_tagger(tagger).features.values()} == {"changed since"}
+    (features / "_manifest.json").write_text("{")
+    assert {str(state) for state in check_tagger(tagger).features.values()} == {"changed since"}
+
+
+def test_a_left_over_checkpoint_is_told(tagger: Path) -> None:
+    (tagger / "checkpoint.json").write_text("{}")
+    with pytest.raises(TaggerError, match=r"there is a checkpoint\.json beside a tagger that is done"):
+        check_tagger(tagger)
+
+
+def test_settings_are_written_as_they_are_read(tagger: Path) -> None:
+    """And the names of labels may be anything that JSON holds."""
+    rewritten(tagger, lambda raw: raw["labels"].update(names=["O", "B-\t", "B-\n", "B-\ud800", "B-é"]))
+    assert read_settings(tagger).labels.names == ("O", "B-\t", "B-\n", "B-\ud800", "B-é")
+    assert json.loads(encode_json(read_json(tagger / JSON, dict[str, Any])))["labels"]["scheme"] == "BIO"

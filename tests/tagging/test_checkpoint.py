@@ -1,0 +1,172 @@
+"""The state of a training between two epochs: what was edited is refused, and nothing outside the folder is read."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save
+
+from bertfeat.errors import TaggerError
+from bertfeat.features import FeatureSet
+from bertfeat.io import write_json
+from bertfeat.tagging import Epoch, TrainingSettings, train
+from tests.support.tagging_toy import feature_set
+from tests.support.tiny_models import Tiny
+
+QUICK = TrainingSettings(hidden=4, epochs=4, dropout=0.1, learning_rate=0.01, batch_size=8)
+STATE, TENSORS = "checkpoint.json", "checkpoint-2.safetensors"
+
+
+class Killed(BaseException):
+    """What no part of the training may catch."""
+
+
+def killing(epoch: Epoch) -> None:
+    if epoch.number == 2:
+        raise Killed
+
+
+@pytest.fixture(scope="module")
+def sets(tiny: Callable[[str], Tiny], tmp_path_factory: pytest.TempPathFactory) -> tuple[FeatureSet, FeatureSet]:
+    home = tmp_path_factory.mktemp("checkpoint")
+    model = tiny("bert").folder
+    return feature_set(model, home / "train", 40, 1), feature_set(model, home / "dev", 20, 2)
+
+
+@pytest.fixture(scope="module")
+def begun(sets: tuple[FeatureSet, FeatureSet], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("begun") / "a"
+    with pytest.raises(Killed):
+        train(*sets, folder, layers="mix4", settings=QUICK, on_epoch=killing)
+    assert sorted(path.name for path in folder.iterdir()) == [".bertfeat", TENSORS, STATE]
+    return folder
+
+
+@pytest.fixture
+def copy(begun: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(begun, tmp_path / "copy")
+
+
+def rewritten(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    raw: dict[str, Any] = json.loads((folder / STATE).read_bytes())
+    del raw["digest"]
+    change(raw)
+    write_json(folder / STATE, raw)
+
+
+def retensored(folder: Path, change: Callable[[dict[str, torch.Tensor]], object]) -> None:
+    tensors = load_file(folder / TENSORS)
+    change(tensors)
+    data = save(tensors)
+    (folder / TENSORS).write_bytes(data)
+    rewritten(folder, lambda raw: raw.update(weights={"bytes": len(data), "sha256": sha256(data).hexdigest()}))
+
+
+def refused(sets: tuple[FeatureSet, FeatureSet], folder: Path, problem: str) -> None:
+    before = sorted(path.name for path in folder.rglob("*"))
+    with pytest.raises(TaggerError, match=problem):
+        train(*sets, folder, layers="mix4", settings=QUICK)
+    assert sorted(path.name for path in folder.rglob("*")) == before
+    done = train(*sets, folder, layers="mix4", settings=QUICK, overwrite=True)  # the remedy that is told
+    assert done.resumed == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda raw: raw.update(history=[]), "cannot be read"),
+        (lambda raw: raw.update(history=None), "cannot be read"),
+        (lambda raw: raw.update(identity={}), "cannot be read"),
+        (lambda raw: raw["identity"].update(extraction=[]), "cannot be read"),
+        (lambda raw: raw["identity"]["training"].update(hidden="4"), "cannot be read"),
+        (lambda raw: raw["identity"]["training"].update(hidden=0), "cannot be read"),
+        (lambda raw: raw["identity"]["data"].update(train=3), "cannot be read"),
+        (lambda raw: raw["history"][0].update(loss="low"), "cannot be read"),
+        (lambda raw: raw["history"][0].pop("words"), "cannot be read"),
+        (lambda raw: raw["history"][1].update(rate=0.5), "contradicts itself: the learning rate of epoch 2 is 0.5"),
+        (lambda raw: raw.update(weights="../../somewhere.safetensors"), "cannot be read"),
+        (lambda raw: raw.update(weights=None), "cannot be read"),
+        (lambda raw: raw.update(format_version=1), "another version of bertfeat began this training"),
+        (lambda raw: raw["identity"].update(layers="last"), r"in another way \(they differ in: layers\)"),
+        (lambda raw: raw["history"].pop(), r"checkpoint-1\.safetensors: cannot be read as the state"),
+        (lambda raw: raw["weights"].update(sha256="0" * 64), "its sha256 differs"),
+    ],
+    ids=range(16),
+)
+def test_an_edited_state_is_refused(
+    sets: tuple[FeatureSet, FeatureSet], copy: Path, change: Callable[[dict[str, Any]], object], problem: str
+) -> None:
+    rewritten(copy, change)
+    refused(sets, copy, problem)
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"[]", b"[" * 100_000, b'{"history": 1e999}', b"\xff"], ids=range(6))
+def test_what_is_no_state(sets: tuple[FeatureSet, FeatureSet], copy: Path, text: bytes) -> None:
+    (copy / STATE).write_bytes(text)
+    refused(sets, copy, r"checkpoint\.json: cannot be read .* with --overwrite")
+
+
+def test_a_value_that_was_changed_by_hand_is_told(sets: tuple[FeatureSet, FeatureSet], copy: Path) -> None:
+    text = (copy / STATE).read_text()
+    (copy / STATE).write_text(text.replace('"words": ', '"words": 1'))
+    refused(sets, copy, "its digest does not hold")
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda tensors: tensors.pop("best.out.bias"), r"it lacks 'best\.out\.bias'"),
+        (lambda tensors: tensors.pop("optimizer.0.step"), r"it lacks 'optimizer\.0\.step'"),
+        (lambda tensors: tensors.update({"optimizer.99.step": torch.zeros(())}), r"'optimizer\.99\.step' does not"),
+        (lambda tensors: tensors.update({"optimizer.x.y": torch.zeros(1)}), r"'optimizer\.x\.y' does not belong"),
+        (
+            lambda tensors: tensors.update({"now.out.bias": torch.zeros(7)}),
+            r"'now\.out\.bias' is float32 of shape \[7\]",
+        ),
+        (lambda tensors: tensors.update({"now.mean": tensors["now.mean"].double()}), "is float64"),
+        (lambda tensors: tensors["optimizer.1.exp_avg"].fill_(float("nan")), "no finite numbers"),
+    ],
+    ids=range(7),
+)
+def test_tensors_that_do_not_fit_are_refused(
+    sets: tuple[FeatureSet, FeatureSet],
+    copy: Path,
+    change: Callable[[dict[str, torch.Tensor]], object],
+    problem: str,
+) -> None:
+    retensored(copy, change)
+    refused(sets, copy, problem)
+
+
+@pytest.mark.parametrize("name", [STATE, TENSORS])
+def test_a_pipe_in_its_place_is_not_waited_for(sets: tuple[FeatureSet, FeatureSet], copy: Path, name: str) -> None:
+    (copy / name).unlink()
+    os.mkfifo(copy / name)
+    with pytest.raises(TaggerError, match="not a regular file"):
+        train(*sets, copy, layers="mix4", settings=QUICK)
+
+
+def test_a_state_of_the_first_version_is_refused(sets: tuple[FeatureSet, FeatureSet], copy: Path) -> None:
+    """It named its weights' file, in whatever folder."""
+    outside = copy.parent / "outside.safetensors"
+    shutil.copyfile(copy / TENSORS, outside)
+    raw = json.loads((copy / STATE).read_text())
+    state = {"weights": "../outside.safetensors", "identity": raw["identity"], "progress": {"history": [], "rate": 1}}
+    (copy / STATE).write_text(json.dumps(state))
+    refused(sets, copy, "cannot be read")
+    assert outside.exists()
+
+
+def test_half_written_files_of_a_killed_run_go(sets: tuple[FeatureSet, FeatureSet], copy: Path) -> None:
+    for name in (".checkpoint-3.safetensors.tmp", ".checkpoint.json.tmp", ".tagger.json.tmp", ".curves.png.tmp"):
+        (copy / name).write_text("half")
+    (copy / ".mine.tmp").write_text("mine")
+    train(*sets, copy, layers="mix4", settings=QUICK)
+    found = sorted(path.name for path in copy.iterdir())
+    assert found == [".bertfeat", ".mine.tmp", "tagger.json", "tagger.safetensors"]

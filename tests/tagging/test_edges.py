@@ -1,0 +1,206 @@
+"""Sets at the edge of what can be learnt: one sentence or none, ten thousand labels, odd tags, too large networks."""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from bertfeat.corpus import CorpusSettings
+from bertfeat.errors import CorpusError, TaggerError, UsageError
+from bertfeat.extraction import Extractor
+from bertfeat.features import FeatureSet
+from bertfeat.tagging import Scheme, Tagger, TrainingSettings, check_tagger, train
+from bertfeat.tagging.capacity import refuse_too_large
+from bertfeat.tagging.crf import allowed_transitions
+from bertfeat.tagging.labels import Labels
+from bertfeat.tagging.network import NetworkSettings
+from bertfeat.tagging.saved import network_forms
+from bertfeat.tagging.schemes import read_spans
+from tests.support.tagging_toy import feature_set
+from tests.support.tiny_models import Tiny
+
+QUICK = TrainingSettings(hidden=4, epochs=1, dropout=0.1, learning_rate=0.01, batch_size=8)
+
+
+@pytest.fixture(scope="module")
+def sets(tiny: Callable[[str], Tiny], tmp_path_factory: pytest.TempPathFactory) -> tuple[FeatureSet, FeatureSet]:
+    home = tmp_path_factory.mktemp("edges")
+    model = tiny("bert").folder
+    return feature_set(model, home / "train", 40, 1), feature_set(model, home / "dev", 20, 2)
+
+
+def tagged_set(tiny: Tiny, folder: Path, sentences: list[list[tuple[str, str]]]) -> FeatureSet:
+    """A set from lists of words and tags, which may be anything that JSON holds."""
+    path = folder.with_suffix(".jsonl")
+    lines = [{"text": [word for word, _ in each], "tags": [tag for _, tag in each]} for each in sentences]
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    reading = CorpusSettings(pretokenized=True, tag_column="tags")
+    extractor = Extractor(tiny.folder, layers="last", pooling="word", precision="fp32", device="cpu")
+    extractor.extract(path, folder, corpus_settings=reading)
+    return FeatureSet(folder)
+
+
+# ── small ones ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("crf", [False, True])
+def test_one_sentence_and_one_hidden_value_are_enough(bert: Tiny, tmp_path: Path, crf: bool) -> None:
+    one = tagged_set(bert, tmp_path / "one", [[("the", "O"), ("bank", "B-X")]])
+    done = train(one, one, tmp_path / "t", settings=replace(QUICK, hidden=1, crf=crf))
+    assert done.scores is not None
+    assert check_tagger(tmp_path / "t").labels == 2
+    assert len(Tagger(tmp_path / "t").tag(["the bank"])[0].tags) == 2
+
+
+def test_empty_sentences_are_passed_over(bert: Tiny, tmp_path: Path) -> None:
+    some = tagged_set(bert, tmp_path / "some", [[], [("the", "O"), ("bank", "B-X")], [], []])
+    done = train(some, some, tmp_path / "t", settings=QUICK)
+    assert done.scores is not None
+    assert done.scores.sentences == 1
+    assert [len(each.tags) for each in Tagger(tmp_path / "t").tag_features(some)] == [0, 2, 0, 0]
+    with pytest.raises(TaggerError, match="there is no sentence with words in it"):
+        train(tagged_set(bert, tmp_path / "none", [[], []]), some, tmp_path / "u", settings=QUICK)
+
+
+def test_the_same_set_may_be_both(sets: tuple[FeatureSet, FeatureSet], tmp_path: Path) -> None:
+    done = train(sets[1], sets[1], tmp_path / "t", layers="last", settings=QUICK)
+    assert done.settings.data["train"] == done.settings.data["dev"]
+
+
+# ── tags ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_development_set_of_unknown_tags_alone_is_refused(
+    sets: tuple[FeatureSet, FeatureSet], bert: Tiny, tmp_path: Path
+) -> None:
+    dev = tagged_set(bert, tmp_path / "dev", [[("the", "O"), ("bank", "B-NEW"), ("ran", "I-NEW")]])
+    with pytest.raises(TaggerError, match=r"only tags that the training set lacks \(B-NEW, I-NEW\), so no epoch"):
+        train(sets[0], dev, tmp_path / "t", layers="last", settings=QUICK)
+    assert not (tmp_path / "t").exists()
+    plain = tagged_set(bert, tmp_path / "plain", [[("the", "DET"), ("bank", "NOUN")]])
+    other = tagged_set(bert, tmp_path / "other", [[("the", "D"), ("bank", "N")]])
+    with pytest.raises(TaggerError, match=r"only tags that the training set lacks \(D, N\)"):
+        train(plain, other, tmp_path / "t", settings=QUICK)
+    with pytest.raises(CorpusError, match="plain, 'DET' is no tag of a span"):
+        train(dev, plain, tmp_path / "t", settings=QUICK)
+
+
+def test_mixed_tags_name_their_set(sets: tuple[FeatureSet, FeatureSet], bert: Tiny, tmp_path: Path) -> None:
+    mixed = tagged_set(bert, tmp_path / "mixed", [[("the", "O"), ("bank", "B-X"), ("ran", "X")]])
+    with pytest.raises(CorpusError, match=r"mixed .*, sentence 1: 'X' stands among tags of spans"):
+        train(mixed, sets[1], tmp_path / "t", layers="last", settings=QUICK)
+
+
+def test_tags_of_any_characters_are_learnt_and_come_back(bert: Tiny, tmp_path: Path) -> None:
+    odd = [[("the", "O"), ("bank", "B-a\tb"), ("ran", "I-a\tb"), ("river", "B-\n"), ("mill", "B- "), ("to", "B-é ü")]]
+    some = tagged_set(bert, tmp_path / "odd", odd * 8)
+    settings = replace(QUICK, hidden=16, epochs=40, patience=40, learning_rate=0.05, dropout=0.0)
+    done = train(some, some, tmp_path / "t", settings=settings)
+    assert done.settings.score == 1.0
+    again = Tagger(tmp_path / "t")
+    assert list(next(iter(again.tag_features(some))).tags) == [tag for _, tag in odd[0]]
+    assert again.score(some).f1 == 1.0
+    assert check_tagger(tmp_path / "t").labels == 6
+
+
+@pytest.mark.parametrize("scheme", [Scheme.BIO, Scheme.IOBES])
+def test_ten_thousand_labels(scheme: Scheme) -> None:
+    sentences = [[f"B-L{at}", "O", f"B-L{at}", f"I-L{at}"] for at in range(10_000)]
+    begun = time.perf_counter()
+    labels = Labels.of(sentences, inside=scheme)
+    assert len(labels) == 1 + 10_000 * (2 if scheme is Scheme.BIO else 3)
+    numbers = list(labels.numbers(sentences))
+    assert [labels.tags(each) for each in numbers] == sentences
+    assert time.perf_counter() - begun < 20  # it took minutes when each sentence looked through all labels
+
+
+def test_transitions_of_many_labels_are_quick_and_right() -> None:
+    labels = ("O", *(f"{prefix}-L{at}" for at in range(400) for prefix in "BIES"))
+    allowed = allowed_transitions(labels)
+    chance = np.random.default_rng(1)
+    for _ in range(300):
+        before, after = chance.integers(len(labels), size=2).tolist()
+        goes_on = labels[before][:1] in "BI" and labels[after][:1] in "IE" and labels[before][2:] == labels[after][2:]
+        must = labels[after][:1] in "IE" or labels[before][:1] in "BI"
+        assert bool(allowed[before, after]) == (goes_on or not must)
+    for at in range(1, len(labels)):  # the beginning and the end of a sentence
+        assert bool(allowed[-2, at]) == (labels[at][0] in "BS")
+        assert bool(allowed[at, -1]) == (labels[at][0] in "ES")
+    path = ["B-L3", "I-L3", "E-L3", "O", "S-L7"]
+    assert len(read_spans(path)) == 2
+
+
+# ── too large ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("hidden", "crf", "count", "batch", "problem"),
+    [
+        (65_536, False, 13, 32, "a network of 13 labels with --hidden 65536 takes"),
+        (8, True, 20_001, 32, r"--crf over 20,001 labels and 640 words in a batch takes .* leave out --crf"),
+    ],
+)
+def test_what_no_memory_holds_is_refused_before_it_is_made(
+    hidden: int, crf: bool, count: int, batch: int, problem: str
+) -> None:
+    labels = Labels(tuple(map(str, range(count))), Scheme.PLAIN)
+    shape = NetworkSettings(1536, 0, hidden, crf, 0.5)
+    lengths = np.full(1000, 20, np.int32)
+    with pytest.raises(UsageError, match=problem):
+        refuse_too_large(network_forms(shape, labels), shape, count, lengths, batch, torch.device("cpu"))
+    usual = NetworkSettings(3072, 0, 768, crf, 0.5)
+    few = Labels(("O", "B-A", "I-A"), Scheme.BIO)
+    refuse_too_large(network_forms(usual, few), usual, 3, lengths, batch, torch.device("cpu"))
+
+
+def test_overwriting_is_refused_before_anything_is_removed(sets: tuple[FeatureSet, FeatureSet], tmp_path: Path) -> None:
+    train(*sets, tmp_path / "t", layers="last", settings=QUICK)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with pytest.raises(UsageError, match="give a smaller --hidden"):
+        train(*sets, tmp_path / "t", layers="last", settings=replace(QUICK, hidden=65_536), overwrite=True)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_a_loss_that_is_no_number_is_told(
+    sets: tuple[FeatureSet, FeatureSet], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bertfeat.tagging.training.Training._learn", lambda *_: (float("nan"), 5))
+    with pytest.raises(
+        TaggerError, match=r"the loss of epoch 1 is no finite number at a learning rate of 0\.01; give a"
+    ):
+        train(*sets, tmp_path / "t", layers="last", settings=QUICK)
+
+
+# ── features ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_features_that_say_nothing_of_their_words_are_refused(
+    sets: tuple[FeatureSet, FeatureSet], tmp_path: Path
+) -> None:
+    from tests.support.features_toy import toy_part, toy_set
+
+    silent = FeatureSet(toy_set(tmp_path / "silent", toy_part(poolings=("word",), tags=True)))
+    with pytest.raises(TaggerError, match="its settings do not say how words were extracted"):
+        train(silent, silent, tmp_path / "t", settings=QUICK)
+
+
+def test_features_that_were_replaced_are_told(bert: Tiny, tmp_path: Path) -> None:
+    """Between two epochs: what was read before and after must be of one set."""
+    features = feature_set(bert.folder, tmp_path / "train", 40, 1)
+    dev = feature_set(bert.folder, tmp_path / "dev", 20, 2)
+    seen: list[int] = []
+
+    def replaced(epoch: object) -> None:
+        seen.append(1)
+        extractor = Extractor(bert.folder, layers="last", pooling="word", precision="fp32", device="cpu")
+        extractor.extract(tmp_path / "train.conll", tmp_path / "train", overwrite=True)
+
+    with pytest.raises(TaggerError, match="train was changed while it was read; run the same command again"):
+        train(features, dev, tmp_path / "t", layers="last", settings=replace(QUICK, epochs=3), on_epoch=replaced)
+    assert seen == [1]
+    assert not (tmp_path / "t" / "tagger.json").exists()

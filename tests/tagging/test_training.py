@@ -1,0 +1,245 @@
+"""Training: it learns, goes on after a kill to the same result, and holds no more features than it may."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from bertfeat.errors import StorageError, TaggerError
+from bertfeat.extraction import Extractor
+from bertfeat.features import FeatureSet
+from bertfeat.tagging import Epoch, Tagger, TrainingSettings, train
+from bertfeat.tagging.batches import by_length, pack, shuffled
+from bertfeat.tagging.layer_input import parse_input
+from bertfeat.tagging.scaling import feature_scale
+from bertfeat.tagging.sentences import SentenceStore
+from bertfeat.tagging.training import Training
+from tests.support.tagging_toy import feature_set, write_conll
+from tests.support.tiny_models import Tiny
+
+QUICK = TrainingSettings(hidden=16, epochs=4, dropout=0.1, learning_rate=0.01, batch_size=8)
+
+
+@pytest.fixture(scope="module")
+def sets(tiny: Callable[[str], Tiny], tmp_path_factory: pytest.TempPathFactory) -> tuple[FeatureSet, FeatureSet]:
+    home = tmp_path_factory.mktemp("tagging")
+    model = tiny("bert").folder
+    return feature_set(model, home / "train", 150, 1), feature_set(model, home / "dev", 40, 2)
+
+
+# ── learning ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("layers", "changes"),
+    [
+        pytest.param("concat4", {}, id="softmax"),
+        pytest.param("mix-all", {"crf": True, "scheme": "IOBES"}, id="mixed layers, CRF"),
+    ],
+)
+def test_it_learns(
+    sets: tuple[FeatureSet, FeatureSet], tmp_path: Path, layers: str, changes: dict[str, object]
+) -> None:
+    done = train(*sets, tmp_path / "a", layers=layers, settings=replace(QUICK, epochs=16, **changes))  # type: ignore[arg-type]
+    assert done.scores is not None
+    assert done.scores.is_spans
+    assert done.settings.score == done.scores.f1 > 0.6  # by whatever hardware the features are made
+    assert done.settings.score == max(epoch["score"] for epoch in done.settings.history)
+    tagger = Tagger(tmp_path / "a")
+    assert tagger.score(sets[1]) == done.scores
+    weights = tagger.mix_weights
+    assert (weights is None) == (layers == "concat4")
+    if weights is not None:
+        assert list(weights) == [1, 2, 3, 4, 5]
+        assert sum(weights.values()) == pytest.approx(1.0)
+
+
+def test_equal_seeds_give_equal_taggers_and_others_others(sets: tuple[FeatureSet, FeatureSet], tmp_path: Path) -> None:
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        state = torch.random.get_rng_state()
+        train(*sets, tmp_path / name, layers="last", settings=replace(QUICK, epochs=2, seed=seed))
+        assert torch.equal(torch.random.get_rng_state(), state), "a caller's random numbers are not touched"
+    weights = [(tmp_path / name / "tagger.safetensors").read_bytes() for name in "abc"]
+    assert weights[0] == weights[1] != weights[2]
+
+
+def test_plain_tags(tiny: Callable[[str], Tiny], tmp_path: Path) -> None:
+    words = [[("the", "DET"), ("bank", "NOUN"), ("ran", "VERB")], [("water", "NOUN"), ("ran", "VERB")]] * 30
+    corpus = write_conll(tmp_path / "pos.conll", words)
+    extractor = Extractor(tiny("bert").folder, pooling="word", device="cpu", precision="fp32")
+    extractor.extract(corpus, tmp_path / "pos.features")
+    features = FeatureSet(tmp_path / "pos.features")
+    done = train(features, features, tmp_path / "pos", settings=QUICK)
+    assert done.scores is not None
+    assert not done.scores.is_spans
+    assert set(done.settings.labels.names) == {"DET", "NOUN", "VERB"}
+    assert done.settings.score == 1.0
+
+
+# ── resuming ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Killed(BaseException):
+    """What no part of the training may catch."""
+
+
+def killing_after(number: int) -> Callable[[Epoch], None]:
+    def on_epoch(epoch: Epoch) -> None:
+        if epoch.number == number:
+            raise Killed
+
+    return on_epoch
+
+
+@pytest.mark.parametrize("crf", [False, True])
+def test_a_killed_training_goes_on_to_the_same_result(
+    sets: tuple[FeatureSet, FeatureSet], tmp_path: Path, crf: bool
+) -> None:
+    settings = replace(QUICK, crf=crf, epochs=6, patience=2)
+    train(*sets, tmp_path / "whole", layers="mix4", settings=settings)
+    for number in (1, 3):
+        with pytest.raises(Killed):
+            train(*sets, tmp_path / "killed", layers="mix4", settings=settings, on_epoch=killing_after(number))
+    assert not (tmp_path / "killed" / "tagger.json").exists()
+    done = train(*sets, tmp_path / "killed", layers="mix4", settings=settings)
+    assert done.resumed == 3
+    whole, killed = (load_file(tmp_path / name / "tagger.safetensors") for name in ("whole", "killed"))
+    assert all(torch.equal(whole[name], killed[name]) for name in whole)
+    histories = [json.loads((tmp_path / name / "tagger.json").read_text())["history"] for name in ("whole", "killed")]
+    for history in histories:
+        for epoch in history:
+            del epoch["seconds"]
+    assert histories[0] == histories[1]
+    assert sorted(path.name for path in (tmp_path / "killed").iterdir()) == [
+        ".bertfeat",
+        "tagger.json",
+        "tagger.safetensors",
+    ]
+    before = (tmp_path / "killed" / "tagger.json").read_bytes()
+    again = train(*sets, tmp_path / "killed", layers="mix4", settings=settings)
+    assert again.scores is None
+    assert (tmp_path / "killed" / "tagger.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("rows", [1, 512, 1300])
+def test_mean_and_spread_are_numpys(rows: int) -> None:
+    values = (np.random.default_rng(rows).standard_normal((rows, 7)) * 3 + 40).astype(np.float16)
+    mean, spread = feature_scale(values)
+    np.testing.assert_allclose(mean, values.astype(np.float64).mean(0), rtol=1e-6)
+    np.testing.assert_allclose(spread, values.astype(np.float64).std(0), rtol=1e-6)
+
+
+def test_patience_and_the_learning_rate_go_by_the_best_epoch(
+    sets: tuple[FeatureSet, FeatureSet], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And epochs in which nothing was found yet do not count."""
+    told = iter([0.0, 0.0, 0.0, 0.0, 0.5, 0.4, 0.5, 0.6, 0.1, 0.1, 0.1, 0.1, 0.1])
+    monkeypatch.setattr(Training, "evaluate", lambda _: SimpleNamespace(value=next(told)))
+    settings = replace(QUICK, epochs=40, patience=4, learning_rate=0.008)
+    done = train(*sets, tmp_path / "a", layers="last", settings=settings).settings
+    assert [epoch["rate"] for epoch in done.history] == [0.008] * 7 + [0.004] * 3 + [0.002] * 2
+    assert [epoch["score"] for epoch in done.history][-5:] == [0.6, 0.1, 0.1, 0.1, 0.1]
+    assert done.best_epoch == 8
+
+
+def test_another_training_is_not_mixed_in(sets: tuple[FeatureSet, FeatureSet], tmp_path: Path) -> None:
+    with pytest.raises(Killed):
+        train(*sets, tmp_path / "a", layers="last", settings=QUICK, on_epoch=killing_after(1))
+    with pytest.raises(TaggerError, match=r"a training that was begun in another way \(they differ in: layers, hidden"):
+        train(*sets, tmp_path / "a", layers="-2", settings=replace(QUICK, hidden=8))
+    train(*sets, tmp_path / "a", layers="last", settings=QUICK)
+    with pytest.raises(TaggerError, match="a tagger that was trained in another way"):
+        train(*sets, tmp_path / "a", layers="last", settings=replace(QUICK, seed=9))
+    done = train(*sets, tmp_path / "a", layers="last", settings=replace(QUICK, seed=9, epochs=1), overwrite=True)
+    assert done.settings.training.seed == 9
+
+
+def test_a_folder_with_files_of_others_is_left_alone(sets: tuple[FeatureSet, FeatureSet], tmp_path: Path) -> None:
+    """Hugging Face's own trainings leave such files, and this one would remove them."""
+    for name in ("checkpoint.json", "checkpoint-7.safetensors", "curves.png"):
+        folder = tmp_path / name.partition(".")[0]
+        folder.mkdir()
+        (folder / name).write_text("mine")
+        for overwrite in (False, True):
+            with pytest.raises(StorageError, match=f"holds '{name}' and is not a tagger; name another folder"):
+                train(*sets, folder, layers="last", settings=QUICK, overwrite=overwrite)
+        assert [(path.name, path.read_text()) for path in folder.iterdir()] == [(name, "mine")]
+    hidden = tmp_path / "hidden"
+    hidden.mkdir()
+    (hidden / ".gitignore").write_text("*")
+    train(*sets, hidden, layers="last", settings=replace(QUICK, epochs=1))
+
+
+# ── features in memory, or not ──────────────────────────────────────────────────────────────────────────────
+
+
+def everything(store: SentenceStore, seed: tuple[int, ...] | None) -> list[tuple[bytes, tuple[str, ...]]]:
+    """Every sentence of a pass, its features and tags, the order left out."""
+    found = []
+    for chunk in store.chunks(seed):
+        for at in range(len(chunk)):
+            rows = chunk.features[chunk.offsets[at] : chunk.offsets[at + 1]]
+            found.append((rows.astype(np.float32).tobytes(), chunk.tags_of(at)))
+    return sorted(found)
+
+
+@pytest.mark.parametrize("spec", ["concat4", "sum4", "3"])
+def test_chunks_hold_everything_once_and_no_more_than_they_may(sets: tuple[FeatureSet, FeatureSet], spec: str) -> None:
+    features = sets[0]
+    wanted = parse_input(spec, 5)
+    whole = SentenceStore(features, wanted, 1 << 30)
+    assert whole.fits
+    right = sorted(
+        (document.matrix(spec, "word").tobytes(), tuple(document.tags or ())) for document in features.documents()
+    )
+    assert everything(whole, None) == right
+    budget = whole.bytes // 5
+    small = SentenceStore(features, wanted, budget)
+    assert not small.fits
+    orders = []
+    for seed in (None, (1, 1), (1, 2)):
+        assert everything(small, seed) == right
+        chunks = list(small.chunks(seed))
+        assert len(chunks) >= 10
+        assert max(chunk.features.nbytes for chunk in chunks) <= budget // 2
+        orders.append([chunk.tags for chunk in chunks])
+    assert orders[0] != orders[1] != orders[2]
+    assert everything(SentenceStore(features, wanted, 1), (3,)) == right, "a sentence at a time, if need be"
+
+
+def test_training_from_chunks(sets: tuple[FeatureSet, FeatureSet], tmp_path: Path) -> None:
+    settings = replace(QUICK, memory=SentenceStore(sets[0], parse_input("concat4", 5), 1).bytes // 4, epochs=12)
+    done = train(*sets, tmp_path / "a", layers="concat4", settings=settings)
+    assert not done.cached
+    assert done.settings.score > 0.6
+    with pytest.raises(Killed):
+        train(*sets, tmp_path / "b", layers="concat4", settings=settings, on_epoch=killing_after(2))
+    train(*sets, tmp_path / "b", layers="concat4", settings=settings)
+    weights = [(tmp_path / name / "tagger.safetensors").read_bytes() for name in "ab"]
+    assert weights[0] == weights[1]
+
+
+# ── batches ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_batches_hold_every_word_once(sets: tuple[FeatureSet, FeatureSet]) -> None:
+    (chunk,) = SentenceStore(sets[0], parse_input("last", 5), 1 << 30).chunks()
+    for batches in (list(shuffled(chunk, 7, (1,))), list(by_length(chunk, 7))):
+        words = np.concatenate([packed.words for packed in batches])
+        assert sorted(words) == list(range(len(chunk.features)))
+        assert max(packed.sizes[0] for packed in batches) <= 7
+    orders = [[packed.words.tolist() for packed in shuffled(chunk, 7, seed)] for seed in ((1,), (1,), (2,))]
+    assert orders[0] == orders[1] != orders[2]
+
+
+def test_words_are_packed_time_by_time() -> None:
+    packed = pack(np.array([0, 1, 4, 6]), np.array([0, 1, 2]))
+    assert packed.sentences.tolist() == [1, 2, 0]
+    assert packed.sizes == (3, 2, 1)
+    assert packed.words.tolist() == [1, 4, 0, 2, 5, 3]

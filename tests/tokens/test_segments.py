@@ -1,0 +1,141 @@
+"""Long texts, read a segment at a time, become the very pieces that a tokenizer makes of them as a whole."""
+
+from collections.abc import Sequence
+from copy import copy
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bertfeat.corpus import Document
+from bertfeat.models import find_model
+from bertfeat.tokens import TokenSettings, tokenize
+from bertfeat.tokens.segments import SEGMENT, pieces_of
+from bertfeat.tokens.tokenizer import TextPieces, Tokenizer
+from tests.support.tiny_models import Tiny
+
+WORDS = (
+    "river",
+    "bank",
+    "unbelievably",
+    "don't",
+    "e-mail",
+    "은행에서",
+    "銀行的",
+    "Straße",
+    "naïve",
+    "👩‍👩‍👧",
+    "U.S.A.",
+    "—",
+    "…",
+    "x" * 150,
+)
+SPACES = (" ", "  ", "\t", "\u3000", "", ", ")
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return Tokenizer(find_model())
+
+
+class Watched:
+    """A tokenizer that notes the longest text that it is given."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer, self.longest, self.characters = tokenizer, 0, 0
+
+    def pieces(self, texts: Sequence[str], *, offsets: bool) -> list[TextPieces]:
+        self.longest = max([self.longest, *map(len, texts)])
+        self.characters += sum(map(len, texts))
+        return self._tokenizer.pieces(texts, offsets=offsets)
+
+
+def same(one: TextPieces, other: TextPieces) -> bool:
+    if one.spans is None or other.spans is None:
+        return np.array_equal(one.ids, other.ids) and one.spans is other.spans
+    pairs = ((one.ids, other.ids), (one.spans.start, other.spans.start), (one.spans.end, other.spans.end))
+    return all(np.array_equal(a, b) for a, b in pairs)
+
+
+def running_text(draw: np.random.Generator, words: int) -> str:
+    return "".join(
+        f"{draw.choice(WORDS)}{draw.choice(SPACES, p=(0.8, 0.04, 0.04, 0.04, 0.04, 0.04))}" for _ in range(words)
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), words=st.integers(1, 400), size=st.integers(64, 1500), offsets=st.booleans())
+def test_segments_join_to_the_whole(tokenizer: Tokenizer, seed: int, words: int, size: int, offsets: bool) -> None:
+    text = running_text(np.random.default_rng(seed), words)
+    (whole,) = tokenizer.pieces([text], offsets=offsets)
+    (joined,) = pieces_of(tokenizer, [text], offsets=offsets, segment=size)
+    assert same(joined, whole)
+
+
+def test_every_kind_of_tokenizer(any_tiny: Tiny) -> None:
+    tokenizer = Tokenizer(find_model(any_tiny.folder))
+    for seed in range(8):
+        text = running_text(np.random.default_rng(seed), 300)
+        (whole,) = tokenizer.pieces([text], offsets=True)
+        (joined,) = pieces_of(tokenizer, [text], offsets=True, segment=200)
+        assert same(joined, whole)
+
+
+def test_long_and_short_texts_keep_their_order(tokenizer: Tokenizer) -> None:
+    texts = ["short", "a river bank " * 50, "", "two words", "은행에서 " * 80]
+    for joined, whole in zip(
+        pieces_of(tokenizer, texts, offsets=True, segment=100), tokenizer.pieces(texts, offsets=True), strict=True
+    ):
+        assert same(joined, whole)
+
+
+def test_a_long_text_is_given_in_small_pieces(tokenizer: Tokenizer) -> None:
+    watched = Watched(tokenizer)
+    text = "the river bank, " * 20_000
+    (joined,) = pieces_of(watched, [text], offsets=False)
+    assert same(joined, tokenizer.pieces([text], offsets=False)[0])
+    assert watched.longest < 70_000
+    assert watched.characters < 1.1 * len(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["x" * 9_000, "bank " * 500 + "x" * 5_000 + " bank" * 500, "\u0301" * 5_000], ids=str.__len__
+)
+def test_a_word_without_end_is_read_whole(tokenizer: Tokenizer, text: str) -> None:
+    watched = Watched(tokenizer)
+    (joined,) = pieces_of(watched, [text], offsets=True, segment=128)
+    assert same(joined, tokenizer.pieces([text], offsets=True)[0])
+    assert watched.characters < 8 * len(text)  # and not once for each of its segments
+
+
+def test_many_texts_are_given_some_at_a_time(tokenizer: Tokenizer) -> None:
+    calls: list[int] = []
+
+    class Counting(Watched):
+        def pieces(self, texts: Sequence[str], *, offsets: bool) -> list[TextPieces]:
+            calls.append(sum(map(len, texts)))
+            return super().pieces(texts, offsets=offsets)
+
+    texts = [running_text(np.random.default_rng(seed), seed % 40) for seed in range(120)]
+    for joined, whole in zip(
+        pieces_of(Counting(tokenizer), texts, offsets=True, segment=100),
+        tokenizer.pieces(texts, offsets=True),
+        strict=True,
+    ):
+        assert same(joined, whole)
+    assert pieces_of(tokenizer, [], offsets=True) == []
+    assert max(calls) < 16 * 100 + 100 * 16 + 200
+
+
+@pytest.mark.parametrize("paired", [False, True], ids=["a text", "a pair's second text"])
+def test_documents_are_given_in_small_pieces(
+    tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch, paired: bool
+) -> None:
+    watched, spied = Watched(tokenizer), copy(tokenizer)
+    monkeypatch.setattr(spied, "pieces", watched.pieces)
+    long = "the river bank, " * 20_000
+    document = Document(0, "1", "a bank", pair=long) if paired else Document(0, "1", long)
+    tokenize([document], spied, TokenSettings(max_length=512))
+    assert watched.characters > len(long)
+    assert watched.longest < 1.1 * SEGMENT
