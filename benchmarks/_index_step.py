@@ -90,8 +90,7 @@ def search(folder: str, features: str, count: str, rounds: str) -> dict[str, Any
 def semantic_search(features: str, count: str) -> dict[str, Any]:
     """sentence-transformers' exact search over all vectors in memory, normalised beforehand."""
     import torch
-    from sentence_transformers.util import dot_score, normalize_embeddings
-    from sentence_transformers.util import semantic_search as search_all
+    from sentence_transformers.util import dot_score, normalize_embeddings, semantic_search as search_all
 
     from bertfeat.features import FeatureSet
 

@@ -2,26 +2,33 @@
 
 ::
 
-    BertfeatError                1   something is wrong; the message says what, where, and the remedy
+    BertfeatError                1   something is wrong; the message says where, what, and the remedy
     ├── UsageError               2   an option or argument that cannot be right
     │   └── RecipeError          2   a layer specification that does not parse or does not fit the model
     ├── CorpusError              1   an input that cannot be read at all
-    │   └── WrongColumns         2   the first 100 rows all failed: wrong format or wrong column names
+    │   └── WrongColumnsError    2   the first 100 rows all failed: wrong format or wrong column names
     ├── ModelError               1   a model that cannot be found, trusted or loaded
-    ├── RowFailed                1   a row failed and ``--strict`` asked to stop at the first
+    ├── RowFailedError           1   a row failed and ``strict`` asked to stop at the first
     ├── StorageError             1   a file or folder that cannot be written: no room, no permission, no such folder
-    │   └── FolderLocked         1   another run is at work on the folder
+    │   └── FolderLockedError    1   another run is at work on the folder
     ├── FeatureSetError          1   a folder that is not a sound feature set
-    │   ├── SettingsDiffer       1   a run over a folder that was made with other settings
-    │   ├── AnotherCorpus        1   a run over a folder that was made from another corpus
-    │   ├── Damaged              1   a checksum or the accounting does not hold
-    │   └── NotDerivable         2   the stored columns do not contain the recipe that is asked for
+    │   ├── SettingsDifferError  1   a run over a folder that was made with other settings
+    │   ├── AnotherCorpusError   1   a run over a folder that was made from another corpus
+    │   ├── DamagedError         1   a checksum or the accounting does not hold
+    │   └── NotDerivableError    2   the stored columns do not contain the recipe that is asked for
     ├── IndexFolderError         1   a folder that is not a sound index, or does not fit its features
     └── TaggerError              1   a folder that is not a sound tagger, or does not fit what it is given
 
 Interruptions are not errors: Ctrl-C ends a command with 130, SIGTERM with 143, both resumable.
 A run in which rows failed ends with 3 (:data:`ROWS_FAILED`).
+
+An error names parameters as its caller writes them: ``part_rows=0`` in Python, ``--part-rows 0`` in the shell.
+Messages therefore say :func:`parameter`, and the command sets its own spelling once, by :func:`spell_parameters`.
 """
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Self
 
 ROWS_FAILED = 3
 INTERRUPTED = 130
@@ -29,9 +36,58 @@ TERMINATED = 143
 
 
 class BertfeatError(Exception):
-    """Base of all errors that bertfeat raises on purpose."""
+    """Base of all errors that bertfeat raises on purpose.
+
+    Printed, it is ``where: problem; remedy``, without the fields that are empty.
+    """
 
     exit_code = 1
+
+    def __init__(self, problem: object, *, where: object = "", remedy: str = "") -> None:
+        super().__init__(problem)
+        self.problem = str(problem)
+        self.where = str(where)  # the file, folder, row or value that it is about
+        self.remedy = remedy  # what to do about it
+
+    def __str__(self) -> str:
+        said = f"{self.where}: {self.problem}" if self.where else self.problem
+        return f"{said}; {self.remedy}" if self.remedy else said
+
+    def within(self, where: object) -> Self:
+        """The same error, found inside of something: ``corpus.txt`` before ``row 3``."""
+        outer = type(self)(self.problem, where=f"{where}: {self.where}" if self.where else where, remedy=self.remedy)
+        outer.__cause__ = self
+        return outer
+
+
+Spelling = Callable[[str, object], str]
+"""How a parameter and its value (or :data:`UNSET`) are written."""
+
+UNSET = object()
+
+
+def python_spelling(name: str, value: object = UNSET) -> str:
+    """A parameter as a call in Python has it: ``part_rows``, ``precision='fp32'``."""
+    return name if value is UNSET else f"{name}={value!r}"
+
+
+_spelling: Spelling = python_spelling
+
+
+def parameter(name: str, value: object = UNSET) -> str:
+    """A parameter, with a value or without one, as the caller writes it; for messages."""
+    return _spelling(name, value)
+
+
+@contextmanager
+def spell_parameters(spelling: Spelling) -> Iterator[None]:
+    """Let messages write parameters in another way, in this process; the command does, for the time it runs."""
+    global _spelling
+    before, _spelling = _spelling, spelling
+    try:
+        yield
+    finally:
+        _spelling = before
 
 
 class UsageError(BertfeatError):
@@ -48,7 +104,7 @@ class CorpusError(BertfeatError):
     """An input that cannot be read at all."""
 
 
-class WrongColumns(CorpusError):
+class WrongColumnsError(CorpusError):
     """The first rows of a corpus all failed: wrong format or wrong column names."""
 
     exit_code = 2
@@ -58,15 +114,15 @@ class ModelError(BertfeatError):
     """A model that cannot be found, trusted or loaded."""
 
 
-class RowFailed(BertfeatError):
-    """A row failed and ``--strict`` asked to stop at the first."""
+class RowFailedError(BertfeatError):
+    """A row failed and ``strict`` asked to stop at the first."""
 
 
 class StorageError(BertfeatError):
     """A file or folder that cannot be written."""
 
 
-class FolderLocked(StorageError):
+class FolderLockedError(StorageError):
     """Another run is at work on the folder."""
 
 
@@ -74,19 +130,19 @@ class FeatureSetError(BertfeatError):
     """A folder that is not a sound feature set."""
 
 
-class SettingsDiffer(FeatureSetError):
+class SettingsDifferError(FeatureSetError):
     """A run over a folder that was made with other settings."""
 
 
-class AnotherCorpus(FeatureSetError):
+class AnotherCorpusError(FeatureSetError):
     """A run over a folder that was made from another corpus."""
 
 
-class Damaged(FeatureSetError):
+class DamagedError(FeatureSetError):
     """A checksum or the accounting does not hold."""
 
 
-class NotDerivable(FeatureSetError):
+class NotDerivableError(FeatureSetError):
     """The stored columns do not contain the recipe that is asked for."""
 
     exit_code = 2

@@ -12,7 +12,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.errors import NotDerivable, RecipeError
+from bertfeat.errors import NotDerivableError, RecipeError
 
 GRAMMAR = (
     "embeddings, last, second-to-last, sum4, mean4, concat4, sum-all, mean-all, concat-all, all, cls, "
@@ -300,13 +300,13 @@ def derive(
         if scaled := _scaled(wanted, pooling, columns):
             return scaled
     elif len(weights) != len(wanted.layers):
-        raise NotDerivable(f"{len(weights)} weights were given for the {len(wanted.layers)} layers of {wanted}")
+        raise NotDerivableError(f"{len(weights)} weights were given for the {len(wanted.layers)} layers of {wanted}")
     single = _single_layers(columns)
     # a weight may be negative, and the maximum of what is turned round is not the maximum turned round
     summed = wanted.operation in (Operation.SUM, Operation.MEAN) or weights is not None
     missing = [layer for layer in wanted.layers if layer not in single]
     if missing or (summed and pooling is Pooling.MAX):
-        raise NotDerivable(_why_not(wanted, pooling, columns, missing))
+        raise NotDerivableError(_why_not(wanted, pooling, columns, missing))
     scale = 1.0 / len(wanted.layers) if wanted.operation is Operation.MEAN else 1.0
     factors = [scale] * len(wanted.layers) if weights is None else [float(weight) for weight in weights]
     terms = tuple(

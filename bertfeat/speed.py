@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 import torch
 
 from bertfeat.corpus import Corpus, Document, memory_corpus
-from bertfeat.encoder import block_flop, kernels_in_use, product_rate, settle
+from bertfeat.encoder import block_flop, kernels_in_use, product_rate, synchronize
 from bertfeat.errors import CorpusError
 from bertfeat.extraction.report import ExtractionReport
 from bertfeat.extraction.sentence_transformers import Extractor
@@ -116,7 +116,7 @@ def _extract(
 ) -> tuple[ExtractionReport, dict[str, float]]:
     if not recorded:
         return extractor.extract(corpus, folder), {}
-    with recorded_stages(partial(settle, extractor.device)) as seconds:
+    with recorded_stages(partial(synchronize, extractor.device)) as seconds:
         report = extractor.extract(corpus, folder)
     return report, dict(seconds)
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from bertfeat import adapters
-from bertfeat.adapters import MissingLibrary
+from bertfeat.adapters import MissingLibraryError
 from bertfeat.adapters.checked import checked
 from bertfeat.adapters.txtai import txtai_transform
 from bertfeat.errors import BertfeatError, UsageError
@@ -36,7 +36,7 @@ def test_a_missing_library_is_named_with_its_command(adapter: str, monkeypatch: 
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, library, None)  # as if it were not installed
     monkeypatch.delitem(sys.modules, f"bertfeat.adapters.{adapter}", raising=False)
-    with pytest.raises(MissingLibrary, match=f"pip install {package}") as raised:
+    with pytest.raises(MissingLibraryError, match=f"pip install {package}") as raised:
         importlib.import_module(f"bertfeat.adapters.{adapter}")
     assert isinstance(raised.value, BertfeatError)
     assert isinstance(raised.value, ImportError)

@@ -8,12 +8,14 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import click
 import pytest
 
 import bertfeat
+import bertfeat.tagging
 from bertfeat.cli import main
 
 ROOT = Path(__file__).parent.parent
@@ -92,9 +94,72 @@ def test_room_imports_only_from_rooms_above(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", MODULES, ids=names)
+def test_rooms_are_entered_by_their_doors(path: Path) -> None:
+    packages = {folder.name for folder in (ROOT / "bertfeat").iterdir() if folder.is_dir()}
+    inner = {
+        name
+        for name in imports(path)
+        if name.count(".") > 2 and name.split(".")[0] == "bertfeat" and name.split(".")[1] in packages - {room_of(path)}
+    }
+    assert inner == set(), "import it from the package, whose __init__ says what other rooms may use"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=names)
 def test_heavy_libraries_stay_in_their_homes(path: Path) -> None:
     strangers = {name.split(".")[0] for name in imports(path)} & set(HOMES)
     assert {library for library in strangers if room_of(path) not in HOMES[library]} == set()
+
+
+def homonyms(kind: type[ast.AST] | tuple[type[ast.AST], ...], *, nested: bool) -> dict[str, list[str]]:
+    """The names, without their leading underscores, that are defined in more than one module."""
+    homes: dict[str, set[str]] = {}
+    for path in MODULES:
+        tree = ast.parse(path.read_text())
+        for node in ast.walk(tree) if nested else tree.body:
+            if isinstance(node, kind):
+                homes.setdefault(node.name.lstrip("_"), set()).add(names(path))  # type: ignore[attr-defined]
+    return {name: sorted(where) for name, where in homes.items() if len(where) > 1}
+
+
+def test_a_class_name_means_one_thing() -> None:
+    assert homonyms(ast.ClassDef, nested=True) == {}
+
+
+def test_a_function_name_means_one_thing() -> None:
+    # "command" is what a module of a command is asked for
+    assert homonyms(ast.FunctionDef, nested=False).keys() <= {"command"}
+
+
+def test_annotations_seldom_say_any() -> None:
+    names_of_any = (
+        node
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Name) and node.id == "Any"
+    )
+    assert sum(1 for _ in names_of_any) <= 60
+
+
+@pytest.mark.parametrize("path", MODULES, ids=names)
+def test_files_and_functions_are_short(path: Path) -> None:
+    text = path.read_text()
+    assert len(text.splitlines()) <= 300
+    functions = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef))
+    assert [f.name for f in functions if (f.end_lineno or 0) - f.lineno >= 60] == []
+
+
+def test_no_six_lines_stand_in_two_rooms() -> None:
+    seen: dict[tuple[str, ...], Path] = {}
+    twice = []
+    for path in MODULES:
+        lines = [line.strip() for line in path.read_text().splitlines()]
+        lines = [line for line in lines if re.search(r"\w", line) and not line.startswith(("import ", "from ", "#"))]
+        for at in range(len(lines) - 5):
+            run = tuple(lines[at : at + 6])
+            first = seen.setdefault(run, path)
+            if room_of(first) != room_of(path):
+                twice.append((names(first), names(path), run[0]))
+    assert twice == []
 
 
 def test_every_folder_is_listed_as_a_package() -> None:
@@ -109,33 +174,20 @@ def test_every_package_has_an_init(folder: Path) -> None:
     assert (folder / "__init__.py").is_file()
 
 
-def test_all_is_sorted_and_honest() -> None:
-    assert bertfeat.__all__ == sorted(bertfeat.__all__)
-    assert set(dir(bertfeat)) == set(bertfeat.__all__)
-    for name in bertfeat.__all__:
-        assert getattr(bertfeat, name) is not None
+@pytest.mark.parametrize("package", [bertfeat, bertfeat.tagging], ids=lambda package: package.__name__)
+def test_public_names_are_sorted_and_honest(package: ModuleType) -> None:
+    assert package.__all__ == sorted(package.__all__)
+    assert dir(package) == package.__all__
+    for name in package.__all__:
+        assert getattr(package, name) is not None
     with pytest.raises(AttributeError, match="nonsense"):
-        bertfeat.nonsense  # noqa: B018
-
-
-def test_type_checkers_see_the_same_names() -> None:
-    tree = ast.parse((ROOT / "bertfeat" / "__init__.py").read_text())
-    typed = {
-        alias.name: node.module
-        for block in tree.body
-        if isinstance(block, ast.If)
-        for node in block.body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
-    assert typed == bertfeat._HOMES
-    assert set(typed) | {"__version__"} == set(bertfeat.__all__)
+        package.nonsense  # noqa: B018
 
 
 def test_no_public_name_is_also_a_module() -> None:
     # a lazily exported function and a module of one name would be had by turns
     modules = {path.stem for path in (ROOT / "bertfeat").iterdir()}
-    assert modules & set(bertfeat.__all__) == set()
+    assert modules & set(dir(bertfeat)) == set()
 
 
 def loaded_by(code: str) -> set[str]:

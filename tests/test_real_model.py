@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from bertfeat.encoder import Precision
 from bertfeat.models import find_model
 from bertfeat.recipe import Pooling
-from bertfeat.tokens import Long
+from bertfeat.tokens import LongTextPolicy
 from tests.support.slow_features import slow_text
 from tests.support.tiny_models import CPU, Tiny, documents, text_states
 
@@ -54,7 +54,9 @@ def test_mean_vectors_are_those_of_sentence_transformers(minilm: Tiny) -> None:
         oracle = SentenceTransformer(str(minilm.folder), device=str(CPU))
     texts = [*LINES[:100], *KOREAN, " ".join(LINES[:40])]
     wanted = oracle.encode(texts, normalize_embeddings=True, show_progress_bar=False)
-    found = minilm.features(documents(texts), "last", Pooling.MEAN, max_length=256, long=Long.TRUNCATE)["last_mean"]
+    found = minilm.features(documents(texts), "last", Pooling.MEAN, max_length=256, long=LongTextPolicy.TRUNCATE)[
+        "last_mean"
+    ]
     found = found / np.linalg.norm(found, axis=1, keepdims=True)
     assert np.abs(found - wanted).max() <= 1e-5
 

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from numpy.typing import NDArray
 
-from bertfeat.errors import NotDerivable, RecipeError
+from bertfeat.errors import NotDerivableError, RecipeError
 from bertfeat.recipe import (
     FeatureColumn,
     Operation,
@@ -186,14 +185,14 @@ def test_under_max_layers_and_concatenations_are_taken_out(wanted: str) -> None:
 @pytest.mark.parametrize("wanted", ["sum4", "mean4", "sum=3+5"])
 def test_under_max_sums_are_refused(wanted: str) -> None:
     (recipe,) = parse_recipes(wanted, L)
-    with pytest.raises(NotDerivable, match="the maximum of a sum is not the sum of maxima"):
+    with pytest.raises(NotDerivableError, match="the maximum of a sum is not the sum of maxima"):
         derive(recipe, Pooling.MAX, stored_as("concat4,all", Pooling.MAX))
 
 
 @pytest.mark.parametrize("wanted", ["last", "concat=3+5", "sum4"])
 def test_under_max_weights_are_refused(wanted: str) -> None:
     (recipe,) = parse_recipes(wanted, L)
-    with pytest.raises(NotDerivable, match="maximum"):
+    with pytest.raises(NotDerivableError, match="maximum"):
         derive(recipe, Pooling.MAX, stored_as("concat4", Pooling.MAX), weights=[-1.0] * len(recipe.layers))
 
 
@@ -207,13 +206,13 @@ def test_under_max_weights_are_refused(wanted: str) -> None:
 )
 def test_what_is_not_stored_is_named(stored: str, wanted: str, says: str) -> None:
     (recipe,) = parse_recipes(wanted, L)
-    with pytest.raises(NotDerivable, match=says):
+    with pytest.raises(NotDerivableError, match=says):
         derive(recipe, Pooling.MEAN, stored_as(stored))
 
 
 def test_columns_of_other_poolings_are_of_no_use() -> None:
     (recipe,) = parse_recipes("last", L)
-    with pytest.raises(NotDerivable, match="no column with cls pooling is stored"):
+    with pytest.raises(NotDerivableError, match="no column with cls pooling is stored"):
         derive(recipe, Pooling.CLS, stored_as("all"))
 
 
@@ -223,7 +222,7 @@ def test_weights_replace_a_sums_ones() -> None:
     derivation = derive(recipe, Pooling.MEAN, stored, weights=[0.25, -2])
     found = derivation.apply({"concat4_mean": direct(stored[0].recipe)})
     np.testing.assert_allclose(found, 0.25 * HIDDEN[3] - 2 * HIDDEN[5], rtol=0, atol=1e-5)
-    with pytest.raises(NotDerivable, match="1 weights were given for the 2 layers of mean_3_plus_5"):
+    with pytest.raises(NotDerivableError, match="1 weights were given for the 2 layers of mean_3_plus_5"):
         derive(recipe, Pooling.MEAN, stored, weights=[1.0])
 
 

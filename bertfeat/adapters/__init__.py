@@ -18,6 +18,6 @@ sentence-transformers' own functions and SetFit take an ``Extractor`` itself, sc
 Normalize module does in sentence-transformers.
 """
 
-from bertfeat.adapters.checked import MissingLibrary
+from bertfeat.adapters.checked import MissingLibraryError
 
-__all__ = ["MissingLibrary"]
+__all__ = ["MissingLibraryError"]

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.adapters.checked import MissingLibrary, checked
+from bertfeat.adapters.checked import MissingLibraryError, checked
 from bertfeat.extraction import Extractor
 
 try:
     from bertopic.backend import BaseEmbedder
 except ImportError as error:
-    raise MissingLibrary("bertopic", error) from error
+    raise MissingLibraryError("bertopic", error) from error
 
 
 class BertopicBackend(BaseEmbedder):

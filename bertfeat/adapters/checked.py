@@ -4,7 +4,7 @@ from bertfeat.errors import BertfeatError, UsageError
 from bertfeat.extraction import Extractor
 
 
-class MissingLibrary(BertfeatError, ImportError):
+class MissingLibraryError(BertfeatError, ImportError):
     """The library that an adapter is for cannot be imported."""
 
     def __init__(self, package: str, error: ImportError) -> None:

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
 
-from bertfeat.adapters.checked import MissingLibrary, checked
+from bertfeat.adapters.checked import MissingLibraryError, checked
 from bertfeat.errors import UsageError
 from bertfeat.extraction import Extractor
 
 try:
     from haystack import Document, component, default_from_dict, default_to_dict
 except ImportError as error:
-    raise MissingLibrary("haystack-ai", error) from error
+    raise MissingLibraryError("haystack-ai", error) from error
 
 
 class _Embedder:

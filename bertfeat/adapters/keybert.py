@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.adapters.checked import MissingLibrary, checked
+from bertfeat.adapters.checked import MissingLibraryError, checked
 from bertfeat.extraction import Extractor
 
 try:
     from keybert.backend import BaseEmbedder
 except ImportError as error:
-    raise MissingLibrary("keybert", error) from error
+    raise MissingLibraryError("keybert", error) from error
 
 
 class KeybertBackend(BaseEmbedder):

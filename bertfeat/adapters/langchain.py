@@ -2,13 +2,13 @@
 
 # mypy: disable-error-code="import-not-found, misc"
 
-from bertfeat.adapters.checked import MissingLibrary, checked
+from bertfeat.adapters.checked import MissingLibraryError, checked
 from bertfeat.extraction import Extractor
 
 try:
     from langchain_core.embeddings import Embeddings
 except ImportError as error:
-    raise MissingLibrary("langchain-core", error) from error
+    raise MissingLibraryError("langchain-core", error) from error
 
 
 class LangchainEmbeddings(Embeddings):

@@ -5,14 +5,14 @@
 import asyncio
 from typing import Any
 
-from bertfeat.adapters.checked import MissingLibrary, checked
+from bertfeat.adapters.checked import MissingLibraryError, checked
 from bertfeat.extraction import Extractor
 
 try:
     from llama_index.core.base.embeddings.base import BaseEmbedding
     from llama_index.core.bridge.pydantic import PrivateAttr
 except ImportError as error:
-    raise MissingLibrary("llama-index-core", error) from error
+    raise MissingLibraryError("llama-index-core", error) from error
 
 _BATCH = 512  # texts that LlamaIndex hands over at a time
 

@@ -7,7 +7,7 @@ from hashlib import sha256
 from pathlib import PurePath
 from typing import Any
 
-from bertfeat.adapters.checked import MissingLibrary, checked
+from bertfeat.adapters.checked import MissingLibraryError, checked
 from bertfeat.extraction import Extractor
 
 try:
@@ -15,7 +15,7 @@ try:
     from mteb.models.abs_encoder import AbsEncoder
     from mteb.types import PromptType
 except ImportError as error:
-    raise MissingLibrary("mteb", error) from error
+    raise MissingLibraryError("mteb", error) from error
 
 
 class MtebEncoder(AbsEncoder):

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from bertfeat.corpus.document import Corpus, Document, Failure, Row, listed
-from bertfeat.errors import WrongColumns
+from bertfeat.errors import WrongColumnsError
 
 TRIED = 100
 """So many failures with no document before them are no accident."""
@@ -35,7 +35,7 @@ def refuse_hopeless(rows: Iterable[Row], corpus: Corpus) -> Iterator[Row]:
     yield from rest
 
 
-def _wrong(failures: list[Failure], corpus: Corpus) -> WrongColumns:
+def _wrong(failures: list[Failure], corpus: Corpus) -> WrongColumnsError:
     count = f"the first {len(failures)} rows" if len(failures) == TRIED else f"all rows ({len(failures)})"
     columns = f"; the columns that there are: {listed(corpus.columns)}" if corpus.columns else ""
-    return WrongColumns(f"{count} cannot be read, the first because: {failures[0].reason}{columns}")
+    return WrongColumnsError(f"{count} cannot be read, the first because: {failures[0].reason}{columns}")

@@ -9,7 +9,7 @@ from bertfeat.corpus.compression import Meter
 from bertfeat.corpus.document import Blank, Failure, KeptColumn, Row, listed, shorten
 from bertfeat.corpus.records import Record, RecordShape, Unreadable, id_column
 from bertfeat.corpus.settings import CorpusSettings
-from bertfeat.errors import CorpusError, UsageError, WrongColumns
+from bertfeat.errors import CorpusError, UsageError, WrongColumnsError
 
 SAMPLE = 1000
 """Types of kept columns are inferred from so many records at the beginning of a corpus."""
@@ -86,7 +86,7 @@ def check_columns(table: Columns, settings: CorpusSettings) -> None:
     needed |= {settings.tag_column: "--tag-column"} if settings.tag_column is not None else {}
     for name, option in needed.items():
         if name not in table.columns:
-            raise WrongColumns(
+            raise WrongColumnsError(
                 f"{table.name}: no column '{name}'; there are {listed(table.columns)}: name one with {option}"
                 + _separator_hint(table.columns)
             )

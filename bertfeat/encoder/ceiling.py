@@ -35,16 +35,16 @@ def product_rate(
     seconds = []
     with torch.inference_mode():
         for _ in range(repeats + 1):
-            settle(device)
+            synchronize(device)
             begin = time.perf_counter()
             for product, k in products:
                 product(inputs[k])
-            settle(device)
+            synchronize(device)
             seconds.append(time.perf_counter() - begin)
     return rows * block_flop(hidden, inner) / median(seconds[1:])
 
 
-def settle(device: torch.device) -> None:
+def synchronize(device: torch.device) -> None:
     """Wait until a device has done what it was given."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)

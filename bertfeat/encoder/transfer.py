@@ -15,7 +15,7 @@ def to_device(numbers: NDArray[Any], device: torch.device) -> Tensor:
     return tensor.pin_memory().to(device, non_blocking=True)
 
 
-class Landing:
+class PendingCopy:
     """Values on their way from the device."""
 
     def __init__(self, values: Tensor) -> None:

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertfeat.encoder import Encoder, HiddenState, Landing, is_out_of_memory, to_device
+from bertfeat.encoder import Encoder, HiddenState, PendingCopy, is_out_of_memory, to_device
 from bertfeat.errors import BertfeatError
 from bertfeat.extraction.pooling import pick, segment_max, segment_sum
 from bertfeat.io.timing import stage
@@ -77,7 +77,9 @@ class _Run:
             if pooling in (Pooling.MEAN, Pooling.WORD)
         }
         self._results = {column.name: self._empty(column) for column in columns}
-        self._landing: deque[list[tuple[FeatureColumn, Tensor, Landing]]] = deque()  # with their rows in the results
+        self._landing: deque[list[tuple[FeatureColumn, Tensor, PendingCopy]]] = (
+            deque()
+        )  # with their rows in the results
         self._splits = self._tokens = self._padding = 0
 
     def all(self, batch_tokens: int, batch_size: int | None, on_batch: Callable[[int], None]) -> Computed:
@@ -130,7 +132,7 @@ class _Run:
         # all results before any is stored: a batch that memory failed is run again in halves
         with stage("pooling"):
             self._landing.append(
-                [(each.column, segments[each.column.pooling].targets, Landing(each.result())) for each in sums]
+                [(each.column, segments[each.column.pooling].targets, PendingCopy(each.result())) for each in sums]
             )
 
     @torch.inference_mode()

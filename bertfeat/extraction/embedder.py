@@ -13,14 +13,14 @@ from bertfeat.corpus import Corpus, Failure, KeptColumn, Row
 from bertfeat.encoder import Encoder, load_encoder, resolve_device, resolve_precision
 from bertfeat.errors import FeatureSetError, UsageError
 from bertfeat.extraction.compute import Computed, compute
-from bertfeat.extraction.part_content import SortedRows, not_finite, part_content, sort_rows, too_large
+from bertfeat.extraction.part_content import PartRows, not_finite, part_content, partition_rows, too_large
 from bertfeat.extraction.settings import parse_poolings
 from bertfeat.features import ModelIdentity, PartContent
 from bertfeat.io.malloc import keep_freed_memory
 from bertfeat.io.timing import stage
 from bertfeat.models import Model, find_model
 from bertfeat.recipe import FeatureColumn, Pooling, feature_columns
-from bertfeat.tokens import Long, Subword, Tokenized, Tokenizer, TokenSettings, tokenize
+from bertfeat.tokens import LongTextPolicy, Subword, Tokenized, Tokenizer, TokenSettings, tokenize
 
 CPU_BATCH_TOKENS = 8192
 _CUDA_BATCH_TOKENS = 131_072
@@ -32,7 +32,7 @@ _CACHED_SHAPES = 128  # the layers of a batch share theirs; those of one batch h
 class Prepared:
     """Rows that are tokenized and wait for the encoder."""
 
-    rows: SortedRows
+    rows: PartRows
     tokenized: Tokenized
     rejected: dict[int, str]  # number among the unique documents → reason
 
@@ -86,7 +86,7 @@ class Embedder:
         poolings = {column.pooling for column in self.columns}
         self.token_settings = TokenSettings(
             max_length=_max_length(max_length, self.files),
-            long=_choice(Long, long, "--long"),
+            long=_choice(LongTextPolicy, long, "--long"),
             prompt=self.files.default_prompt if prompt is None else prompt,
             special_tokens=special_tokens,
             subword=_choice(Subword, subword, "--subword"),
@@ -174,7 +174,7 @@ class Embedder:
     def prepared(self, rows: Sequence[Row]) -> Prepared:
         """Tokenize the documents among rows, each text once."""
         with stage("tokenize"):
-            sorted_rows = sort_rows(rows)
+            sorted_rows = partition_rows(rows)
             documents = list(sorted_rows.unique)
             tokenized = tokenize(documents, self.tokenizer, self.token_settings)
             if large := too_large(tokenized, self.columns):

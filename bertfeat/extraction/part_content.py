@@ -11,7 +11,7 @@ from bertfeat.corpus import Blank, Document, Failure, KeptColumn, Row
 from bertfeat.extraction.compute import Computed
 from bertfeat.features import Counts, PartContent, Pieces
 from bertfeat.recipe import FeatureColumn, Pooling
-from bertfeat.tokens import Listing, Tokenized
+from bertfeat.tokens import Tokenized, TokenSpans
 from bertfeat.tokens.layout import ranges
 
 CELL_LIMIT = 2**31 - 2**16
@@ -19,7 +19,7 @@ CELL_LIMIT = 2**31 - 2**16
 
 
 @dataclass(frozen=True, slots=True)
-class SortedRows:
+class PartRows:
     """The rows of a part: documents, each text of them once, and the rest."""
 
     documents: tuple[Document, ...]
@@ -29,7 +29,7 @@ class SortedRows:
     blank: int
 
 
-def sort_rows(rows: Sequence[Row]) -> SortedRows:
+def partition_rows(rows: Sequence[Row]) -> PartRows:
     """Tell documents from failures and blank lines, and find equal texts, which are computed once."""
     documents = tuple(row for row in rows if isinstance(row, Document))
     numbers: dict[tuple[object, ...], int] = {}
@@ -41,7 +41,7 @@ def sort_rows(rows: Sequence[Row]) -> SortedRows:
         if of[at] == len(unique):
             unique.append(document)
     failures = tuple(row for row in rows if isinstance(row, Failure))
-    return SortedRows(documents, tuple(unique), of, failures, sum(isinstance(row, Blank) for row in rows))
+    return PartRows(documents, tuple(unique), of, failures, sum(isinstance(row, Blank) for row in rows))
 
 
 def too_large(tokenized: Tokenized, columns: Sequence[FeatureColumn]) -> Mapping[int, str]:
@@ -79,7 +79,7 @@ def not_finite(computed: Computed, tokenized: Tokenized, columns: Sequence[Featu
 
 
 def part_content(
-    rows: SortedRows,
+    rows: PartRows,
     rejected: Mapping[int, str],
     tokenized: Tokenized,
     computed: Computed,
@@ -132,12 +132,12 @@ def count(content: PartContent, documents: Sequence[Document]) -> Counts:
     )
 
 
-def _listing(tokenized: Tokenized, pooling: Pooling) -> Listing | None:
+def _listing(tokenized: Tokenized, pooling: Pooling) -> TokenSpans | None:
     return {Pooling.TOKEN: tokenized.tokens, Pooling.WORD: tokenized.words}.get(pooling)
 
 
 def _pieces(
-    listing: Listing | None,
+    listing: TokenSpans | None,
     of: NDArray[np.int64],
     matrices: Mapping[str, NDArray[np.floating]],
     *,

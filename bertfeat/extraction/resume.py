@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bertfeat.errors import AnotherCorpus, Damaged, FeatureSetError, SettingsDiffer
+from bertfeat.errors import AnotherCorpusError, DamagedError, FeatureSetError, SettingsDifferError
 from bertfeat.extraction.plan import PlannedPart
 from bertfeat.extraction.settings import differences
 from bertfeat.features import PartHeader, check_part, list_parts, part_path, read_header
@@ -30,7 +30,7 @@ class Existing:
         for path in list_parts(folder):
             try:
                 header = read_header(path)
-            except Damaged as error:
+            except DamagedError as error:
                 existing.damaged.append(str(error))
             else:
                 existing.headers[header.number] = header
@@ -50,7 +50,7 @@ class Existing:
         for header in self.headers.values():
             if header.fingerprint != fingerprint:
                 listed = "\n  ".join(differences(settings, header.settings))
-                raise SettingsDiffer(
+                raise SettingsDifferError(
                     f"{self.folder} was made with other settings (there → here):\n  {listed}\n"
                     f"use the settings it was made with, another folder (-o), or --overwrite to start anew"
                 )
@@ -70,7 +70,7 @@ class Existing:
         if any(part.digest in digests or sketched.intersection(part.sketch) for part in parts):
             return
         sources = ", ".join(next(iter(self.headers.values())).sources) or "texts in memory"
-        raise AnotherCorpus(
+        raise AnotherCorpusError(
             f"{self.folder} was made from another corpus ({sources}): it has no document in common with this one; "
             f"use another folder (-o), or --overwrite to start anew"
         )
@@ -82,7 +82,7 @@ class Existing:
             return None
         try:
             return check_part(part_path(self.folder, part.number))
-        except Damaged as error:
+        except DamagedError as error:
             self.damaged.append(str(error))
             return None
 

@@ -20,7 +20,7 @@ import torch
 
 from bertfeat.corpus import Corpus, CorpusSettings, Failure, open_corpus, refuse_hopeless
 from bertfeat.encoder import kernels_in_use
-from bertfeat.errors import BertfeatError, CorpusError, Damaged, RowFailed, UsageError
+from bertfeat.errors import BertfeatError, CorpusError, DamagedError, RowFailedError, UsageError
 from bertfeat.extraction.embedder import Embedder, Extracted, Prepared
 from bertfeat.extraction.language_check import corpus_warnings
 from bertfeat.extraction.part_content import count
@@ -284,7 +284,7 @@ class Run:
     def _check_failures(self, failures: Sequence[Failure]) -> None:
         """Stop if the failures of a part are more than are wanted, with those of the parts before it."""
         if failures and self._options.strict:
-            raise RowFailed(f"--strict: {failures[0].reason}")
+            raise RowFailedError(f"--strict: {failures[0].reason}")
         most = self._options.max_failures
         if most is not None and failures and self._account.failed + len(failures) > most:
             raise BertfeatError(
@@ -322,6 +322,6 @@ class Run:
             if manifest is None or manifest.sources != self._sources:
                 return False
             check_derived(self._folder, manifest)
-        except Damaged:
+        except DamagedError:
             return False
         return True

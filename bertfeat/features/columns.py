@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bertfeat.errors import NotDerivable, RecipeError
+from bertfeat.errors import NotDerivableError, RecipeError
 from bertfeat.recipe import (
     Derivation,
     FeatureColumn,
@@ -58,18 +58,18 @@ def find_column(
         return FoundColumn(column.recipe, column.pooling, derive(column.recipe, column.pooling, stored))
     recipe, named_pooling = _parse(name, stored, num_layers)
     if pooling is not None and named_pooling not in (None, pooling):
-        raise NotDerivable(f"'{name}' already names its pooling; leave out '{pooling}'")
+        raise NotDerivableError(f"'{name}' already names its pooling; leave out '{pooling}'")
     if weights is not None and recipe.operation is not Operation.SUM:
-        raise NotDerivable(f"weights go with a sum of layers such as sum4 or sum=9..12, not with {recipe}")
+        raise NotDerivableError(f"weights go with a sum of layers such as sum4 or sum=9..12, not with {recipe}")
     found, problems = [], []
     for candidate in _poolings(named_pooling or pooling, stored):
         try:
             found.append(FoundColumn(recipe, candidate, derive(recipe, candidate, stored, weights=weights)))
-        except NotDerivable as error:
+        except NotDerivableError as error:
             problems.append(error)
     if len(found) > 1:
         names = " or ".join(column.name for column in found)
-        raise NotDerivable(f"{name!r} may mean {names}: say which; stored are: {listed(stored)}")
+        raise NotDerivableError(f"{name!r} may mean {names}: say which; stored are: {listed(stored)}")
     if not found:
         raise problems[0]
     return found[0]
@@ -83,7 +83,7 @@ def listed(stored: Sequence[FeatureColumn]) -> str:
 def _only(stored: Sequence[FeatureColumn], pooling: str | None) -> FeatureColumn:
     found = [column for column in stored if column.pooling == pooling] if pooling else _first_kind(stored)
     if len(found) != 1:
-        raise NotDerivable(f"say which column is wanted; stored are: {listed(stored)}")
+        raise NotDerivableError(f"say which column is wanted; stored are: {listed(stored)}")
     return found[0]
 
 
@@ -104,9 +104,9 @@ def _parse(name: str, stored: Sequence[FeatureColumn], num_layers: int) -> tuple
     try:
         (parsed,) = parse_recipes(_spec(recipe), num_layers)
     except RecipeError as error:
-        raise NotDerivable(f"there is no column {name!r}; stored are: {listed(stored)} ({error})") from error
+        raise NotDerivableError(f"there is no column {name!r}; stored are: {listed(stored)} ({error})") from error
     except ValueError as error:
-        raise NotDerivable(f"{name!r} means several columns; name one of them") from error
+        raise NotDerivableError(f"{name!r} means several columns; name one of them") from error
     return parsed, pooling or None
 
 
@@ -118,7 +118,7 @@ def _poolings(name: str | None, stored: Sequence[FeatureColumn]) -> list[Pooling
     try:
         return [Pooling(name)]
     except ValueError as error:
-        raise NotDerivable(f"unknown pooling '{name}'; there are: {', '.join(Pooling)}") from error
+        raise NotDerivableError(f"unknown pooling '{name}'; there are: {', '.join(Pooling)}") from error
 
 
 def _spec(name: str) -> str:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bertfeat.corpus import Value
-from bertfeat.errors import NotDerivable
+from bertfeat.errors import NotDerivableError
 from bertfeat.features.columns import find_column, listed
 from bertfeat.features.schema import RESERVED, PartContent, content_table
 from bertfeat.features.vectors import piece_offsets, stored_matrices
@@ -76,7 +76,7 @@ class DocumentFeatures:
         stored = [known for known in self.columns if known.pooling.per_document is per_document]
         if column and column not in {known.name for known in stored} and column in self.stored:
             other = "matrix" if per_document else "vector"
-            raise NotDerivable(f"{column} is had by {other}(); of this kind there are: {listed(stored)}")
+            raise NotDerivableError(f"{column} is had by {other}(); of this kind there are: {listed(stored)}")
         found = find_column(stored, self.num_layers, column, pooling, weights=weights)
         return found.derivation.apply({name: np.atleast_2d(self.stored[name]) for name in found.derivation.columns})
 

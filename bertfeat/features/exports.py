@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from bertfeat.errors import FeatureSetError, NotDerivable, UsageError
+from bertfeat.errors import FeatureSetError, NotDerivableError, UsageError
 from bertfeat.features.columns import FoundColumn, find_column, listed
 from bertfeat.features.npy import NpyWriter
 from bertfeat.features.portable import ExportBatch, Owners, export_batches, number_lines
@@ -121,7 +121,7 @@ def _json_vectors(batch: ExportBatch, wanted: list[FoundColumn]) -> list[list[st
 def _bert_jsonl(features: FeatureSet, column: str | None, out: Path) -> int:
     wanted = _token_layers(features, column)
     if "tokens" not in features.names:
-        raise NotDerivable(
+        raise NotDerivableError(
             f"{features.folder}: bert-jsonl needs the tokens' strings, but the set was made with --no-text"
         )
     indexes = [found.recipe.layers[0] - features.header.model.num_layers - 1 for found in wanted]
@@ -161,7 +161,7 @@ def _token_layers(features: FeatureSet, column: str | None) -> list[FoundColumn]
     kinds = (Operation.LAYER, Operation.CONCAT)
     layers = {layer for recipe in recipes if recipe.operation in kinds for layer in recipe.layers}
     if not layers:
-        raise NotDerivable(
+        raise NotDerivableError(
             f"bert-jsonl holds single layers of tokens, which {column or 'this set'} does not give; stored are: "
             f"{listed(stored)}. Extract with --layers -1,-2,-3,-4 --pooling token"
         )

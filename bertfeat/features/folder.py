@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from bertfeat.errors import Damaged, FeatureSetError
+from bertfeat.errors import DamagedError, FeatureSetError
 from bertfeat.features.header import PartHeader
 from bertfeat.features.part import UNREADABLE, PartFooter, part_path, read_footer
 from bertfeat.io import STATE, Kind, is_own_part, kind_of, open_regular, writing
@@ -120,12 +120,12 @@ def check_accounting(folder: Path, parts: Sequence[PartEntry], *, gaps: bool = F
     """
     for part in parts:
         if part.last_row - part.first_row != part.documents + part.failed + part.blank:
-            raise Damaged(
+            raise DamagedError(
                 f"{folder / part.name}: rows {part.first_row} to {part.last_row} are not {part.documents} documents, "
                 f"{part.failed} failed and {part.blank} blank rows; {AGAIN}"
             )
     for problem in _breaks(folder, parts, gaps):
-        raise Damaged(f"{problem}; {AGAIN}")
+        raise DamagedError(f"{problem}; {AGAIN}")
 
 
 def _check_settings(path: Path, header: PartHeader, first: PartHeader) -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from bertfeat.errors import Damaged
+from bertfeat.errors import DamagedError
 from bertfeat.features.part import UNREADABLE, PartFooter
 from bertfeat.io import open_regular
 
@@ -97,7 +97,7 @@ class OpenPart:
                 self._check(table)
                 return table
         except UNREADABLE as error:
-            raise Damaged(
+            raise DamagedError(
                 f"{self.footer.path}: row group {group} cannot be read ({error}); "
                 f"bertfeat verify says what else is damaged, and the same extract command redoes it"
             ) from error

@@ -10,8 +10,8 @@ import msgspec
 
 from bertfeat.corpus import Failure
 from bertfeat.corpus.document import shorten
-from bertfeat.errors import Damaged, FeatureSetError
-from bertfeat.io import BadJson, decode_json
+from bertfeat.errors import DamagedError, FeatureSetError
+from bertfeat.io import JsonError, decode_json
 from bertfeat.recipe import FeatureColumn
 
 FORMAT_VERSION = 2
@@ -97,10 +97,10 @@ def decode_header(text: bytes, where: object) -> PartHeader:
     try:
         refuse_newer(decode_json(text, FormatVersion).format_version, where)
         header = decode_json(text, PartHeader)
-    except BadJson as error:
-        raise Damaged(f"{where}: the header cannot be read ({error}); extract the part again") from error
+    except JsonError as error:
+        raise DamagedError(f"{where}: the header cannot be read ({error}); extract the part again") from error
     for problem in _contradictions(header):
-        raise Damaged(f"{where}: the header contradicts itself ({problem}); extract the part again")
+        raise DamagedError(f"{where}: the header contradicts itself ({problem}); extract the part again")
     return header
 
 

@@ -10,12 +10,22 @@ from typing import Any
 import msgspec
 
 from bertfeat.corpus import Failure, KeptColumn
-from bertfeat.errors import Damaged, FeatureSetError
+from bertfeat.errors import DamagedError, FeatureSetError
 from bertfeat.features.folder import AGAIN, PartEntry, check_accounting, list_parts, part_entry, part_footers
 from bertfeat.features.header import FORMAT_VERSION, Counts, ModelIdentity, refuse_newer
 from bertfeat.features.part import PartFooter
 from bertfeat.features.schema import KEPT_TYPES, RESERVED
-from bertfeat.io import STATE, BadJson, atomic, open_regular, read_json, read_version, remove, state_folder, write_json
+from bertfeat.io import (
+    STATE,
+    JsonError,
+    atomic,
+    open_regular,
+    read_json,
+    read_version,
+    remove,
+    state_folder,
+    write_json,
+)
 from bertfeat.recipe import FeatureColumn
 
 MANIFEST_NAME = f"{STATE}/manifest.json"
@@ -105,7 +115,7 @@ def check_derived(folder: Path, manifest: Manifest) -> None:
     for field in fields(Manifest):
         told, found = getattr(manifest, field.name), getattr(derived, field.name)
         if told != found and field.name not in (*_TOLD, "format_version"):
-            raise Damaged(
+            raise DamagedError(
                 f"{folder}: the manifest is not that of the parts, from which it is derived: they differ in "
                 f"{field.name}; {AGAIN}"
             )
@@ -119,16 +129,16 @@ def finished_parts(folder: Path, manifest: Manifest) -> tuple[PartEntry, ...]:
         Damaged: a part is missing, changed in size or not listed, or rows do not add up.
     """
     if not manifest.parts:
-        raise Damaged(f"{folder}: the manifest lists no parts; {AGAIN}")
+        raise DamagedError(f"{folder}: the manifest lists no parts; {AGAIN}")
     found = {path.name: path.stat().st_size for path in list_parts(folder)}
     for entry in manifest.parts:
         if found.pop(entry.name, None) != entry.bytes:
-            raise Damaged(
+            raise DamagedError(
                 f"{folder / entry.name}: missing or changed in size since the set was finished; "
                 f"run the same extract command again: it redoes this part"
             )
     if found:
-        raise Damaged(f"{folder / min(found)}: not one of the parts that the manifest lists; move it elsewhere")
+        raise DamagedError(f"{folder / min(found)}: not one of the parts that the manifest lists; move it elsewhere")
     check_accounting(folder, manifest.parts)
     return manifest.parts
 
@@ -207,8 +217,8 @@ def _read(folder: Path, name: str, digest_from: int | None) -> Manifest:
         ) from error
     except OSError as error:
         raise FeatureSetError(f"{path} cannot be read: {error.strerror or error}") from error
-    except BadJson as error:
-        raise Damaged(
+    except JsonError as error:
+        raise DamagedError(
             f"{path}: cannot be read ({error}); run the same extract command again: it writes a new one"
         ) from error
 
@@ -248,4 +258,4 @@ def _check_failures(folder: Path) -> None:
     except OSError as error:
         raise FeatureSetError(f"{path} cannot be read: {error.strerror or error}") from error
     if not same:
-        raise Damaged(f"{path} is not the list of failures that the parts hold; {AGAIN}")
+        raise DamagedError(f"{path} is not the list of failures that the parts hold; {AGAIN}")

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from bertfeat.errors import Damaged, FeatureSetError
+from bertfeat.errors import DamagedError, FeatureSetError
 from bertfeat.features.direct import DirectFile
 from bertfeat.features.header import FormatVersion, PartHeader, decode_header, encode_header, refuse_newer
 from bertfeat.features.schema import PartContent, content_table, row_bytes
 from bertfeat.features.seal import EMPTY_SEAL, SEAL_KEY, SEAL_KEYS, check_footer, check_pages, write_seal
-from bertfeat.io import BadJson, atomic, decode_json, open_regular
+from bertfeat.io import JsonError, atomic, decode_json, open_regular
 
 HEADER_KEY = b"bertfeat"
 UNREADABLE = (pa.ArrowException, OSError, ValueError)
@@ -82,7 +82,7 @@ def read_footer(path: Path) -> PartFooter:
     """Read a part's header together with its Parquet metadata; errors as in :func:`read_header`."""
     try:
         return _open(path, check_footer(path))
-    except Damaged:
+    except DamagedError:
         _explain(path)
         raise
     except OSError as error:
@@ -100,10 +100,10 @@ def check_part(path: Path) -> PartHeader:
     try:
         check_pages(path)
     except OSError as error:
-        raise Damaged(f"{path} cannot be read: {error.strerror or error}; extract it again") from error
+        raise DamagedError(f"{path} cannot be read: {error.strerror or error}; extract it again") from error
     header = footer.header
     if footer.metadata.num_rows != header.counts.documents or path.name != part_path(path.parent, header.number).name:
-        raise Damaged(
+        raise DamagedError(
             f"{path}: says it is part {header.number} of {header.counts.documents} documents "
             f"and holds {footer.metadata.num_rows}; extract it again"
         )
@@ -155,7 +155,7 @@ def _open(path: Path, sha256: str) -> PartFooter:
             metadata = pq.read_metadata(file)
         header = decode_header(metadata.metadata[HEADER_KEY], path)
     except (*UNREADABLE, KeyError) as error:
-        raise Damaged(f"{path}: the footer cannot be read ({error}); extract the part again") from error
+        raise DamagedError(f"{path}: the footer cannot be read ({error}); extract the part again") from error
     return PartFooter(path, header, metadata, sha256)
 
 
@@ -165,7 +165,7 @@ def _explain(path: Path) -> None:
         with open_regular(path) as file:
             keys = pq.read_metadata(file).metadata or {}
         version = decode_json(keys[HEADER_KEY], FormatVersion).format_version if HEADER_KEY in keys else 0
-    except (*UNREADABLE, BadJson):
+    except (*UNREADABLE, JsonError):
         return
     if any(key in keys for key in SEAL_KEYS):
         return
@@ -181,7 +181,7 @@ def _check_rows(path: Path, header: PartHeader, content: PartContent) -> None:
         rows[0] >= header.first_row and rows[-1] < header.last_row and bool(np.all(np.diff(rows) > 0))
     )
     if found != expected or found != header.counts.documents or not inside:
-        raise Damaged(
+        raise DamagedError(
             f"{path}: rows {header.first_row} to {header.last_row} with {header.blank} blank and "
             f"{len(header.failures)} failed ones should give {expected} documents, but there are {found}"
         )

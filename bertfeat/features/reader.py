@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bertfeat.corpus import Failure, KeptColumn
-from bertfeat.errors import Damaged, FeatureSetError, NotDerivable
+from bertfeat.errors import DamagedError, FeatureSetError, NotDerivableError
 from bertfeat.features.columns import FoundColumn, find_column, listed
 from bertfeat.features.document import DocumentFeatures, batch_documents
 from bertfeat.features.folder import PartEntry
@@ -166,7 +166,7 @@ class FeatureSet:
         """
         found = self.find(column, pooling, weights=weights)
         if not found.pooling.per_document:
-            raise NotDerivable(
+            raise NotDerivableError(
                 f"{found.name} has a matrix for each document: use documents(), batches() or to_numpy(); "
                 f"stored are: {listed(self.columns)}"
             )
@@ -296,12 +296,12 @@ class FeatureSet:
     def _open_part(self, entry: PartEntry) -> OpenPart:
         footer = read_footer(self.folder / entry.name)
         if footer.sha256 != entry.sha256:
-            raise Damaged(
+            raise DamagedError(
                 f"{footer.path}: this is not the part that the manifest lists; "
                 f"run the same extract command again: it redoes this part"
             )
         check_columns(footer)
         first = self._first or footer
         if (footer.schema.names, footer.schema.types) != (first.schema.names, first.schema.types):
-            raise Damaged(f"{footer.path}: its columns are not those of {first.path.name}; extract it again")
+            raise DamagedError(f"{footer.path}: its columns are not those of {first.path.name}; extract it again")
         return OpenPart(footer)

@@ -18,7 +18,7 @@ from typing import Any
 
 import xxhash
 
-from bertfeat.errors import Damaged
+from bertfeat.errors import DamagedError
 from bertfeat.io import open_regular
 
 _MAGIC = b"PAR1"
@@ -78,7 +78,7 @@ def check_pages(path: Path) -> str:
     with open_regular(path) as file:
         form, match, start = _check_footer(file, path)
         if _digest(file, start, form) != match[1]:
-            raise Damaged(f"{path}: a checksum does not hold: the file changed after it was written; {_AGAIN}")
+            raise DamagedError(f"{path}: a checksum does not hold: the file changed after it was written; {_AGAIN}")
     return match[2].decode()
 
 
@@ -87,20 +87,22 @@ def _check_footer(file: BufferedIOBase, path: Path) -> tuple[_Form, re.Match[byt
     start, footer = _footer(file, path)
     form, match = _find(footer, path)
     if _own_digest(footer, match) != match[2]:
-        raise Damaged(f"{path}: the footer's checksum does not hold: the file changed after it was written; {_AGAIN}")
+        raise DamagedError(
+            f"{path}: the footer's checksum does not hold: the file changed after it was written; {_AGAIN}"
+        )
     return form, match, start
 
 
 def _footer(file: BufferedIOBase, path: Path) -> tuple[int, bytes]:
     """Where the footer begins, and its bytes up to the end of the file."""
     if file.read(4) != _MAGIC:
-        raise Damaged(f"{path}: this is no Parquet file, or its beginning is damaged; {_AGAIN}")
+        raise DamagedError(f"{path}: this is no Parquet file, or its beginning is damaged; {_AGAIN}")
     size = file.seek(0, 2)
     file.seek(max(0, size - 8))
     tail = file.read(8)
     start = size - 8 - int.from_bytes(tail[:4], "little")
     if tail[4:] != _MAGIC or start < 4:
-        raise Damaged(f"{path}: the file is truncated or its end is damaged; {_AGAIN}")
+        raise DamagedError(f"{path}: the file is truncated or its end is damaged; {_AGAIN}")
     file.seek(start)
     return start, file.read()
 
@@ -108,7 +110,7 @@ def _footer(file: BufferedIOBase, path: Path) -> tuple[int, bytes]:
 def _find(footer: bytes, path: Path) -> tuple[_Form, re.Match[bytes]]:
     found = [(form, match) for form in _FORMS for match in re.finditer(form.pattern, footer)]
     if len(found) != 1:
-        raise Damaged(
+        raise DamagedError(
             f"{path}: the file carries no checksum, so it is damaged or was not written by bertfeat; {_AGAIN}"
         )
     return found[0]

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from bertfeat.errors import Damaged
+from bertfeat.errors import DamagedError
 from bertfeat.features.groups import OpenPart
 from bertfeat.features.header import Counts
 from bertfeat.features.part import PartFooter
@@ -36,7 +36,7 @@ def check_columns(footer: PartFooter) -> None:
         Damaged: names the first column that is missing, or not of its type.
     """
     for problem in _column_problems(footer.schema, footer.header.columns):
-        raise Damaged(f"{footer.path}: {problem}; {_AGAIN}")
+        raise DamagedError(f"{footer.path}: {problem}; {_AGAIN}")
 
 
 def check_values(footer: PartFooter) -> None:
@@ -53,15 +53,15 @@ def check_values(footer: PartFooter) -> None:
             continue
         batch = table.to_batches()[0]
         for problem in _value_problems(batch, header.columns):
-            raise Damaged(f"{footer.path}: row group {group}: {problem}; {_AGAIN}")
+            raise DamagedError(f"{footer.path}: row group {group}: {problem}; {_AGAIN}")
         rows = batch.column("row").to_numpy()
         if rows[0] <= last or rows[-1] >= header.last_row or np.any(np.diff(rows) <= 0):
-            raise Damaged(
+            raise DamagedError(
                 f"{footer.path}: row group {group}: the rows do not ascend from {header.first_row} to "
                 f"{header.last_row - 1}; {_AGAIN}"
             )
         if failed := {failure.row for failure in header.failures}.intersection(rows.tolist()):
-            raise Damaged(f"{footer.path}: row {min(failed)} failed, and is among the documents; {_AGAIN}")
+            raise DamagedError(f"{footer.path}: row {min(failed)} failed, and is among the documents; {_AGAIN}")
         last = int(rows[-1])
         counts += _counts(batch)
     _check_counts(footer, counts)
@@ -201,6 +201,6 @@ def _check_counts(footer: PartFooter, counted: Counts) -> None:
     }
     for name, count in compared.items():
         if count(said) != count(counted) and not (name.startswith("words") and not said.words):  # which older ones lack
-            raise Damaged(
+            raise DamagedError(
                 f"{footer.path}: says that it has {count(said):,} {name}, and has {count(counted):,}; {_AGAIN}"
             )

@@ -1,14 +1,14 @@
 """Files and folders: written whole or not at all, locked, decoded by type; what every room needs and no room owns."""
 
 from bertfeat.io.atomic import atomic, refuse_folder, remove, sync, writing
-from bertfeat.io.json_file import BadJson, decode_json, encode_json, read_json, read_version, write_json
+from bertfeat.io.json_file import JsonError, decode_json, encode_json, read_json, read_version, write_json
 from bertfeat.io.lock import LockOwner, locked
 from bertfeat.io.regular import open_regular, read_regular, real_path
 from bertfeat.io.result_folder import STATE, Kind, claim, forsake, is_own_part, kind_of, refuse_other_kind, state_folder
 
 __all__ = [
     "STATE",
-    "BadJson",
+    "JsonError",
     "Kind",
     "LockOwner",
     "atomic",

@@ -19,7 +19,7 @@ T = TypeVar("T")
 DIGEST = "digest"  # the key under which a file's own digest stands, last
 
 
-class BadJson(ValueError):
+class JsonError(ValueError):
     """A text that is not the JSON that was expected; the message says where and why, and the caller what to do."""
 
 
@@ -86,20 +86,20 @@ def _parsed(text: bytes | str) -> Any:
     try:
         return json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
     except RecursionError:
-        raise BadJson("nested too deeply") from None
+        raise JsonError("nested too deeply") from None
     except ValueError as error:  # also of bytes that are no UTF-8, and of numbers of thousands of digits
-        raise BadJson(f"no JSON ({error})") from None
+        raise JsonError(f"no JSON ({error})") from None
 
 
 def _converted(raw: Any, kind: type[T]) -> T:
     try:
         return msgspec.convert(raw, kind)
     except (msgspec.ValidationError, BertfeatError) as error:  # settings check themselves when they are built
-        raise BadJson(str(error).replace("`", "'")) from None
+        raise JsonError(str(error).replace("`", "'")) from None
     except UnicodeEncodeError:  # where msgspec looks into a string
-        raise BadJson("half of a character (a lone surrogate) in the place of a value") from None
+        raise JsonError("half of a character (a lone surrogate) in the place of a value") from None
     except RecursionError:
-        raise BadJson("nested too deeply") from None
+        raise JsonError("nested too deeply") from None
 
 
 def _check_digest(raw: dict[str, Any], digest_from: int | None) -> None:
@@ -108,9 +108,9 @@ def _check_digest(raw: dict[str, Any], digest_from: int | None) -> None:
     if digest is None:
         if digest_from is None or not isinstance(version, int) or version < digest_from:
             return
-        raise BadJson("its digest is missing: the file was changed after it was written")
+        raise JsonError("its digest is missing: the file was changed after it was written")
     if digest != _digest(raw):
-        raise BadJson("its digest does not hold: the file was changed after it was written")
+        raise JsonError("its digest does not hold: the file was changed after it was written")
 
 
 def _digest(plain: Any) -> str:

@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bertfeat.errors import FolderLocked
+from bertfeat.errors import FolderLockedError
 from bertfeat.io.atomic import writing
-from bertfeat.io.json_file import BadJson, decode_json
+from bertfeat.io.json_file import JsonError, decode_json
 from bertfeat.io.result_folder import STATE, state_folder
 
 LOCK_NAME = "lock"
@@ -96,7 +96,7 @@ def _acquire(folder: Path) -> tuple[int, Path]:
             free = _flock(handle)
             owner = _owner(handle)
             if not free:
-                raise FolderLocked(f"{folder}: another run is at work on it ({owner or 'just starting'})")
+                raise FolderLockedError(f"{folder}: another run is at work on it ({owner or 'just starting'})")
             if _still_there(handle, path):
                 _refuse_living(owner, path)
                 _sign(handle)
@@ -130,8 +130,8 @@ def _refuse_living(owner: LockOwner | None, path: Path) -> None:
     if owner is None or owner.is_gone:
         return
     if owner.is_local:
-        raise FolderLocked(f"{path.parent.parent}: another run is at work on it ({owner})")
-    raise FolderLocked(
+        raise FolderLockedError(f"{path.parent.parent}: another run is at work on it ({owner})")
+    raise FolderLockedError(
         f"{path.parent.parent}: locked by {owner}; whether that run is alive cannot be seen from this machine. "
         f"If it is over, delete {path} and run the same command again"
     )
@@ -140,7 +140,7 @@ def _refuse_living(owner: LockOwner | None, path: Path) -> None:
 def _owner(handle: int) -> LockOwner | None:
     try:
         return decode_json(os.pread(handle, 4096, 0), LockOwner)
-    except BadJson:
+    except JsonError:
         return None  # empty: its owner is only starting, or died before it signed
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from bertfeat.errors import BertfeatError, ModelError
-from bertfeat.io import BadJson, decode_json, read_regular
+from bertfeat.io import JsonError, decode_json, read_regular
 
 T = TypeVar("T")
 _MOST_SHOWN = 300  # characters of a library's message
@@ -68,5 +68,5 @@ def json_of(name: str, folder: Path, file: str, kind: type[T]) -> T | None:
         return None
     try:
         return decode_json(read_regular(path), kind)
-    except (BadJson, OSError) as error:
+    except (JsonError, OSError) as error:
         raise ModelError(f"{name}: cannot read {path}: {error}; get the file anew from where the model came") from error

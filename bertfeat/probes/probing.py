@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.corpus import KeptColumn
-from bertfeat.errors import BertfeatError, NotDerivable, UsageError
+from bertfeat.errors import BertfeatError, NotDerivableError, UsageError
 from bertfeat.features import FeatureSet, FoundColumn
 from bertfeat.probes.examples import (
     TAGS,
@@ -85,7 +85,9 @@ def _pooling(features: FeatureSet, label: str, by_word: bool, wanted: str | None
         if TAGS not in features.names:
             raise UsageError(f"{features.folder}: its words have no tags; extract a corpus that has them, as CoNLL")
         if Pooling.WORD not in there or wanted not in (None, Pooling.WORD):
-            raise NotDerivable(f"{features.folder}: tags are probed on vectors of words: extract with --pooling word")
+            raise NotDerivableError(
+                f"{features.folder}: tags are probed on vectors of words: extract with --pooling word"
+            )
         return Pooling.WORD
     if label not in (known := [kept.name for kept in features.kept]):
         also = [TAGS] if TAGS in features.names else []
@@ -95,7 +97,7 @@ def _pooling(features: FeatureSet, label: str, by_word: bool, wanted: str | None
         )
     found = [pooling for pooling in there if pooling.per_document and wanted in (None, pooling)]
     if not found:
-        raise NotDerivable(
+        raise NotDerivableError(
             f"{features.folder}: {label} is probed on vectors of documents, and there are none of "
             f"{wanted or 'any'} pooling; extract with --pooling {wanted or 'mean'}"
         )
@@ -112,7 +114,7 @@ def _columns(features: FeatureSet, pooling: Pooling, layers: Sequence[str]) -> l
     for layer in range(features.header.model.num_layers + 1):
         try:
             found.append(features.find(f"layer{layer}", pooling))
-        except NotDerivable:
+        except NotDerivableError:
             continue
     stored = [column for column in features.columns if column.pooling is pooling and len(column.recipe.layers) > 1]
     return [*found, *(features.find(column.name) for column in stored)]

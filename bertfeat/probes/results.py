@@ -9,7 +9,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from bertfeat.errors import CorpusError, UsageError
-from bertfeat.io import BadJson, decode_json, read_regular
+from bertfeat.io import JsonError, decode_json, read_regular
 
 MOST = 20_000
 FOLDS = 5
@@ -109,7 +109,7 @@ def read_probes(path: str | Path) -> list[Probed]:
         if line.strip():
             try:
                 probes.append(decode_json(line, Probed))
-            except BadJson as error:
+            except JsonError as error:
                 raise CorpusError(f"{path}, line {number}: {_NO_PROBE}: {error}") from error
     if not probes:
         raise CorpusError(f"{path}: {_NO_PROBE}: it is empty")

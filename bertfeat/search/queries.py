@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from bertfeat.corpus.document import shorten
 from bertfeat.corpus.lines import BadLine, Encoding, read_lines
 from bertfeat.errors import CorpusError, UsageError
-from bertfeat.io import BadJson, decode_json, open_regular
+from bertfeat.io import JsonError, decode_json, open_regular
 
 MOST_GRADE = 1_000
 """Largest grade of a judgement, up or down; scoring takes time and memory for every grade up to the largest."""
@@ -182,7 +182,7 @@ def _queries(path: Path, judged: Mapping[str, object]) -> dict[str, str]:
         try:
             query = decode_json(line.text, _Query)
             query.text.encode()  # JSON can spell halves of characters, which no model reads
-        except (BadJson, UnicodeEncodeError) as error:
+        except (JsonError, UnicodeEncodeError) as error:
             raise _wrong(path, line, f"expected an object with _id and text: {error}") from None
         if query.id in judged and queries.setdefault(query.id, query.text) != query.text:
             raise _wrong(path, line, f"another line gives the query {query.id!r} another text")

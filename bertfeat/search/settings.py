@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from bertfeat.errors import IndexFolderError
 from bertfeat.features import ModelIdentity
-from bertfeat.io import BadJson, read_json, read_version, write_json
+from bertfeat.io import JsonError, read_json, read_version, write_json
 from bertfeat.recipe import FeatureColumn
 from bertfeat.search.metric import Metric
 from bertfeat.search.names import DOCUMENTS_NAME, FAISS_NAME, FILE_NAMES, PIECES_NAME, REMOVED_NAME, SETTINGS_NAME
@@ -143,7 +143,7 @@ def read_settings(folder: Path) -> IndexSettings:
         settings = read_json(path, IndexSettings, digest_from=_DIGEST_FROM)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise no_index(folder) from error
-    except (OSError, BadJson) as error:
+    except (OSError, JsonError) as error:
         raise IndexFolderError(f"{path}: cannot be read ({error}); {_REBUILD}") from error
     if problem := _contradiction(settings):
         raise IndexFolderError(f"{path}: cannot be read ({problem}); {_REBUILD}")

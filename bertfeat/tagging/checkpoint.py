@@ -10,7 +10,7 @@ from msgspec import Meta
 from torch import Tensor, nn
 
 from bertfeat.errors import TaggerError
-from bertfeat.io import BadJson, read_json, remove, write_json
+from bertfeat.io import JsonError, read_json, remove, write_json
 from bertfeat.tagging.settings import EpochRecord, Extraction, TrainingSettings, contradiction
 from bertfeat.tagging.tensors import BadTensors, FileDigest, TensorForm, read_tensors, write_tensors
 
@@ -78,7 +78,7 @@ def read_checkpoint(folder: Path) -> Checkpoint | None:
         problem = contradiction(checkpoint.history, checkpoint.identity.training)
     except FileNotFoundError:
         return None
-    except (OSError, BadJson) as error:
+    except (OSError, JsonError) as error:
         raise TaggerError(f"{path}: cannot be read ({error}); {_REMEDY}") from error
     if checkpoint.format_version != _FORMAT_VERSION:
         raise TaggerError(f"{path}: another version of bertfeat began this training; {_REMEDY}")

@@ -9,7 +9,7 @@ from typing import Any
 from bertfeat.corpus import ENDINGS, CorpusSettings, open_corpus
 from bertfeat.corpus.compression import COMPRESSIONS
 from bertfeat.corpus.sources import find_sources
-from bertfeat.errors import BertfeatError, CorpusError, NotDerivable, TaggerError, UsageError
+from bertfeat.errors import BertfeatError, CorpusError, NotDerivableError, TaggerError, UsageError
 from bertfeat.extraction import ExtractionReport, Extractor, OnProgress
 from bertfeat.extraction.plan import plan
 from bertfeat.extraction.settings import NUMERICS_VERSION, RunSettings
@@ -174,7 +174,7 @@ def _recorded(like: FeatureSet, reading: CorpusSettings, arguments: dict[str, An
     """The extractor that made another set."""
     words = [column for column in like.columns if column.pooling is Pooling.WORD]
     if not words:
-        raise NotDerivable(f"{like.folder} holds no features of words; extract it again, with --pooling word")
+        raise NotDerivableError(f"{like.folder} holds no features of words; extract it again, with --pooling word")
     if like.header.settings["document_context"] != reading.document_context:
         raise UsageError(
             f"{like.folder} was extracted {'with' if not reading.document_context else 'without'} "

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, field
 
-from bertfeat.errors import NotDerivable, RecipeError
+from bertfeat.errors import NotDerivableError, RecipeError
 from bertfeat.features import FeatureSet
 from bertfeat.recipe import Derivation, FeatureColumn, Operation, Pooling, Recipe, derive, parse_recipes
 
@@ -88,7 +88,7 @@ def derived_input(wanted: TaggerInput, features: FeatureSet) -> Derivation:
     """
     try:
         return derive(wanted.recipe, Pooling.WORD, features.columns)
-    except NotDerivable as error:
-        raise NotDerivable(
+    except NotDerivableError as error:
+        raise NotDerivableError(
             f"{features.folder}: {error}; extract the corpus again, with --pooling word --layers {wanted.extracted}"
         ) from error

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from bertfeat.errors import TaggerError, UsageError
 from bertfeat.features import ModelIdentity
-from bertfeat.io import BadJson, read_json, read_version, remove, write_json
+from bertfeat.io import JsonError, read_json, read_version, remove, write_json
 from bertfeat.tagging.labels import Labels
 from bertfeat.tagging.layer_input import parse_input
 from bertfeat.tagging.network import NetworkSettings, TaggerNetwork
@@ -102,7 +102,7 @@ def read_settings(folder: Path) -> TaggerSettings:
         ) from error
     except OSError as error:
         raise TaggerError(f"{path}: cannot be read ({error.strerror or error}); {_REMEDY}") from error
-    except (BadJson, UsageError) as error:
+    except (JsonError, UsageError) as error:
         raise TaggerError(f"{path}: cannot be read ({error}); {_REMEDY}") from error
 
 
@@ -126,11 +126,11 @@ _REMEDY = "copy the whole tagger again from where it was made, or train it again
 
 def _settings(saved: _Saved) -> TaggerSettings:
     if saved.model.num_layers > _MOST_LAYERS:
-        raise BadJson(f"a model of {saved.model.num_layers:,} layers")
+        raise JsonError(f"a model of {saved.model.num_layers:,} layers")
     given = {each.name: getattr(saved, each.name) for each in fields(_Saved) if each.name != "input"}
     settings = TaggerSettings(input=parse_input(saved.input, saved.model.num_layers), **given)
     if problem := _misfit(settings):
-        raise BadJson(problem)
+        raise JsonError(problem)
     return settings
 
 

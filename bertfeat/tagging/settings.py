@@ -13,7 +13,7 @@ from bertfeat.tagging.labels import Labels
 from bertfeat.tagging.layer_input import TaggerInput
 from bertfeat.tagging.network import NetworkSettings
 from bertfeat.tagging.tensors import FileDigest
-from bertfeat.tokens import Long, Subword
+from bertfeat.tokens import LongTextPolicy, Subword
 
 MEMORY = 4 * 2**30
 _MOST = {"hidden": 2**16, "memory": 2**62, "seed": 2**62}  # beyond them numbers stop being ones that anything can hold
@@ -61,7 +61,7 @@ class TrainingSettings:
 class Extraction:
     """What decides what the features of words are, given the model; the names are those of a feature set's settings."""
 
-    long: Long
+    long: LongTextPolicy
     max_length: Annotated[int, Meta(ge=1)]
     prompt: str
     document_context: bool

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from bertfeat.errors import BertfeatError, Damaged, TaggerError
+from bertfeat.errors import BertfeatError, DamagedError, TaggerError
 from bertfeat.features import FeatureSet
 from bertfeat.tagging.checkpoint import STATE_NAME
 from bertfeat.tagging.digests import parts_digest
@@ -89,7 +89,7 @@ def _features_now(folder: Path, settings: TaggerSettings, name: str) -> Features
         return FeaturesNow.ABSENT
     try:
         features = FeatureSet(folder / settings.places[name])
-    except Damaged:
+    except DamagedError:
         return FeaturesNow.CHANGED
     except BertfeatError:
         return FeaturesNow.ABSENT

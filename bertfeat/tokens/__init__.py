@@ -1,20 +1,20 @@
 """Documents → windows of token ids, word alignment, offsets; token-budget batches."""
 
 from bertfeat.tokens.batches import Batch, BatchPicks, batch_picks, batches
-from bertfeat.tokens.layout import Layout, Listing, Picks, Tokenized, tokenize
+from bertfeat.tokens.layout import Layout, Picks, Tokenized, TokenSpans, tokenize
 from bertfeat.tokens.sequences import Subword, TokenSettings
 from bertfeat.tokens.tokenizer import Tokenizer
-from bertfeat.tokens.windows import Long
+from bertfeat.tokens.windows import LongTextPolicy
 
 __all__ = [
     "Batch",
     "BatchPicks",
     "Layout",
-    "Listing",
-    "Long",
+    "LongTextPolicy",
     "Picks",
     "Subword",
     "TokenSettings",
+    "TokenSpans",
     "Tokenized",
     "Tokenizer",
     "batch_picks",

@@ -48,7 +48,7 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class TokenSpans:
     """The tokens or words whose features are stored, document by document."""
 
     offsets: Int64s  # [D+1]
@@ -71,8 +71,8 @@ class Tokenized:
     n_unknown: NDArray[np.int32]  # [D] of them the tokenizer's unknown token
     n_truncated: NDArray[np.int32]  # [D] pieces cut off
     rejected: Mapping[int, str]  # document → why it cannot be embedded; it has no windows
-    tokens: Listing | None
-    words: Listing | None
+    tokens: TokenSpans | None
+    words: TokenSpans | None
 
 
 def tokenize(documents: Sequence[Document], tokenizer: Tokenizer, settings: TokenSettings) -> Tokenized:
@@ -129,10 +129,10 @@ class _Flat:
         """Count the marked tokens of each document."""
         return np.bincount(self.document[mask], minlength=len(self.lengths)).astype(np.int32)
 
-    def listing(self, stored: NDArray[np.bool_], tokenizer: Tokenizer) -> Listing:
+    def listing(self, stored: NDArray[np.bool_], tokenizer: Tokenizer) -> TokenSpans:
         """List the stored tokens with their offsets."""
         spans = [chunk.spans for chunk in self.chunks if chunk.spans is not None]
-        return Listing(
+        return TokenSpans(
             offsets=np.concatenate([[0], np.cumsum(self.count(stored), dtype=np.int64)]),
             strings=tokenizer.strings(self.ids[stored]),
             start=_joined([each.start for each in spans], np.int32)[stored],
@@ -190,7 +190,7 @@ class _Words:
         first = _joined([text.first for text in texts], np.int64) + shift
         stop = _joined([text.stop for text in texts], np.int64) + shift
         aligned = _joined([text.aligned for text in texts], np.bool_)
-        self.listing = Listing(
+        self.listing = TokenSpans(
             offsets=np.concatenate([[0], np.cumsum(counts)]),
             strings=[string for text in texts for string in text.strings],
             start=_joined([text.spans.start for text in texts], np.int32),

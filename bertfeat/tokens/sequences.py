@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bertfeat.corpus import Document
 from bertfeat.tokens.segments import pieces_of
 from bertfeat.tokens.tokenizer import Template, TextPieces, Tokenizer
-from bertfeat.tokens.windows import Cut, Long, around, cut
+from bertfeat.tokens.windows import Cut, LongTextPolicy, around, cut
 from bertfeat.words import Spans
 
 LEAST_ROOM = 16  # pieces of a pair's second text that a window must have room for
@@ -30,7 +30,7 @@ class TokenSettings:
     """How documents become windows of tokens, and what of them is kept."""
 
     max_length: int
-    long: Long = Long.WINDOW
+    long: LongTextPolicy = LongTextPolicy.WINDOW
     prompt: str = ""
     special_tokens: bool = True  # whether [CLS] and [SEP] count in mean, max and token features
     subword: Subword = Subword.FIRST
@@ -154,9 +154,9 @@ def _single(text: _Text, template: Template, settings: TokenSettings, *, context
     capacity = settings.max_length - template.size
     start, stop = _with_context(text, capacity) if context else (0, text.size)
     excess = max(0, stop - start - capacity)
-    if excess and settings.long is Long.ERROR:
+    if excess and settings.long is LongTextPolicy.ERROR:
         return TokenSequence(rejected=_too_long(stop - start + template.size, settings.max_length))
-    truncated = excess if settings.long is Long.TRUNCATE else 0
+    truncated = excess if settings.long is LongTextPolicy.TRUNCATE else 0
     stop -= truncated
     chunks = (
         _special(template.before, template.before_types, 0, 0),
@@ -181,14 +181,14 @@ def _pair(first: _Text, second: _Text, template: Template, settings: TokenSettin
     capacity = settings.max_length - template.size
     excess = max(0, first.size + second.size - capacity)
     room = capacity - first.size
-    if excess and settings.long is Long.ERROR:
+    if excess and settings.long is LongTextPolicy.ERROR:
         return TokenSequence(rejected=_too_long(first.size + second.size + template.size, settings.max_length))
-    if excess and settings.long is Long.WINDOW and room < min(second.size, LEAST_ROOM):
+    if excess and settings.long is LongTextPolicy.WINDOW and room < min(second.size, LEAST_ROOM):
         return TokenSequence(
             rejected=f"the pair's first text has {first.size} tokens and leaves no room for its second within "
             f"{settings.max_length}; shorten it, swap the two, or use --long truncate"
         )
-    truncated = excess if settings.long is Long.TRUNCATE else 0
+    truncated = excess if settings.long is LongTextPolicy.TRUNCATE else 0
     first_stop, second_stop = first.size, second.size - truncated
     if second_stop < 0:  # even the first text is too long
         first_stop, second_stop = capacity, 0

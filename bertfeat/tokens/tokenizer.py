@@ -7,8 +7,7 @@ from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Encoding
-from tokenizers import Tokenizer as FastTokenizer
+from tokenizers import Encoding, Tokenizer as FastTokenizer
 
 from bertfeat.errors import ModelError
 from bertfeat.models import Model, quiet, reported

@@ -7,7 +7,7 @@ from itertools import pairwise
 OVERLAP = 4  # windows overlap by a quarter of their length
 
 
-class Long(StrEnum):
+class LongTextPolicy(StrEnum):
     """What becomes of a text longer than the model reads at once."""
 
     WINDOW = "window"

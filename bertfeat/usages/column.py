@@ -2,7 +2,7 @@
 
 import shlex
 
-from bertfeat.errors import FeatureSetError, NotDerivable
+from bertfeat.errors import FeatureSetError, NotDerivableError
 from bertfeat.features import FeatureSet, FoundColumn
 from bertfeat.recipe import Pooling
 
@@ -31,7 +31,7 @@ def find_column(features: FeatureSet, column: str | None) -> FoundColumn:
         )
     recipe, _, named = (column or "").rpartition("_")
     if named in (Pooling.MEAN, Pooling.CLS, Pooling.MAX):
-        raise NotDerivable(
+        raise NotDerivableError(
             f"--column {column} is one vector a document, but usages compare words; "
             f"give the recipe alone: --column {recipe}"
         )
@@ -39,9 +39,9 @@ def find_column(features: FeatureSet, column: str | None) -> FoundColumn:
     for kind in [None] if named in (Pooling.WORD, Pooling.TOKEN) else kinds:
         try:
             return features.find(column, kind)
-        except NotDerivable as error:
+        except NotDerivableError as error:
             problems.append(error)
-    raise NotDerivable(f"--column {column}: {problems[0]}" if column else f"{problems[0]}; choose with --column")
+    raise NotDerivableError(f"--column {column}: {problems[0]}" if column else f"{problems[0]}; choose with --column")
 
 
 def condition_kinds(features: FeatureSet) -> dict[str, str]:

@@ -20,7 +20,7 @@ from bertfeat.cli.console import Talk, duration, size, table
 from bertfeat.cli.errors import reported_errors
 from bertfeat.cli.options import listed_option, talk_options
 from bertfeat.cli.paths import default_output
-from bertfeat.errors import Damaged, RecipeError
+from bertfeat.errors import DamagedError, RecipeError
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
 
@@ -249,7 +249,7 @@ def raising(error: BaseException) -> Callable[[], Any]:
 @pytest.mark.parametrize(
     ("error", "exit_code", "told"),
     [
-        (Damaged("part-00000.parquet: checksum"), 1, "error: part-00000.parquet: checksum\n"),
+        (DamagedError("part-00000.parquet: checksum"), 1, "error: part-00000.parquet: checksum\n"),
         (RecipeError("layer 9 is outside"), 2, "error: layer 9 is outside\n"),
         (OSError(28, "No space left on device", "x.parquet"), 1, "error: No space left on device: x.parquet\n"),
         (KeyboardInterrupt(), 130, "interrupted\n"),

@@ -5,8 +5,7 @@ from typing import Any
 
 import click
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from bertfeat.cli.cells import cells, clean, cut_end, cut_start
 from bertfeat.cli.hits import hit_lines, hit_text

@@ -21,7 +21,7 @@ from bertfeat.corpus import (
     open_corpus,
     refuse_hopeless,
 )
-from bertfeat.errors import UsageError, WrongColumns
+from bertfeat.errors import UsageError, WrongColumnsError
 
 WORDS = CorpusSettings(pretokenized=True)
 
@@ -114,14 +114,14 @@ def test_strings_that_cannot_be_stored_fail() -> None:
 def test_hundred_failures_with_no_document_before_them_stop() -> None:
     corpus = memory_corpus([{"body": "a"}] * 200)
     says = r"the first 100 rows .* no field 'text'.*the columns that there are: 'body'"
-    with pytest.raises(WrongColumns, match=says):
+    with pytest.raises(WrongColumnsError, match=says):
         next(refuse_hopeless(corpus.rows(), corpus))
     assert corpus.fraction == 0.5
 
 
 def test_a_small_corpus_of_failures_only_stops() -> None:
     corpus = memory_corpus([{"body": "a"}])
-    with pytest.raises(WrongColumns, match=r"all rows \(1\)"):
+    with pytest.raises(WrongColumnsError, match=r"all rows \(1\)"):
         list(refuse_hopeless(corpus.rows(), corpus))
 
 

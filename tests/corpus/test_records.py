@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertfeat.corpus import Blank, CorpusSettings, Document, Failure, KeptColumn, open_corpus
-from bertfeat.errors import CorpusError, UsageError, WrongColumns
+from bertfeat.errors import CorpusError, UsageError, WrongColumnsError
 from tests.support.corpus_writers import documents_of, failures_of, rows_of, texts_of
 
 CRANFIELD = Path(__file__).parents[3] / "shared" / "data" / "cranfield" / "corpus.jsonl"
@@ -222,11 +222,13 @@ def test_parquet_is_read_in_batches_of_bounded_size(tmp_path: Path) -> None:
 
 def test_a_missing_column_names_those_that_there_are(tmp_path: Path) -> None:
     for path in (csv_file(tmp_path, "body,n\na,1\n"), parquet(tmp_path, body=["a"], n=[1])):
-        with pytest.raises(WrongColumns, match=r"no column 'text'; there are 'body', 'n': name one with --text-column"):
+        with pytest.raises(
+            WrongColumnsError, match=r"no column 'text'; there are 'body', 'n': name one with --text-column"
+        ):
             open_corpus([path])
-    with pytest.raises(WrongColumns, match="--id-column"):
+    with pytest.raises(WrongColumnsError, match="--id-column"):
         open_corpus([csv_file(tmp_path, "text\na\n")], CorpusSettings(id_column="key"))
-    with pytest.raises(WrongColumns, match="parted by ';'"):
+    with pytest.raises(WrongColumnsError, match="parted by ';'"):
         open_corpus([csv_file(tmp_path, "text;n\na;1\n")])
 
 

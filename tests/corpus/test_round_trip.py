@@ -5,8 +5,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from bertfeat.corpus import Blank, Document, open_corpus
 from bertfeat.corpus.compression import Meter, blocks

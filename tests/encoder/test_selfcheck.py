@@ -10,8 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from bertfeat.encoder import BatchForm, Precision, load_encoder, padded
-from bertfeat.encoder import load as loading
+from bertfeat.encoder import BatchForm, Precision, load as loading, load_encoder, padded
 from bertfeat.encoder.forward import Forward
 from bertfeat.encoder.module import load_module
 from bertfeat.encoder.padded import LibraryEncoder

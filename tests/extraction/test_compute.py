@@ -12,7 +12,7 @@ from bertfeat.encoder import HiddenState, Precision
 from bertfeat.errors import BertfeatError
 from bertfeat.extraction.compute import compute
 from bertfeat.recipe import Pooling, derive, parse_recipes
-from bertfeat.tokens import Batch, Long, Subword, tokenize
+from bertfeat.tokens import Batch, LongTextPolicy, Subword, tokenize
 from tests.support.slow_features import SlowText, slow_text, slow_words
 from tests.support.tiny_models import CPU, LONG_TEXT, PAIRS, TEXTS, Tiny, documents, given
 
@@ -131,7 +131,7 @@ def test_no_documents(bert: Tiny) -> None:
 
 
 def test_all_documents_rejected(bert: Tiny) -> None:
-    found = bert.features(documents([LONG_TEXT, LONG_TEXT]), "last", *EVERY, long=Long.ERROR)
+    found = bert.features(documents([LONG_TEXT, LONG_TEXT]), "last", *EVERY, long=LongTextPolicy.ERROR)
     assert sorted(found.tokenized.rejected) == [0, 1]
     assert found["last_mean"].shape == (2, 32)
     assert found["last_word"].shape == (0, 32)

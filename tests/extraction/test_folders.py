@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertfeat.corpus import open_corpus
-from bertfeat.errors import CorpusError, Damaged, FeatureSetError, StorageError, UsageError
+from bertfeat.errors import CorpusError, DamagedError, FeatureSetError, StorageError, UsageError
 from bertfeat.features import FeatureSet, list_parts
 from bertfeat.io import Kind, claim, kind_of, write_json
 from tests.support.runs import contents, everything, extractor, failed_rows, jsonl_file, lines, text_file
@@ -202,7 +202,7 @@ def test_a_damaged_list_of_parts_is_written_anew(bert: Tiny, corpus: Path, tmp_p
     del good["digest"]
     for parts in ([], good["parts"][:1], [*good["parts"], good["parts"][0]]):
         write_json(out / MANIFEST, good | {"parts": parts})
-        with pytest.raises(Damaged):
+        with pytest.raises(DamagedError):
             FeatureSet(out)
         run(bert, corpus, out)
         assert len(FeatureSet(out)) == 20

@@ -7,8 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from bertfeat.corpus import Blank, CorpusSettings, Document, Failure, Row, memory_corpus, open_corpus
 from bertfeat.errors import UsageError

@@ -13,11 +13,17 @@ from typing import Any
 import pytest
 
 from bertfeat.corpus import CorpusSettings, memory_corpus
-from bertfeat.errors import AnotherCorpus, BertfeatError, CorpusError, FeatureSetError, FolderLocked, SettingsDiffer
+from bertfeat.errors import (
+    AnotherCorpusError,
+    BertfeatError,
+    CorpusError,
+    FeatureSetError,
+    FolderLockedError,
+    SettingsDifferError,
+)
 from bertfeat.extraction import Extractor
 from bertfeat.extraction.run import Run
-from bertfeat.features import FeatureSet, list_parts
-from bertfeat.features import write_part as write
+from bertfeat.features import FeatureSet, list_parts, write_part as write
 from bertfeat.io import locked
 from tests.support.features_toy import as_first_format
 from tests.support.runs import contents, everything, extractor, failed_rows, jsonl_file, lines, text_file
@@ -185,7 +191,7 @@ def test_a_set_grown_past_its_end_is_unfinished_until_done(bert: Tiny, corpus: P
 def test_another_corpus_is_refused_and_nothing_touched(bert: Tiny, corpus: Path, done: Path, tmp_path: Path) -> None:
     before = everything(done)
     other = text_file(tmp_path / "other.txt", lines(40, 1000))
-    with pytest.raises(AnotherCorpus, match=r"(?s)corpus\.jsonl.*--overwrite"):
+    with pytest.raises(AnotherCorpusError, match=r"(?s)corpus\.jsonl.*--overwrite"):
         run(bert, other, done)
     assert everything(done) == before
 
@@ -215,7 +221,7 @@ def test_other_settings_are_refused_with_the_difference(
     bert: Tiny, corpus: Path, done: Path, settings: dict[str, Any], told: str
 ) -> None:
     before = everything(done)
-    with pytest.raises(SettingsDiffer) as error:
+    with pytest.raises(SettingsDifferError) as error:
         extractor(bert, **{"pooling": "mean,token"} | settings).extract(corpus, done, part_rows=ROWS)
     assert told in str(error.value)
     assert str(error.value).count(" → ") == 2  # the heading's and the one difference
@@ -231,7 +237,7 @@ def test_options_of_the_run_that_are_settings(bert: Tiny, corpus: Path, done: Pa
     ):
         if told == "keep: ":
             jsonl_file(corpus, [{"text": "a", "n": 1}])
-        with pytest.raises(SettingsDiffer, match=told):
+        with pytest.raises(SettingsDifferError, match=told):
             run(bert, corpus, done, **options)
     assert everything(done) == before
 
@@ -239,7 +245,7 @@ def test_options_of_the_run_that_are_settings(bert: Tiny, corpus: Path, done: Pa
 def test_another_model(bert: Tiny, corpus: Path, done: Path, tmp_path: Path) -> None:
     before = everything(done)
     other = build("bert", tmp_path / "other", num_hidden_layers=6)
-    with pytest.raises(SettingsDiffer, match="model: "):
+    with pytest.raises(SettingsDifferError, match="model: "):
         extractor(other, pooling="mean,token").extract(corpus, done, part_rows=ROWS)
     assert everything(done) == before
 
@@ -269,7 +275,7 @@ def test_overwrite_that_cannot_read_its_corpus_touches_nothing(bert: Tiny, corpu
 
 def test_two_runs_at_once(bert: Tiny, corpus: Path, done: Path) -> None:
     before = everything(done)
-    with locked(done), pytest.raises(FolderLocked, match=f"process {os.getpid()}"):
+    with locked(done), pytest.raises(FolderLockedError, match=f"process {os.getpid()}"):
         run(bert, corpus, done, overwrite=True)
     assert everything(done) == before
 
@@ -279,7 +285,7 @@ def test_the_second_of_two_runs_meets_the_first_at_work(bert: Tiny, corpus: Path
 
     def second(_: Any) -> None:
         if not met:
-            with pytest.raises(FolderLocked) as error:
+            with pytest.raises(FolderLockedError) as error:
                 run(bert, corpus, tmp_path / "out")
             met.append(error.value)
 
@@ -345,7 +351,7 @@ def test_standard_input_and_going_on_with_it(
     assert contents(tmp_path / "one") == before
     # and nothing is left behind where another input is refused
     pipe(b'{"text": "quite another text"}\n')
-    with pytest.raises(AnotherCorpus):
+    with pytest.raises(AnotherCorpusError):
         run(bert, "-", tmp_path / "one", corpus_settings=reading)
     assert contents(tmp_path / "one") == before
 

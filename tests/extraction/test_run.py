@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from bertfeat.corpus import Blank, CorpusSettings, Document, Failure, KeptColumn, Row, memory_corpus
-from bertfeat.errors import BertfeatError, CorpusError, FeatureSetError, RowFailed, UsageError, WrongColumns
+from bertfeat.errors import BertfeatError, CorpusError, FeatureSetError, RowFailedError, UsageError, WrongColumnsError
 from bertfeat.extraction import Progress
 from bertfeat.extraction.run import Run, writer_count
 from bertfeat.features import FeatureSet, PartContent, PartHeader, check_part, list_parts, read_header, write_part
@@ -81,36 +81,36 @@ def test_a_corpus_without_rows(bert: Tiny, tmp_path: Path) -> None:
 
 def test_wrong_columns_are_told_before_anything_is_touched(bert: Tiny, tmp_path: Path) -> None:
     corpus = jsonl_file(tmp_path / "c.jsonl", [{"body": text} for text in lines(20)])
-    with pytest.raises(WrongColumns, match="body"):
+    with pytest.raises(WrongColumnsError, match="body"):
         extractor(bert).extract(corpus, tmp_path / "out")
     assert not (tmp_path / "out").exists()
     good = extractor(bert).extract(
         corpus, tmp_path / "out", corpus_settings=CorpusSettings(text_columns=("body",)), part_rows=5
     )
     before = contents(tmp_path / "out")
-    with pytest.raises(WrongColumns):
+    with pytest.raises(WrongColumnsError):
         extractor(bert).extract(corpus, tmp_path / "out", overwrite=True)
     assert (good.parts, contents(tmp_path / "out")) == (4, before)
 
 
 def test_strict_stops_at_the_first_and_keeps_the_parts_before(bert: Tiny, tmp_path: Path) -> None:
     corpus = mix("DDDFDDFD")
-    with pytest.raises(RowFailed, match="it failed"):
+    with pytest.raises(RowFailedError, match="it failed"):
         extractor(bert).extract(corpus, tmp_path, part_rows=2, strict=True)
     assert [path.name for path in list_parts(tmp_path)] == ["part-00000.parquet"]
     extractor(bert).extract(corpus, tmp_path, part_rows=2)
-    with pytest.raises(RowFailed, match="it failed"):  # the parts are there, and their failures, too
+    with pytest.raises(RowFailedError, match="it failed"):  # the parts are there, and their failures, too
         extractor(bert).extract(corpus, tmp_path, part_rows=2, strict=True)
 
 
 def test_strict_counts_texts_that_the_model_refuses(bert: Tiny, tmp_path: Path) -> None:
-    with pytest.raises(RowFailed, match=r"row 2 \(id x\).*64"):
+    with pytest.raises(RowFailedError, match=r"row 2 \(id x\).*64"):
         extractor(bert, long="error").extract(mix("DDdD"), tmp_path, part_rows=2, strict=True)
 
 
 def test_what_cannot_be_read_needs_no_computing_to_be_told(bert: Tiny, tmp_path: Path) -> None:
     computed: list[Progress] = []
-    with pytest.raises(RowFailed):
+    with pytest.raises(RowFailedError):
         extractor(bert).extract(mix("DDF"), tmp_path, strict=True, progress=computed.append)
     assert computed == []
 

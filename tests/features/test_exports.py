@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from bertfeat.errors import FeatureSetError, NotDerivable, UsageError
-from bertfeat.features import export
-from bertfeat.features import exports as exports_module
+from bertfeat.errors import FeatureSetError, NotDerivableError, UsageError
+from bertfeat.features import export, exports as exports_module
 from tests.support.features_toy import KEPT, H, Toy, ToyDocument, toy_part, toy_parts, toy_set
 
 
@@ -131,12 +130,12 @@ def test_bert_jsonl_is_googles(
 
 
 def test_bert_jsonl_needs_single_layers_of_tokens(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(NotDerivable, match=r"sum4 does not give.*--layers -1,-2,-3,-4 --pooling token"):
+    with pytest.raises(NotDerivableError, match=r"sum4 does not give.*--layers -1,-2,-3,-4 --pooling token"):
         export(folder, "bert-jsonl", tmp_path / "v", column="sum4")
-    with pytest.raises(NotDerivable, match="already names its pooling"):
+    with pytest.raises(NotDerivableError, match="already names its pooling"):
         export(folder, "bert-jsonl", tmp_path / "v", column="last_word")
     without = toy_set(tmp_path / "f", toy_part(text=False))
-    with pytest.raises(NotDerivable, match="made with --no-text"):
+    with pytest.raises(NotDerivableError, match="made with --no-text"):
         export(without, "bert-jsonl", tmp_path / "v")
     assert not (tmp_path / "v").exists()
 
@@ -212,5 +211,5 @@ def test_an_empty_csv_has_all_its_columns(tmp_path: Path) -> None:
 def test_an_unknown_form_is_refused(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="'xml'; there are: npy, jsonl, bert-jsonl, csv"):
         export(folder, "xml", tmp_path / "v")
-    with pytest.raises(NotDerivable, match="say which column"):
+    with pytest.raises(NotDerivableError, match="say which column"):
         export(folder, "csv", tmp_path / "v")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bertfeat.errors import Damaged, FeatureSetError
+from bertfeat.errors import DamagedError, FeatureSetError
 from bertfeat.features import (
     FORMAT_VERSION,
     FeatureSet,
@@ -75,7 +75,7 @@ def test_a_damaged_or_newer_manifest_is_refused(folder: Path) -> None:
     path = folder / ".bertfeat/manifest.json"
     good = path.read_text()
     path.write_text(good[:-100])
-    with pytest.raises(Damaged, match=r"manifest\.json: cannot be read"):
+    with pytest.raises(DamagedError, match=r"manifest\.json: cannot be read"):
         FeatureSet(folder)
     path.write_text(good.replace(f'"format_version": {FORMAT_VERSION}', '"format_version": 9'))
     with pytest.raises(FeatureSetError, match="format 9 by a newer bertfeat"):
@@ -87,22 +87,22 @@ def test_a_damaged_or_newer_manifest_is_refused(folder: Path) -> None:
 
 def test_a_missing_part_is_damage(folder: Path) -> None:
     (folder / "part-00001.parquet").unlink()
-    with pytest.raises(Damaged, match=r"part-00001\.parquet: missing or changed in size"):
+    with pytest.raises(DamagedError, match=r"part-00001\.parquet: missing or changed in size"):
         FeatureSet(folder)
-    with pytest.raises(Damaged, match=r"part-00001\.parquet is missing"):
+    with pytest.raises(DamagedError, match=r"part-00001\.parquet is missing"):
         write_manifest(folder)
 
 
 def test_a_part_of_another_size_is_damage(folder: Path) -> None:
     toy = toy_part(1, 6, 5, blank=[6, 8], poolings=["mean"])
     write_part(folder, toy.header, toy.content)
-    with pytest.raises(Damaged, match=r"part-00001\.parquet: missing or changed in size"):
+    with pytest.raises(DamagedError, match=r"part-00001\.parquet: missing or changed in size"):
         FeatureSet(folder)
 
 
 def test_a_part_that_is_not_listed_is_damage(folder: Path) -> None:
     shutil.copy(folder / "part-00000.parquet", folder / "part-00003.parquet")
-    with pytest.raises(Damaged, match=r"part-00003\.parquet: not one of the parts"):
+    with pytest.raises(DamagedError, match=r"part-00003\.parquet: not one of the parts"):
         FeatureSet(folder)
 
 
@@ -111,7 +111,7 @@ def test_another_part_of_the_same_size_is_found_when_it_is_opened(folder: Path) 
     toy = toy_part(0, 0, 6, failures=[4])
     write_part(folder, dataclasses.replace(toy.header, digest=toy.header.digest[::-1]), toy.content)
     assert (folder / "part-00000.parquet").stat().st_size == old
-    with pytest.raises(Damaged, match="not the part that the manifest lists"):
+    with pytest.raises(DamagedError, match="not the part that the manifest lists"):
         FeatureSet(folder)
 
 
@@ -140,7 +140,7 @@ def test_rows_that_do_not_add_up_are_damage(folder: Path, change: dict[str, int]
     manifest = json.loads(path.read_text())
     manifest["parts"][1].update(change)
     write_json(path, {name: value for name, value in manifest.items() if name != "digest"})
-    with pytest.raises(Damaged, match=message):
+    with pytest.raises(DamagedError, match=message):
         FeatureSet(folder)
 
 

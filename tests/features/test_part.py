@@ -13,11 +13,15 @@ import pyarrow.parquet as pq
 import pytest
 import xxhash
 
-from bertfeat.errors import Damaged, FeatureSetError, StorageError, UsageError
-from bertfeat.features import check_part, read_header, write_part
-from bertfeat.features import part as part_module
-from bertfeat.features import schema as schema_module
-from bertfeat.features import seal as seal_module
+from bertfeat.errors import DamagedError, FeatureSetError, StorageError, UsageError
+from bertfeat.features import (
+    check_part,
+    part as part_module,
+    read_header,
+    schema as schema_module,
+    seal as seal_module,
+    write_part,
+)
 from bertfeat.features.header import decode_header, encode_header, settings_fingerprint
 from bertfeat.features.seal import SEAL_KEY, write_seal
 from tests.support.features_toy import KEPT, Toy, as_first_format, toy_part
@@ -129,10 +133,10 @@ def test_every_flipped_byte_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyP
         bad = bytearray(good)
         bad[at] ^= 1 << random.integers(8)
         path.write_bytes(bad)
-        with pytest.raises(Damaged, match=path.name):
+        with pytest.raises(DamagedError, match=path.name):
             check_part(path)
         if at >= footer:  # even without reading the pages
-            with pytest.raises(Damaged, match=path.name):
+            with pytest.raises(DamagedError, match=path.name):
                 read_header(path)
     path.write_bytes(good)
     check_part(path)
@@ -142,14 +146,14 @@ def test_every_flipped_byte_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_truncated_part_is_damaged(tmp_path: Path, size: int) -> None:
     path = write_part(tmp_path, *_written(toy_part()))
     path.write_bytes(path.read_bytes()[:size])
-    with pytest.raises(Damaged, match=r"part-00000\.parquet"):
+    with pytest.raises(DamagedError, match=r"part-00000\.parquet"):
         check_part(path)
 
 
 def test_something_appended_is_damage(tmp_path: Path) -> None:
     path = write_part(tmp_path, *_written(toy_part()))
     path.write_bytes(path.read_bytes() + b"PAR1")
-    with pytest.raises(Damaged, match=r"part-00000\.parquet"):
+    with pytest.raises(DamagedError, match=r"part-00000\.parquet"):
         check_part(path)
 
 
@@ -159,7 +163,7 @@ def test_a_foreign_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FeatureSetError, match="not written by bertfeat"):
         read_header(path)
     path.write_text("not Parquet at all")
-    with pytest.raises(Damaged, match="no Parquet file"):
+    with pytest.raises(DamagedError, match="no Parquet file"):
         check_part(path)
     with pytest.raises(FeatureSetError, match="cannot be read"):
         read_header(tmp_path / "part-00001.parquet")
@@ -210,7 +214,7 @@ def test_the_pages_are_read_again_only_if_their_digest_is_not_known(
 
 def test_a_part_under_another_ones_name_is_damage(tmp_path: Path) -> None:
     path = write_part(tmp_path, *_written(toy_part())).rename(tmp_path / "part-00007.parquet")
-    with pytest.raises(Damaged, match="says it is part 0"):
+    with pytest.raises(DamagedError, match="says it is part 0"):
         check_part(path)
 
 
@@ -218,7 +222,7 @@ def test_a_sealed_header_of_wrong_form_is_damage(tmp_path: Path) -> None:
     path = write_part(tmp_path, *_written(toy_part()))
     path.write_bytes(path.read_bytes().replace(b'"sketch"', b'"sketsh"'))
     write_seal(path, (0, b""))
-    with pytest.raises(Damaged, match="header cannot be read"):
+    with pytest.raises(DamagedError, match="header cannot be read"):
         check_part(path)
 
 
@@ -227,9 +231,9 @@ def test_a_sealed_header_of_wrong_form_is_damage(tmp_path: Path) -> None:
 
 def test_rows_must_add_up(tmp_path: Path) -> None:
     toy = toy_part()
-    with pytest.raises(Damaged, match="should give 5 documents, but there are 6"):
+    with pytest.raises(DamagedError, match="should give 5 documents, but there are 6"):
         write_part(tmp_path, dataclasses.replace(toy.header, blank=1), toy.content)
-    with pytest.raises(Damaged):
+    with pytest.raises(DamagedError):
         write_part(tmp_path, dataclasses.replace(toy.header, first_row=1, last_row=7), toy.content)
     assert not list(tmp_path.iterdir())
 

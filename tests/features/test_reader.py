@@ -11,13 +11,11 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from numpy.typing import NDArray
 
-from bertfeat.errors import Damaged, FeatureSetError, NotDerivable
-from bertfeat.features import FeatureSet, Pieces, content_documents, find_column
-from bertfeat.features import part as part_module
+from bertfeat.errors import DamagedError, FeatureSetError, NotDerivableError
+from bertfeat.features import FeatureSet, Pieces, content_documents, find_column, part as part_module
 from bertfeat.features.groups import OpenPart
 from bertfeat.io import write_json
 from bertfeat.recipe import Operation, Pooling, feature_columns, parse_recipes
@@ -73,9 +71,9 @@ def test_opening_reads_one_part_only(folder: Path, tmp_path: Path) -> None:
     features = FeatureSet(copy)
     assert len(features) == 15
     assert features[0].row == 0
-    with pytest.raises(Damaged, match="part-00002"):
+    with pytest.raises(DamagedError, match="part-00002"):
         features.matrix("last_mean")
-    with pytest.raises(Damaged, match="part-00002"):
+    with pytest.raises(DamagedError, match="part-00002"):
         list(features.check())
 
 
@@ -87,7 +85,7 @@ def test_a_damaged_page_is_found_when_it_is_read(folder: Path, tmp_path: Path) -
     chunk = features._open(features.entries[1]).footer.metadata.row_group(0).column(0)
     content[chunk.data_page_offset + chunk.total_compressed_size - 1] ^= 4
     path.write_bytes(content)
-    with pytest.raises(Damaged, match=r"part-00001.*row group 0 cannot be read.*CRC"):
+    with pytest.raises(DamagedError, match=r"part-00001.*row group 0 cannot be read.*CRC"):
         FeatureSet(copy).matrix("last_mean")
 
 
@@ -122,9 +120,9 @@ def test_weights_replace_the_ones_of_a_sum(folder: Path, documents: list[ToyDocu
     layers = [stacked(documents, "sum", [layer], "mean") for layer in (1, 2, 3, 4)]
     expected = sum(weight * layer for weight, layer in zip(weights, layers, strict=True))
     np.testing.assert_allclose(FeatureSet(folder).matrix("sum4", weights=weights), expected, rtol=1e-6, atol=1e-6)
-    with pytest.raises(NotDerivable, match="weights go with a sum"):
+    with pytest.raises(NotDerivableError, match="weights go with a sum"):
         FeatureSet(folder).matrix("concat4", weights=weights)
-    with pytest.raises(NotDerivable, match="3 weights were given for the 4 layers"):
+    with pytest.raises(NotDerivableError, match="3 weights were given for the 4 layers"):
         FeatureSet(folder).matrix("sum4", weights=weights[:3])
 
 
@@ -189,12 +187,12 @@ def test_to_numpy_writes_what_can_be_mapped(
     ],
 )
 def test_what_cannot_be_had_lists_what_can(folder: Path, name: str, pooling: str, message: str) -> None:
-    with pytest.raises(NotDerivable, match=message):
+    with pytest.raises(NotDerivableError, match=message):
         FeatureSet(folder).matrix(name, pooling)
 
 
 def test_a_matrix_of_tokens_points_to_documents(folder: Path) -> None:
-    with pytest.raises(NotDerivable, match="matrix for each document: use documents"):
+    with pytest.raises(NotDerivableError, match="matrix for each document: use documents"):
         FeatureSet(folder).matrix("last_token")
 
 
@@ -202,7 +200,7 @@ def test_a_recipe_means_the_pooling_under_which_it_can_be_had() -> None:
     stored = feature_columns("concat4,cls", [Pooling.MEAN], num_layers=L, hidden_size=H, dtype="float32")
     assert find_column(stored, L, "sum4").name == "sum4_mean"
     assert find_column(stored, L, "cls").name == "last_cls"
-    with pytest.raises(NotDerivable, match="'last' may mean last_mean or last_cls"):
+    with pytest.raises(NotDerivableError, match="'last' may mean last_mean or last_cls"):
         find_column(stored, L, "last")
 
 
@@ -246,16 +244,16 @@ def test_documents_come_whole(folder: Path, documents: list[ToyDocument]) -> Non
 def test_documents_bring_only_what_is_asked_for(folder: Path) -> None:
     document = next(FeatureSet(folder).documents(["sum4_word"]))
     assert list(document.stored) == ["concat4_word"]
-    with pytest.raises(NotDerivable, match="stored are: none"):
+    with pytest.raises(NotDerivableError, match="stored are: none"):
         document.vector()
     assert not next(FeatureSet(folder).documents([])).stored
 
 
 def test_vector_and_matrix_are_told_apart(folder: Path) -> None:
     document = FeatureSet(folder)[0]
-    with pytest.raises(NotDerivable, match=r"last_word is had by matrix\(\)"):
+    with pytest.raises(NotDerivableError, match=r"last_word is had by matrix\(\)"):
         document.vector("last_word")
-    with pytest.raises(NotDerivable, match=r"last_mean is had by vector\(\)"):
+    with pytest.raises(NotDerivableError, match=r"last_mean is had by vector\(\)"):
         document.matrix("last_mean")
 
 
@@ -413,5 +411,5 @@ def test_processes_that_are_spawned_take_a_set(folder: Path) -> None:
 
 
 def test_a_pooling_is_shown_by_its_name(folder: Path) -> None:
-    with pytest.raises(NotDerivable, match="leave out 'token'"):
+    with pytest.raises(NotDerivableError, match="leave out 'token'"):
         FeatureSet(folder).find("concat4_mean", Pooling.TOKEN)

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.hostile.server import BROKEN as BROKEN
-from tests.hostile.server import CLOSED as CLOSED
+from tests.hostile.server import BROKEN as BROKEN, CLOSED as CLOSED
 
 ROOT = Path(__file__).parent.parent.parent
 LIMIT = 150.0  # seconds: an hour of a busy machine is no hang, and a hang has no end

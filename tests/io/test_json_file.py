@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from bertfeat.io import BadJson, decode_json, read_json, read_version, write_json
+from bertfeat.io import JsonError, decode_json, read_json, read_version, write_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     ids=range(14),
 )
 def test_what_is_no_such_thing_is_refused(text: str | bytes, told: str) -> None:
-    with pytest.raises(BadJson, match=told):
+    with pytest.raises(JsonError, match=told):
         decode_json(text, Outer)
 
 
@@ -69,7 +68,7 @@ def test_fields_of_later_versions_are_left_out() -> None:
 
 @given(st.binary(max_size=60))
 def test_nothing_else_is_raised(text: bytes) -> None:
-    with pytest.raises(BadJson):
+    with pytest.raises(JsonError):
         decode_json(text, Outer)
 
 
@@ -83,7 +82,7 @@ def test_every_changed_byte_is_told(tmp_path: Path) -> None:
         path.write_bytes(bad)
         try:
             found = read_json(path, Outer, digest_from=2)
-        except BadJson:
+        except JsonError:
             continue
         assert found == GOOD  # white space alone was changed
 
@@ -93,5 +92,5 @@ def test_an_old_file_needs_no_digest(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text(json.dumps(plain))
     assert read_json(tmp_path / "x.json", Outer, digest_from=2).format_version == 1
     (tmp_path / "x.json").write_text(json.dumps(plain | {"format_version": 2}))
-    with pytest.raises(BadJson, match="digest is missing"):
+    with pytest.raises(JsonError, match="digest is missing"):
         read_json(tmp_path / "x.json", Outer, digest_from=2)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bertfeat.errors import FolderLocked, StorageError
+from bertfeat.errors import FolderLockedError, StorageError
 from bertfeat.io import LockOwner, locked
 
 ROOT = Path(__file__).parents[2]
@@ -34,7 +34,10 @@ def holder(tmp_path: Path) -> subprocess.Popen[str]:
 
 def test_a_second_run_is_told_who_holds_the_folder(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
     try:
-        with pytest.raises(FolderLocked, match=f"another run.*process {holder.pid} on .* since 20"), locked(tmp_path):
+        with (
+            pytest.raises(FolderLockedError, match=f"another run.*process {holder.pid} on .* since 20"),
+            locked(tmp_path),
+        ):
             pass
     finally:
         holder.kill()
@@ -49,7 +52,7 @@ def test_a_lock_is_released_after_errors(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), locked(tmp_path / "made" / "too"):
         raise ZeroDivisionError
     assert not os.listdir(tmp_path / "made" / "too")
-    with locked(tmp_path / "made" / "too"), pytest.raises(FolderLocked), locked(tmp_path / "made" / "too"):
+    with locked(tmp_path / "made" / "too"), pytest.raises(FolderLockedError), locked(tmp_path / "made" / "too"):
         pass
 
 
@@ -62,7 +65,7 @@ def _leave(folder: Path, **changes: object) -> None:
 def test_a_lock_that_only_its_content_holds(tmp_path: Path) -> None:
     """As on a file system that knows no flock."""
     _leave(tmp_path)
-    with pytest.raises(FolderLocked, match=f"process {os.getpid()} on"), locked(tmp_path):
+    with pytest.raises(FolderLockedError, match=f"process {os.getpid()} on"), locked(tmp_path):
         pass
     _leave(tmp_path, ticks=1)  # the number is another process's by now
     with locked(tmp_path):
@@ -76,7 +79,10 @@ def test_a_lock_that_only_its_content_holds(tmp_path: Path) -> None:
 
 def test_a_lock_of_another_machine_is_not_judged(tmp_path: Path) -> None:
     _leave(tmp_path, host="node7", boot="another", pid=1)
-    with pytest.raises(FolderLocked, match=r"process 1 on node7 .*cannot be seen.*delete .*/lock"), locked(tmp_path):
+    with (
+        pytest.raises(FolderLockedError, match=r"process 1 on node7 .*cannot be seen.*delete .*/lock"),
+        locked(tmp_path),
+    ):
         pass
     assert (tmp_path / ".bertfeat" / "lock").exists()
     _leave(tmp_path, host="container", pid=2**22 + 1)  # another name, but this machine
@@ -112,7 +118,7 @@ def test_of_many_who_find_a_stale_lock_one_gets_it(tmp_path: Path) -> None:
                 with locked(tmp_path):
                     got.append(1)
                     release.wait()
-            except FolderLocked:
+            except FolderLockedError:
                 release.wait()
 
         threads = [threading.Thread(target=take, args=(barrier, release, got)) for _ in range(8)]

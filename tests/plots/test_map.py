@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bertfeat.corpus import KeptColumn
-from bertfeat.errors import BertfeatError, FeatureSetError, NotDerivable, UsageError
+from bertfeat.errors import BertfeatError, FeatureSetError, NotDerivableError, UsageError
 from bertfeat.features import FeatureSet
 from bertfeat.plots import draw_map
 from bertfeat.plots.palette import NAMED, NO_VALUE, OTHERS, SCALE
@@ -229,7 +229,7 @@ def test_what_cannot_be_drawn(features: FeatureSet, tmp_path: Path) -> None:
         draw_map(features, tmp_path / "map.png", method="mds")
     with pytest.raises(UsageError, match="at least 3 points, not 2"):
         draw_map(features, tmp_path / "map.png", points=2)
-    with pytest.raises(NotDerivable, match="layer"):
+    with pytest.raises(NotDerivableError, match="layer"):
         draw_map(features, tmp_path / "map.png", column="concat4_mean")
     toy_set(tmp_path / "word.features", toy_part(poolings=("word",)))
     with pytest.raises(UsageError, match="a map shows document columns: extract some with --pooling mean"):

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from bertfeat.cli import main
 from bertfeat.corpus import KeptColumn, Value
-from bertfeat.errors import NotDerivable, UsageError
+from bertfeat.errors import NotDerivableError, UsageError
 from bertfeat.features import FeatureSet
 from bertfeat.probes import Measured, ProbeSettings, probe, read_probes
 from bertfeat.probes.examples import Examples, check_size
@@ -192,10 +192,10 @@ def test_steps_are_told(toy: FeatureSet) -> None:
             UsageError,
             r"all there is is|there is none; 71 members of rarer classes were left out \(--min-members\)",
         ),
-        ("kind", {"pooling": "cls"}, NotDerivable, "none of cls pooling; extract with --pooling cls"),
-        ("tags", {"pooling": "mean"}, NotDerivable, "tags are probed on vectors of words"),
-        ("kind", {"layers": ("9",)}, NotDerivable, "outside the model"),
-        ("kind", {"layers": ("concat=0..2", "x")}, NotDerivable, "no column 'x'"),
+        ("kind", {"pooling": "cls"}, NotDerivableError, "none of cls pooling; extract with --pooling cls"),
+        ("tags", {"pooling": "mean"}, NotDerivableError, "tags are probed on vectors of words"),
+        ("kind", {"layers": ("9",)}, NotDerivableError, "outside the model"),
+        ("kind", {"layers": ("concat=0..2", "x")}, NotDerivableError, "no column 'x'"),
     ],
 )
 def test_what_cannot_be_probed(toy: FeatureSet, label: str, settings: Any, error: type[Exception], told: str) -> None:
@@ -262,10 +262,10 @@ def test_a_fold_that_lacks_a_class_is_measured_as_scikit_learn_does(tmp_path: Pa
 
 def test_sets_without_what_the_label_needs(tmp_path: Path) -> None:
     words = features(tmp_path / "words.features", poolings=("word",))
-    with pytest.raises(NotDerivable, match="none of any pooling; extract with --pooling mean"):
+    with pytest.raises(NotDerivableError, match="none of any pooling; extract with --pooling mean"):
         probe(words, "kind")
     documents = features(tmp_path / "documents.features", poolings=("mean",))
-    with pytest.raises(NotDerivable, match="extract with --pooling word"):
+    with pytest.raises(NotDerivableError, match="extract with --pooling word"):
         probe(documents, "tags")
     both = features(tmp_path / "both.features", poolings=("mean", "cls"))
     with pytest.raises(UsageError, match="say which vectors with --pooling: mean or cls"):

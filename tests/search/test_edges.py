@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from bertfeat.errors import IndexFolderError, NotDerivable, UsageError
+from bertfeat.errors import IndexFolderError, NotDerivableError, UsageError
 from bertfeat.search import BuildOptions, IndexSettings, Metric, VectorIndex, build_index
 from tests.support.index_toy import clustered, neighbours, vector_set
 
@@ -105,7 +105,7 @@ def test_vectors_that_are_not_finite_are_named(bad: float, tmp_path: Path) -> No
 
 def test_a_column_that_is_not_there(tmp_path: Path) -> None:
     vector_set(tmp_path / "toy.features", clustered(5))
-    with pytest.raises(NotDerivable, match=r"stored columns .last_mean. do not contain"):
+    with pytest.raises(NotDerivableError, match=r"stored columns .last_mean. do not contain"):
         build_index(tmp_path / "toy.features", tmp_path / "toy.index", "concat4_mean")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bertfeat.errors import Damaged, IndexFolderError
+from bertfeat.errors import DamagedError, IndexFolderError
 from bertfeat.io import Kind, kind_of
 from bertfeat.search import VectorIndex, build_index, check_index
 from bertfeat.search.settings import read_settings, write_settings
@@ -170,6 +170,6 @@ def test_features_that_are_damaged(tmp_path: Path) -> None:
     data = bytearray(part.read_bytes())
     data[len(data) // 3] ^= 255
     part.write_bytes(data)
-    with pytest.raises(Damaged):
+    with pytest.raises(DamagedError):
         build_index(tmp_path / "toy.features", tmp_path / "toy.index")
     assert not (tmp_path / "toy.index").exists()

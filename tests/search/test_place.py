@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bertfeat.errors import FolderLocked, IndexFolderError, StorageError, UsageError
+from bertfeat.errors import FolderLockedError, IndexFolderError, StorageError, UsageError
 from bertfeat.io import locked
 from bertfeat.search import BuildOptions, VectorIndex, append_features, build_index, check_index, remove_documents
 from bertfeat.search.replace import held
@@ -70,7 +70,7 @@ def test_a_killed_build_leaves_the_old_index(folder: Path, tmp_path: Path, step:
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as build:
         assert build.stdout is not None
         assert build.stdout.readline() == "here\n"
-        with pytest.raises(FolderLocked):
+        with pytest.raises(FolderLockedError):
             build_index(tmp_path / "new.features", folder)
         build.send_signal(signal.SIGKILL)
     assert len(VectorIndex(folder)) == 200
@@ -99,7 +99,7 @@ def test_a_build_under_way_is_waited_for_and_not_disturbed(folder: Path, monkeyp
         back.join()
         monkeypatch.setattr("bertfeat.search.folder.PATIENCE", 0.1)
         folder.rename(work / "old")
-        with pytest.raises(FolderLocked, match="another run is at work on it"):
+        with pytest.raises(FolderLockedError, match="another run is at work on it"):
             VectorIndex(folder)
         (work / "old").rename(folder)
     assert len(VectorIndex(folder)) == 200
@@ -113,10 +113,10 @@ def test_a_run_on_another_machine_that_holds_the_old_index_is_told(
     lock.parent.mkdir(parents=True)
     owner = {"host": "node7", "boot": "another", "pid": 1, "ticks": 1, "since": "2020-01-01T00:00:00+00:00"}
     lock.write_text(json.dumps(owner))
-    with pytest.raises(FolderLocked, match=r"process 1 on node7 .*delete .*lock"):
+    with pytest.raises(FolderLockedError, match=r"process 1 on node7 .*delete .*lock"):
         remove_documents(folder, ["1"])
     folder.rename(work_folder(folder) / "old")
-    with pytest.raises(FolderLocked, match=r"process 1 on node7 .*delete .*lock"):
+    with pytest.raises(FolderLockedError, match=r"process 1 on node7 .*delete .*lock"):
         VectorIndex(folder)
     lock.unlink()
     assert len(VectorIndex(folder)) == 200
@@ -138,7 +138,7 @@ def test_a_link_to_an_index_stays_a_link(folder: Path, tmp_path: Path) -> None:
 
 def test_two_names_of_one_index_share_a_lock(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "link.index").symlink_to(folder)
-    with locked(work_folder(folder)), pytest.raises(FolderLocked):
+    with locked(work_folder(folder)), pytest.raises(FolderLockedError):
         remove_documents(tmp_path / "link.index", ["1"])
 
 
@@ -216,7 +216,7 @@ def test_many_who_want_the_same_place(tmp_path: Path) -> None:
             try:
                 with held(tmp_path / "toy.index", new=True):
                     told["held"] += 1
-            except FolderLocked:
+            except FolderLockedError:
                 told["locked"] += 1
             except StorageError as error:
                 told[str(error)] += 1

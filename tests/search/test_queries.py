@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bertfeat.errors import CorpusError, UsageError
 from bertfeat.search.queries import read_beir, read_queries, read_vectors

@@ -16,18 +16,19 @@ from bertfeat.encoder import LoadedEncoder, Precision, load_encoder
 from bertfeat.extraction.compute import Computed, compute
 from bertfeat.models import Model
 from bertfeat.recipe import FeatureColumn, Pooling, feature_columns
-from bertfeat.tokens import Long, Tokenized, Tokenizer, TokenSettings, tokenize
-from tests.support.tiny_families import ALL as ALL
-from tests.support.tiny_families import FAMILIES as FAMILIES
-from tests.support.tiny_families import PACKED as PACKED
-from tests.support.tiny_families import POSITIONS as POSITIONS
-from tests.support.tiny_families import SIZES as SIZES
-from tests.support.tiny_families import build as build
-from tests.support.tiny_families import rewrite as rewrite
-from tests.support.tiny_families import roughen as roughen
-from tests.support.tiny_families import save_tokenizer as save_tokenizer
-from tests.support.tiny_tokenizers import SENTENCES as SENTENCES
-from tests.support.tiny_tokenizers import VOCABULARY as VOCABULARY
+from bertfeat.tokens import LongTextPolicy, Tokenized, Tokenizer, TokenSettings, tokenize
+from tests.support.tiny_families import (
+    ALL as ALL,
+    FAMILIES as FAMILIES,
+    PACKED as PACKED,
+    POSITIONS as POSITIONS,
+    SIZES as SIZES,
+    build as build,
+    rewrite as rewrite,
+    roughen as roughen,
+    save_tokenizer as save_tokenizer,
+)
+from tests.support.tiny_tokenizers import SENTENCES as SENTENCES, VOCABULARY as VOCABULARY
 
 CPU = torch.device("cpu")
 
@@ -108,7 +109,9 @@ class Tiny:
     def settings(self, columns: Sequence[FeatureColumn] = (), **changes: Any) -> TokenSettings:
         poolings = {column.pooling for column in columns}
         wanted = {"with_tokens": Pooling.TOKEN in poolings, "with_words": Pooling.WORD in poolings}
-        return TokenSettings(**{"max_length": self.model.max_tokens, "long": Long.WINDOW, **wanted, **changes})
+        return TokenSettings(
+            **{"max_length": self.model.max_tokens, "long": LongTextPolicy.WINDOW, **wanted, **changes}
+        )
 
     def columns(self, layers: str, *poolings: Pooling, dtype: str = "float32") -> tuple[FeatureColumn, ...]:
         return feature_columns(

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tokenizers import Tokenizer as FastTokenizer
-from tokenizers import models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import Tokenizer as FastTokenizer, models, normalizers, pre_tokenizers, processors, trainers
 
 VOCABULARY = 400
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bertfeat.errors import BertfeatError, NotDerivable, TaggerError, UsageError
+from bertfeat.errors import BertfeatError, NotDerivableError, TaggerError, UsageError
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
 from bertfeat.tagging import TrainingSettings, train
@@ -57,7 +57,7 @@ def test_the_only_stored_column_is_what_is_meant(
     assert choose_input(None, sets[0].columns, 5).name == "concat4"
     single = feature_set(tiny("bert").folder, tmp_path / "one", 5, 3, layers="second-to-last", pooling="word,mean")
     assert choose_input(None, single.columns, 5).name == "second_to_last"
-    with pytest.raises(NotDerivable, match="--pooling word --layers concat4"):
+    with pytest.raises(NotDerivableError, match="--pooling word --layers concat4"):
         derived_input(parse_input("mix4", 5), single)
 
 

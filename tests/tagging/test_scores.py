@@ -5,8 +5,7 @@ from collections.abc import Callable
 
 import pytest
 from seqeval.metrics import accuracy_score, classification_report
-from sklearn.metrics import accuracy_score as plain_accuracy
-from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
+from sklearn.metrics import accuracy_score as plain_accuracy, confusion_matrix, precision_recall_fscore_support
 
 from bertfeat.errors import CorpusError, UsageError
 from bertfeat.tagging.schemes import Span

@@ -7,7 +7,7 @@ import pytest
 
 from bertfeat.corpus import Document
 from bertfeat.recipe import Pooling
-from bertfeat.tokens import Long, Tokenized, tokenize
+from bertfeat.tokens import LongTextPolicy, Tokenized, tokenize
 from tests.support.slow_features import slow_text, slow_words
 from tests.support.tiny_models import LONG_TEXT, TEXTS, Tiny, documents, given, reference_ids, text_states
 
@@ -124,7 +124,7 @@ def test_truncation_is_counted(any_tiny: Tiny, length: int) -> None:
     if length < any_tiny.tokenizer.pair.size + 1:
         pytest.skip("no room for a pair's special tokens")
     rows = [*documents(TEXTS), *documents([("The bank of the river.", LONG_TEXT), (LONG_TEXT, "The bank.")])]
-    found = tokenized_by(any_tiny, *rows, max_length=length, long=Long.TRUNCATE)
+    found = tokenized_by(any_tiny, *rows, max_length=length, long=LongTextPolicy.TRUNCATE)
     lengths = np.diff(found.layout.window_offsets)
     for at, row in enumerate(rows):
         ids, _ = reference_ids(any_tiny.folder, row.text, row.pair)
@@ -133,14 +133,14 @@ def test_truncation_is_counted(any_tiny: Tiny, length: int) -> None:
 
 
 def test_a_truncated_text_is_its_first_tokens(bert: Tiny) -> None:
-    found = bert.features(documents([LONG_TEXT]), "last", Pooling.TOKEN, max_length=20, long=Long.TRUNCATE)
+    found = bert.features(documents([LONG_TEXT]), "last", Pooling.TOKEN, max_length=20, long=LongTextPolicy.TRUNCATE)
     ids, types = reference_ids(bert.folder, LONG_TEXT)
     assert found.tokenized.layout.ids.tolist() == [*ids[:19], ids[-1]]
     assert types[0] == 0
 
 
 def test_words_cut_off_keep_their_place_as_zeros(bert: Tiny) -> None:
-    found = bert.features(documents([LONG_TEXT]), "last", Pooling.WORD, max_length=20, long=Long.TRUNCATE)
+    found = bert.features(documents([LONG_TEXT]), "last", Pooling.WORD, max_length=20, long=LongTextPolicy.TRUNCATE)
     words = found.tokenized.words
     assert words is not None
     assert words.aligned is not None
@@ -153,7 +153,7 @@ def test_words_cut_off_keep_their_place_as_zeros(bert: Tiny) -> None:
 def test_a_word_of_which_a_piece_is_cut_off_is_not_aligned(bert: Tiny) -> None:
     (pieces,) = bert.tokenizer.pieces(["unbelievablewalking"], offsets=False)
     assert len(pieces.ids) > 2
-    found = tokenized_by(bert, Document(0, "0", "unbelievablewalking"), max_length=4, long=Long.TRUNCATE)
+    found = tokenized_by(bert, Document(0, "0", "unbelievablewalking"), max_length=4, long=LongTextPolicy.TRUNCATE)
     assert found.words is not None
     assert found.words.aligned is not None
     assert found.words.aligned.tolist() == [False]
@@ -163,14 +163,14 @@ def test_a_truncated_pair_keeps_its_first_text(bert: Tiny) -> None:
     first, _ = reference_ids(bert.folder, "The bank of the river.")
     second, _ = reference_ids(bert.folder, LONG_TEXT)
     row = documents([("The bank of the river.", LONG_TEXT)])[0]
-    found = tokenized_by(bert, row, max_length=30, long=Long.TRUNCATE)
+    found = tokenized_by(bert, row, max_length=30, long=LongTextPolicy.TRUNCATE)
     assert found.layout.ids.tolist() == [*first, *second[1 : 30 - len(first)], second[-1]]
     assert found.layout.types.tolist() == [0] * len(first) + [1] * (30 - len(first))
 
 
 def test_error_rejects_what_is_too_long(any_tiny: Tiny) -> None:
     rows = documents(["short", LONG_TEXT, ("short", "short"), ("short", LONG_TEXT)])
-    found = tokenized_by(any_tiny, *rows, long=Long.ERROR)
+    found = tokenized_by(any_tiny, *rows, long=LongTextPolicy.ERROR)
     assert sorted(found.rejected) == [1, 3]
     count = len(reference_ids(any_tiny.folder, LONG_TEXT)[0])
     assert f"{count} tokens and the model reads {any_tiny.model.max_tokens}" in found.rejected[1]
@@ -194,7 +194,7 @@ def test_a_pair_whose_first_text_leaves_no_room(bert: Tiny) -> None:
 
 def test_rejected_documents_leave_their_neighbours_alone(bert: Tiny) -> None:
     rows = documents([LONG_TEXT, "The bank.", LONG_TEXT, "A river."])
-    found = bert.features(rows, "last", *EVERY, long=Long.ERROR)
+    found = bert.features(rows, "last", *EVERY, long=LongTextPolicy.ERROR)
     for at in (1, 3):
         wanted = text_states(bert.folder, rows[at].text)[-1]
         np.testing.assert_allclose(found.tokens("last_token", at), wanted, rtol=0, atol=3e-5)

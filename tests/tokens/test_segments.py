@@ -5,8 +5,7 @@ from copy import copy
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from bertfeat.corpus import Document
 from bertfeat.models import find_model

@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 
 from bertfeat.corpus import CorpusSettings
-from bertfeat.errors import FeatureSetError, IndexFolderError, NotDerivable, UsageError
+from bertfeat.errors import FeatureSetError, IndexFolderError, NotDerivableError, UsageError
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
 from bertfeat.search import build_index
@@ -481,14 +480,14 @@ def test_without_texts(extract: Callable[..., FeatureSet]) -> None:
     ],
 )
 def test_columns_that_are_not_there(column: str, problem: str, extract: Callable[..., FeatureSet]) -> None:
-    with pytest.raises(NotDerivable, match=problem) as error:
+    with pytest.raises(NotDerivableError, match=problem) as error:
         find_usages(extract(layers="last"), "bank", column=column)
     assert "<" not in str(error.value)  # S2: "leave out <Pooling.TOKEN: 'token'>"
 
 
 def test_of_several_columns_one_is_chosen(extract: Callable[..., FeatureSet]) -> None:
     features = extract(layers=["last", "1"], pooling="word,token")
-    with pytest.raises(NotDerivable, match="choose with --column"):
+    with pytest.raises(NotDerivableError, match="choose with --column"):
         find_usages(features, "bank")
     assert find_usages(features, "bank", column="1").column == "layer1_word"
     assert find_usages(features, "bank", column="last_token").column == "last_token"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bertfeat.corpus import CorpusSettings
-from bertfeat.errors import NotDerivable, UsageError
+from bertfeat.errors import NotDerivableError, UsageError
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
 from bertfeat.search import BuildOptions, build_index, remove_documents
@@ -134,5 +134,5 @@ def test_conditions_that_do_not_fit(where: str, problem: str, features: FeatureS
 def test_a_condition_is_read_before_the_model_is_opened(features: FeatureSet) -> None:
     with pytest.raises(UsageError, match="no column 'yaer'"):
         find_usages(features, "bank", like=LIKE, where="yaer > 3", model="nowhere")
-    with pytest.raises(NotDerivable):
+    with pytest.raises(NotDerivableError):
         find_usages(features, "bank", like=LIKE, column="0", model="nowhere")

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bertfeat.errors import BertfeatError, Damaged, TaggerError, UsageError
+from bertfeat.errors import BertfeatError, DamagedError, TaggerError, UsageError
 from bertfeat.features import FeatureSet
-from bertfeat.io import BadJson, read_json, read_regular, real_path
+from bertfeat.io import JsonError, read_json, read_regular, real_path
 from bertfeat.tagging.digests import sentences_digest
 from bertfeat.tagging.table7.report import MARKDOWN_NAME, RESULTS_NAME, RowResult, Table, markdown
 from bertfeat.tagging.table7.rows import FINE_TUNED_ROW, PAPER_ROWS, PAPER_SOURCE, Row
@@ -72,7 +72,7 @@ def _read_results(folder: Path) -> _Results | None:
         if (folder / MARKDOWN_NAME).exists():  # which is written after it
             raise TaggerError(f"{path} is missing; {_REMEDY}") from error
         return None
-    except (OSError, BadJson, UsageError) as error:
+    except (OSError, JsonError, UsageError) as error:
         raise TaggerError(f"{path}: cannot be read ({error}); {_REMEDY}") from error
 
 
@@ -120,7 +120,7 @@ def _features_now(folder: Path, identity: TableIdentity, name: str) -> FeaturesN
     place = folder / identity.places.get(name, ".")
     try:
         features = FeatureSet(place)
-    except Damaged:
+    except DamagedError:
         raise
     except BertfeatError:
         return FeaturesNow.ABSENT  # or not finished

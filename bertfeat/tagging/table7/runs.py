@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from bertfeat.errors import TaggerError, UsageError
 from bertfeat.features import FeatureSet
-from bertfeat.io import BadJson, read_json, real_path, write_json, writing
+from bertfeat.io import JsonError, read_json, real_path, write_json, writing
 from bertfeat.tagging.digests import parts_digest, sentences_digest
 from bertfeat.tagging.settings import Extraction, TrainingSettings, extraction_of
 from bertfeat.tagging.table7.grid import Grid
@@ -138,7 +138,7 @@ def read_identity(folder: Path) -> TableIdentity | None:
         identity = read_json(path, TableIdentity, digest_from=2)
     except FileNotFoundError:
         return None
-    except (OSError, BadJson, UsageError) as error:
+    except (OSError, JsonError, UsageError) as error:
         raise TaggerError(f"{path}: cannot be read ({error}); name another folder with -o") from error
     _refuse_newer(identity.format_version, path)
     return identity
@@ -173,7 +173,7 @@ def read_run(path: Path, identity: TableIdentity) -> KeptRun | None:
         file = read_json(path, _RunFile, digest_from=2)
     except FileNotFoundError:
         return None
-    except (OSError, BadJson, UsageError) as error:
+    except (OSError, JsonError, UsageError) as error:
         raise TaggerError(f"{path}: cannot be read ({error}); {_REMEDY}") from error
     _refuse_newer(file.format_version, path)
     run = Run(**_values(file))
