@@ -17,7 +17,7 @@ from bertfeat.encoder import block_flop, kernels_in_use, product_rate, synchroni
 from bertfeat.errors import CorpusError
 from bertfeat.extraction.report import ExtractionReport
 from bertfeat.extraction.sentence_transformers import Extractor
-from bertfeat.io.timing import recorded_stages
+from bertfeat.io import recorded_stages
 from bertfeat.recipe import needed_layers
 
 OVERLAPPED = ("tokenize", "write")  # stages on threads of their own, beside the encoder

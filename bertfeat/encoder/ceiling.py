@@ -8,7 +8,7 @@ import torch
 
 from bertfeat.encoder.linear import make_product
 from bertfeat.encoder.precision import Precision
-from bertfeat.io.malloc import keep_freed_memory
+from bertfeat.io import keep_freed_memory
 
 
 def block_flop(hidden: int, inner: int) -> int:

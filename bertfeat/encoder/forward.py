@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from bertfeat.encoder.precision import Precision
 from bertfeat.encoder.transfer import to_device
 from bertfeat.errors import ModelError
-from bertfeat.io.timing import stage
+from bertfeat.io import stage
 from bertfeat.models import Model, in_one_line
 from bertfeat.tokens import Batch
 from bertfeat.tokens.layout import ranges

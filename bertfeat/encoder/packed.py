@@ -23,7 +23,7 @@ from bertfeat.encoder.states import BatchForm, EncoderPath, HiddenState
 from bertfeat.encoder.transfer import to_device
 from bertfeat.encoder.weights import Affine, BlockWeights, activation, heads, read_weights
 from bertfeat.errors import ModelError
-from bertfeat.io.timing import stage
+from bertfeat.io import stage
 from bertfeat.models import Model
 from bertfeat.tokens import Batch
 

@@ -12,7 +12,7 @@ from bertfeat.encoder.module import load_module
 from bertfeat.encoder.precision import Precision
 from bertfeat.encoder.selfcheck import self_check
 from bertfeat.encoder.states import BatchForm, EncoderPath, HiddenState
-from bertfeat.io.timing import stage
+from bertfeat.io import stage
 from bertfeat.models import Model
 from bertfeat.tokens import Batch
 

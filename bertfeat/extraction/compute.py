@@ -18,7 +18,7 @@ from torch import Tensor
 from bertfeat.encoder import Encoder, HiddenState, PendingCopy, is_out_of_memory, to_device
 from bertfeat.errors import BertfeatError
 from bertfeat.extraction.pooling import pick, segment_max, segment_sum
-from bertfeat.io.timing import stage
+from bertfeat.io import stage
 from bertfeat.recipe import FeatureColumn, Operation, Pooling, needed_layers
 from bertfeat.tokens import Batch, BatchPicks, Layout, Picks, Tokenized, batch_picks, batches
 

@@ -16,8 +16,7 @@ from bertfeat.extraction.compute import Computed, compute
 from bertfeat.extraction.part_content import PartRows, not_finite, part_content, partition_rows, too_large
 from bertfeat.extraction.settings import parse_poolings
 from bertfeat.features import ModelIdentity, PartContent
-from bertfeat.io.malloc import keep_freed_memory
-from bertfeat.io.timing import stage
+from bertfeat.io import keep_freed_memory, stage
 from bertfeat.models import Model, find_model
 from bertfeat.recipe import FeatureColumn, Pooling, feature_columns
 from bertfeat.tokens import LongTextPolicy, Subword, Tokenized, Tokenizer, TokenSettings, tokenize

@@ -11,7 +11,7 @@ from bertfeat.extraction.report import ExtractionReport, OnProgress
 from bertfeat.extraction.run import Run, RunOptions
 from bertfeat.extraction.texts import given_texts
 from bertfeat.features import DocumentFeatures, PartContent, content_documents
-from bertfeat.io.prefetch import prefetched
+from bertfeat.io import prefetched
 
 _CHUNK = 2048  # texts at a time that encode() and features() hold
 

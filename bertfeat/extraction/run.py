@@ -44,10 +44,7 @@ from bertfeat.features import (
 )
 from bertfeat.features.folder import refuse_foreign_parts
 from bertfeat.features.manifest import check_derived
-from bertfeat.io import Kind, claim, forsake, locked, real_path, refuse_other_kind
-from bertfeat.io.malloc import give_back_memory
-from bertfeat.io.prefetch import prefetched
-from bertfeat.io.timing import stage
+from bertfeat.io import Kind, claim, forsake, give_back_memory, locked, prefetched, real_path, refuse_other_kind, stage
 
 _log = logging.getLogger("bertfeat")
 _TOKENS_BETWEEN = 200_000  # written from one giving back of freed memory to the next

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.errors import IndexFolderError
-from bertfeat.io.malloc import give_back_memory
+from bertfeat.io import give_back_memory
 from bertfeat.search import faiss_index, faiss_search, recall
 from bertfeat.search.blocks import Block, VectorSource, read_ahead
 from bertfeat.search.choose import POINTS_PER_CLUSTER, Choice

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bertfeat.errors import BertfeatError, TaggerError
 from bertfeat.features import FeatureSet, piece_offsets, stored_matrices
-from bertfeat.io.prefetch import prefetched
+from bertfeat.io import prefetched
 from bertfeat.recipe import Derivation, FeatureColumn
 from bertfeat.tagging.digests import parts_digest
 from bertfeat.tagging.layer_input import TaggerInput, derived_input

@@ -14,7 +14,7 @@ from bertfeat.encoder import resolve_device
 from bertfeat.errors import UsageError
 from bertfeat.extraction.embedder import Embedder
 from bertfeat.features import DocumentFeatures, FeatureSet, content_documents
-from bertfeat.io.prefetch import prefetched
+from bertfeat.io import prefetched
 from bertfeat.recipe import FeatureColumn, Pooling, derive
 from bertfeat.tagging.layer_input import derived_input
 from bertfeat.tagging.network import TaggerNetwork

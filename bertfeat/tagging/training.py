@@ -18,8 +18,7 @@ from torch.nn.utils import clip_grad_norm_
 from bertfeat.encoder import resolve_device
 from bertfeat.errors import TaggerError
 from bertfeat.features import FeatureSet
-from bertfeat.io import Kind, real_path
-from bertfeat.io.malloc import keep_freed_memory
+from bertfeat.io import Kind, keep_freed_memory, real_path
 from bertfeat.tagging.batches import batch_of, shuffled
 from bertfeat.tagging.capacity import refuse_too_large
 from bertfeat.tagging.checkpoint import (
