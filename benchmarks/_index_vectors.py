@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.extraction import Extractor
-from bertfeat.features import FeatureSet, PartContent, PartHeader, settings_fingerprint, write_manifest, write_part
+from bertfeat.features import FeatureSet, PartContent, PartHeader, write_manifest, write_part
 
 SENTENCES = 32_768
 PART_ROWS = 32_768
@@ -46,11 +46,10 @@ def _sentences(work: Path, data: Path) -> FeatureSet:
 
 def _header(real: FeatureSet, number: int, first: int, last: int) -> PartHeader:
     header = real.header
-    settings = dict(header.settings)
     return PartHeader(
         format_version=header.format_version,
-        settings=settings,
-        fingerprint=settings_fingerprint(settings),
+        settings=header.settings,
+        fingerprint=header.fingerprint,
         number=number,
         first_row=first,
         last_row=last,

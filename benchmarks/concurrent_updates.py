@@ -274,9 +274,9 @@ class IndexCase:
         return frozenset(ids)
 
     def check(self) -> None:
-        from bertfeat.search import check_index
+        from bertfeat.search import verify_index
 
-        check_index(self._folder)
+        verify_index(self._folder)
 
     def files(self) -> Mapping[str, bytes]:
         """All but the settings, in which times stand; check() holds those against the files."""

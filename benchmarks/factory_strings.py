@@ -36,10 +36,10 @@ from bertfeat.search import (
     VectorIndex,
     append_features,
     build_index,
-    check_index,
     evaluate,
     factory,
     remove_documents,
+    verify_index,
 )
 from tests.support.index_toy import clustered, vector_set
 
@@ -173,7 +173,7 @@ def _use(work: Path, folder: Path, text: str, metric: Metric, say: Callable[[str
 
 def _look(folder: Path, living: set[str], say: Callable[[str], Any]) -> None:
     say("check")
-    check_index(folder)
+    verify_index(folder)
     index, queries = VectorIndex(folder), clustered(10, seed=9)
     options: dict[str, Any]
     for options in ({}, {"exact": True}, {"effort": 1}, {"where": "row < 690"}, {"where": "row < 690", "exact": True}):

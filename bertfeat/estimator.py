@@ -11,7 +11,7 @@ from sklearn.utils import Tags
 
 from bertfeat.corpus import memory_corpus
 from bertfeat.errors import UsageError
-from bertfeat.extraction import Extractor, given_texts
+from bertfeat.extraction import Extractor, take_texts
 
 
 class FeatureTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -57,7 +57,7 @@ class FeatureTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             UsageError: a setting that cannot be right, token or word pooling among them.
             TypeError: something else than texts.
         """
-        _texts(X)
+        _check_texts(X)
         self._extractor_of_settings()
         return self
 
@@ -68,7 +68,7 @@ class FeatureTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             TypeError: something else than texts.
             UsageError: a text that cannot be embedded.
         """
-        extractor, texts = self._extractor_of_settings(), _texts(X)
+        extractor, texts = self._extractor_of_settings(), _check_texts(X)
         vectors = np.empty((len(texts), sum(column.width for column in extractor.columns)), np.float32)
         at = 0
         for content in extractor.contents(memory_corpus(texts)) if texts else ():
@@ -111,10 +111,10 @@ class FeatureTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-def _texts(X: object) -> list[str]:
+def _check_texts(X: object) -> list[str]:
     """Take texts as ``encode`` does, several of them, and no pairs."""
     try:
-        given = given_texts(X)
+        given = take_texts(X)
     except UsageError as error:
         raise TypeError(str(error)) from error  # which scikit-learn expects
     if given.single:

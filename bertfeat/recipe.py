@@ -1,18 +1,16 @@
-"""The layers grammar: parse, print, width, the layers needed, and one recipe derived from stored others.
+"""The grammar of layers and poolings: parse and print recipes, their width, the layers that they need.
 
 Layer ``0`` is the embedding output and ``1..L`` the outputs of the transformer blocks, as in Hugging Face
 ``hidden_states``; negative numbers count from the end (``-1`` is L). The convention is fixed here, once.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Self
 
-import numpy as np
-from numpy.typing import NDArray
-
-from bertfeat.errors import NotDerivableError, RecipeError
+from bertfeat.errors import RecipeError, UsageError
 
 GRAMMAR = (
     "embeddings, last, second-to-last, sum4, mean4, concat4, sum-all, mean-all, concat-all, all, cls, "
@@ -29,19 +27,52 @@ class Operation(StrEnum):
     CONCAT = "concat"  # ascending layers side by side: width is their number times H
 
 
-class Pooling(StrEnum):
-    """Over which tokens of a document a recipe is taken."""
+class Unit(StrEnum):
+    """What gets one vector."""
 
-    MEAN = "mean"  # one vector a document: the mean over its tokens
-    CLS = "cls"  # one vector a document: its first token
-    MAX = "max"  # one vector a document: the largest value of each dimension over its tokens
-    TOKEN = "token"  # one vector a subword token
-    WORD = "word"  # one vector a word
+    DOCUMENT = "document"
+    TOKEN = "token"
+    WORD = "word"
+
+
+class Pooling(StrEnum):
+    """Over which tokens a recipe is taken, and how their vectors become one.
+
+    A member says what follows from it without computing: ``unit``, what gets one vector; ``linear``, whether it
+    commutes with the sum of layers, so that pooled layers can be summed; ``decided_by``, the settings that decide
+    which tokens it takes. How it is computed stands in :mod:`bertfeat.extraction.pooling`.
+    """
+
+    unit: Unit
+    linear: bool
+    decided_by: tuple[str, ...]
+
+    def __new__(cls, name: str, unit: Unit, linear: bool, decided_by: tuple[str, ...]) -> Self:
+        """Make a member that equals its name and carries its properties."""
+        pooling = str.__new__(cls, name)
+        pooling._value_ = name
+        pooling.unit, pooling.linear, pooling.decided_by = unit, linear, decided_by
+        return pooling
+
+    MEAN = "mean", Unit.DOCUMENT, True, ("special_tokens",)
+    """The mean over the tokens of a document."""
+
+    CLS = "cls", Unit.DOCUMENT, True, ()
+    """The first token of a document."""
+
+    MAX = "max", Unit.DOCUMENT, False, ("special_tokens",)
+    """The largest value of each dimension over the tokens of a document."""
+
+    TOKEN = "token", Unit.TOKEN, True, ("special_tokens",)
+    """Every subword token."""
+
+    WORD = "word", Unit.WORD, True, ("subword",)
+    """Every word: its first or last token, or the mean of its tokens."""
 
     @property
     def per_document(self) -> bool:
-        """Whether the pooling gives one vector a document (else a matrix)."""
-        return self in (Pooling.MEAN, Pooling.CLS, Pooling.MAX)
+        """Whether the pooling gives one vector a document, and not a matrix."""
+        return self.unit is Unit.DOCUMENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +89,9 @@ class Recipe:
 
     def __post_init__(self) -> None:
         if not self.layers or self.layers[0] < 0 or list(self.layers) != sorted(set(self.layers)):
-            raise RecipeError(f"the layers {list(self.layers)} are no recipe: there is one at least, from 0, ascending")
+            raise RecipeError(
+                f"the layers {list(self.layers)} are not a recipe", remedy="give at least one layer, ascending, from 0"
+            )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Recipe):
@@ -119,20 +152,36 @@ def parse_recipes(specs: str | Sequence[str], num_layers: int) -> tuple[Recipe, 
     Raises:
         RecipeError: a specification that does not parse, or a layer outside ``0..num_layers``.
     """
-    found: dict[Recipe, None] = {}
-    for spec in split_specs(specs):
-        for recipe in _parse(spec, num_layers):
-            found.setdefault(recipe)
-    return tuple(found)
+    return tuple(dict.fromkeys(recipe for spec in split_specs(specs) for recipe in _parse_spec(spec, num_layers)))
 
 
 def split_specs(specs: str | Sequence[str]) -> tuple[str, ...]:
     """Split repeated and comma-separated specifications into single ones, spaces stripped."""
-    listed = [specs] if isinstance(specs, str) else list(specs)
-    single = tuple(part.strip() for spec in listed for part in str(spec).split(","))
+    single = _split_commas(specs)
     if not all(single) or not single:
-        raise RecipeError(f"empty layer specification in {','.join(map(str, listed))!r}; known are: {GRAMMAR}")
+        whole = specs if isinstance(specs, str) else ",".join(map(str, specs))
+        raise RecipeError(f"empty layer specification in {whole!r}", remedy=f"known are: {GRAMMAR}")
     return single
+
+
+def parse_poolings(poolings: str | Sequence[str] | None, default: Callable[[], Pooling]) -> tuple[Pooling, ...]:
+    """Parse repeated and comma-separated poolings; equal ones are given once. None means ``default()``.
+
+    Raises:
+        UsageError: an unknown pooling.
+    """
+    if poolings is None:
+        return (default(),)
+    names = _split_commas(poolings)
+    unknown = [name for name in names if name not in list(Pooling)]
+    if unknown or not names:
+        raise UsageError(f"unknown pooling {','.join(unknown)!r}", remedy=f"known are {', '.join(Pooling)}")
+    return tuple(dict.fromkeys(map(Pooling, names)))
+
+
+def _split_commas(specs: str | Sequence[str]) -> tuple[str, ...]:
+    listed = [specs] if isinstance(specs, str) else specs
+    return tuple(part.strip() for spec in listed for part in str(spec).split(","))
 
 
 def feature_columns(
@@ -152,11 +201,11 @@ def feature_columns(
     """
     columns: dict[tuple[Recipe, Pooling], FeatureColumn] = {}
     for spec in split_specs(layers):
-        names, wanted = ("last", [Pooling.CLS]) if spec == "cls" else (spec, list(poolings))
-        for recipe in _parse(names, num_layers):
-            for pooling in wanted:
-                kind = "float32" if pooling.per_document else dtype
-                columns.setdefault((recipe, pooling), FeatureColumn(recipe, pooling, recipe.width(hidden_size), kind))
+        layers_spec, spec_poolings = ("last", [Pooling.CLS]) if spec == "cls" else (spec, poolings)
+        for recipe in _parse_spec(layers_spec, num_layers):
+            for pooling in spec_poolings:
+                stored = "float32" if pooling.per_document else dtype
+                columns.setdefault((recipe, pooling), FeatureColumn(recipe, pooling, recipe.width(hidden_size), stored))
     return tuple(columns.values())
 
 
@@ -165,7 +214,7 @@ def needed_layers(columns: Iterable[FeatureColumn]) -> tuple[int, ...]:
     return tuple(sorted({layer for column in columns for layer in column.recipe.layers}))
 
 
-def _parse(spec: str, num_layers: int) -> list[Recipe]:
+def _parse_spec(spec: str, num_layers: int) -> list[Recipe]:
     if spec == "embeddings":
         return [Recipe(Operation.LAYER, (0,), "embeddings")]
     if spec == "last":
@@ -173,9 +222,9 @@ def _parse(spec: str, num_layers: int) -> list[Recipe]:
     if spec == "second-to-last":
         return [Recipe(Operation.LAYER, (num_layers - 1,), "second_to_last")]
     if spec == "all":
-        return [_single(layer) for layer in range(num_layers + 1)]
+        return [_single_layer(layer) for layer in range(num_layers + 1)]
     if _NUMBER.fullmatch(spec):
-        return [_single(_resolve(spec, spec, num_layers))]
+        return [_single_layer(_resolve_layer(spec, spec, num_layers))]
     if match := _LAST_FOUR.fullmatch(spec):
         if num_layers < 4:
             raise RecipeError(f"{spec!r} needs a model of at least 4 layers; this one has {num_layers}")
@@ -185,43 +234,45 @@ def _parse(spec: str, num_layers: int) -> list[Recipe]:
         operation = Operation(match[1]) if num_layers > 1 else Operation.LAYER
         return [Recipe(operation, tuple(range(1, num_layers + 1)), f"{match[1]}_all")]
     if match := _COMBINED.fullmatch(spec):
-        return [_combined(Operation(match[1]), match[2], spec, num_layers)]
-    raise RecipeError(f"unknown layer specification {spec!r}; known are: {GRAMMAR}")
+        return [_combined_layers(Operation(match[1]), match[2], spec, num_layers)]
+    raise RecipeError(f"unknown layer specification {spec!r}", remedy=f"known are: {GRAMMAR}")
 
 
-def _single(layer: int) -> Recipe:
+def _single_layer(layer: int) -> Recipe:
     return Recipe(Operation.LAYER, (layer,), f"layer{layer}")
 
 
-def _combined(operation: Operation, items: str, spec: str, num_layers: int) -> Recipe:
+def _combined_layers(operation: Operation, items: str, spec: str, num_layers: int) -> Recipe:
     layers: set[int] = set()
     for item in items.split("+"):
         if match := _RANGE.fullmatch(item):
-            first, last = (_resolve(end, spec, num_layers) for end in match.groups())
+            first, last = (_resolve_layer(end, spec, num_layers) for end in match.groups())
             if first > last:
-                raise RecipeError(f"the range {item!r} in {spec!r} runs backwards; write the lower layer first")
+                raise RecipeError(
+                    f"the range {item!r} in {spec!r} runs backwards", remedy="write the lower layer first"
+                )
             new = set(range(first, last + 1))
         elif _NUMBER.fullmatch(item):
-            new = {_resolve(item, spec, num_layers)}
+            new = {_resolve_layer(item, spec, num_layers)}
         else:
-            raise RecipeError(f"cannot read {item!r} in {spec!r}; layers are written like -4..-1 or 1+6+12")
+            raise RecipeError(f"cannot read {item!r} in {spec!r}", remedy="layers are written like -4..-1 or 1+6+12")
         if layers & new:
-            raise RecipeError(f"{spec!r} names layer {min(layers & new)} twice; each layer may be named once")
+            raise RecipeError(f"{spec!r} names layer {min(layers & new)} twice", remedy="each layer may be named once")
         layers |= new
     if len(layers) == 1:
-        return _single(layers.pop())
-    return Recipe(operation, tuple(sorted(layers)), f"{operation}_{_layer_names(sorted(layers))}")
+        return _single_layer(layers.pop())
+    return Recipe(operation, tuple(sorted(layers)), f"{operation}_{_name_layers(sorted(layers))}")
 
 
-def _layer_names(layers: list[int]) -> str:
+def _name_layers(layers: list[int]) -> str:
     contiguous = layers[-1] - layers[0] == len(layers) - 1
     if contiguous and len(layers) > 1:
         return f"{layers[0]}_{layers[-1]}"
-    # 9+12 must not print as the range 9..12 does
+    # 9+12 must not be printed like the range 9..12
     return "_plus_".join(map(str, layers)) if len(layers) == 2 else "_".join(map(str, layers))
 
 
-def _resolve(number: str, spec: str, num_layers: int) -> int:
+def _resolve_layer(number: str, spec: str, num_layers: int) -> int:
     layer = int(number)
     resolved = layer + num_layers + 1 if layer < 0 else layer
     if not 0 <= resolved <= num_layers:
@@ -230,125 +281,3 @@ def _resolve(number: str, spec: str, num_layers: int) -> int:
             f"or -{num_layers + 1} to -1 from the end"
         )
     return resolved
-
-
-# ── deriving one recipe from stored columns ─────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True, slots=True)
-class Term:
-    """A stretch of a stored column's vectors, and the weight it is given."""
-
-    column: str
-    start: int
-    stop: int
-    weight: float = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Derivation:
-    """How a recipe is had from stored columns: stretches of them, summed or set side by side."""
-
-    terms: tuple[Term, ...]
-    concat: bool
-    width: int
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of the stored columns that are read."""
-        return tuple(dict.fromkeys(term.column for term in self.terms))
-
-    def apply(self, stored: Mapping[str, NDArray[np.floating]]) -> NDArray[np.float32]:
-        """Compute the derived vectors in float32.
-
-        Shape: every stored matrix ``[n, its width]`` → ``[n, width]``.
-        """
-        parts = (self._stretch(stored, term) for term in self.terms)
-        if self.concat:
-            return np.concatenate(list(parts), axis=1)
-        total = next(parts).copy()
-        for part in parts:
-            total += part
-        return total
-
-    def _stretch(self, stored: Mapping[str, NDArray[np.floating]], term: Term) -> NDArray[np.float32]:
-        stretch = stored[term.column][:, term.start : term.stop].astype(np.float32, copy=False)
-        return stretch if term.weight == 1.0 else stretch * np.float32(term.weight)
-
-
-def derive(
-    wanted: Recipe,
-    pooling: Pooling,
-    stored: Iterable[FeatureColumn],
-    *,
-    weights: Sequence[float] | None = None,
-) -> Derivation:
-    """Find how ``wanted`` under ``pooling`` is had from stored columns; ``weights`` replaces a sum's ones.
-
-    Mean, cls, token and word pooling are linear, so they commute with sum, mean and concat of layers; max is not,
-    so only single layers and concatenations can be taken out of its columns.
-
-    Raises:
-        NotDerivable: the stored columns of that pooling do not contain the recipe.
-    """
-    columns = [column for column in stored if column.pooling is pooling]
-    size = columns[0].hidden_size if columns else 0
-    if weights is None:
-        for column in columns:
-            if column.recipe == wanted:
-                return Derivation((Term(column.name, 0, column.width),), False, column.width)
-        if scaled := _scaled(wanted, pooling, columns):
-            return scaled
-    elif len(weights) != len(wanted.layers):
-        raise NotDerivableError(f"{len(weights)} weights were given for the {len(wanted.layers)} layers of {wanted}")
-    single = _single_layers(columns)
-    # a weight may be negative, and the maximum of what is turned round is not the maximum turned round
-    summed = wanted.operation in (Operation.SUM, Operation.MEAN) or weights is not None
-    missing = [layer for layer in wanted.layers if layer not in single]
-    if missing or (summed and pooling is Pooling.MAX):
-        raise NotDerivableError(_why_not(wanted, pooling, columns, missing))
-    scale = 1.0 / len(wanted.layers) if wanted.operation is Operation.MEAN else 1.0
-    factors = [scale] * len(wanted.layers) if weights is None else [float(weight) for weight in weights]
-    terms = tuple(
-        Term(single[layer].column, single[layer].start, single[layer].stop, factor)
-        for layer, factor in zip(wanted.layers, factors, strict=True)
-    )
-    return Derivation(terms, wanted.operation is Operation.CONCAT, wanted.width(size))
-
-
-def _scaled(wanted: Recipe, pooling: Pooling, columns: list[FeatureColumn]) -> Derivation | None:
-    """A mean from the stored sum of the same layers, or the sum from the mean (max commutes with scaling too)."""
-    factor = {
-        (Operation.SUM, Operation.MEAN): 1.0 / len(wanted.layers),
-        (Operation.MEAN, Operation.SUM): float(len(wanted.layers)),
-    }
-    for column in columns:
-        kinds = (column.recipe.operation, wanted.operation)
-        if kinds in factor and column.recipe.layers == wanted.layers:
-            return Derivation((Term(column.name, 0, column.width, factor[kinds]),), False, column.width)
-    return None
-
-
-def _single_layers(columns: list[FeatureColumn]) -> dict[int, Term]:
-    single: dict[int, Term] = {}
-    for column in columns:
-        one_layer = len(column.recipe.layers) == 1
-        if not one_layer and column.recipe.operation is not Operation.CONCAT:
-            continue
-        for at, layer in enumerate(column.recipe.layers):
-            start = at * column.hidden_size
-            single.setdefault(layer, Term(column.name, start, start + column.hidden_size))
-    return single
-
-
-def _why_not(wanted: Recipe, pooling: Pooling, columns: list[FeatureColumn], missing: list[int]) -> str:
-    if not columns:
-        return f"no column with {pooling} pooling is stored, so {wanted}_{pooling} cannot be had from this feature set"
-    names = ", ".join(column.name for column in columns)
-    if missing:
-        listed = ("layer " if len(missing) == 1 else "layers ") + ", ".join(map(str, missing))
-        return f"{wanted}_{pooling} needs {listed}, which the stored columns ({names}) do not contain"
-    return (
-        f"{wanted}_{pooling} cannot be derived: the maximum of a sum is not the sum of maxima; stored are {names}. "
-        f"Extract it with --layers {wanted} --pooling max"
-    )

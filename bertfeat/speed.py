@@ -64,18 +64,20 @@ def measure_speed(
     on_cpu = extractor.device.type == "cpu"  # elsewhere, timing the stages waits for the device, so it is a run apart
     found: list[tuple[ExtractionReport, dict[str, float]]] = []
     with TemporaryDirectory(dir=folder, prefix="bertfeat-bench-") as work:
-        _extract(extractor, memory_corpus(list(documents[: max(1, len(documents) // 8)])), Path(work) / "warm-up")
+        _time_extraction(
+            extractor, memory_corpus(list(documents[: max(1, len(documents) // 8)])), Path(work) / "warm-up"
+        )
         for run in range(repeats):
-            rates.append(_rate(extractor))
-            found.append(_extract(extractor, corpus, Path(work) / str(run), recorded=on_cpu))
+            rates.append(_measure_ceiling(extractor))
+            found.append(_time_extraction(extractor, corpus, Path(work) / str(run), recorded=on_cpu))
         found.sort(key=lambda each: each[0].tokens_per_second)
         report, _ = timed = found[len(found) // 2]
         if not on_cpu:
-            timed = _extract(extractor, corpus, Path(work) / "stages")
+            timed = _time_extraction(extractor, corpus, Path(work) / "stages")
     stages = {name: spent for name, spent in timed[1].items() if name not in OVERLAPPED}
-    stages["other"] = max(0.0, timed[0].seconds - _waited(timed[0]) - sum(stages.values()))
+    stages["other"] = max(0.0, timed[0].seconds - _waiting_seconds(timed[0]) - sum(stages.values()))
     speeds = tuple(each.tokens_per_second for each, _ in found)
-    rate, flop = median(rate or 0.0 for rate in rates), _flop(extractor)
+    rate, flop = median(rate or 0.0 for rate in rates), _token_flop(extractor)
     return Speed(
         model=extractor.files.name,
         device=str(extractor.device),
@@ -111,7 +113,7 @@ def made_up_documents(extractor: Extractor, number: int) -> list[Document]:
     return [Document(row, str(row + 1), " ".join(draw.choices(words, k=n))) for row, n in enumerate(lengths)]
 
 
-def _extract(
+def _time_extraction(
     extractor: Extractor, corpus: Corpus, folder: Path, *, recorded: bool = True
 ) -> tuple[ExtractionReport, dict[str, float]]:
     if not recorded:
@@ -121,18 +123,18 @@ def _extract(
     return report, dict(seconds)
 
 
-def _waited(report: ExtractionReport) -> float:
+def _waiting_seconds(report: ExtractionReport) -> float:
     return report.waited_for_tokens + report.waited_for_disk
 
 
-def _rate(extractor: Extractor) -> float | None:
+def _measure_ceiling(extractor: Extractor) -> float | None:
     if extractor.encoder.padded:
         return None
     hidden, inner = extractor.files.hidden_size, extractor.files.inner_size
     return product_rate(hidden, inner, extractor.precision, extractor.device, rows=extractor.batch_tokens)
 
 
-def _flop(extractor: Extractor) -> int:
+def _token_flop(extractor: Extractor) -> int:
     """Operations of the products a token, up to the deepest layer that the columns need."""
     deepest = needed_layers(extractor.columns)[-1]
     return deepest * block_flop(extractor.files.hidden_size, extractor.files.inner_size)

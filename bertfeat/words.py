@@ -13,7 +13,7 @@ _WORD = regex.compile(r"\p{P}|[^\s\p{P}]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Spans:
+class CharSpans:
     """Where words (or pieces) are in a text: character offsets, end exclusive, in order."""
 
     start: NDArray[np.int32]  # [N]
@@ -23,20 +23,20 @@ class Spans:
         return len(self.start)
 
 
-def split_words(text: str) -> Spans:
+def split_words(text: str) -> CharSpans:
     """Find the words of a running text: runs between white space and Unicode punctuation, each mark a word."""
     found = np.array([match.span() for match in _WORD.finditer(text)], np.int32).reshape(-1, 2)
-    return Spans(found[:, 0], found[:, 1])
+    return CharSpans(found[:, 0], found[:, 1])
 
 
-def given_words(words: Sequence[str]) -> Spans:
+def locate_words(words: Sequence[str]) -> CharSpans:
     """Find given words in their text, which is the words joined by one space."""
     lengths = np.fromiter(map(len, words), np.int32, len(words))
     start = np.fromiter(accumulate((lengths + 1)[:-1].tolist(), initial=0), np.int32) if len(words) else lengths
-    return Spans(start, start + lengths)
+    return CharSpans(start, start + lengths)
 
 
-def align(words: Spans, pieces: Spans) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def align_words(words: CharSpans, pieces: CharSpans) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Find the range of pieces that overlap each word; empty where a word has none.
 
     A piece that reaches over two words (``'t`` of ``don't``) belongs to both.

@@ -1,8 +1,5 @@
 """The command line: thin commands that parse, call the Python API and print."""
 
-import contextlib
-import os
-import sys
 from typing import NoReturn
 
 import click
@@ -10,7 +7,7 @@ import click
 from bertfeat import __version__
 
 from .app import ENVIRONMENT_PREFIX, Program
-from .errors import ClosedInput
+from .process import end_process, prepare_process
 
 __all__ = ["main", "run"]
 
@@ -57,38 +54,11 @@ def main() -> None:
     """
 
 
-def _refuse_closed_streams() -> None:
-    """Put something in the place of closed standard streams, lest a file that is opened take their numbers."""
-    for number in (0, 1, 2):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
-    if sys.stdout is None:
-        os.write(2, b"error: standard output is closed, so there is nowhere to print the result to\n")
-        os._exit(1)
-    if sys.stdin is None:
-        sys.stdin = ClosedInput()
-    if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  # what would be said there goes nowhere
-
-
 def run() -> NoReturn:
-    """Run the program in a process of its own, as the shell starts it.
-
-    A run that was stopped may leave a thread inside a library's native code. The interpreter's way out would unwind
-    it there, which aborts the process, so that way is taken only after success.
-    """
-    _refuse_closed_streams()
-    # before torch is imported: threads that wait for work sleep, and leave the cores to those that read and write
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    """Run the program in a process of its own, as the shell starts it."""
+    prepare_process()
     try:
         main(prog_name="bertfeat")
     except SystemExit as end:
-        if not end.code:
-            raise
-        with contextlib.suppress(OSError):  # there may be no room for what was to be said
-            sys.stdout.flush()
-            sys.stderr.flush()
-        os._exit(end.code if isinstance(end.code, int) else 1)
+        end_process(end)
     raise AssertionError("click ends every program by SystemExit")

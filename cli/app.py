@@ -118,6 +118,11 @@ class Program(click.Group):
                 f"{error.message} Did you mean '{near[0]}'?" if near else error.message, ctx
             ) from None
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse what stands before the command; wrong usage ends as it does in a command."""
+        with reported_errors():
+            return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; errors end it with a message and a documented exit code."""
         with reported_errors():

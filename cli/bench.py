@@ -8,9 +8,9 @@ import click
 from bertfeat.errors import CorpusError
 
 from .app import Command, option
-from .console import Talk, table
+from .console import Console, two_columns
 from .extract import FeatureOptions, feature_options
-from .options import ModelOptions, model_options, reading_options, talk_options
+from .options import ModelOptions, model_options, output_options, reading_options
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @feature_options
 @model_options
 @reading_options
-@talk_options
+@output_options
 def command(
     sources: tuple[str, ...],
     documents: int,
@@ -41,7 +41,7 @@ def command(
     features: FeatureOptions,
     model: ModelOptions,
     reading: "CorpusSettings",
-    talk: Talk,
+    console: Console,
 ) -> None:
     """Measure tokens a second from text to Parquet, the share of the hardware's limit, and the time of each stage.
 
@@ -67,9 +67,9 @@ def command(
     if sources and not taken:
         raise CorpusError(f"{', '.join(sources)}: there is no document to measure with: the rows are blank, or fail")
     if taken:
-        talk.say(f"measuring with {len(taken):,} documents, {repeats} times over")
+        console.say(f"measuring with {len(taken):,} documents, {repeats} times over")
     speed = measure_speed(extractor, taken, repeats=repeats, folder=work)
-    talk.result(speed, _lines(speed))
+    console.result(speed, _lines(speed))
 
 
 def _lines(speed: "Speed") -> list[str]:
@@ -86,7 +86,7 @@ def _lines(speed: "Speed") -> list[str]:
         ceiling = f"{speed.ceiling_tokens_per_second:,.0f} tokens/s if products were all"
         rows.append(("ceiling", f"{ceiling}, of which {speed.share_of_ceiling:.0%} are reached"))
     on_thread = {**speed.stages, "wait for tokens": speed.waited_for_tokens, "wait for disk": speed.waited_for_disk}
-    lines = [*table(rows), "", f"{'stage':<16}  {'seconds':>8}  {'share':>6}"]
+    lines = [*two_columns(rows), "", f"{'stage':<16}  {'seconds':>8}  {'share':>6}"]
     for name, seconds in on_thread.items():
         lines.append(f"{name:<16}  {seconds:>8.3f}  {seconds / speed.seconds:>6.1%}")
     beside = ", ".join(f"{name} {seconds:.3f} s" for name, seconds in speed.overlapped.items())

@@ -17,7 +17,7 @@ _HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u206
 
 
 @dataclass(frozen=True, slots=True)
-class Talk:
+class Console:
     """How a command was asked to speak."""
 
     as_json: bool
@@ -34,39 +34,39 @@ class Talk:
     def say(self, line: str) -> None:
         """Tell something by the way, on stderr; not with ``--quiet``."""
         if not self.quiet:
-            tell(line)
+            write_stderr(line)
 
     def warn(self, line: str) -> None:
         """Tell something that the user ought to know, on stderr, even with ``--quiet``."""
-        tell(f"warning: {line}")
+        write_stderr(f"warning: {line}")
 
 
-def tell(line: str) -> None:
+def write_stderr(line: str) -> None:
     """Write a line to stderr; a name in it can neither act on the terminal, nor fill it, nor look like a message."""
-    shortened = _ENDLESS.sub(lambda name: f"{name[0][:_SHOWN]}…", visible(line))
+    shortened = _ENDLESS.sub(lambda name: f"{name[0][:_SHOWN]}…", escape_controls(line))
     click.echo(_MESSAGE.sub(r"\\n", shortened), err=True)
 
 
-def visible(text: str) -> str:
+def escape_controls(text: str) -> str:
     """A text without what moves a terminal's cursor or turns the direction of what follows: escapes in its place."""
     return _HIDDEN.sub(lambda sign: repr(sign[0])[1:-1], text)
 
 
-def table(rows: Iterable[tuple[str, Any]]) -> list[str]:
+def two_columns(rows: Iterable[tuple[str, Any]]) -> list[str]:
     """Lay out names and values in two columns; a value of several lines is indented under its first."""
-    shown = [(name, visible(str(value)).split("\n")) for name, value in rows if value is not None]
+    shown = [(name, escape_controls(str(value)).split("\n")) for name, value in rows if value is not None]
     width = max((len(name) for name, _ in shown), default=0)
     return [
         f"{name if at == 0 else '':<{width}}  {line}".rstrip() for name, lines in shown for at, line in enumerate(lines)
     ]
 
 
-def counted(number: int, noun: str) -> str:
+def pluralize(number: int, noun: str) -> str:
     """``1 part``, ``1,024 parts``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def size(number: float) -> str:
+def format_size(number: float) -> str:
     """A number of bytes for people: ``1.5 MB``."""
     for unit in ("B", "kB", "MB", "GB"):
         if number < 1000:
@@ -75,7 +75,7 @@ def size(number: float) -> str:
     return f"{number:,.3g} TB"
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """A time for people: ``42 s``, ``3 min 20 s``, ``5 h 12 min``."""
     whole = round(seconds)
     if whole < 60:
@@ -85,7 +85,7 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
-def plain(value: Any) -> dict[str, Any]:
+def fields_of(value: Any) -> dict[str, Any]:
     """The fields of a dataclass by name."""
     return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
 
@@ -93,7 +93,7 @@ def plain(value: Any) -> dict[str, Any]:
 def _for_json(value: Any) -> Any:
     """What JSON does not know: dataclasses become objects, paths strings, sets and arrays lists."""
     if dataclasses.is_dataclass(value):
-        return plain(value)
+        return fields_of(value)
     if isinstance(value, Path):
         return str(value)
     if hasattr(value, "tolist"):

@@ -16,9 +16,10 @@ from typing import NoReturn
 import click
 
 from bertfeat import __version__
-from bertfeat.errors import INTERRUPTED, TERMINATED, BertfeatError, UsageError
+from bertfeat.errors import INTERRUPTED, TERMINATED, BertfeatError, spell_parameters
 
-from .console import tell
+from .console import write_stderr
+from .spelling import shell_spelling
 
 BROKEN_PIPE = 141  # what a shell says of a program that died of SIGPIPE
 
@@ -31,34 +32,26 @@ _NO_MEMORY = (
 )
 
 
-class Terminated(BaseException):
+# shows the help of a group that was called without a command; a class of newer clicks
+_NO_ARGUMENTS: type[Exception] = getattr(click.exceptions, "NoArgsIsHelpError", click.exceptions.Exit)
+
+
+class SigtermInterrupt(BaseException):
     """SIGTERM arrived; like KeyboardInterrupt, nothing but the outermost frame may swallow it."""
-
-
-class ClosedInput:
-    """Stands for a standard input that is closed: whoever wants to read it is told so."""
-
-    closed = True
-    encoding = "utf-8"
-
-    def isatty(self) -> bool:
-        """It is no terminal."""
-        return False
-
-    def __getattr__(self, name: str) -> NoReturn:
-        raise UsageError("standard input is closed, and it is to be read (-); give a file, or pipe something in")
 
 
 @contextmanager
 def reported_errors() -> Iterator[None]:
     """End the command with the right exit code, whatever happens inside; click's own exceptions pass."""
     try:
-        with _signals_raise(), _plain_warnings():
+        with spell_parameters(shell_spelling), _signals_raise(), _plain_warnings():
             _let_stdout_print_anything()
             yield
             sys.stdout.flush()  # else a closed pipe would be noticed only after the last handler is gone
-    except (click.ClickException, click.exceptions.Exit, click.Abort):
+    except (_NO_ARGUMENTS, click.exceptions.Exit, click.Abort):
         raise
+    except click.ClickException as error:
+        end_of_usage(error)
     except MemoryError:
         _end(_NO_MEMORY, 1)
     except BertfeatError as error:
@@ -71,7 +64,7 @@ def reported_errors() -> Iterator[None]:
         _end(f"error: {error.strerror or error}{where}", 1)
     except KeyboardInterrupt:
         _end("interrupted", INTERRUPTED)
-    except Terminated:
+    except SigtermInterrupt:
         _end("terminated", TERMINATED)
     except Exception as error:
         if any(words in str(error) for words in _MEMORY_WORDS):
@@ -80,18 +73,25 @@ def reported_errors() -> Iterator[None]:
         _end(f"error: this is a bug in bertfeat {__version__}, not in your input; please report the lines above", 1)
 
 
+def end_of_usage(error: click.ClickException) -> NoReturn:
+    """End the command that was called wrongly, worded as the library words its errors."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    hint = f"\nTry '{context.command_path} -h' for help." if context is not None else ""
+    _end(f"error: {error.format_message()}{hint}", error.exit_code)
+
+
 def _end(message: str, exit_code: int) -> NoReturn:
-    tell(message)
+    write_stderr(message)
     raise click.exceptions.Exit(exit_code) from None
 
 
 @contextmanager
-def named(where: str) -> Iterator[None]:
-    """Let what is wrong with what was read from a file name the file."""
+def errors_within(where: object) -> Iterator[None]:
+    """Put a place, such as the file that is read, in front of the errors that are raised inside."""
     try:
         yield
     except BertfeatError as error:
-        raise type(error)(f"{where}: {error}") from error
+        raise error.within(where) from error
 
 
 @contextmanager
@@ -114,7 +114,7 @@ def _raise(number: int, frame: FrameType | None) -> NoReturn:
         # nothing is open yet, and an exception inside the import of a native library can abort the process
         os.write(2, f"{'terminated' if terminated else 'interrupted'}\n".encode())
         os._exit(TERMINATED if terminated else INTERRUPTED)
-    raise Terminated if terminated else KeyboardInterrupt
+    raise SigtermInterrupt if terminated else KeyboardInterrupt
 
 
 def _importing(frame: FrameType | None) -> bool:
@@ -130,7 +130,7 @@ class _WarningLines(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one line to stderr."""
-        tell(f"warning: {record.getMessage()}")
+        write_stderr(f"warning: {record.getMessage()}")
 
 
 @contextmanager
@@ -140,7 +140,7 @@ def _plain_warnings() -> Iterator[None]:
     log.addHandler(handler)
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = lambda message, *_: tell(f"warning: {message}")
+            warnings.showwarning = lambda message, *_: write_stderr(f"warning: {message}")
             yield
     finally:
         log.removeHandler(handler)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import click
 
 from .app import Command, option
-from .console import Talk, counted, table
-from .options import talk_options
+from .console import Console, pluralize, two_columns
+from .options import output_options
 
 if TYPE_CHECKING:
     from bertfeat.search.beir import RetrievalScores
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 )
 @option("--model", metavar="NAME|DIR", further=True, help="Where the index's model is now, if not where it was.")
 @option("--device", metavar="DEVICE", further=True, help="cpu, cuda, cuda:1.", show_default="a GPU if there is one")
-@talk_options
+@output_options
 def command(
     index: Path,
     beir: Path,
@@ -35,7 +35,7 @@ def command(
     own_ids: str,
     model: str | None,
     device: str | None,
-    talk: Talk,
+    console: Console,
 ) -> None:
     """Score an index on a BEIR folder: nDCG@10, MAP, MRR and recall@100, as trec_eval computes them.
 
@@ -53,7 +53,9 @@ def command(
 
     scores = evaluate_beir(Index(index, model=model, device=device), beir, split=split, exact=exact, own_ids=own_ids)
     if scores.unknown_documents:
-        talk.warn(f"{scores.unknown_documents:,} of {scores.judged_documents:,} judged documents are not in the index")
+        console.warn(
+            f"{scores.unknown_documents:,} of {scores.judged_documents:,} judged documents are not in the index"
+        )
     rows = [
         ("nDCG@10", f"{scores.ndcg_at_10:.4f}"),
         ("MAP", f"{scores.map:.4f}"),
@@ -62,11 +64,13 @@ def command(
         ("queries", f"{scores.queries:,}"),
         ("own ids", _own_ids(scores)),
     ]
-    talk.result(scores, table(rows))
+    console.result(scores, two_columns(rows))
 
 
 def _own_ids(scores: "RetrievalScores") -> str:
     """What was done with hits that bear their query's own id."""
     if scores.own_ids == "keep":
         return "kept: a hit may bear its query's id (--own-ids drop leaves it out)"
-    return f"{counted(scores.dropped, 'hit')} with their query's id left out, as BEIR does (--own-ids keep keeps them)"
+    return (
+        f"{pluralize(scores.dropped, 'hit')} with their query's id left out, as BEIR does (--own-ids keep keeps them)"
+    )

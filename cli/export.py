@@ -5,8 +5,8 @@ from pathlib import Path
 import click
 
 from .app import Command, option
-from .console import Talk, size, visible
-from .options import talk_options
+from .console import Console, escape_controls, format_size
+from .options import output_options
 from .paths import default_output
 
 # bertfeat.features.FORMS, and how their files end
@@ -30,8 +30,8 @@ ENDINGS = {"npy": ".npy", "jsonl": ".jsonl", "bert-jsonl": ".bert.jsonl", "csv":
     help="concat4_mean, or a recipe such as sum4, derived; needed where there are several.",
 )
 @option("--overwrite", is_flag=True, help="Replace a file that is there already.")
-@talk_options
-def command(folder: Path, to: str, output: Path | None, column: str | None, overwrite: bool, talk: Talk) -> None:
+@output_options
+def command(folder: Path, to: str, output: Path | None, column: str | None, overwrite: bool, console: Console) -> None:
     """Write features in a portable form, a batch at a time.
 
     npy: the vectors as float32, and beside them FILE.ids.jsonl with a line a vector; jsonl: an object a document;
@@ -47,5 +47,5 @@ def command(folder: Path, to: str, output: Path | None, column: str | None, over
     target = output or default_output([folder], ENDINGS[to])
     exported = export(folder, to, target, column=column, overwrite=overwrite)
     said = f"{exported.documents:,} documents, {exported.vectors:,} vectors"
-    files = [f"{visible(str(path))}  {size(path.stat().st_size)}" for path in exported.files]
-    talk.result(exported, [said, *files])
+    files = [f"{escape_controls(str(path))}  {format_size(path.stat().st_size)}" for path in exported.files]
+    console.result(exported, [said, *files])

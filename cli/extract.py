@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 import click
 
 from bertfeat.errors import ROWS_FAILED
+from bertfeat.recipe import Pooling
 
 from .app import Command, option
-from .console import Talk, counted, duration, plain, size, table, visible
-from .errors import Terminated
-from .options import ModelOptions, bundle, listed_option, model_options, reading_options, talk_options
+from .console import Console, escape_controls, fields_of, format_duration, format_size, pluralize, two_columns
+from .errors import SigtermInterrupt
+from .options import ModelOptions, bundle, listed_option, model_options, output_options, reading_options
 from .paths import STDIN, default_output
-from .progress import extraction_look, shown_progress
+from .progress import progress_display, view_extraction
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings
     from bertfeat.extraction import Estimate, ExtractionReport, Extractor
 
-POOLINGS = ("mean", "cls", "max", "token", "word")
 SHOWN_FAILURES = 5
 
 
@@ -50,7 +50,7 @@ feature_options = bundle(
     ),
     listed_option(
         "--pooling",
-        choices=POOLINGS,
+        choices=tuple(Pooling),
         metavar="KIND[,KIND]",
         help="One vector a text: mean, cls, max; one each: token, word.",
         show_default="the model's own, else mean",
@@ -97,7 +97,7 @@ feature_options = bundle(
 
 
 @dataclass(frozen=True, slots=True)
-class RunOptions:
+class ExtractOptions:
     """How a run goes; the names are those of ``Extractor.extract``'s arguments."""
 
     part_rows: int | None
@@ -109,7 +109,7 @@ class RunOptions:
 
 run_options = bundle(
     "run",
-    RunOptions,
+    ExtractOptions,
     ("part_rows", "max_failures", "strict", "overwrite", "keep_text"),
     option(
         "--overwrite", is_flag=True, help="Start anew where another run's parts are.", show_default="go on from there"
@@ -151,17 +151,17 @@ run_options = bundle(
 @run_options
 @option("--dry-run", is_flag=True, help="Say rows, tokens, bytes and minutes, and write nothing.")
 @option("--allow-failures", is_flag=True, further=True, help="Exit with 0 though some rows failed.")
-@talk_options
+@output_options
 def command(
     sources: tuple[str, ...],
     output: Path | None,
     features: FeatureOptions,
     model: ModelOptions,
     reading: "CorpusSettings",
-    run: RunOptions,
+    run: ExtractOptions,
     dry_run: bool,
     allow_failures: bool,
-    talk: Talk,
+    console: Console,
 ) -> None:
     """Run a corpus through a frozen BERT and keep the layers asked for.
 
@@ -180,76 +180,76 @@ def command(
 
     extractor = Extractor(**asdict(model), **asdict(features))
     if dry_run:
-        _tell_estimate(_estimate(extractor, sources, reading, run), folder, talk)
+        _tell_estimate(_estimate(extractor, sources, reading, run), folder, console)
         return
     try:
-        with shown_progress(talk, extraction_look) as progress:
+        with progress_display(console, view_extraction) as progress:
             report = extractor.extract(sources, folder, corpus_settings=reading, progress=progress, **asdict(run))
-    except (KeyboardInterrupt, Terminated):
-        talk.say(f"the finished parts stay in {folder}; the same command goes on from there")
+    except (KeyboardInterrupt, SigtermInterrupt):
+        console.say(f"the finished parts stay in {folder}; the same command goes on from there")
         raise
-    _tell(report, talk)
+    _tell(report, console)
     if note := kernels_note():
-        talk.say(note)
+        console.say(note)
     if report.failed and not allow_failures:
         raise click.exceptions.Exit(ROWS_FAILED)
 
 
 def _estimate(
-    extractor: "Extractor", sources: tuple[str, ...], reading: "CorpusSettings", run: RunOptions
+    extractor: "Extractor", sources: tuple[str, ...], reading: "CorpusSettings", run: ExtractOptions
 ) -> "Estimate":
     from bertfeat.corpus import open_corpus
-    from bertfeat.extraction import estimate_run
+    from bertfeat.extraction import estimate_extraction
 
     if STDIN in sources:
         raise click.UsageError("--dry-run reads the corpus, which standard input gives only once; give it a file")
-    return estimate_run(extractor, open_corpus(sources, reading), keep_text=run.keep_text)
+    return estimate_extraction(extractor, open_corpus(sources, reading), keep_text=run.keep_text)
 
 
-def _tell_estimate(estimate: "Estimate", folder: Path, talk: Talk) -> None:
+def _tell_estimate(estimate: "Estimate", folder: Path, console: Console) -> None:
     kinds = f"{estimate.documents:,} documents, {estimate.failed:,} failed, {estimate.blank:,} blank"
     rows = [
         ("would write", folder),
         ("rows", f"{estimate.rows:,}: {kinds}"),
         ("tokens", f"about {estimate.tokens:,}"),
-        ("on disk", f"about {size(estimate.bytes)}"),
-        ("time", f"about {duration(estimate.seconds)} at {estimate.tokens_per_second:,.0f} tokens/s"),
+        ("on disk", f"about {format_size(estimate.bytes)}"),
+        ("time", f"about {format_duration(estimate.seconds)} at {estimate.tokens_per_second:,.0f} tokens/s"),
     ]
-    talk.result(plain(estimate), table(rows))
+    console.result(fields_of(estimate), two_columns(rows))
 
 
-def _tell(report: "ExtractionReport", talk: Talk) -> None:
+def _tell(report: "ExtractionReport", console: Console) -> None:
     if report.failed:
         listed = report.failure_list
         reasons = "".join(f"\n  {reason}" for reason in _first_failures(report.folder))
-        talk.warn(
-            f"{counted(report.failed, 'row')} failed; {listed} lists all of them, of which the first are:{reasons}"
+        console.warn(
+            f"{pluralize(report.failed, 'row')} failed; {listed} lists all of them, of which the first are:{reasons}"
         )
     for note in _notes(report):
-        talk.say(note)
+        console.say(note)
     rates = {"tokens_per_second": report.tokens_per_second, "padding_share": report.padding_share}
-    talk.result({**plain(report), **rates}, [visible(_summary(report)).replace("\n", "\\n")])
+    console.result({**fields_of(report), **rates}, [escape_controls(_summary(report)).replace("\n", "\\n")])
 
 
 def _summary(report: "ExtractionReport") -> str:
     """The one line that says what was done."""
     counts = report.counts
-    there = f"{report.folder}: {counted(counts.documents, 'document')}, {counted(counts.tokens, 'token')}"
-    stored = f"{size(report.bytes)} in {counted(report.parts, 'part')}"
+    there = f"{report.folder}: {pluralize(counts.documents, 'document')}, {pluralize(counts.tokens, 'token')}"
+    stored = f"{format_size(report.bytes)} in {pluralize(report.parts, 'part')}"
     if report.nothing_to_do:
         return f"{there}, {stored}; nothing to do, all of it was there"
     kept = f" ({report.kept_parts:,} of them were there)" if report.kept_parts else ""
-    return f"{there}, {stored}{kept}; {report.tokens_per_second:,.0f} tokens/s, {duration(report.seconds)}"
+    return f"{there}, {stored}{kept}; {report.tokens_per_second:,.0f} tokens/s, {format_duration(report.seconds)}"
 
 
 def _notes(report: "ExtractionReport") -> list[str]:
     """What happened to single rows, tokens and words."""
     counts = report.counts
-    cut = f"{counted(counts.truncated_tokens, 'token')} of {counted(counts.truncated_documents, 'document')}"
-    words = f"{counts.unaligned_words:,} of {counted(counts.words, 'word')}"
+    cut = f"{pluralize(counts.truncated_tokens, 'token')} of {pluralize(counts.truncated_documents, 'document')}"
+    words = f"{counts.unaligned_words:,} of {pluralize(counts.words, 'word')}"
     notes = [
-        (report.blank, f"{counted(report.blank, 'blank line')} skipped"),
-        (counts.empty_texts, f"{counted(counts.empty_texts, 'empty text')}: documents of special tokens only"),
+        (report.blank, f"{pluralize(report.blank, 'blank line')} skipped"),
+        (counts.empty_texts, f"{pluralize(counts.empty_texts, 'empty text')}: documents of special tokens only"),
         (counts.truncated_documents, f"{cut} cut off; the column n_truncated says where"),
         (counts.unaligned_words, f"{words} without a vector: zeros, and false in the column aligned"),
         (report.split_batches, f"{report.split_batches:,} times a batch was split because memory ran out"),

@@ -8,13 +8,13 @@ import click
 from click.core import ParameterSource
 
 from .app import Command, option
-from .console import Talk, counted, duration, size, table
-from .options import Bytes, bundle, talk_options
+from .console import Console, format_duration, format_size, pluralize, two_columns
+from .options import ByteSize, bundle, output_options
 from .paths import default_output
-from .progress import build_look, shown_progress
+from .progress import progress_display, view_index_build
 
 if TYPE_CHECKING:
-    from bertfeat.search import BuildOptions, IndexSettings, Updated
+    from bertfeat.search import BuildOptions, IndexSettings, UpdateReport
 
 SHOWN_UNKNOWN = 5
 OF_A_BUILD = (  # what an update cannot change
@@ -62,7 +62,7 @@ index_options = bundle(
     ),
     option(
         "--memory",
-        type=Bytes(),
+        type=ByteSize(),
         metavar="SIZE",
         help="What the index may take, such as 4G.",
         show_default="half of all",
@@ -104,7 +104,7 @@ index_options = bundle(
 @option("--append", is_flag=True, help="Add to the index that is there; documents of the same id are replaced.")
 @option("--remove", type=click.File("rb"), metavar="FILE", help="Remove documents: an id a line; - is stdin.")
 @index_options
-@talk_options
+@output_options
 @click.pass_context
 def command(
     context: click.Context,
@@ -114,7 +114,7 @@ def command(
     append: bool,
     remove: BinaryIO | None,
     wanted: IndexOptions,
-    talk: Talk,
+    console: Console,
 ) -> None:
     """Build a search index over a column of a feature set, or over several sets of one model.
 
@@ -133,19 +133,19 @@ def command(
     if remove is not None:
         from bertfeat.search import remove_documents
 
-        _tell_update(remove_documents(folder, _ids(remove)), folder, talk)
+        _tell_update(remove_documents(folder, _ids(remove)), folder, console)
     elif append:
         from bertfeat.search import append_features
 
-        with shown_progress(talk, build_look) as progress:
+        with progress_display(console, view_index_build) as progress:
             done = append_features(folder, features, progress=progress)
-        _tell_update(done, folder, talk)
+        _tell_update(done, folder, console)
     else:
         from bertfeat.search import build_index
 
-        with shown_progress(talk, build_look) as progress:
+        with progress_display(console, view_index_build) as progress:
             settings = build_index(features, folder, column, options=wanted.build_options(), progress=progress)
-        _tell(settings, folder, talk)
+        _tell(settings, folder, console)
 
 
 def _check_use(context: click.Context, features: tuple[Path, ...], append: bool, remove: BinaryIO | None) -> None:
@@ -179,15 +179,15 @@ def _ids(file: BinaryIO) -> list[str]:
     return list(read_queries(file, getattr(file, "name", "--remove")))
 
 
-def _tell(settings: "IndexSettings", folder: Path, talk: Talk) -> None:
+def _tell(settings: "IndexSettings", folder: Path, console: Console) -> None:
     evaluation, effort = settings.evaluation, settings.effort
     if evaluation is not None and evaluation.recall.get("10", 1.0) < evaluation.wanted:
-        talk.warn(
+        console.warn(
             f"recall at 10 is {evaluation.recall['10']:.3f}, less than the wanted {evaluation.wanted}: "
             f"this type cannot reach it; choose flat, hnsw or ivf"
         )
     if settings.zero_vectors and settings.metric == "cosine":
-        talk.warn(f"{settings.zero_vectors:,} zero vectors have no direction: their cosine with anything is 0")
+        console.warn(f"{settings.zero_vectors:,} zero vectors have no direction: their cosine with anything is 0")
     rows = [
         ("index", folder),
         ("vectors", f"{settings.count:,} of {settings.width:,} values, {settings.column.name}, {settings.metric}"),
@@ -198,10 +198,10 @@ def _tell(settings: "IndexSettings", folder: Path, talk: Talk) -> None:
         ("effort", f"{effort.name} {effort.value}, {'tuned' if effort.tuned else 'a guess'}" if effort else None),
         ("recall", _recall(settings)),
         ("speed", _speed(settings)),
-        ("size", size(sum(file.bytes for file in settings.files.values()))),
-        ("time", duration(sum(settings.seconds.values()))),
+        ("size", format_size(sum(file.bytes for file in settings.files.values()))),
+        ("time", format_duration(sum(settings.seconds.values()))),
     ]
-    talk.result({"folder": folder, **_plain(settings)}, table(rows))
+    console.result({"folder": folder, **_plain(settings)}, two_columns(rows))
 
 
 def recall_line(settings: "IndexSettings") -> str | None:
@@ -212,7 +212,7 @@ def recall_line(settings: "IndexSettings") -> str | None:
     shares = ", ".join(f"{share:.3f} at {k}" for k, share in measured.recall.items())
     notes = ["over the vectors as its transforms make them"] if measured.transformed else []
     if settings.changed_since_evaluation:
-        notes.append(f"at the last build, of {counted(measured.vectors, 'vector')}")
+        notes.append(f"at the last build, of {pluralize(measured.vectors, 'vector')}")
     return ", ".join([shares, *notes])
 
 
@@ -232,16 +232,16 @@ def _speed(settings: "IndexSettings") -> str | None:
     )
 
 
-def _tell_update(done: "Updated", folder: Path, talk: Talk) -> None:
+def _tell_update(done: "UpdateReport", folder: Path, console: Console) -> None:
     from bertfeat.corpus.document import shorten
 
     settings = done.settings
     if done.unknown:
         shown = ", ".join(map(shorten, done.unknown[:SHOWN_UNKNOWN]))
         shown += " …" if len(done.unknown) > SHOWN_UNKNOWN else ""
-        talk.warn(f"{counted(len(done.unknown), 'id')} not in the index: {shown}")
+        console.warn(f"{pluralize(len(done.unknown), 'id')} not in the index: {shown}")
     if settings.tombstones:
-        talk.warn(
+        console.warn(
             f"an index of type {settings.factory} cannot remove: {settings.tombstones:,} vectors stay in it as "
             f"tombstones, never found, until it is built again"
         )
@@ -254,7 +254,7 @@ def _tell_update(done: "Updated", folder: Path, talk: Talk) -> None:
     ]
     value = {"folder": folder, "added": done.added, "removed": done.removed, "unknown": done.unknown}
     value |= {"vectors": settings.count - settings.tombstones, "tombstones": settings.tombstones}
-    talk.result({**value, "evaluation": settings.evaluation}, table(rows))
+    console.result({**value, "evaluation": settings.evaluation}, two_columns(rows))
 
 
 def _plain(settings: "IndexSettings") -> dict[str, Any]:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .app import Command, option
-from .console import Talk, plain, size, table
+from .command_line import on_command_line, options_on_command_line
+from .console import Console, fields_of, format_size, two_columns
 from .index import recall_line
-from .options import reading_options, talk_options
-from .typed import typed_options, was_typed
+from .options import output_options, reading_options
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings
@@ -29,8 +29,8 @@ class Description:
 @click.argument("thing", metavar="[PATH|MODEL]", required=False)
 @option("--revision", metavar="REV", help="The hub's branch, tag or commit, where a model is asked about.")
 @reading_options
-@talk_options
-def command(thing: str | None, revision: str | None, reading: "CorpusSettings", talk: Talk) -> None:
+@output_options
+def command(thing: str | None, revision: str | None, reading: "CorpusSettings", console: Console) -> None:
     """Tell what a feature set, index, tagger, model or corpus is, or what is installed.
 
     A corpus is read to its end and counted. What is no path is taken for a model's name. Without an argument: versions,
@@ -42,21 +42,21 @@ def command(thing: str | None, revision: str | None, reading: "CorpusSettings", 
     bertfeat info sentence-transformers/all-MiniLM-L6-v2
     bertfeat info news.jsonl.gz --text-column title,body
     """
-    from bertfeat.io import Kind, kind_of
+    from bertfeat.io import ResultKind, result_kind
 
     describe = {
-        Kind.FEATURES: describe_features,
-        Kind.INDEX: describe_index,
-        Kind.TAGGER: describe_tagger,
-        Kind.TABLE7: describe_table7,
+        ResultKind.FEATURES: describe_features,
+        ResultKind.INDEX: describe_index,
+        ResultKind.TAGGER: describe_tagger,
+        ResultKind.TABLE7: describe_table7,
     }
     path = Path(thing or "")
-    kind = kind_of(path) if thing else None
+    kind = result_kind(path) if thing else None
     is_corpus = thing is not None and kind is None and path.exists() and not (path / "config.json").exists()
     is_model = thing is not None and kind is None and not is_corpus
-    if (typed := typed_options(but=("as_json", "quiet", "revision"))) and not is_corpus:
+    if (typed := options_on_command_line(but=("as_json", "quiet", "revision"))) and not is_corpus:
         raise click.UsageError(f"{typed[0]} says how a corpus is read, and this is none; leave it out")
-    if was_typed("revision") and not is_model:
+    if on_command_line("revision") and not is_model:
         raise click.UsageError("--revision goes with a model's name, and this is none")
     if thing is None:
         described = describe_installation()
@@ -64,7 +64,7 @@ def command(thing: str | None, revision: str | None, reading: "CorpusSettings", 
         described = describe[kind](path)
     else:
         described = describe_corpus(thing, reading) if is_corpus else describe_model(thing, revision)
-    talk.result(described.value, table(described.rows))
+    console.result(described.value, two_columns(described.rows))
 
 
 def describe_installation() -> Description:
@@ -84,7 +84,7 @@ def describe_installation() -> Description:
         ("missing", ", ".join(found.missing) or None),
         ("default model", found.default_model),
     ]
-    return Description({"kind": "installation", **plain(found)}, rows)
+    return Description({"kind": "installation", **fields_of(found)}, rows)
 
 
 def describe_features(folder: Path) -> Description:
@@ -121,7 +121,7 @@ def describe_features(folder: Path) -> Description:
         ("documents", f"{len(features):,}; failed {failed:,}; blank lines {blank:,}"),
         ("tokens", _tokens(counts)),
         ("words", f"{counts.words:,}; {counts.unaligned_words:,} without a vector" if counts.words else None),
-        ("parts", f"{len(entries):,}, {size(stored)}"),
+        ("parts", f"{len(entries):,}, {format_size(stored)}"),
         ("model", f"{model.name}, {model.num_layers} layers of {model.hidden_size}"),
         ("", f"fingerprint {model.fingerprint[:16]}…" + (f", revision {model.revision}" if model.revision else "")),
         ("columns", "\n".join(columns)),
@@ -149,7 +149,7 @@ def describe_index(folder: Path) -> Description:
         ("query prompt", repr(settings.query_prompt) if settings.query_prompt is not None else None),
         ("sources", "\n".join(source.path for source in settings.sources)),
     ]
-    return Description({"kind": "index", **plain(settings)}, rows)
+    return Description({"kind": "index", **fields_of(settings)}, rows)
 
 
 def describe_tagger(folder: Path) -> Description:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .app import option
-from .console import Talk
+from .console import Console
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Decorator = Callable[[Any], Any]
 
 
-class Listed(click.ParamType):  # type: ignore[type-arg]  # generic only in newer clicks
+class CommaList(click.ParamType):  # type: ignore[type-arg]  # generic only in newer clicks
     """Values separated by commas."""
 
     name = "list"
@@ -39,7 +39,7 @@ class Listed(click.ParamType):  # type: ignore[type-arg]  # generic only in newe
         return items
 
 
-class Bytes(click.ParamType):  # type: ignore[type-arg]  # generic only in newer clicks
+class ByteSize(click.ParamType):  # type: ignore[type-arg]  # generic only in newer clicks
     """A number of bytes, such as ``4G``, ``500MB`` or ``1.5GiB``; of fewer than ``least`` a unit was forgotten."""
 
     name = "size"
@@ -65,7 +65,7 @@ def listed_option(*declarations: str, choices: tuple[str, ...] = (), **settings:
     def flat(_context: click.Context, _option: click.Parameter, lists: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(item for items in lists for item in items))
 
-    return option(*declarations, type=Listed(choices), multiple=True, callback=flat, **settings)
+    return option(*declarations, type=CommaList(choices), multiple=True, callback=flat, **settings)
 
 
 def bundle(argument: str, make: Callable[..., Any], names: Sequence[str], *options: Decorator) -> Decorator:
@@ -85,14 +85,14 @@ def bundle(argument: str, make: Callable[..., Any], names: Sequence[str], *optio
     return decorate
 
 
-talk_options = bundle(
-    "talk",
-    Talk,
+output_options = bundle(
+    "console",
+    Console,
     ("as_json", "quiet"),
     option("--json", "as_json", is_flag=True, help="Print the result as JSON, one object a line."),
-    option("--quiet", is_flag=True, further=True, help="No progress and no talk on stderr; warnings and errors stay."),
+    option("--quiet", is_flag=True, further=True, help="No progress and no notes on stderr; warnings and errors stay."),
 )
-"""``--json`` and ``--quiet``, which every command has; it gets ``talk``."""
+"""``--json`` and ``--quiet``, which every command has; it gets ``console``."""
 
 
 @dataclass(frozen=True, slots=True)

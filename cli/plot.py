@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from .app import Command, option
-from .console import Talk, table
-from .options import talk_options
+from .console import Console, two_columns
+from .options import output_options
 from .paths import default_output
 
 
@@ -62,7 +62,7 @@ def command() -> None:
     help="Most documents drawn, an even sample of all.",
 )
 @size_options
-@talk_options
+@output_options
 def draw(
     features: Path,
     output: Path | None,
@@ -72,7 +72,7 @@ def draw(
     points: int,
     width: float | None,
     height: float | None,
-    talk: Talk,
+    console: Console,
 ) -> None:
     """Draw the documents of a feature set as points in the plane, near ones near one another.
 
@@ -97,7 +97,7 @@ def draw(
     )
     kept = f"{drawn.explained:.1%} of the variance" if drawn.explained is not None else None
     rows = [("picture", drawn.path), ("points", f"{drawn.points:,} of {drawn.of:,}"), ("keeps", kept)]
-    talk.result(drawn, table(rows))
+    console.result(drawn, two_columns(rows))
 
 
 @command.command(cls=Command, name="layers")
@@ -117,14 +117,14 @@ def draw(
     help="In macro-f1 every class counts alike.",
 )
 @size_options
-@talk_options
+@output_options
 def layers(
     probes: tuple[Path, ...],
     output: Path | None,
     measure: str,
     width: float | None,
     height: float | None,
-    talk: Talk,
+    console: Console,
 ) -> None:
     """Draw what probes found layer by layer, a line each, from what `bertfeat probe --json` printed.
 
@@ -139,6 +139,6 @@ def layers(
     path = output or default_output(probes, ".layers.png")
     found = [probe for file in probes for probe in read_probes(file)]
     drawn = draw_layers(found, path, measure=measure, width=width, height=height)
-    talk.result(
-        drawn, table([("picture", drawn.path), ("probes", drawn.probes), ("columns", ", ".join(drawn.columns))])
+    console.result(
+        drawn, two_columns([("picture", drawn.path), ("probes", drawn.probes), ("columns", ", ".join(drawn.columns))])
     )

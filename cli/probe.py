@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import click
 
 from .app import Command, option
-from .cells import clean
-from .console import Talk, counted
-from .options import listed_option, talk_options
-from .progress import Look, shown_progress
+from .console import Console, pluralize
+from .options import listed_option, output_options
+from .progress import ProgressView, progress_display
+from .terminal import one_line
 
 if TYPE_CHECKING:
-    from bertfeat.probes import Measured, Probed
+    from bertfeat.probes import ProbeReport, ProbeScores
 
 
 @click.command(cls=Command, name="probe")
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     metavar="N",
     help="Of the random sample and folds.",
 )
-@talk_options
+@output_options
 def command(
     folder: Path,
     label: str,
@@ -58,7 +58,7 @@ def command(
     min_members: int,
     strength: float,
     seed: int,
-    talk: Talk,
+    console: Console,
 ) -> None:
     """Tell how well a linear classifier reads a label off each layer.
 
@@ -70,49 +70,49 @@ def command(
     bertfeat probe train.features --label tags --json > probe.json
     """
     from bertfeat.features import FeatureSet
-    from bertfeat.probes import ProbeSettings, probe
+    from bertfeat.probes import ProbeSettings, probe_layers
 
     settings = ProbeSettings(pooling, layers, folds, most, min_members, strength, seed)
-    with shown_progress(talk, _look) as shown:
+    with progress_display(console, _look) as shown:
         told = None if shown is None else lambda done, total: shown((done, total))
-        probed = probe(FeatureSet(folder), label, settings, on_step=told)
+        probed = probe_layers(FeatureSet(folder), label, settings, on_step=told)
     for line in _left_out(probed):
-        talk.say(line)
+        console.say(line)
     for each in probed.layers:
         if not each.converged:
-            talk.warn(f"{each.column}: the classifier did not converge; a smaller --strength may help")
-    talk.result(probed, _lines(probed))
+            console.warn(f"{each.column}: the classifier did not converge; a smaller --strength may help")
+    console.result(probed, _lines(probed))
 
 
-def _look(step: tuple[int, int]) -> Look:
-    return Look(step[0] / step[1], f"{step[0]} of {step[1]} classifiers")
+def _look(step: tuple[int, int]) -> ProgressView:
+    return ProgressView(step[0] / step[1], f"{step[0]} of {step[1]} classifiers")
 
 
-def _left_out(probed: "Probed") -> Iterator[str]:
+def _left_out(probed: "ProbeReport") -> Iterator[str]:
     thing = _thing(probed)
     if probed.nulls:
-        yield f"{counted(probed.nulls, thing)} without {probed.label} left out"
+        yield f"{pluralize(probed.nulls, thing)} without {probed.label} left out"
     if probed.unaligned:
-        yield f"{counted(probed.unaligned, thing)} without a vector left out"
+        yield f"{pluralize(probed.unaligned, thing)} without a vector left out"
     if probed.rare:
-        yield f"{counted(probed.rare, thing)} of rare classes left out"
+        yield f"{pluralize(probed.rare, thing)} of rare classes left out"
 
 
-def _lines(probed: "Probed") -> Iterator[str]:
-    learnt = f"{probed.examples:,} of {counted(probed.labelled, f'labelled {_thing(probed)}')}"
+def _lines(probed: "ProbeReport") -> Iterator[str]:
+    learnt = f"{probed.examples:,} of {pluralize(probed.labelled, f'labelled {_thing(probed)}')}"
     yield f"{probed.label}: {len(probed.classes)} classes, {learnt}, {probed.folds} folds, {probed.pooling} vectors"
     yield ""
     wide = max(len("baseline"), *(len(each.column) for each in probed.layers))
     yield f"{'layer':<{wide}}  accuracy            macro F1"
-    yield f"{'baseline':<{wide}}  {_shown(probed.baseline)}   always {clean(probed.majority)!r}"
+    yield f"{'baseline':<{wide}}  {_shown(probed.baseline)}   always {one_line(probed.majority)!r}"
     for each in probed.layers:
         yield f"{each.column:<{wide}}  {_shown(each.measured)}{'   best' if each is probed.best else ''}"
 
 
-def _shown(measured: "Measured") -> str:
+def _shown(measured: "ProbeScores") -> str:
     accuracy = f"{measured.accuracy:.4f} ± {measured.accuracy_spread:.4f}"
     return f"{accuracy}     {measured.macro_f1:.4f} ± {measured.macro_f1_spread:.4f}"
 
 
-def _thing(probed: "Probed") -> str:
+def _thing(probed: "ProbeReport") -> str:
     return "word" if probed.pooling == "word" else "document"

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from .app import Command, option
-from .cells import clean, terminal_width
-from .console import Talk
-from .errors import named
-from .hits import hit_lines
-from .kept import show_option, shown_names
-from .options import talk_options
-from .typed import was_typed
+from .command_line import on_command_line
+from .console import Console
+from .errors import errors_within
+from .hit_output import hit_lines
+from .kept_columns import columns_to_show, show_option
+from .options import output_options
+from .terminal import one_line, terminal_width
 
 if TYPE_CHECKING:
     from bertfeat.search.hits import Answer
@@ -51,7 +51,7 @@ BLOCK = 256  # queries embedded and searched at once
 @option(
     "--device", metavar="DEVICE", further=True, help="Where queries are embedded.", show_default="a GPU if there is one"
 )
-@talk_options
+@output_options
 def command(
     folder: Path,
     query: str | None,
@@ -65,7 +65,7 @@ def command(
     stale: bool,
     model: str | None,
     device: str | None,
-    talk: Talk,
+    console: Console,
 ) -> None:
     """Search an index by text, embedded as its documents were.
 
@@ -82,16 +82,16 @@ def command(
     if sum(given is not None for given in (query, queries, vectors)) != 1:
         raise click.UsageError("give one of QUERY, --queries and --vectors")
     for name in ("model", "device"):
-        if vectors is not None and was_typed(name):
+        if vectors is not None and on_command_line(name):
             raise click.UsageError(
                 f"--{name} is for embedding queries, and --vectors are vectors already; leave it out"
             )
-    if talk.as_json and was_typed("width"):
+    if console.as_json and on_command_line("width"):
         raise click.UsageError("--width is for lines, and --json has none; leave one out")
     from bertfeat.search.index import Index
 
     index = Index(folder, model=model, device=device)
-    shown = shown_names(show, index.kept)
+    shown = columns_to_show(show, index.kept)
     if not stale:
         index.check_sources()
     options = {"where": where, "exact": exact}
@@ -102,13 +102,13 @@ def command(
     width = terminal_width(width) if width or sys.stdout.isatty() else None
     number = -1
     for number, answer in enumerate(answers):
-        if talk.as_json:
-            talk.result(_plain(answer, shown), [])
+        if console.as_json:
+            console.result(_plain(answer, shown), [])
             continue
         heading = [] if query is not None else [f"{chr(10) * (number > 0)}{_heading(answer, number)}"]
-        talk.result(None, [*heading, *(hit_lines(answer.hits, width, shown) or ["nothing found"])])
+        console.result(None, [*heading, *(hit_lines(answer.hits, width, shown) or ["nothing found"])])
     if number < 0:
-        talk.warn("there are no queries, so there is nothing to answer")
+        console.warn("there are no queries, so there is nothing to answer")
 
 
 def _by_text(
@@ -129,10 +129,10 @@ def _by_vectors(index: "Index", path: Path, k: int, options: dict[str, Any]) -> 
 
     matrix = read_vectors(path)
     if matrix.ndim != 2:
-        with named(str(path)):
+        with errors_within(path):
             query_vectors(matrix, index.settings.width)  # which refuses it
     for start in range(0, max(len(matrix), 1), BLOCK):
-        with named(str(path)):
+        with errors_within(path):
             block = query_vectors(matrix[start : start + BLOCK], index.settings.width, first=start)
         yield from index.search_vectors(block, k, **options)
 
@@ -146,4 +146,4 @@ def _plain(answer: "Answer", shown: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _heading(answer: "Answer", number: int) -> str:
-    return f"vector {number}" if answer.query is None else clean(answer.query)
+    return f"vector {number}" if answer.query is None else one_line(answer.query)

@@ -6,11 +6,11 @@ from typing import Any
 import click
 
 from .app import Command, option
-from .console import Talk
-from .kept import show_option, shown_names
-from .options import talk_options
-from .typed import was_typed
-from .usages_output import Form, tell_senses, tell_usages
+from .command_line import on_command_line
+from .console import Console
+from .kept_columns import columns_to_show, show_option
+from .options import output_options
+from .usage_output import UsageFormat, print_senses, print_usages
 
 
 @click.command(cls=Command, name="usages")
@@ -50,7 +50,7 @@ from .usages_output import Form, tell_senses, tell_usages
 @option(
     "--device", metavar="DEVICE", further=True, help="Where --like is embedded.", show_default="a GPU if there is one"
 )
-@talk_options
+@output_options
 def command(
     folder: Path,
     word: str,
@@ -67,7 +67,7 @@ def command(
     width: int | None,
     model: str | None,
     device: str | None,
-    talk: Talk,
+    console: Console,
 ) -> None:
     """Show a word in its contexts, from features with --pooling word or token.
 
@@ -81,7 +81,7 @@ def command(
     bertfeat usages corpus.features bank --like "I *banked* the money." -k 20 --show author,year
     bertfeat usages corpus.features 은행 --match prefix --senses 2 --where "year > 1900"
     """
-    _check_use(like, senses, as_csv, talk)
+    _check_use(like, senses, as_csv, console)
     is_index = (folder / "index.json").is_file()
     if is_index and (match != "any" or like is None or column is not None):
         raise click.UsageError(
@@ -95,35 +95,35 @@ def command(
         from bertfeat.usages import find_usages_in_index
 
         index = Index(folder, model=model, device=device)
-        form = Form(talk, as_csv, width, shown_names(show, index.kept), index.kept)
-        tell_usages(find_usages_in_index(index, word, like=like, **wanted), form, match)
+        form = UsageFormat(console, as_csv, width, columns_to_show(show, index.kept), index.kept)
+        print_usages(find_usages_in_index(index, word, like=like, **wanted), form, match)
         return
     from bertfeat.features import FeatureSet
 
     features = FeatureSet(folder)
     kept = tuple(each.name for each in features.kept)
-    form = Form(talk, as_csv, width, shown_names(show, kept), kept)
+    form = UsageFormat(console, as_csv, width, columns_to_show(show, kept), kept)
     wanted |= {"match": match, "column": column}
     if senses is not None:
         from bertfeat.usages import find_senses
 
-        tell_senses(find_senses(features, word, senses, **wanted), form, match)
+        print_senses(find_senses(features, word, senses, **wanted), form, match)
     else:
         from bertfeat.usages import find_usages
 
-        tell_usages(find_usages(features, word, like=like, model=model, device=device, **wanted), form, match)
+        print_usages(find_usages(features, word, like=like, model=model, device=device, **wanted), form, match)
 
 
-def _check_use(like: str | None, senses: int | None, as_csv: bool, talk: Talk) -> None:
+def _check_use(like: str | None, senses: int | None, as_csv: bool, console: Console) -> None:
     """Refuse options that contradict one another, or would do nothing."""
     if like is not None and senses is not None:
         raise click.UsageError("--like orders usages and --senses groups them; give one of the two")
-    if as_csv and talk.as_json:
+    if as_csv and console.as_json:
         raise click.UsageError("--csv and --json are two forms of one result; give one of the two")
-    if (as_csv or talk.as_json) and was_typed("width"):
+    if (as_csv or console.as_json) and on_command_line("width"):
         raise click.UsageError("--width is for lines, and --csv and --json have none; leave it out")
     for name in ("model", "device"):
-        if like is None and was_typed(name):
+        if like is None and on_command_line(name):
             raise click.UsageError(
                 f"--{name} is for the sentence of --like, and nothing else is embedded; leave it out"
             )

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .app import Command, option
-from .console import Talk, counted, plain, size, table
-from .options import bundle, listed_option, reading_options, talk_options
+from .command_line import options_on_command_line
+from .console import Console, fields_of, format_size, pluralize, two_columns
+from .options import bundle, listed_option, output_options, reading_options
 from .tag.sets import leave_out
-from .typed import typed_options
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings
@@ -67,8 +67,8 @@ sample_options = bundle(
 @click.argument("folder", metavar="FEATURES|INDEX|TAGGER", type=click.Path(path_type=Path))
 @sample_options
 @reading_options
-@talk_options
-def command(folder: Path, again: SampleOptions, reading: "CorpusSettings", talk: Talk) -> None:
+@output_options
+def command(folder: Path, again: SampleOptions, reading: "CorpusSettings", console: Console) -> None:
     """Check a feature set, an index, a tagger or a Table 7: every byte, and what is derived.
 
     Of a feature set also the account of its rows, and a sample of its numbers, which is computed again in fp32 from
@@ -81,18 +81,18 @@ def command(folder: Path, again: SampleOptions, reading: "CorpusSettings", talk:
     bertfeat verify corpus.index
     """
     from bertfeat.errors import StorageError
-    from bertfeat.io import Kind, kind_of
+    from bertfeat.io import ResultKind, result_kind
 
-    kind = kind_of(folder)
-    _refuse_unused(again, is_features=kind is Kind.FEATURES)
-    if kind is Kind.INDEX:
-        _verify_index(folder, talk)
-    elif kind is Kind.TAGGER:
-        _verify_tagger(folder, talk)
-    elif kind is Kind.TABLE7:
-        _verify_table7(folder, talk)
-    elif kind is Kind.FEATURES or folder.is_dir():
-        _verify_features(folder, again, reading, talk)
+    kind = result_kind(folder)
+    _refuse_unused(again, is_features=kind is ResultKind.FEATURES)
+    if kind is ResultKind.INDEX:
+        _verify_index(folder, console)
+    elif kind is ResultKind.TAGGER:
+        _verify_tagger(folder, console)
+    elif kind is ResultKind.TABLE7:
+        _verify_table7(folder, console)
+    elif kind is ResultKind.FEATURES or folder.is_dir():
+        _verify_features(folder, again, reading, console)
     else:
         raise StorageError(f"{folder}: no such folder, or a file; give what bertfeat wrote")
 
@@ -102,7 +102,7 @@ leave_out(command, "keep")
 
 def _refuse_unused(again: SampleOptions, *, is_features: bool) -> None:
     """Refuse what is typed and would not be used."""
-    typed = typed_options()
+    typed = options_on_command_line()
     if typed and not is_features:
         raise click.UsageError(f"{typed[0]} is for feature sets, and this is none; leave it out")
     if again.sample == 0 and (useless := [each for each in typed if each != "--sample"]):
@@ -114,7 +114,7 @@ def _refuse_unused(again: SampleOptions, *, is_features: bool) -> None:
 _OF_SAMPLES = ("--sample", "--bound", "--model", "--device")
 
 
-def _verify_features(folder: Path, again: SampleOptions, reading: "CorpusSettings", talk: Talk) -> None:
+def _verify_features(folder: Path, again: SampleOptions, reading: "CorpusSettings", console: Console) -> None:
     from bertfeat.corpus import open_corpus
     from bertfeat.extraction import verify_features
 
@@ -124,56 +124,64 @@ def _verify_features(folder: Path, again: SampleOptions, reading: "CorpusSetting
         folder, corpus=texts, sample=sample, bound=again.bound, model=again.model, device=again.device
     )
     if sample and report.documents and not report.sampled:
-        talk.warn("the set does not hold its texts, so no number was computed again; give them with --corpus")
-    talk.result({"kind": "features", "holds": report.holds, **plain(report)}, _lines(folder, report))
+        console.warn("the set does not hold its texts, so no number was computed again; give them with --corpus")
+    console.result({"kind": "features", "holds": report.holds, **fields_of(report)}, _lines(folder, report))
     if not report.holds and again.corpus:
         first = again.corpus[0]
-        talk.warn(f"that is also what another corpus looks like: is {first} the one the features were made from?")
+        console.warn(f"that is also what another corpus looks like: is {first} the one the features were made from?")
     if not report.holds:
         raise click.exceptions.Exit(NOT_SOUND)
 
 
-def _verify_index(folder: Path, talk: Talk) -> None:
-    from bertfeat.search import check_index
+def _verify_index(folder: Path, console: Console) -> None:
+    from bertfeat.search import verify_index
 
-    found = check_index(folder)
+    found = verify_index(folder)
     for source in found.changed_sources:
-        talk.warn(f"{source} is not as it was when the index was made from it; bertfeat index makes it anew")
-    held = f"{counted(found.documents, 'document')} and {counted(found.vectors, 'vector')}: digests and numbers hold"
-    rows = [("index", folder), ("read", f"{size(found.bytes)} in {counted(found.files, 'file')}"), ("sound", held)]
-    _tell(talk, "index", {name: value for name, value in plain(found).items() if name != "settings"}, rows)
+        console.warn(f"{source} is not as it was when the index was made from it; bertfeat index makes it anew")
+    held = (
+        f"{pluralize(found.documents, 'document')} and {pluralize(found.vectors, 'vector')}: digests and numbers hold"
+    )
+    rows = [
+        ("index", folder),
+        ("read", f"{format_size(found.bytes)} in {pluralize(found.files, 'file')}"),
+        ("sound", held),
+    ]
+    _tell(console, "index", {name: value for name, value in fields_of(found).items() if name != "settings"}, rows)
 
 
-def _verify_tagger(folder: Path, talk: Talk) -> None:
-    from bertfeat.tagging import check_tagger
+def _verify_tagger(folder: Path, console: Console) -> None:
+    from bertfeat.tagging import verify_tagger
 
-    found = check_tagger(folder)
-    held = f"{counted(found.tensors, 'tensor')}, {counted(found.labels, 'label')}: digests, shapes and history hold"
-    rows = [("tagger", folder), ("read", size(found.bytes)), ("sound", held), *_features_now(found.features)]
-    _tell(talk, "tagger", plain(found), rows)
+    found = verify_tagger(folder)
+    held = f"{pluralize(found.tensors, 'tensor')}, {pluralize(found.labels, 'label')}: digests, shapes and history hold"
+    rows = [("tagger", folder), ("read", format_size(found.bytes)), ("sound", held), *_features_now(found.features)]
+    _tell(console, "tagger", fields_of(found), rows)
 
 
-def _verify_table7(folder: Path, talk: Talk) -> None:
-    from bertfeat.tagging import check_table
+def _verify_table7(folder: Path, console: Console) -> None:
+    from bertfeat.tagging import verify_table7
 
-    found = check_table(folder)
-    held = f"{counted(found.rows, 'row')} of the table, made of {counted(found.runs, 'run')}"
+    found = verify_table7(folder)
+    held = f"{pluralize(found.rows, 'row')} of the table, made of {pluralize(found.runs, 'run')}"
     unfinished = f"{found.unfinished:,} trainings" if found.unfinished else None
     rows = [("Table 7", folder), ("sound", held), ("not finished", unfinished), *_features_now(found.features)]
-    _tell(talk, "table7", plain(found), rows)
+    _tell(console, "table7", fields_of(found), rows)
 
 
 def _features_now(features: Any) -> list[tuple[str, Any]]:
     return [(f"{name} features", state) for name, state in features.items()]
 
 
-def _tell(talk: Talk, kind: str, value: dict[str, Any], rows: list[tuple[str, Any]]) -> None:
-    talk.result({"kind": kind, "holds": True, **value}, table(rows))
+def _tell(console: Console, kind: str, value: dict[str, Any], rows: list[tuple[str, Any]]) -> None:
+    console.result({"kind": kind, "holds": True, **value}, two_columns(rows))
 
 
 def _lines(folder: Path, report: "VerifyReport") -> list[str]:
-    sound = f"{counted(report.parts, 'part')} and {counted(report.documents, 'document')}: checksums and account hold"
-    lines = table([("feature set", folder), ("sound", sound), ("sample", counted(report.sampled, "document"))])
+    sound = (
+        f"{pluralize(report.parts, 'part')} and {pluralize(report.documents, 'document')}: checksums and account hold"
+    )
+    lines = two_columns([("feature set", folder), ("sound", sound), ("sample", pluralize(report.sampled, "document"))])
     if report.deviations:
         wide = max(len(deviation.column) for deviation in report.deviations)
         lines += [f"{'column':<{wide}}  least cosine  mean cosine  max abs  mean abs"]

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # before huggingface_hub is imported
+os.environ["BERTFEAT_CACHE"] = ""  # no test reads or writes the user's own cache of digests
 
 import pytest
 

@@ -12,7 +12,7 @@ import pytest
 
 from bertfeat import adapters
 from bertfeat.adapters import MissingLibraryError
-from bertfeat.adapters.checked import checked
+from bertfeat.adapters.extractor_check import check_extractor
 from bertfeat.adapters.txtai import txtai_transform
 from bertfeat.errors import BertfeatError, UsageError
 from tests.support.runs import extractor
@@ -61,7 +61,7 @@ def test_every_adapter_is_in_the_list_and_has_its_two_lines() -> None:
 @pytest.mark.parametrize("given", ["sentence-transformers/all-MiniLM-L6-v2", None, Path("model"), object()])
 def test_only_an_extractor_is_taken(given: Any) -> None:
     with pytest.raises(UsageError, match="takes an Extractor, not"):
-        checked(given)
+        check_extractor(given)
     with pytest.raises(UsageError, match="takes an Extractor, not"):
         txtai_transform(given)
 
@@ -69,7 +69,7 @@ def test_only_an_extractor_is_taken(given: Any) -> None:
 @pytest.mark.parametrize("settings", [{"pooling": "word"}, {"pooling": "mean,cls"}, {"layers": "last,1"}])
 def test_only_one_vector_a_text_is_taken(bert: Tiny, settings: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="one vector a text"):
-        checked(extractor(bert, **{"layers": "last"} | settings))
+        check_extractor(extractor(bert, **{"layers": "last"} | settings))
 
 
 def test_a_function_for_txtai(bert: Tiny) -> None:

@@ -26,6 +26,7 @@ ROOMS = (
     "io",
     "words",
     "recipe",
+    "derivation",
     "corpus",
     "models",
     "tokens",

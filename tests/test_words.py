@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, example, given, settings, strategies as st
 from bertfeat.corpus import Document
 from bertfeat.recipe import Pooling
 from bertfeat.tokens import tokenize
-from bertfeat.words import Spans, align, given_words, split_words
+from bertfeat.words import CharSpans, align_words, locate_words, split_words
 from tests.support.slow_features import is_space, slow_words
 from tests.support.tiny_models import ALL, Tiny
 
@@ -85,15 +85,15 @@ def test_words_of(text: str, words: list[str]) -> None:
 
 @given(st.lists(st.sampled_from(["", "a", "은행", "\ufe0f", "don't", "two words"]), max_size=8))
 def test_given_words_are_found_in_their_text(words: list[str]) -> None:
-    found, text = given_words(words), " ".join(words)
+    found, text = locate_words(words), " ".join(words)
     assert [text[a:b] for a, b in zip(found.start, found.end, strict=True)] == words
     assert all(b == a + 1 for a, b in zip(found.end[:-1], found.start[1:], strict=True))
 
 
 def test_align() -> None:
-    words = Spans(np.array([0, 5, 5, 9], np.int32), np.array([4, 5, 8, 10], np.int32))
-    pieces = Spans(np.array([0, 2, 3, 5, 8], np.int32), np.array([2, 3, 6, 8, 8], np.int32))
-    first, stop = align(words, pieces)
+    words = CharSpans(np.array([0, 5, 5, 9], np.int32), np.array([4, 5, 8, 10], np.int32))
+    pieces = CharSpans(np.array([0, 2, 3, 5, 8], np.int32), np.array([2, 3, 6, 8, 8], np.int32))
+    first, stop = align_words(words, pieces)
     assert [list(range(a, b)) for a, b in zip(first, stop, strict=True)] == [[0, 1, 2], [], [2, 3], []]
 
 
@@ -133,7 +133,7 @@ def test_a_word_is_made_of_the_pieces_of_its_characters(family: str, text: str, 
     (pieces,) = model.tokenizer.pieces([text], offsets=True)
     assert pieces.spans is not None
     words = split_words(text)
-    first, stop = align(words, pieces.spans)
+    first, stop = align_words(words, pieces.spans)
     for start, end, a, b in zip(words.start, words.end, first, stop, strict=True):
         overlapping = [
             at

@@ -18,6 +18,6 @@ sentence-transformers' own functions and SetFit take an ``Extractor`` itself, sc
 Normalize module does in sentence-transformers.
 """
 
-from bertfeat.adapters.checked import MissingLibraryError
+from bertfeat.adapters.extractor_check import MissingLibraryError
 
 __all__ = ["MissingLibraryError"]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
 
-from bertfeat.adapters.checked import MissingLibraryError, checked
+from bertfeat.adapters.extractor_check import MissingLibraryError, check_extractor
 from bertfeat.errors import UsageError
 from bertfeat.extraction import Extractor
 
@@ -16,7 +16,7 @@ except ImportError as error:
     raise MissingLibraryError("haystack-ai", error) from error
 
 
-class _Embedder:
+class _HaystackEmbedder:
     """What both embedders have in common: the Extractor, loaded ahead and written down as its settings."""
 
     extractor: Extractor
@@ -35,7 +35,7 @@ class _Embedder:
 
 
 @component
-class HaystackTextEmbedder(_Embedder):
+class HaystackTextEmbedder(_HaystackEmbedder):
     """Embeds a query, with the model's prompt for queries.
 
     ::
@@ -48,7 +48,7 @@ class HaystackTextEmbedder(_Embedder):
     """
 
     def __init__(self, extractor: Extractor, normalize_embeddings: bool = False) -> None:
-        self.extractor, self.normalize_embeddings = checked(extractor), normalize_embeddings
+        self.extractor, self.normalize_embeddings = check_extractor(extractor), normalize_embeddings
 
     def to_dict(self) -> dict[str, Any]:
         """Write the component down."""
@@ -67,7 +67,7 @@ class HaystackTextEmbedder(_Embedder):
 
 
 @component
-class HaystackDocumentEmbedder(_Embedder):
+class HaystackDocumentEmbedder(_HaystackEmbedder):
     """Embeds documents, with the model's prompt for documents, after their ``meta`` fields where some are named.
 
     ::
@@ -83,7 +83,7 @@ class HaystackDocumentEmbedder(_Embedder):
         meta_fields_to_embed: Sequence[str] = (),
         embedding_separator: str = "\n",
     ) -> None:
-        self.extractor, self.normalize_embeddings = checked(extractor), normalize_embeddings
+        self.extractor, self.normalize_embeddings = check_extractor(extractor), normalize_embeddings
         self.meta_fields_to_embed, self.embedding_separator = list(meta_fields_to_embed), embedding_separator
 
     def to_dict(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.adapters.checked import MissingLibraryError, checked
+from bertfeat.adapters.extractor_check import MissingLibraryError, check_extractor
 from bertfeat.extraction import Extractor
 
 try:
@@ -27,7 +27,7 @@ class KeybertBackend(BaseEmbedder):
     """
 
     def __init__(self, extractor: Extractor, *, normalize_embeddings: bool = False) -> None:
-        super().__init__(embedding_model=checked(extractor))
+        super().__init__(embedding_model=check_extractor(extractor))
         self.normalize_embeddings = normalize_embeddings
 
     def embed(self, documents: Iterable[str], verbose: bool = False) -> NDArray[np.float32]:

@@ -2,7 +2,7 @@
 
 # mypy: disable-error-code="import-not-found, misc"
 
-from bertfeat.adapters.checked import MissingLibraryError, checked
+from bertfeat.adapters.extractor_check import MissingLibraryError, check_extractor
 from bertfeat.extraction import Extractor
 
 try:
@@ -21,7 +21,7 @@ class LangchainEmbeddings(Embeddings):
     """
 
     def __init__(self, extractor: Extractor, *, normalize_embeddings: bool = False) -> None:
-        self.extractor = checked(extractor)
+        self.extractor = check_extractor(extractor)
         self.normalize_embeddings = normalize_embeddings
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:

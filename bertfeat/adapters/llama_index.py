@@ -5,7 +5,7 @@
 import asyncio
 from typing import Any
 
-from bertfeat.adapters.checked import MissingLibraryError, checked
+from bertfeat.adapters.extractor_check import MissingLibraryError, check_extractor
 from bertfeat.extraction import Extractor
 
 try:
@@ -30,7 +30,7 @@ class LlamaIndexEmbedding(BaseEmbedding):
     _normalize: bool = PrivateAttr()
 
     def __init__(self, extractor: Extractor, *, normalize_embeddings: bool = False, **settings: Any) -> None:
-        made = checked(extractor)
+        made = check_extractor(extractor)
         super().__init__(**{"model_name": made.files.name, "embed_batch_size": _BATCH} | settings)
         self._extractor, self._normalize = made, normalize_embeddings
 

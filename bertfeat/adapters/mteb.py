@@ -7,7 +7,7 @@ from hashlib import sha256
 from pathlib import PurePath
 from typing import Any
 
-from bertfeat.adapters.checked import MissingLibraryError, checked
+from bertfeat.adapters.extractor_check import MissingLibraryError, check_extractor
 from bertfeat.extraction import Extractor
 
 try:
@@ -37,12 +37,12 @@ class MtebEncoder(AbsEncoder):
         model_prompts: Mapping[str, str] | None = None,
         normalize_embeddings: bool = False,
     ) -> None:
-        self.model = checked(extractor)
+        self.model = check_extractor(extractor)
         # an Extractor with a prompt of its own sets that before everything
         of_model = {} if extractor.own_prompt else dict(extractor.prompts)
         self.model_prompts = self.validate_task_to_prompt_name(dict(model_prompts or {})) or of_model
         self.normalize_embeddings = normalize_embeddings
-        self.mteb_model_meta = _meta(extractor, dict(model_prompts or {}), normalize_embeddings)
+        self.mteb_model_meta = _model_meta(extractor, dict(model_prompts or {}), normalize_embeddings)
 
     def encode(
         self, inputs: Iterable[Mapping[str, Any]], *, task_metadata: Any, prompt_type: Any = None, **keywords: Any
@@ -58,7 +58,7 @@ class MtebEncoder(AbsEncoder):
         return call(texts, prompt=prompt, normalize_embeddings=self.normalize_embeddings, **keywords)
 
 
-def _meta(extractor: Extractor, prompts: Mapping[str, str], normalized: bool) -> ModelMeta:
+def _model_meta(extractor: Extractor, prompts: Mapping[str, str], normalized: bool) -> ModelMeta:
     tokens = extractor.token_settings
     texts = [tokens.prompt, *(f"{name}: {prompt}" for name, prompt in sorted(prompts.items()))]
     experiment = {  # of which MTEB makes a folder's name, so it is kept short

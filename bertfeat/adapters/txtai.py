@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.adapters.checked import checked
+from bertfeat.adapters.extractor_check import check_extractor
 from bertfeat.extraction import Extractor
 
 
@@ -21,7 +21,7 @@ def txtai_transform(
 
     ``transform=extractor.encode`` does not serve: what is no plain function, txtai calls without texts to get one.
     """
-    made = checked(extractor)
+    made = check_extractor(extractor)
 
     def transform(texts: Iterable[str]) -> NDArray[np.float32]:
         """Embed texts. Shape: ``[n, width]``."""

@@ -4,10 +4,11 @@ A corpus streams: one larger than memory is normal. Rows that cannot be read are
 file that cannot be read at all is an error.
 """
 
-from bertfeat.corpus.document import MAX_TEXT, Blank, Corpus, Document, Failure, KeptColumn, Row, Value
+from bertfeat.corpus.document import MAX_TEXT, BlankLine, Corpus, Document, Failure, KeptColumn, Row, Value, shorten
 from bertfeat.corpus.files import FileCorpus, open_corpus
-from bertfeat.corpus.hopeless import refuse_hopeless
-from bertfeat.corpus.memory import Item, MemoryCorpus, memory_corpus
+from bertfeat.corpus.hopeless import check_readable
+from bertfeat.corpus.lines import BadLine, TextEncoding, read_lines
+from bertfeat.corpus.memory import CorpusItem, MemoryCorpus, memory_corpus
 from bertfeat.corpus.settings import FORMATS, CorpusSettings
 from bertfeat.corpus.sources import ENDINGS
 
@@ -15,18 +16,22 @@ __all__ = [
     "ENDINGS",
     "FORMATS",
     "MAX_TEXT",
-    "Blank",
+    "BadLine",
+    "BlankLine",
     "Corpus",
+    "CorpusItem",
     "CorpusSettings",
     "Document",
     "Failure",
     "FileCorpus",
-    "Item",
     "KeptColumn",
     "MemoryCorpus",
     "Row",
+    "TextEncoding",
     "Value",
+    "check_readable",
     "memory_corpus",
     "open_corpus",
-    "refuse_hopeless",
+    "read_lines",
+    "shorten",
 ]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bertfeat.corpus.document import KeptColumn, Value, listed
+from bertfeat.corpus.document import KeptColumn, Value, quote_names
 from bertfeat.errors import UsageError
 
 TYPES = ("string", "int64", "float64", "bool")
@@ -23,11 +23,11 @@ _BOOLS = {"true": True, "false": False}
 _INT64 = range(-(2**63), 2**63)
 
 
-class Misfit(Exception):
+class ConversionError(Exception):
     """A value does not fit the type of its column; the caller makes a failure of the row of it."""
 
 
-def wanted_names(keep: Sequence[str], columns: Sequence[str], used: Iterable[str]) -> dict[str, str | None]:
+def select_kept_names(keep: Sequence[str], columns: Sequence[str], used: Iterable[str]) -> dict[str, str | None]:
     """Names of the columns to keep, with the types given for them.
 
     ``all`` stands for the ``columns`` that are not ``used`` otherwise. ``NAME:type`` gives a type, unless a column
@@ -51,7 +51,7 @@ def wanted_names(keep: Sequence[str], columns: Sequence[str], used: Iterable[str
     if taken:
         others = ",".join(name for name in names if name not in _TAKEN)
         raise UsageError(
-            f"--keep {','.join(keep)}: the feature set has its own column {listed(taken)}; rename it in the input"
+            f"--keep {','.join(keep)}: the feature set has its own column {quote_names(taken)}; rename it in the input"
             + (f" or keep the others only: --keep {others}" if others else "")
         )
     return names
@@ -69,7 +69,7 @@ def _name_and_type(one: str, columns: Collection[str]) -> tuple[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class ColumnSample:
     """What the first records of a corpus tell of its columns."""
 
     count: int  # records
@@ -77,7 +77,7 @@ class Sample:
     types: Mapping[str, str]  # of the columns that have values
 
 
-def take_sample(records: Iterable[object], size: int, *, cells: bool = False) -> Sample:
+def sample_columns(records: Iterable[object], size: int, *, cells: bool = False) -> ColumnSample:
     """Look at the mappings among the first ``size`` records; ``cells`` are strings that stand for values.
 
     A column is int64, float64 (also where both occur), bool, else string; nulls tell nothing.
@@ -91,7 +91,7 @@ def take_sample(records: Iterable[object], size: int, *, cells: bool = False) ->
                 kind = _kind(parse_cell(value) if cells else value)
                 kinds.setdefault(name, set()).update(() if kind is None else (kind,))
     columns = tuple(str(name) for name in kinds)
-    return Sample(count, columns, {name: joint_type(seen) for name, seen in kinds.items() if seen})
+    return ColumnSample(count, columns, {name: joint_type(seen) for name, seen in kinds.items() if seen})
 
 
 def joint_type(kinds: set[str]) -> str:
@@ -126,7 +126,7 @@ def _kind(value: object) -> str | None:
     return "float64" if isinstance(value, float) else "string"
 
 
-def converted(columns: Sequence[KeptColumn], fields: Mapping[str, Any]) -> tuple[Value, ...]:
+def convert_values(columns: Sequence[KeptColumn], fields: Mapping[str, Any]) -> tuple[Value, ...]:
     """The kept values of a record; a missing field is null, lists and objects become JSON.
 
     Raises:
@@ -145,7 +145,7 @@ def _convert(value: object, column: KeptColumn) -> Value:
     try:
         return _CONVERTERS[column.type](value)
     except (ValueError, OverflowError):
-        raise Misfit(f"field '{column.name}' is not {column.type}; give --keep {column.name}:string") from None
+        raise ConversionError(f"field '{column.name}' is not {column.type}; give --keep {column.name}:string") from None
 
 
 def _to_string(value: object) -> str:

@@ -41,7 +41,7 @@ class _Decoder(Protocol):
     def unused_data(self) -> bytes: ...
 
 
-def blocks(path: Path, name: str, compression: str | None, meter: Meter) -> Iterator[bytes]:
+def read_blocks(path: Path, name: str, compression: str | None, meter: Meter) -> Iterator[bytes]:
     """Read a file from its start in blocks of about 1 MiB or less, never empty.
 
     Raises:

@@ -3,10 +3,10 @@
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 
-from bertfeat.corpus.compression import Meter, blocks
-from bertfeat.corpus.context import DocumentStart, with_context
+from bertfeat.corpus.compression import Meter, read_blocks
+from bertfeat.corpus.context import DocumentStart, add_context
 from bertfeat.corpus.document import MAX_TEXT, Document, Failure, Row, shorten
-from bertfeat.corpus.lines import BadLine, Encoding, read_lines
+from bertfeat.corpus.lines import BadLine, TextEncoding, read_lines
 from bertfeat.corpus.settings import CorpusSettings
 from bertfeat.corpus.sources import Source
 from bertfeat.errors import CorpusError
@@ -50,7 +50,7 @@ class ConllReader:
     by default, its tags in the fourth; its multiword and empty tokens are left out.
     """
 
-    def __init__(self, source: Source, encoding: Encoding, settings: CorpusSettings, prefix: str) -> None:
+    def __init__(self, source: Source, encoding: TextEncoding, settings: CorpusSettings, prefix: str) -> None:
         self._source = source
         self._encoding = encoding
         self._prefix = prefix
@@ -65,7 +65,7 @@ class ConllReader:
     def rows(self, row: int, meter: Meter) -> Generator[Row, None, int]:
         """Read the rows of the file, a sentence each, numbered from ``row``; returns the number after the last."""
         events = self._events(row, meter)
-        for event in with_context(events) if self._context else events:
+        for event in add_context(events) if self._context else events:
             if not isinstance(event, DocumentStart):
                 yield event
                 row += 1
@@ -91,7 +91,7 @@ class ConllReader:
 
     def _lines(self, meter: Meter) -> Iterator[tuple[int, str | BadLine]]:
         source = self._source
-        some = read_lines(blocks(source.path, source.name, source.compression, meter), self._encoding)
+        some = read_lines(read_blocks(source.path, source.name, source.compression, meter), self._encoding)
         return enumerate((line for lines in some for line in lines), 1)
 
     def _is_comment(self, line: str) -> bool:
@@ -132,7 +132,7 @@ class ConllReader:
     def _require_document_starts(self) -> None:
         start = DOCUMENT_START.encode(self._encoding.name)
         tail = b""
-        for block in blocks(self._source.path, self._source.name, self._source.compression, Meter()):
+        for block in read_blocks(self._source.path, self._source.name, self._source.compression, Meter()):
             if start in tail + block:
                 return
             tail = block[-len(start) :]

@@ -15,7 +15,7 @@ class DocumentStart:
     """Where one document ends and the next begins."""
 
 
-def with_context(events: Iterator[Row | DocumentStart]) -> Iterator[Row]:
+def add_context(events: Iterator[Row | DocumentStart]) -> Iterator[Row]:
     """Fill ``before`` and ``after`` of the sentences of each document, reading ahead no more than needed."""
     before: deque[str] = deque()  # texts of the sentences before the waiting ones
     waiting: deque[Row] = deque()

@@ -4,11 +4,11 @@ import csv
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from bertfeat.corpus.columns import take_sample
-from bertfeat.corpus.compression import Meter, blocks
-from bertfeat.corpus.document import MAX_LINE, listed
-from bertfeat.corpus.lines import BadLine, Encoding, read_lines
-from bertfeat.corpus.records import Record, Unreadable
+from bertfeat.corpus.columns import sample_columns
+from bertfeat.corpus.compression import Meter, read_blocks
+from bertfeat.corpus.document import MAX_LINE, quote_names
+from bertfeat.corpus.lines import BadLine, TextEncoding, read_lines
+from bertfeat.corpus.records import BadRecord, Record
 from bertfeat.corpus.sources import Source
 from bertfeat.errors import CorpusError
 
@@ -43,12 +43,12 @@ class Separated:
     complete = True
     cells = True
 
-    def __init__(self, source: Source, encoding: Encoding, sample_size: int) -> None:
+    def __init__(self, source: Source, encoding: TextEncoding, sample_size: int) -> None:
         self.name = source.name
         self._source = source
         self._encoding = encoding
         self.columns = self._header(self._reader(lines := self._lines(Meter())), lines)
-        sample = take_sample(self.records(Meter(), self.columns), sample_size, cells=True)
+        sample = sample_columns(self.records(Meter(), self.columns), sample_size, cells=True)
         self.sampled = sample.count
         self.types = sample.types
 
@@ -80,7 +80,7 @@ class Separated:
 
     def _lines(self, meter: Meter) -> _Lines:
         source = self._source
-        some = blocks(source.path, source.name, source.compression, meter)
+        some = read_blocks(source.path, source.name, source.compression, meter)
         return _Lines(read_lines(some, self._encoding, keep_returns=True))
 
     def _reader(self, lines: _Lines) -> Iterator[list[str]]:
@@ -100,12 +100,14 @@ class Separated:
             raise CorpusError(f"{name}: the first line, which must name the columns, is {lines.bad.reason}")
         twice = tuple(column for column, count in Counter(columns).items() if count > 1)
         if twice:
-            raise CorpusError(f"{name}: more than one column is called {listed(twice)}; rename them in the first line")
+            raise CorpusError(
+                f"{name}: more than one column is called {quote_names(twice)}; rename them in the first line"
+            )
         return columns
 
-    def _unreadable(self, lines: _Lines, first: int, reason: str) -> Unreadable:
+    def _unreadable(self, lines: _Lines, first: int, reason: str) -> BadRecord:
         where = f"line {first}" if first == lines.number else f"lines {first} to {lines.number}"
         if lines.bad is not None:
-            return Unreadable(where, lines.bad.reason, lines.bad.text)
+            return BadRecord(where, lines.bad.reason, lines.bad.text)
         remedy = "a cell with a separator, a quotation mark or a line end stands in quotation marks, doubled inside"
-        return Unreadable(where, f"{reason}; {remedy}", lines.last)
+        return BadRecord(where, f"{reason}; {remedy}", lines.last)

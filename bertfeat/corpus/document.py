@@ -50,13 +50,13 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Blank:
+class BlankLine:
     """A blank line of a file that has a record a line."""
 
     row: int
 
 
-Row = Document | Failure | Blank
+Row = Document | Failure | BlankLine
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class Corpus(Protocol):
         """
 
 
-def too_large(text: str) -> str:
+def size_problem(text: str) -> str:
     """Why a text cannot be read, if it is too large; else nothing."""
     return "" if len(text) <= MAX_TEXT else f"too large: the text has more than {MAX_TEXT:,} characters; split it"
 
@@ -119,7 +119,7 @@ def shorten(value: object) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")[:_SHOWN]
 
 
-def listed(names: tuple[str, ...], limit: int = 30) -> str:
+def quote_names(names: tuple[str, ...], limit: int = 30) -> str:
     """Write names for a message: quoted, comma-separated, the first ``limit`` of them."""
     shown = ", ".join(f"'{shorten(name)}'" for name in names[:limit])
     return f"{shown} and {len(names) - limit} more" if len(names) > limit else shown or "none"

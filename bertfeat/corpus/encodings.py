@@ -3,7 +3,7 @@
 import codecs
 import re
 
-from bertfeat.corpus.lines import BadLine, Encoding, decode_lines, last_newline
+from bertfeat.corpus.lines import BadLine, TextEncoding, decode_lines, last_newline
 from bertfeat.errors import CorpusError
 
 _MARKS = (  # UTF-32 first: its little-endian mark begins with the one of UTF-16
@@ -56,7 +56,7 @@ _LINES_TRIED = 100
 _FEW = 10  # so many undecodable lines are no accident where no line shows that the encoding is right
 
 
-def detect(head: bytes, wanted: str | None, name: str) -> Encoding:
+def detect_encoding(head: bytes, wanted: str | None, name: str) -> TextEncoding:
     """Find the encoding of a file from its first bytes: a byte order mark, else as wanted, else UTF-8.
 
     Raises:
@@ -68,16 +68,16 @@ def detect(head: bytes, wanted: str | None, name: str) -> Encoding:
     return encoding
 
 
-def _by_mark(head: bytes, wanted: str | None) -> Encoding:
+def _by_mark(head: bytes, wanted: str | None) -> TextEncoding:
     plain = None if wanted is None else codecs.lookup(wanted).name
     for mark, codec in _MARKS:
         # a wanted encoding takes its own mark only: "utf-16" either order, "utf-16-le" its own
         if head.startswith(mark) and (plain is None or codec == plain or codec.startswith(plain.removesuffix("-sig"))):
-            return Encoding(codec, len(mark))
-    return Encoding("utf-8" if plain is None else _WITH_MARKS.get(plain, plain))
+            return TextEncoding(codec, len(mark))
+    return TextEncoding("utf-8" if plain is None else _WITH_MARKS.get(plain, plain))
 
 
-def _refuse_binary(head: bytes, encoding: Encoding, name: str) -> None:
+def _refuse_binary(head: bytes, encoding: TextEncoding, name: str) -> None:
     for magic, what in _BINARY:
         if magic.match(head):
             raise CorpusError(f"{name}: not text but {what}")
@@ -93,7 +93,7 @@ def _refuse_binary(head: bytes, encoding: Encoding, name: str) -> None:
         raise CorpusError(f"{name}: not text: {zeros:,} of its first {len(head):,} bytes are zero")
 
 
-def _refuse_undecodable(head: bytes, encoding: Encoding, wanted: bool, name: str) -> None:
+def _refuse_undecodable(head: bytes, encoding: TextEncoding, wanted: bool, name: str) -> None:
     text = head[encoding.mark :]
     end = last_newline(text, encoding.newline)
     if end:

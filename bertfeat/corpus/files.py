@@ -4,17 +4,17 @@ from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from bertfeat.corpus.compression import Meter, blocks
+from bertfeat.corpus.compression import Meter, read_blocks
 from bertfeat.corpus.conll import ConllReader
 from bertfeat.corpus.delimited import Separated
 from bertfeat.corpus.document import KeptColumn, Row
-from bertfeat.corpus.encodings import detect
+from bertfeat.corpus.encodings import detect_encoding
 from bertfeat.corpus.jsonl import JsonLines
-from bertfeat.corpus.lines import Encoding
+from bertfeat.corpus.lines import TextEncoding
 from bertfeat.corpus.parquet import ParquetTable
 from bertfeat.corpus.settings import CorpusSettings
 from bertfeat.corpus.sources import Source, find_sources
-from bertfeat.corpus.tables import SAMPLE, RecordReader, Table, check_columns, kept_columns
+from bertfeat.corpus.tables import SAMPLE, RecordFile, RecordReader, find_kept_columns, require_columns
 from bertfeat.corpus.text import TextReader
 from bertfeat.errors import CorpusError
 
@@ -78,8 +78,8 @@ def open_corpus(sources: Sequence[str | Path], settings: CorpusSettings = _DEFAU
     opened = _open_all(found, settings)
     tables = tuple(one for one in opened if not isinstance(one, TextReader | ConllReader))
     for table in tables:
-        check_columns(table, settings)
-    kept = kept_columns(tables, settings)
+        require_columns(table, settings)
+    kept = find_kept_columns(tables, settings)
     readers: list[_Reader] = [
         one if isinstance(one, TextReader | ConllReader) else RecordReader(one, settings, kept, _prefix(source, found))
         for one, source in zip(opened, found, strict=True)
@@ -101,8 +101,8 @@ def _check_settings(found: Sequence[Source], settings: CorpusSettings) -> None:
                 )
 
 
-def _open_all(found: Sequence[Source], settings: CorpusSettings) -> list[TextReader | ConllReader | Table]:
-    opened: list[TextReader | ConllReader | Table] = []
+def _open_all(found: Sequence[Source], settings: CorpusSettings) -> list[TextReader | ConllReader | RecordFile]:
+    opened: list[TextReader | ConllReader | RecordFile] = []
     wanted = SAMPLE  # records still to be sampled
     for source in found:
         if source.format == "parquet":
@@ -120,18 +120,18 @@ def _open_all(found: Sequence[Source], settings: CorpusSettings) -> list[TextRea
     return opened
 
 
-def _look_into(source: Source, settings: CorpusSettings) -> Encoding:
+def _look_into(source: Source, settings: CorpusSettings) -> TextEncoding:
     """The encoding by the first bytes of a file; damage further on is for the reading to meet."""
     head = b""
     try:
-        for block in blocks(source.path, source.name, source.compression, Meter()):
+        for block in read_blocks(source.path, source.name, source.compression, Meter()):
             head += block
             if len(head) >= _HEAD:
                 break
     except CorpusError:
         if not head:
             raise
-    return detect(head[:_HEAD], settings.encoding, source.name)
+    return detect_encoding(head[:_HEAD], settings.encoding, source.name)
 
 
 def _prefix(source: Source, found: Sequence[Source]) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from bertfeat.corpus.document import Corpus, Document, Failure, Row, listed
+from bertfeat.corpus.document import Corpus, Document, Failure, Row, quote_names
 from bertfeat.errors import WrongColumnsError
 
 TRIED = 100
@@ -11,7 +11,7 @@ TRIED = 100
 _HELD = 10_000  # most rows held back, where blank lines hide what the corpus is like
 
 
-def refuse_hopeless(rows: Iterable[Row], corpus: Corpus) -> Iterator[Row]:
+def check_readable(rows: Iterable[Row], corpus: Corpus) -> Iterator[Row]:
     """Pass the rows of a corpus on, unless the first 100 (of fewer: all) but for blank lines are failures.
 
     Raises:
@@ -37,5 +37,5 @@ def refuse_hopeless(rows: Iterable[Row], corpus: Corpus) -> Iterator[Row]:
 
 def _wrong(failures: list[Failure], corpus: Corpus) -> WrongColumnsError:
     count = f"the first {len(failures)} rows" if len(failures) == TRIED else f"all rows ({len(failures)})"
-    columns = f"; the columns that there are: {listed(corpus.columns)}" if corpus.columns else ""
+    columns = f"; the columns that there are: {quote_names(corpus.columns)}" if corpus.columns else ""
     return WrongColumnsError(f"{count} cannot be read, the first because: {failures[0].reason}{columns}")

@@ -3,10 +3,10 @@
 import json
 from collections.abc import Iterator, Sequence
 
-from bertfeat.corpus.columns import take_sample
-from bertfeat.corpus.compression import Meter, blocks
-from bertfeat.corpus.lines import BadLine, Encoding, Line, read_lines
-from bertfeat.corpus.records import Record, Unreadable, is_storable
+from bertfeat.corpus.columns import sample_columns
+from bertfeat.corpus.compression import Meter, read_blocks
+from bertfeat.corpus.lines import BadLine, Line, TextEncoding, read_lines
+from bertfeat.corpus.records import BadRecord, Record, is_storable
 from bertfeat.corpus.sources import Source
 from bertfeat.errors import CorpusError
 
@@ -17,11 +17,11 @@ class JsonLines:
     complete = False
     cells = False
 
-    def __init__(self, source: Source, encoding: Encoding, sample_size: int) -> None:
+    def __init__(self, source: Source, encoding: TextEncoding, sample_size: int) -> None:
         self.name = source.name
         self._source = source
         self._encoding = encoding
-        sample = take_sample(self.records(Meter(), ()), sample_size)
+        sample = sample_columns(self.records(Meter(), ()), sample_size)
         self.sampled = sample.count
         self.types = sample.types
         self.columns = tuple(name for name in sample.columns if is_storable(name))
@@ -34,7 +34,7 @@ class JsonLines:
         """
         source = self._source
         number = 0
-        for lines in read_lines(blocks(source.path, source.name, source.compression, meter), self._encoding):
+        for lines in read_lines(read_blocks(source.path, source.name, source.compression, meter), self._encoding):
             for line in lines:
                 number += 1
                 if number == 1:
@@ -43,21 +43,21 @@ class JsonLines:
 
     def _record(self, line: Line, number: int, names: Sequence[str]) -> Record:
         if isinstance(line, BadLine):
-            return Unreadable(f"line {number}", line.reason, line.text)
+            return BadRecord(f"line {number}", line.reason, line.text)
         try:
             record = _parse(line)
         except RecursionError:
-            return Unreadable(f"line {number}", "not readable JSON: nested too deeply", line)
+            return BadRecord(f"line {number}", "not readable JSON: nested too deeply", line)
         except ValueError as error:
             if not line.strip():
                 return None
             what = f"{error.msg}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else "a huge number"
-            return Unreadable(f"line {number}", f"not JSON: {what}; mend the line, or name the --format", line)
+            return BadRecord(f"line {number}", f"not JSON: {what}; mend the line, or name the --format", line)
         if type(record) is not dict:
-            return Unreadable(f"line {number}", 'not a JSON object such as {"text": "…"}; mend the line', line)
+            return BadRecord(f"line {number}", 'not a JSON object such as {"text": "…"}; mend the line', line)
         if ("\\ud" in line or "\\uD" in line) and not all(is_storable(record.get(name)) for name in names):
             reason = "half of a surrogate pair (such as \\ud83d alone) in a field; it cannot be stored: mend the line"
-            return Unreadable(f"line {number}", reason, line)
+            return BadRecord(f"line {number}", reason, line)
         return record
 
     def _refuse_array(self, line: Line) -> None:

@@ -24,7 +24,7 @@ Line = str | BadLine
 
 
 @dataclass(frozen=True, slots=True)
-class Encoding:
+class TextEncoding:
     """How the bytes of a file become lines of text."""
 
     name: str  # a codec that knows no byte order mark
@@ -63,7 +63,7 @@ class _OpenLine:
 
 
 def read_lines(
-    blocks: Iterator[bytes], encoding: Encoding, *, keep_returns: bool = False, limit: int = MAX_LINE
+    blocks: Iterator[bytes], encoding: TextEncoding, *, keep_returns: bool = False, limit: int = MAX_LINE
 ) -> Iterator[Sequence[Line]]:
     """Read lists of lines without the line feeds (and, but for ``keep_returns``, carriage returns) that end them.
 
@@ -87,7 +87,9 @@ def read_lines(
         yield decode_lines(line.take(), encoding, keep_returns, limit)
 
 
-def decode_lines(data: bytes, encoding: Encoding, keep_returns: bool = False, limit: int = MAX_LINE) -> Sequence[Line]:
+def decode_lines(
+    data: bytes, encoding: TextEncoding, keep_returns: bool = False, limit: int = MAX_LINE
+) -> Sequence[Line]:
     """Decode whole lines: at once where that goes well, else one by one."""
     if len(data) <= limit:
         try:
@@ -150,7 +152,7 @@ def _split_bytes(data: bytes, newline: bytes) -> Iterator[bytes]:
         yield data[start:]
 
 
-def _decode_line(line: bytes, encoding: Encoding, keep_returns: bool, limit: int) -> Line:
+def _decode_line(line: bytes, encoding: TextEncoding, keep_returns: bool, limit: int) -> Line:
     if len(line) - len(encoding.newline) > limit:
         return _too_long(line[:_SHOWN], encoding, limit)
     try:
@@ -164,13 +166,13 @@ def _decode_line(line: bytes, encoding: Encoding, keep_returns: bool, limit: int
     return text[:-1] if keep_returns else text[:-1].removesuffix("\r")
 
 
-def _too_long(beginning: bytes, encoding: Encoding, limit: int) -> BadLine:
+def _too_long(beginning: bytes, encoding: TextEncoding, limit: int) -> BadLine:
     size = f"{limit // 2**20} MiB" if limit >= 2**20 else f"{limit} bytes"
     reason = f"too large: the line is longer than {size}; split it into several"
     return BadLine(reason, _escaped(beginning, encoding))
 
 
-def _escaped(line: bytes, encoding: Encoding) -> str:
+def _escaped(line: bytes, encoding: TextEncoding) -> str:
     try:
         return line.decode(encoding.name, "backslashreplace").removesuffix("\n").removesuffix("\r")
     except UnicodeError:  # a codec that knows no error handlers

@@ -4,14 +4,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bertfeat.corpus.columns import Sample, take_sample, wanted_names
-from bertfeat.corpus.document import Document, Failure, KeptColumn, Row, shorten, too_large
+from bertfeat.corpus.columns import ColumnSample, sample_columns, select_kept_names
+from bertfeat.corpus.document import Document, Failure, KeptColumn, Row, shorten, size_problem
 from bertfeat.corpus.records import RecordShape, is_storable
 from bertfeat.corpus.settings import CorpusSettings
-from bertfeat.corpus.tables import SAMPLE, kept_columns
+from bertfeat.corpus.tables import SAMPLE, find_kept_columns
 from bertfeat.errors import UsageError
 
-Item = str | tuple[str, str] | Sequence[str] | Mapping[str, Any] | Document
+CorpusItem = str | tuple[str, str] | Sequence[str] | Mapping[str, Any] | Document
 """What a corpus in memory is made of."""
 
 _DEFAULT_SETTINGS = CorpusSettings()
@@ -33,12 +33,12 @@ class MemoryCorpus:
 
     sources: tuple[str, ...] = ()
 
-    def __init__(self, items: Sequence[Item], settings: CorpusSettings) -> None:
+    def __init__(self, items: Sequence[CorpusItem], settings: CorpusSettings) -> None:
         self._items = items
         self._given_words = settings.pretokenized
         self._read = 0
         documents = [item for item in items if isinstance(item, Document)]
-        sample = take_sample((item for item in items if isinstance(item, Mapping)), SAMPLE)
+        sample = sample_columns((item for item in items if isinstance(item, Mapping)), SAMPLE)
         self.columns = sample.columns
         self.kept = _kept(documents, sample, settings)
         tuples = not settings.pretokenized and any(isinstance(item, tuple) for item in items)
@@ -63,16 +63,16 @@ class MemoryCorpus:
             self._read = row + 1
             yield self._row(row, item)
 
-    def _row(self, row: int, item: Item) -> Row:
+    def _row(self, row: int, item: CorpusItem) -> Row:
         made = self._document(row, item)
         if isinstance(made, Document) and not _storable(made):
             reason = "half of a surrogate pair (such as '\\ud83d' alone) in a string; it cannot be stored"
             return Failure(row, shorten(made.id), f"item {row + 1}: {reason}", shorten(made.text))
-        if isinstance(made, Document) and (problem := too_large(made.text) or too_large(made.pair or "")):
+        if isinstance(made, Document) and (problem := size_problem(made.text) or size_problem(made.pair or "")):
             return Failure(row, shorten(made.id), f"item {row + 1}: {problem}", shorten(made.text))
         return made
 
-    def _document(self, row: int, item: Item) -> Document | Failure:
+    def _document(self, row: int, item: CorpusItem) -> Document | Failure:
         number = str(row + 1)
         if isinstance(item, str):
             return Document(row, number, item)
@@ -117,7 +117,7 @@ class MemoryCorpus:
         return ""
 
 
-def memory_corpus(items: Iterable[Item], settings: CorpusSettings = _DEFAULT_SETTINGS) -> MemoryCorpus:
+def memory_corpus(items: Iterable[CorpusItem], settings: CorpusSettings = _DEFAULT_SETTINGS) -> MemoryCorpus:
     """Make a corpus of texts, pairs ``(a, b)``, mappings (read like JSONL), Documents, or lists of words.
 
     Ids are 1-based numbers where items bring none; rows are numbered by place.
@@ -135,11 +135,11 @@ def memory_corpus(items: Iterable[Item], settings: CorpusSettings = _DEFAULT_SET
     return MemoryCorpus(items if isinstance(items, list | tuple) else list(items), settings)
 
 
-def _kept(documents: Sequence[Document], sample: Sample, settings: CorpusSettings) -> tuple[KeptColumn, ...]:
+def _kept(documents: Sequence[Document], sample: ColumnSample, settings: CorpusSettings) -> tuple[KeptColumn, ...]:
     if sample.count or not documents:
-        return kept_columns((_Mappings(sample.columns, sample.types),), settings)
-    names = wanted_names(settings.keep, (), ())
-    values = take_sample((dict(zip(names, one.kept, strict=False)) for one in documents), SAMPLE)
+        return find_kept_columns((_Mappings(sample.columns, sample.types),), settings)
+    names = select_kept_names(settings.keep, (), ())
+    values = sample_columns((dict(zip(names, one.kept, strict=False)) for one in documents), SAMPLE)
     return tuple(KeptColumn(name, kind or values.types.get(name, "string")) for name, kind in names.items())
 
 

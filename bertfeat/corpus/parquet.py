@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bertfeat.corpus.compression import Meter
-from bertfeat.corpus.document import listed
-from bertfeat.corpus.records import Record, Unreadable
+from bertfeat.corpus.document import quote_names
+from bertfeat.corpus.records import BadRecord, Record
 from bertfeat.corpus.sources import Source
 from bertfeat.errors import CorpusError
 
@@ -35,7 +35,7 @@ class ParquetTable:
         self.types = {field.name: _kept_type(field.type) for field in schema}
         if len(set(self.columns)) < len(self.columns):
             twice = tuple({name for name in self.columns if self.columns.count(name) > 1})
-            raise CorpusError(f"{source.name}: more than one column is called {listed(twice)}; rename them")
+            raise CorpusError(f"{source.name}: more than one column is called {quote_names(twice)}; rename them")
 
     def records(self, meter: Meter, names: Sequence[str]) -> Iterator[Record]:
         """Read all records, their fields ``names`` only."""
@@ -76,7 +76,7 @@ def _records(batch: pa.RecordBatch, before: int) -> Iterator[Record]:
     for number, values in enumerate(zip(*map(_values, batch.columns), strict=True), before + 1):
         if _NOT_UTF8 in values:
             name = names[values.index(_NOT_UTF8)]
-            yield Unreadable(f"record {number}", f"field '{name}' is not UTF-8; write it as UTF-8", "")
+            yield BadRecord(f"record {number}", f"field '{name}' is not UTF-8; write it as UTF-8", "")
         else:
             yield dict(zip(names, values, strict=True))
 

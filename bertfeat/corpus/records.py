@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bertfeat.corpus.columns import Misfit, converted
-from bertfeat.corpus.document import Document, Failure, KeptColumn, Value, listed, shorten, too_large
+from bertfeat.corpus.columns import ConversionError, convert_values
+from bertfeat.corpus.document import Document, Failure, KeptColumn, Value, quote_names, shorten, size_problem
 from bertfeat.corpus.settings import CorpusSettings
 
 
 @dataclass(frozen=True, slots=True)
-class Unreadable:
+class BadRecord:
     """A record that cannot be read, and why."""
 
     where: str  # "line 3", "record 3"
@@ -19,7 +19,7 @@ class Unreadable:
     value: str
 
 
-Record = Mapping[str, Any] | Unreadable | None
+Record = Mapping[str, Any] | BadRecord | None
 """Fields by name; or what is wrong; or nothing, for a blank line."""
 
 
@@ -79,7 +79,7 @@ class RecordShape:
             text = self._text(fields) if words is None else " ".join(words)
             pair = None if self.pair is None else _string(fields, self.pair, "--pair-column")
             for each in (text, pair or ""):
-                if problem := too_large(each):
+                if problem := size_problem(each):
                     raise _BadField(problem, each)
             tags = None if self.tags is None or words is None else self._tags(fields, self.tags, len(words))
             kept = self._kept(fields) if self.kept else ()
@@ -130,8 +130,8 @@ class RecordShape:
 
     def _kept(self, fields: Mapping[str, Any]) -> tuple[Value, ...]:
         try:
-            return converted(self.kept, fields)
-        except Misfit as misfit:
+            return convert_values(self.kept, fields)
+        except ConversionError as misfit:
             raise _BadField(str(misfit), _shown([fields.get(column.name) for column in self.kept])) from None
 
 
@@ -163,7 +163,7 @@ def _string(fields: Mapping[str, Any], name: str, option: str) -> str:
 
 def _wrong(fields: Mapping[str, Any], name: str, wanted: str, option: str) -> str:
     if name not in fields:
-        return f"no field '{name}'; there are {listed(tuple(map(str, fields)))}: name one with {option}"
+        return f"no field '{name}'; there are {quote_names(tuple(map(str, fields)))}: name one with {option}"
     if fields[name] is None:
         return f"field '{name}' is null; fill it, or name another with {option}"
     return f"field '{name}' is {_type_name(fields[name])}, not {wanted}; mend it, or name another with {option}"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bertfeat.corpus.compression import COMPRESSIONS
 from bertfeat.errors import CorpusError, UsageError
-from bertfeat.io import is_own_part, kind_of
+from bertfeat.io import is_own_part, result_kind
 
 ENDINGS = {
     ".txt": "text",
@@ -64,7 +64,7 @@ class _Search:
 
     def __init__(self, wanted_format: str | None) -> None:
         self._format = wanted_format
-        self._kind_of = cache(kind_of)  # files of one folder ask for it again and again
+        self._kind_of = cache(result_kind)  # files of one folder ask for it again and again
 
     def expanded(self, name: str) -> list[str]:
         """The files that a name stands for: itself, those of a folder, or those that match a pattern."""

@@ -4,10 +4,10 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from bertfeat.corpus.columns import joint_type, wanted_names
+from bertfeat.corpus.columns import joint_type, select_kept_names
 from bertfeat.corpus.compression import Meter
-from bertfeat.corpus.document import Blank, Failure, KeptColumn, Row, listed, shorten
-from bertfeat.corpus.records import Record, RecordShape, Unreadable, id_column
+from bertfeat.corpus.document import BlankLine, Failure, KeptColumn, Row, quote_names, shorten
+from bertfeat.corpus.records import BadRecord, Record, RecordShape, id_column
 from bertfeat.corpus.settings import CorpusSettings
 from bertfeat.errors import CorpusError, UsageError, WrongColumnsError
 
@@ -35,7 +35,7 @@ class Columns(Protocol):
         """Types of the columns as kept columns, as far as the file declares them or its first records tell."""
 
 
-class Table(Columns, Protocol):
+class RecordFile(Columns, Protocol):
     """A file of records with named fields."""
 
     @property
@@ -49,7 +49,7 @@ class Table(Columns, Protocol):
 class RecordReader:
     """Makes rows of the records of a table."""
 
-    def __init__(self, table: Table, settings: CorpusSettings, kept: tuple[KeptColumn, ...], prefix: str) -> None:
+    def __init__(self, table: RecordFile, settings: CorpusSettings, kept: tuple[KeptColumn, ...], prefix: str) -> None:
         self._table = table
         self._shape = RecordShape.of(settings, table.columns, kept, cells=table.cells)
         self._prefix = prefix
@@ -59,8 +59,8 @@ class RecordReader:
         prefix, name, read = self._prefix, self._table.name, self._shape.read
         for number, record in enumerate(self._table.records(meter, self._shape.used), 1):
             if record is None:
-                yield Blank(row)
-            elif isinstance(record, Unreadable):
+                yield BlankLine(row)
+            elif isinstance(record, BadRecord):
                 reason = f"{name}, {record.where}: {record.reason}"
                 yield Failure(row, f"{prefix}{number}", reason, shorten(record.value))
             else:
@@ -72,7 +72,7 @@ class RecordReader:
         return row
 
 
-def check_columns(table: Columns, settings: CorpusSettings) -> None:
+def require_columns(table: Columns, settings: CorpusSettings) -> None:
     """Refuse a table that lacks a column it must have; one that need not be complete may still show it later.
 
     Raises:
@@ -87,7 +87,7 @@ def check_columns(table: Columns, settings: CorpusSettings) -> None:
     for name, option in needed.items():
         if name not in table.columns:
             raise WrongColumnsError(
-                f"{table.name}: no column '{name}'; there are {listed(table.columns)}: name one with {option}"
+                f"{table.name}: no column '{name}'; there are {quote_names(table.columns)}: name one with {option}"
                 + _separator_hint(table.columns)
             )
 
@@ -99,7 +99,7 @@ def _separator_hint(columns: tuple[str, ...]) -> str:
     return ""
 
 
-def kept_columns(tables: Sequence[Columns], settings: CorpusSettings) -> tuple[KeptColumn, ...]:
+def find_kept_columns(tables: Sequence[Columns], settings: CorpusSettings) -> tuple[KeptColumn, ...]:
     """The columns to keep and their types: as given, as the files declare, else by the first 1,000 records.
 
     Raises:
@@ -111,7 +111,7 @@ def kept_columns(tables: Sequence[Columns], settings: CorpusSettings) -> tuple[K
     columns = tuple(dict.fromkeys(name for table in tables for name in table.columns))
     given = [settings.pair_column, settings.tag_column, *(id_column(settings, table.columns) for table in tables)]
     used = [*settings.texts, *(name for name in given if name is not None)]
-    wanted = wanted_names(settings.keep, columns, used)
+    wanted = select_kept_names(settings.keep, columns, used)
     return tuple(KeptColumn(name, kind or _type(name, tables)) for name, kind in _present(wanted, tables))
 
 
@@ -120,9 +120,11 @@ def _present(wanted: Mapping[str, str | None], tables: Sequence[Columns]) -> Ite
     for name, kind in wanted.items():
         for table, columns in named:
             if table.complete and name not in columns:
-                raise UsageError(f"--keep {name}: no such column in {table.name}; there are {listed(table.columns)}")
+                raise UsageError(
+                    f"--keep {name}: no such column in {table.name}; there are {quote_names(table.columns)}"
+                )
         if kind is None and not any(name in columns for _, columns in named):
-            there = listed(tuple(dict.fromkeys(column for table in tables for column in table.columns)))
+            there = quote_names(tuple(dict.fromkeys(column for table in tables for column in table.columns)))
             raise UsageError(
                 f"--keep {name}: no such field in the first {SAMPLE:,} records; there are {there}; "
                 f"--keep {name}:string takes a field that comes later"

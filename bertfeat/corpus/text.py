@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Generator
 
-from bertfeat.corpus.compression import Meter, blocks
-from bertfeat.corpus.document import Blank, Document, Failure, Row, shorten, too_large
-from bertfeat.corpus.lines import BadLine, Encoding, read_lines
+from bertfeat.corpus.compression import Meter, read_blocks
+from bertfeat.corpus.document import BlankLine, Document, Failure, Row, shorten, size_problem
+from bertfeat.corpus.lines import BadLine, TextEncoding, read_lines
 from bertfeat.corpus.settings import CorpusSettings
 from bertfeat.corpus.sources import Source
 
@@ -15,7 +15,7 @@ SEPARATOR = " ||| "
 class TextReader:
     """Reads a text file; white space within a line, at its ends too, belongs to the document."""
 
-    def __init__(self, source: Source, encoding: Encoding, settings: CorpusSettings, prefix: str) -> None:
+    def __init__(self, source: Source, encoding: TextEncoding, settings: CorpusSettings, prefix: str) -> None:
         self._source = source
         self._encoding = encoding
         self._prefix = prefix
@@ -27,13 +27,13 @@ class TextReader:
         """Read the rows of the file, numbered from ``row``; returns the number after the last."""
         source, make = self._source, self._make
         before = row - 1  # what a row's number exceeds its line's number by
-        for lines in read_lines(blocks(source.path, source.name, source.compression, meter), self._encoding):
+        for lines in read_lines(read_blocks(source.path, source.name, source.compression, meter), self._encoding):
             for line in lines:
                 if isinstance(line, BadLine):
                     yield self._failure(row, row - before, line.reason, line.text)
                 elif not line or line.isspace():
-                    yield Blank(row)
-                elif problem := too_large(line):
+                    yield BlankLine(row)
+                elif problem := size_problem(line):
                     yield self._failure(row, row - before, problem, line)
                 else:
                     yield make(row, row - before, line)

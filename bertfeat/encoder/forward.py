@@ -14,7 +14,7 @@ from bertfeat.encoder.transfer import to_device
 from bertfeat.errors import ModelError
 from bertfeat.io import stage
 from bertfeat.models import Model, in_one_line
-from bertfeat.tokens import Batch
+from bertfeat.tokens import TokenBatch
 from bertfeat.tokens.layout import ranges
 
 _READS_TYPES = frozenset({"xlnet"})  # segments that are no rows of a table
@@ -38,7 +38,7 @@ class Forward:
         """Whether the blocks were found, between which layers can be caught."""
         return self._blocks is not None
 
-    def __call__(self, batch: Batch, layers: Collection[int]) -> dict[int, Tensor]:
+    def __call__(self, batch: TokenBatch, layers: Collection[int]) -> dict[int, Tensor]:
         """Compute the wanted layers of a batch, padded to its longest sequence. Shape: ``[T, H]`` each.
 
         Raises:
@@ -93,7 +93,7 @@ class Forward:
             )
         return values[:, :longest].flatten(0, 1).index_select(0, places)
 
-    def _inputs(self, batch: Batch) -> tuple[dict[str, Tensor], Tensor]:
+    def _inputs(self, batch: TokenBatch) -> tuple[dict[str, Tensor], Tensor]:
         """The module's inputs, ``[S, longest]`` each, and the place of each token among their rows, ``[T]``."""
         shape = len(batch.lengths), int(batch.lengths.max())
         places = ranges(np.arange(shape[0]) * shape[1], batch.lengths)

@@ -30,7 +30,7 @@ def load_module(model: Model, precision: Precision) -> nn.Module:
         ModelError: transformers does not know the model, or the weights do not fit it.
     """
     tensors = StoredTensors(model)
-    config = model.config
+    config = model.library_config
     with quiet():
         skeleton = _skeleton(model, len(tensors.shapes))
         _check_amount(model, skeleton, tensors)
@@ -70,7 +70,7 @@ def _skeleton(model: Model, stored: int) -> Any:
         _at_most(most, f"{model.name}: its config.json describes a model of more than {most:,} parts"),
         torch.device("meta"),
     ):
-        skeleton: Any = AutoModel.from_config(model.config, trust_remote_code=False)
+        skeleton: Any = AutoModel.from_config(model.library_config, trust_remote_code=False)
     if skeleton.main_input_name != "input_ids":
         raise ModelError(f"{model.name}: it reads {skeleton.main_input_name}, not texts, so it is no encoder of texts")
     return skeleton

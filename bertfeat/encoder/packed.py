@@ -25,7 +25,7 @@ from bertfeat.encoder.weights import Affine, BlockWeights, activation, heads, re
 from bertfeat.errors import ModelError
 from bertfeat.io import stage
 from bertfeat.models import Model
-from bertfeat.tokens import Batch
+from bertfeat.tokens import TokenBatch
 
 PACKED_SENTENCE = "packed: bertfeat's own forward pass, without padding; batch mates change nothing"
 
@@ -52,7 +52,7 @@ class PackedEncoder:
 
     @torch.inference_mode()
     def hidden_states(
-        self, batch: Batch, layers: Collection[int], *, first_only: bool = False
+        self, batch: TokenBatch, layers: Collection[int], *, first_only: bool = False
     ) -> Iterator[HiddenState]:
         """Yield the wanted layers of a batch, ascending, and stop at the deepest.
 
@@ -88,7 +88,7 @@ class PackedEncoder:
             if layer in layers:
                 yield HiddenState(layer, hidden[:tokens], firsts=False)
 
-    def _embed(self, batch: Batch) -> Tensor:
+    def _embed(self, batch: TokenBatch) -> Tensor:
         summed = embedding(self._rows(batch.ids), self._words).float()
         summed += embedding(self._rows(self._position_ids(batch)), self._positions)
         if self._types is not None:
@@ -97,14 +97,14 @@ class PackedEncoder:
         normed = layer_norm(summed, summed.shape[-1:], self._norm.weight, self._norm.bias, self._eps).to(self._dtype)
         return normed if self._project is None else self._project(normed)
 
-    def _check_types(self, batch: Batch, known: int) -> None:
+    def _check_types(self, batch: TokenBatch, known: int) -> None:
         if (most := int(batch.types.max(initial=0))) >= known:
             raise ModelError(
                 f"{self._name}: its tokenizer marks tokens as of segment {most}, and the model knows {known} (counted "
                 f"from 0); it cannot read pairs of texts"
             )
 
-    def _position_ids(self, batch: Batch) -> NDArray[np.int64]:
+    def _position_ids(self, batch: TokenBatch) -> NDArray[np.int64]:
         within = np.arange(len(batch.ids)) - np.repeat(batch.starts, batch.lengths)
         if self._first_position == 0:
             return within

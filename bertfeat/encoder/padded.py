@@ -14,7 +14,7 @@ from bertfeat.encoder.selfcheck import self_check
 from bertfeat.encoder.states import BatchForm, EncoderPath, HiddenState
 from bertfeat.io import stage
 from bertfeat.models import Model
-from bertfeat.tokens import Batch
+from bertfeat.tokens import TokenBatch
 
 PADDING_HOLDS = frozenset(
     {
@@ -97,7 +97,7 @@ class LibraryEncoder:
 
     @torch.inference_mode()
     def hidden_states(
-        self, batch: Batch, layers: Collection[int], *, first_only: bool = False
+        self, batch: TokenBatch, layers: Collection[int], *, first_only: bool = False
     ) -> Iterator[HiddenState]:
         """Yield the wanted layers of a batch, ascending, and stop at the deepest; ``first_only`` saves nothing here.
 
@@ -119,20 +119,20 @@ def planned_form(model: Model) -> BatchForm:
 # ── one batch as several ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _equal(batch: Batch) -> list[Batch]:
+def _equal(batch: TokenBatch) -> list[TokenBatch]:
     """The sequences of each length, which stand side by side, as batches of their own."""
     return _cut(batch, np.flatnonzero(np.diff(batch.lengths)) + 1)
 
 
-def _single(batch: Batch) -> list[Batch]:
+def _single(batch: TokenBatch) -> list[TokenBatch]:
     return _cut(batch, np.arange(1, len(batch.lengths)))
 
 
-def _cut(batch: Batch, bounds: NDArray[np.int64]) -> list[Batch]:
+def _cut(batch: TokenBatch, bounds: NDArray[np.int64]) -> list[TokenBatch]:
     ends = [*bounds.tolist(), len(batch.lengths)]
     tokens = np.concatenate([[0], np.cumsum(batch.lengths)])
     return [
-        Batch(
+        TokenBatch(
             batch.windows[a:b],
             batch.ids[tokens[a] : tokens[b]],
             batch.types[tokens[a] : tokens[b]],
@@ -142,7 +142,7 @@ def _cut(batch: Batch, bounds: NDArray[np.int64]) -> list[Batch]:
     ]
 
 
-_SPLITS: dict[BatchForm, Callable[[Batch], list[Batch]]] = {
+_SPLITS: dict[BatchForm, Callable[[TokenBatch], list[TokenBatch]]] = {
     BatchForm.PADDED: lambda batch: [batch],
     BatchForm.EQUAL: _equal,
     BatchForm.SINGLE: _single,

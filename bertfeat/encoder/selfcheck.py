@@ -20,7 +20,7 @@ from bertfeat.encoder.precision import Precision
 from bertfeat.encoder.states import BatchForm
 from bertfeat.errors import ModelError
 from bertfeat.models import Model
-from bertfeat.tokens import Batch
+from bertfeat.tokens import TokenBatch
 
 TOLERANCE: Mapping[Precision, float] = {Precision.FP32: 1e-3, Precision.FP16: 1e-2, Precision.BF16: 8e-2}
 """Largest relative difference of a token's vector that rounding explains."""
@@ -170,7 +170,7 @@ class _Check:
     def _run(self, *texts: Ids) -> Layers:
         lengths = np.array([len(text) for text in texts])
         ids = np.concatenate(texts)
-        found = self._forward(Batch(np.arange(len(texts)), ids, np.zeros(len(ids), np.int8), lengths), self._every)
+        found = self._forward(TokenBatch(np.arange(len(texts)), ids, np.zeros(len(ids), np.int8), lengths), self._every)
         return {layer: rows.float() for layer, rows in found.items()}
 
 
@@ -191,8 +191,7 @@ class _Texts:
 def _plain_ids(model: Model, number: int) -> Ids:
     """So many ids spread over the vocabulary, none of them a special token's as far as the configuration says."""
     size = model.sizes.vocab_size
-    names = ("pad", "bos", "eos", "cls", "sep", "mask", "unk")
-    special = {getattr(model.config, f"{name}_token_id", None) for name in names} | {0, 1, 2}
+    special = model.config.special_ids | {0, 1, 2}
     golden = 0.6180339887498949
     spread = (int(size * (at * golden % 1.0)) for at in range(1, 4 * number + 1))
     plain = [each for each in spread if each not in special] or [0]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from bertfeat.encoder.precision import Precision
-from bertfeat.tokens import Batch
+from bertfeat.tokens import TokenBatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Encoder(Protocol):
         """Whether a batch costs as many tokens as its longest sequence times their number."""
 
     def hidden_states(
-        self, batch: Batch, layers: Collection[int], *, first_only: bool = False
+        self, batch: TokenBatch, layers: Collection[int], *, first_only: bool = False
     ) -> Iterator[HiddenState]:
         """Yield the wanted layers, ascending, each valid until the next is asked for."""
 

@@ -110,8 +110,7 @@ def is_packable(model: Model) -> bool:
 
 def activation(model: Model) -> str:
     """Name of the feed-forward activation."""
-    config = model.config
-    return str(getattr(config, "hidden_act", None) or getattr(config, "activation", ""))
+    return model.config.activation
 
 
 def heads(model: Model) -> int:

@@ -1,9 +1,9 @@
 """From texts to features: an extractor for texts in memory and corpora on disk, estimates and verification."""
 
-from bertfeat.extraction.estimate import Estimate, estimate_run
+from bertfeat.extraction.estimate import Estimate, estimate_extraction
 from bertfeat.extraction.report import ExtractionReport, OnProgress, Progress
 from bertfeat.extraction.sentence_transformers import Extractor
-from bertfeat.extraction.texts import GivenTexts, given_texts
+from bertfeat.extraction.texts import GivenTexts, take_texts
 from bertfeat.extraction.verify import Deviation, VerifyReport, verify_features
 
 __all__ = [
@@ -15,7 +15,7 @@ __all__ = [
     "OnProgress",
     "Progress",
     "VerifyReport",
-    "estimate_run",
-    "given_texts",
+    "estimate_extraction",
+    "take_texts",
     "verify_features",
 ]

@@ -12,14 +12,14 @@ import torch
 from bertfeat.corpus import Corpus, Failure, KeptColumn, Row
 from bertfeat.encoder import Encoder, load_encoder, resolve_device, resolve_precision
 from bertfeat.errors import FeatureSetError, UsageError
-from bertfeat.extraction.compute import Computed, compute
-from bertfeat.extraction.part_content import PartRows, not_finite, part_content, partition_rows, too_large
+from bertfeat.extraction.compute import FeatureMatrices, compute_features
+from bertfeat.extraction.part_content import PartRows, assemble_part, find_overflows, find_oversized, partition_rows
 from bertfeat.extraction.settings import parse_poolings
 from bertfeat.features import ModelIdentity, PartContent
 from bertfeat.io import keep_freed_memory, stage
 from bertfeat.models import Model, find_model
 from bertfeat.recipe import FeatureColumn, Pooling, feature_columns
-from bertfeat.tokens import LongTextPolicy, Subword, Tokenized, Tokenizer, TokenSettings, tokenize
+from bertfeat.tokens import LongTextPolicy, Subword, TokenizedDocuments, Tokenizer, TokenSettings, tokenize
 
 CPU_BATCH_TOKENS = 8192
 _CUDA_BATCH_TOKENS = 131_072
@@ -28,21 +28,21 @@ _CACHED_SHAPES = 128  # the layers of a batch share theirs; those of one batch h
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class TokenizedRows:
     """Rows that are tokenized and wait for the encoder."""
 
     rows: PartRows
-    tokenized: Tokenized
+    tokenized: TokenizedDocuments
     rejected: dict[int, str]  # number among the unique documents → reason
 
 
 @dataclass(frozen=True, slots=True)
-class Extracted:
+class PartResult:
     """The content of computed rows, and the rows that failed on the way."""
 
     content: PartContent
     failures: tuple[Failure, ...]  # those of the corpus too, in row order
-    computed: Computed
+    computed: FeatureMatrices
 
 
 class Embedder:
@@ -170,21 +170,21 @@ class Embedder:
 
     # ── steps, which a run overlaps ─────────────────────────────────────────────────────────────────────────
 
-    def prepared(self, rows: Sequence[Row]) -> Prepared:
+    def prepared(self, rows: Sequence[Row]) -> TokenizedRows:
         """Tokenize the documents among rows, each text once."""
         with stage("tokenize"):
             sorted_rows = partition_rows(rows)
             documents = list(sorted_rows.unique)
             tokenized = tokenize(documents, self.tokenizer, self.token_settings)
-            if large := too_large(tokenized, self.columns):
+            if large := find_oversized(tokenized, self.columns):
                 for at in large:  # they keep their places, without their tokens
                     documents[at] = replace(documents[at], text="", pair=None, words=None, before="", after="")
                 tokenized = tokenize(documents, self.tokenizer, self.token_settings)
-        return Prepared(sorted_rows, tokenized, {**tokenized.rejected, **large})
+        return TokenizedRows(sorted_rows, tokenized, {**tokenized.rejected, **large})
 
     def extracted(
         self,
-        prepared: Prepared,
+        prepared: TokenizedRows,
         corpus: Corpus,
         *,
         batch_size: int | None = None,
@@ -192,9 +192,9 @@ class Embedder:
         kept: Sequence[KeptColumn] = (),
         keep_text: bool = True,
         on_batch: Callable[[int], None] | None = None,
-    ) -> Extracted:
+    ) -> PartResult:
         """Compute prepared rows and set their content together."""
-        computed = compute(
+        computed = compute_features(
             self.encoder,
             prepared.tokenized,
             self.columns,
@@ -203,8 +203,8 @@ class Embedder:
             on_batch=on_batch,
         )
         rows = prepared.rows
-        rejected = {**not_finite(computed, prepared.tokenized, self.columns), **prepared.rejected}
-        content = part_content(
+        rejected = {**find_overflows(computed, prepared.tokenized, self.columns), **prepared.rejected}
+        content = assemble_part(
             rows,
             rejected,
             prepared.tokenized,
@@ -221,7 +221,7 @@ class Embedder:
             if of in rejected
         ]
         failures = tuple(sorted([*rows.failures, *failed], key=lambda failure: failure.row))
-        return Extracted(content, failures, computed)
+        return PartResult(content, failures, computed)
 
 
 def _max_length(wanted: int | None, model: Model) -> int:

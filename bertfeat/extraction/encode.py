@@ -11,17 +11,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertfeat.corpus import Document, Item, memory_corpus
+from bertfeat.corpus import CorpusItem, Document, memory_corpus
 from bertfeat.encoder import resolve_device
 from bertfeat.errors import UsageError
 from bertfeat.extraction.embedder import Embedder
 from bertfeat.extraction.extractor import CorpusExtractor
 from bertfeat.extraction.options import AnyKeywords, EncodeOptions, NumpyKeywords, TensorKeywords
-from bertfeat.extraction.texts import checked_prompt, given_texts
+from bertfeat.extraction.texts import check_prompt, take_texts
 from bertfeat.features import PartContent
 from bertfeat.recipe import FeatureColumn, Pooling
 
-Inputs = str | Iterable[Item]
+Inputs = str | Iterable[CorpusItem]
 Encoded = NDArray[Any] | Tensor | list[Tensor]
 
 
@@ -36,7 +36,7 @@ class TextEncoder(CorpusExtractor):
         def __init__(self, *args, **settings):
             if settings.get("prompt") is not None:
                 self.own_prompt = True
-                checked_prompt(settings["prompt"])
+                check_prompt(settings["prompt"])
             super().__init__(*args, **settings)
 
     @overload
@@ -69,7 +69,7 @@ class TextEncoder(CorpusExtractor):
         if inputs is None:
             raise UsageError("encode() needs texts; for a library that calls it without, see bertfeat.adapters")
         self._refuse_another_device(options.device)
-        given, prompt = given_texts(inputs), self._prompt(options)
+        given, prompt = take_texts(inputs), self._prompt(options)
         result: Encoded
         if options.output_value == "token_embeddings":
             result = [matrix.to(self.device) for matrix in self._token_matrices(given.items, prompt, options)]
@@ -108,13 +108,13 @@ class TextEncoder(CorpusExtractor):
 
     def _prompt(self, options: EncodeOptions) -> str:
         if options.prompt is not None:
-            return checked_prompt(options.prompt)
+            return check_prompt(options.prompt)
         if options.prompt_name is None:
-            return checked_prompt(self.token_settings.prompt)
+            return check_prompt(self.token_settings.prompt)
         if options.prompt_name not in list(self.prompts):
             known = ", ".join(self.prompts)
             raise UsageError(f"the model has no prompt named {options.prompt_name!r}; its prompts are {known}")
-        return checked_prompt(self.prompts[options.prompt_name])
+        return check_prompt(self.prompts[options.prompt_name])
 
     def _prompted(self, name: str, inputs: Inputs | None, keywords: Mapping[str, Any]) -> dict[str, Any]:
         """Add the prompt ``name``, unless the call or the Extractor was given one of its own."""
@@ -136,7 +136,7 @@ class TextEncoder(CorpusExtractor):
             raise UsageError(f"encode() gives one vector a text, but the columns are {names}; use features()")
         return self.columns[0]
 
-    def _vectors(self, items: list[Item], prompt: str, options: EncodeOptions) -> NDArray[np.float32]:
+    def _vectors(self, items: list[CorpusItem], prompt: str, options: EncodeOptions) -> NDArray[np.float32]:
         column = self.column
         vectors = np.empty((len(items), column.width), np.float32)
         at = 0
@@ -145,17 +145,17 @@ class TextEncoder(CorpusExtractor):
             at += len(content.rows)
         return vectors
 
-    def _token_matrices(self, items: list[Item], prompt: str, options: EncodeOptions) -> Iterator[Tensor]:
+    def _token_matrices(self, items: list[CorpusItem], prompt: str, options: EncodeOptions) -> Iterator[Tensor]:
         column = replace(self.column, pooling=Pooling.TOKEN, dtype="float32")
         # as part of the text, a prompt has tokens of its own in the result
-        prompted = [replace(document, text=prompt + document.text) for document in _documents(items)]
+        prompted = [replace(document, text=prompt + document.text) for document in _text_documents(items)]
         for content in self._with("", column)._shown_contents(prompted, options):
             assert content.tokens is not None
             matrix, offsets = content.tokens.matrices[column.name], content.tokens.offsets
             for start, stop in pairwise(offsets.tolist()):
                 yield torch.from_numpy(matrix[start:stop].copy())
 
-    def _shown_contents(self, items: Sequence[Item], options: EncodeOptions) -> Iterator[PartContent]:
+    def _shown_contents(self, items: Sequence[CorpusItem], options: EncodeOptions) -> Iterator[PartContent]:
         from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
         with tqdm(total=len(items), desc="Texts", disable=not options.show_progress_bar) as bar:
@@ -184,7 +184,7 @@ class TextEncoder(CorpusExtractor):
         )
 
 
-def _documents(items: list[Item]) -> Iterator[Document]:
+def _text_documents(items: list[CorpusItem]) -> Iterator[Document]:
     for row in memory_corpus(items).rows():
         if not isinstance(row, Document):
             raise UsageError(f"a text cannot be embedded: {getattr(row, 'reason', 'it is blank')}")

@@ -4,7 +4,7 @@ import random
 import time
 from dataclasses import dataclass
 
-from bertfeat.corpus import Blank, Corpus, Document, Failure, refuse_hopeless
+from bertfeat.corpus import BlankLine, Corpus, Document, Failure, check_readable
 from bertfeat.extraction.embedder import Embedder
 from bertfeat.extraction.settings import TOKEN_ITEM_BYTES
 from bertfeat.recipe import Pooling
@@ -30,15 +30,15 @@ class Estimate:
     tokens_per_second: float
 
 
-def estimate_run(embedder: Embedder, corpus: Corpus, *, keep_text: bool = True) -> Estimate:
+def estimate_extraction(embedder: Embedder, corpus: Corpus, *, keep_text: bool = True) -> Estimate:
     """Count a corpus's rows, tokenize a random sample of 2,000 of its documents, and time the model on some of them.
 
     Raises:
         CorpusError: the corpus cannot be read.
     """
-    counts = {Document: 0, Failure: 0, Blank: 0}
+    counts = {Document: 0, Failure: 0, BlankLine: 0}
     characters, sample, draw = 0, list[Document](), random.Random(0)
-    for row in refuse_hopeless(corpus.rows(), corpus):
+    for row in check_readable(corpus.rows(), corpus):
         counts[type(row)] += 1
         if isinstance(row, Document):
             characters += len(row.text) + len(row.pair or "")
@@ -48,27 +48,29 @@ def estimate_run(embedder: Embedder, corpus: Corpus, *, keep_text: bool = True) 
             elif at < SAMPLE:
                 sample[at] = row
     if not sample:
-        return Estimate(sum(counts.values()), 0, counts[Failure], counts[Blank], 0, 0, 0.0, 0.0)
+        return Estimate(sum(counts.values()), 0, counts[Failure], counts[BlankLine], 0, 0, 0.0, 0.0)
     prepared = embedder.prepared(sample)
     of = prepared.rows.of
     tokens = float(prepared.tokenized.n_tokens[of].mean()) * counts[Document]
     words = prepared.tokenized.words
     word_count = 0.0 if words is None else float((words.offsets[1:] - words.offsets[:-1])[of].mean())
-    speed = _speed(embedder, sample, corpus)
+    speed = _measure_rate(embedder, sample, corpus)
     computed = len(prepared.tokenized.layout.ids) / max(1, len(prepared.rows.unique)) * counts[Document]
     return Estimate(
         rows=sum(counts.values()),
         documents=counts[Document],
         failed=counts[Failure],
-        blank=counts[Blank],
+        blank=counts[BlankLine],
         tokens=round(tokens),
-        bytes=_bytes(embedder, counts[Document], tokens, word_count * counts[Document], characters * keep_text),
+        bytes=_estimate_bytes(
+            embedder, counts[Document], tokens, word_count * counts[Document], characters * keep_text
+        ),
         seconds=computed / speed,
         tokens_per_second=speed,
     )
 
 
-def _bytes(embedder: Embedder, documents: int, tokens: float, words: float, characters: int) -> int:
+def _estimate_bytes(embedder: Embedder, documents: int, tokens: float, words: float, characters: int) -> int:
     vectors = {Pooling.TOKEN: tokens, Pooling.WORD: words}
     total = documents * _ROW_BYTES + characters * _TEXT_SHARE
     for column in embedder.columns:
@@ -77,7 +79,7 @@ def _bytes(embedder: Embedder, documents: int, tokens: float, words: float, char
     return round(total + _PIECE_BYTES * sum(vectors[pooling] for pooling in pieces))
 
 
-def _speed(embedder: Embedder, sample: list[Document], corpus: Corpus) -> float:
+def _measure_rate(embedder: Embedder, sample: list[Document], corpus: Corpus) -> float:
     """Tokens a second, from text to feature matrices."""
     per_document = max(1, sum(len(document.text) for document in sample) // len(sample) // 4)
     timed = sample[: max(1, _TIMED_TOKENS // per_document)]

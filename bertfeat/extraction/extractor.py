@@ -4,12 +4,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from bertfeat.corpus import Corpus, CorpusSettings, Failure, Item, memory_corpus
+from bertfeat.corpus import Corpus, CorpusItem, CorpusSettings, Failure, memory_corpus
 from bertfeat.errors import UsageError
 from bertfeat.extraction.embedder import Embedder
 from bertfeat.extraction.report import ExtractionReport, OnProgress
-from bertfeat.extraction.run import Run, RunOptions
-from bertfeat.extraction.texts import given_texts
+from bertfeat.extraction.run import ExtractionOptions, ExtractionRun
+from bertfeat.extraction.texts import take_texts
 from bertfeat.features import DocumentFeatures, PartContent, content_documents
 from bertfeat.io import prefetched
 
@@ -20,14 +20,14 @@ class CorpusExtractor(Embedder):
     """What :class:`bertfeat.Extractor` has of its own: features of texts in memory and of corpora on disk."""
 
     def features(
-        self, texts: Iterable[Item], *, corpus_settings: CorpusSettings | None = None
+        self, texts: Iterable[CorpusItem], *, corpus_settings: CorpusSettings | None = None
     ) -> list[DocumentFeatures]:
         """Give texts with their tokens or words, offsets and vectors, as a feature set would hold them.
 
         Raises:
             UsageError: an item that is no text, or a text that cannot be embedded.
         """
-        items = texts if isinstance(texts, str) else given_texts(texts).items
+        items = texts if isinstance(texts, str) else take_texts(texts).items
         corpus = memory_corpus(items, corpus_settings or CorpusSettings())
         found: list[DocumentFeatures] = []
         for content in self.contents(corpus):
@@ -71,8 +71,8 @@ class CorpusExtractor(Embedder):
             SettingsDiffer, AnotherCorpus, FolderLocked: the folder belongs to another run; nothing was touched.
             RowFailed: a row failed and ``strict`` was asked for.
         """
-        options = RunOptions(part_rows, max_failures, strict, overwrite, keep_text)
-        return Run(self, corpus, Path(folder), corpus_settings or CorpusSettings(), options, progress).go()
+        options = ExtractionOptions(part_rows, max_failures, strict, overwrite, keep_text)
+        return ExtractionRun(self, corpus, Path(folder), corpus_settings or CorpusSettings(), options, progress).go()
 
 
 def _refuse_failures(failures: Sequence[Failure]) -> None:

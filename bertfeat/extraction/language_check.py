@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from bertfeat.corpus import Document
-from bertfeat.tokens import Tokenized
+from bertfeat.tokens import TokenizedDocuments
 from bertfeat.words import split_words
 
 MOST_UNKNOWN = 0.05  # share of [UNK] among tokens
@@ -14,12 +14,12 @@ _COUNTED = 10_000  # characters of a text whose words are counted
 _LEAST_WORDS = 20  # fewer say nothing about a corpus
 
 
-def corpus_warnings(documents: Sequence[Document], tokenized: Tokenized) -> list[str]:
+def corpus_warnings(documents: Sequence[Document], tokenized: TokenizedDocuments) -> list[str]:
     """Warn of a tokenizer that does not know the corpus's language, by a part's first 1,000 documents."""
     sample = documents[:_SAMPLE]
     tokens = int(tokenized.n_tokens[: len(sample)].sum())
     unknown = int(tokenized.n_unknown[: len(sample)].sum())
-    words = sum(len(d.words) if d.words is not None else _word_count(d.text) for d in sample)
+    words = sum(len(d.words) if d.words is not None else _count_words(d.text) for d in sample)
     if words < _LEAST_WORDS or not tokens:
         return []
     found = []
@@ -31,7 +31,7 @@ def corpus_warnings(documents: Sequence[Document], tokenized: Tokenized) -> list
     return [f"{' and '.join(found)}: {remedy}"] if found else []
 
 
-def _word_count(text: str) -> float:
+def _count_words(text: str) -> float:
     """About how many words a text has: those of its beginning, taken for the whole."""
     beginning = text[:_COUNTED]
     return len(split_words(beginning)) * len(text) / max(1, len(beginning))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertfeat.errors import UsageError
-from bertfeat.extraction.similarity import unit
+from bertfeat.extraction.similarity import normalize_rows
 
 _QUANTIZED = ("int8", "uint8", "binary", "ubinary")
 
@@ -119,9 +119,9 @@ class EncodeOptions:
         """Cut, normalise, quantise and convert vectors, in this order. Shape: ``[n, width]``."""
         made: NDArray[Any] = np.ascontiguousarray(vectors[:, : self.truncate_dim])
         if self.normalize_embeddings:
-            made = unit(torch.from_numpy(made)).numpy()
+            made = normalize_rows(torch.from_numpy(made)).numpy()
         if self.precision in _QUANTIZED and len(made):
-            made = _quantized(made, str(self.precision))
+            made = _quantize(made, str(self.precision))
         if self.convert_to_numpy and not self.convert_to_tensor:
             return made
         tensor = torch.from_numpy(made).to(device)
@@ -134,7 +134,7 @@ def _positive(name: str, value: object) -> None:
         raise UsageError(f"encode({name}={value!r}): give a whole number of at least 1")
 
 
-def _quantized(vectors: NDArray[np.float32], precision: str) -> NDArray[Any]:
+def _quantize(vectors: NDArray[np.float32], precision: str) -> NDArray[Any]:
     try:
         from sentence_transformers.util.quantization import quantize_embeddings
     except ImportError:

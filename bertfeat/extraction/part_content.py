@@ -7,11 +7,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertfeat.corpus import Blank, Document, Failure, KeptColumn, Row
-from bertfeat.extraction.compute import Computed
+from bertfeat.corpus import BlankLine, Document, Failure, KeptColumn, Row
+from bertfeat.extraction.compute import FeatureMatrices
 from bertfeat.features import Counts, PartContent, Pieces
 from bertfeat.recipe import FeatureColumn, Pooling
-from bertfeat.tokens import Tokenized, TokenSpans
+from bertfeat.tokens import TokenizedDocuments, TokenSpans
 from bertfeat.tokens.layout import ranges
 
 CELL_LIMIT = 2**31 - 2**16
@@ -41,14 +41,14 @@ def partition_rows(rows: Sequence[Row]) -> PartRows:
         if of[at] == len(unique):
             unique.append(document)
     failures = tuple(row for row in rows if isinstance(row, Failure))
-    return PartRows(documents, tuple(unique), of, failures, sum(isinstance(row, Blank) for row in rows))
+    return PartRows(documents, tuple(unique), of, failures, sum(isinstance(row, BlankLine) for row in rows))
 
 
-def too_large(tokenized: Tokenized, columns: Sequence[FeatureColumn]) -> Mapping[int, str]:
+def find_oversized(tokenized: TokenizedDocuments, columns: Sequence[FeatureColumn]) -> Mapping[int, str]:
     """The documents whose token or word matrix would pass what one cell can hold, and why."""
     found: dict[int, str] = {}
     for column in columns:
-        listing = _listing(tokenized, column.pooling)
+        listing = _spans_of(tokenized, column.pooling)
         if listing is None:
             continue
         sizes = np.diff(listing.offsets) * column.width * np.dtype(column.dtype).itemsize
@@ -60,14 +60,16 @@ def too_large(tokenized: Tokenized, columns: Sequence[FeatureColumn]) -> Mapping
     return found
 
 
-def not_finite(computed: Computed, tokenized: Tokenized, columns: Sequence[FeatureColumn]) -> Mapping[int, str]:
+def find_overflows(
+    computed: FeatureMatrices, tokenized: TokenizedDocuments, columns: Sequence[FeatureColumn]
+) -> Mapping[int, str]:
     """The documents whose features overflowed, and why: the numbers must not be stored."""
     found: dict[int, str] = {}
     for column in columns:
         matrix = computed.matrices[column.name]
         if not matrix.size or torch.stack(torch.aminmax(torch.from_numpy(matrix))).isfinite().all():
             continue  # the quick look that mostly settles it; NaN is both the least and the greatest
-        listing = _listing(tokenized, column.pooling)
+        listing = _spans_of(tokenized, column.pooling)
         at = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
         documents = at if listing is None else np.searchsorted(listing.offsets, at, side="right") - 1
         undefined = set(documents[np.isnan(matrix[at]).any(axis=1)].tolist())
@@ -78,11 +80,11 @@ def not_finite(computed: Computed, tokenized: Tokenized, columns: Sequence[Featu
     return found
 
 
-def part_content(
+def assemble_part(
     rows: PartRows,
     rejected: Mapping[int, str],
-    tokenized: Tokenized,
-    computed: Computed,
+    tokenized: TokenizedDocuments,
+    computed: FeatureMatrices,
     columns: Sequence[FeatureColumn],
     *,
     kept: Sequence[KeptColumn],
@@ -94,7 +96,7 @@ def part_content(
     stay = ~np.isin(rows.of, np.fromiter(rejected, np.int64, len(rejected)))
     documents = [document for document, stays in zip(rows.documents, stay.tolist(), strict=True) if stays]
     of = rows.of[stay]
-    vectors = {c.name: _rows(computed.matrices[c.name], of) for c in columns if c.pooling.per_document}
+    vectors = {c.name: _take_rows(computed.matrices[c.name], of) for c in columns if c.pooling.per_document}
     matrices: dict[Pooling, dict[str, NDArray[np.floating]]] = {Pooling.TOKEN: {}, Pooling.WORD: {}}
     for column in columns:
         if not column.pooling.per_document:
@@ -109,13 +111,13 @@ def part_content(
         n_unk=tokenized.n_unknown[of],
         n_truncated=tokenized.n_truncated[of],
         vectors=vectors,
-        tokens=_pieces(tokenized.tokens, of, matrices[Pooling.TOKEN], keep_text=keep_text, pairs=pairs),
-        words=_pieces(tokenized.words, of, matrices[Pooling.WORD], keep_text=keep_text, pairs=pairs),
+        tokens=_take_pieces(tokenized.tokens, of, matrices[Pooling.TOKEN], keep_text=keep_text, pairs=pairs),
+        words=_take_pieces(tokenized.words, of, matrices[Pooling.WORD], keep_text=keep_text, pairs=pairs),
         tags=[document.tags or () for document in documents] if tags else None,
     )
 
 
-def count(content: PartContent, documents: Sequence[Document]) -> Counts:
+def count_part(content: PartContent, documents: Sequence[Document]) -> Counts:
     """Add up what a part embedded."""
     aligned = None if content.words is None else content.words.aligned
     stored = set(content.rows.tolist())
@@ -132,11 +134,11 @@ def count(content: PartContent, documents: Sequence[Document]) -> Counts:
     )
 
 
-def _listing(tokenized: Tokenized, pooling: Pooling) -> TokenSpans | None:
+def _spans_of(tokenized: TokenizedDocuments, pooling: Pooling) -> TokenSpans | None:
     return {Pooling.TOKEN: tokenized.tokens, Pooling.WORD: tokenized.words}.get(pooling)
 
 
-def _pieces(
+def _take_pieces(
     listing: TokenSpans | None,
     of: NDArray[np.int64],
     matrices: Mapping[str, NDArray[np.floating]],
@@ -156,11 +158,11 @@ def _pieces(
         end=listing.end[at],
         segment=listing.segment[at] if pairs else None,
         aligned=None if listing.aligned is None else listing.aligned[at],
-        matrices={name: _rows(matrix, at) for name, matrix in matrices.items()},
+        matrices={name: _take_rows(matrix, at) for name, matrix in matrices.items()},
     )
 
 
-def _rows(matrix: NDArray[np.floating], at: NDArray[np.int64]) -> NDArray[np.floating]:
+def _take_rows(matrix: NDArray[np.floating], at: NDArray[np.int64]) -> NDArray[np.floating]:
     """Take rows of a matrix; without a copy where all are taken in order, as they mostly are."""
     if len(at) == len(matrix) and np.array_equal(at, np.arange(len(at))):
         return matrix

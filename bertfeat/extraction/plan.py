@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from heapq import nsmallest
 
-from bertfeat.corpus import MAX_TEXT, Blank, Corpus, Document, Row, Value
+from bertfeat.corpus import MAX_TEXT, BlankLine, Corpus, Document, Row, Value
 from bertfeat.errors import UsageError
 
 PART_BYTES = 256 * 2**20
@@ -33,7 +33,9 @@ class PlannedPart:
     fraction: float  # how much of the corpus had been read when the part ended, 0 to 1
 
 
-def plan(corpus: Corpus, *, part_rows: int, bytes_per_row: float, bytes_per_character: float) -> Iterator[PlannedPart]:
+def plan_parts(
+    corpus: Corpus, *, part_rows: int, bytes_per_row: float, bytes_per_character: float
+) -> Iterator[PlannedPart]:
     """Cut a corpus into parts of at most ``part_rows`` rows, blank lines and failures counted too.
 
     A part ends earlier where ``bytes_per_row + bytes_per_character * characters``, summed over its documents, would
@@ -56,13 +58,13 @@ def plan(corpus: Corpus, *, part_rows: int, bytes_per_row: float, bytes_per_char
             cost = bytes_per_row + bytes_per_character * length
             read = length + _extra(row) if row.kept or row.before or row.after else length
         if rows and (len(rows) >= part_rows or size + cost > PART_BYTES or characters + read > PART_CHARACTERS):
-            yield _part(number, rows, corpus.fraction)
+            yield _make_part(number, rows, corpus.fraction)
             number, rows, size, characters = number + 1, [], 0.0, 0
         rows.append(row)
         size += cost
         characters += read
     if rows:
-        yield _part(number, rows, corpus.fraction)
+        yield _make_part(number, rows, corpus.fraction)
 
 
 def _extra(document: Document) -> int:
@@ -71,62 +73,64 @@ def _extra(document: Document) -> int:
     return kept + len(document.before) + len(document.after)
 
 
-def _part(number: int, rows: list[Row], fraction: float) -> PlannedPart:
-    digest, sketch = _digests(rows)
+def _make_part(number: int, rows: list[Row], fraction: float) -> PlannedPart:
+    digest, sketch = _digest_rows(rows)
     return PlannedPart(number, rows[0].row, tuple(rows), digest, sketch, fraction)
 
 
 # ── digests: every field has its length before it, so that no two different rows are written alike ─────────────────
 
 
-def _digests(rows: list[Row]) -> tuple[str, tuple[str, ...]]:
+def _digest_rows(rows: list[Row]) -> tuple[str, tuple[str, ...]]:
     written: list[bytes] = []
     contents: set[bytes] = set()
     for row in rows:
         if isinstance(row, Document):
-            content = blake2b(_encode(_content(row)), digest_size=16).digest()
+            content = blake2b(_encode(_content_of(row)), digest_size=16).digest()
             if row.text:  # empty texts are in every corpus
                 contents.add(content)
-            written.append(_encode(_place(row)))
+            written.append(_encode(_place_of(row)))
             written.append(content)
-        elif isinstance(row, Blank):
+        elif isinstance(row, BlankLine):
             written.append(b"B%d;" % row.row)
         else:
-            written.append(_encode(f"F{row.row};{_string(row.id)}{_string(row.reason)}{_string(row.value)}"))
+            written.append(
+                _encode(f"F{row.row};{_write_string(row.id)}{_write_string(row.reason)}{_write_string(row.value)}")
+            )
     sketch = tuple(digest.hex() for digest in nsmallest(SKETCH_SIZE, contents))
     return blake2b(b"".join(written), digest_size=32).hexdigest(), sketch
 
 
-def _place(document: Document) -> str:
+def _place_of(document: Document) -> str:
     """Where a document stands: what an insertion before it changes."""
     place = f"D{document.row};{len(document.id)}:{document.id}"
     if document.before or document.after:
-        place += f"c{_string(document.before)}{_string(document.after)}"
+        place += f"c{_write_string(document.before)}{_write_string(document.after)}"
     return place
 
 
-def _content(document: Document) -> str:
+def _content_of(document: Document) -> str:
     content = f"{len(document.text)}:{document.text}"
     if document.pair is not None:
-        content += f"p{_string(document.pair)}"
+        content += f"p{_write_string(document.pair)}"
     if document.words is not None:
-        content += f"w{_strings(document.words)}"
+        content += f"w{_write_strings(document.words)}"
     if document.tags is not None:
-        content += f"t{_strings(document.tags)}"
+        content += f"t{_write_strings(document.tags)}"
     if document.kept:
-        content += f"k{len(document.kept)};{''.join(map(_value, document.kept))}"
+        content += f"k{len(document.kept)};{''.join(map(_write_value, document.kept))}"
     return content
 
 
-def _value(value: Value) -> str:
-    return f"s{_string(value)}" if isinstance(value, str) else f"{type(value).__name__}{value!r};"
+def _write_value(value: Value) -> str:
+    return f"s{_write_string(value)}" if isinstance(value, str) else f"{type(value).__name__}{value!r};"
 
 
-def _strings(strings: tuple[str, ...]) -> str:
-    return f"{len(strings)};{''.join(map(_string, strings))}"
+def _write_strings(strings: tuple[str, ...]) -> str:
+    return f"{len(strings)};{''.join(map(_write_string, strings))}"
 
 
-def _string(text: str) -> str:
+def _write_string(text: str) -> str:
     return f"{len(text)}:{text}"
 
 

@@ -13,7 +13,7 @@ from bertfeat.features import Counts, PartHeader, list_parts
 T = TypeVar("T")
 
 
-class Account:
+class RunProgress:
     """Adds up the parts of a run and tells its progress."""
 
     def __init__(self, progress: OnProgress | None) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from bertfeat.errors import AnotherCorpusError, DamagedError, FeatureSetError, SettingsDifferError
 from bertfeat.extraction.plan import PlannedPart
-from bertfeat.extraction.settings import differences
+from bertfeat.extraction.settings import list_differences
 from bertfeat.features import PartHeader, check_part, list_parts, part_path, read_header
 
 
@@ -49,7 +49,7 @@ class Existing:
         """
         for header in self.headers.values():
             if header.fingerprint != fingerprint:
-                listed = "\n  ".join(differences(settings, header.settings))
+                listed = "\n  ".join(list_differences(settings, header.settings))
                 raise SettingsDifferError(
                     f"{self.folder} was made with other settings (there → here):\n  {listed}\n"
                     f"use the settings it was made with, another folder (-o), or --overwrite to start anew"

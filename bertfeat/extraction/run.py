@@ -18,18 +18,18 @@ from pathlib import Path
 
 import torch
 
-from bertfeat.corpus import Corpus, CorpusSettings, Failure, open_corpus, refuse_hopeless
+from bertfeat.corpus import Corpus, CorpusSettings, Failure, check_readable, open_corpus
 from bertfeat.encoder import kernels_in_use
 from bertfeat.errors import BertfeatError, CorpusError, DamagedError, RowFailedError, UsageError
-from bertfeat.extraction.embedder import Embedder, Extracted, Prepared
+from bertfeat.extraction.embedder import Embedder, PartResult, TokenizedRows
 from bertfeat.extraction.language_check import corpus_warnings
-from bertfeat.extraction.part_content import count
-from bertfeat.extraction.plan import PlannedPart, plan
-from bertfeat.extraction.progress import Account
+from bertfeat.extraction.part_content import count_part
+from bertfeat.extraction.plan import PlannedPart, plan_parts
+from bertfeat.extraction.progress import RunProgress
 from bertfeat.extraction.report import ExtractionReport, OnProgress
 from bertfeat.extraction.resume import Existing, remove_parts
 from bertfeat.extraction.settings import PART_ROWS, RunSettings
-from bertfeat.extraction.spool import STDIN, spooled
+from bertfeat.extraction.spool import STDIN, spool_stdin
 from bertfeat.features import (
     FORMAT_VERSION,
     PartHeader,
@@ -44,14 +44,24 @@ from bertfeat.features import (
 )
 from bertfeat.features.folder import refuse_foreign_parts
 from bertfeat.features.manifest import check_derived
-from bertfeat.io import Kind, claim, forsake, give_back_memory, locked, prefetched, real_path, refuse_other_kind, stage
+from bertfeat.io import (
+    ResultKind,
+    claim_folder,
+    folder_lock,
+    give_back_memory,
+    prefetched,
+    real_path,
+    refuse_other_kind,
+    release_folder,
+    stage,
+)
 
 _log = logging.getLogger("bertfeat")
 _TOKENS_BETWEEN = 200_000  # written from one giving back of freed memory to the next
 
 
 @dataclass(frozen=True, slots=True)
-class RunOptions:
+class ExtractionOptions:
     """How a run goes about its work; none of it but the rows of a part and the texts decides what is written."""
 
     part_rows: int | None
@@ -67,7 +77,7 @@ class _Ahead:
 
     planned: PlannedPart
     kept: PartHeader | None
-    prepared: Prepared | None
+    prepared: TokenizedRows | None
 
 
 def writer_count(device: torch.device) -> int:
@@ -75,7 +85,7 @@ def writer_count(device: torch.device) -> int:
     return 1 if device.type == "cpu" else max(1, min(4, len(os.sched_getaffinity(0)) // 4))
 
 
-class Run:
+class ExtractionRun:
     """One run, from the lock to the manifest."""
 
     def __init__(
@@ -84,12 +94,12 @@ class Run:
         source: Corpus | str | Path | Sequence[str | Path],
         folder: Path,
         corpus_settings: CorpusSettings,
-        options: RunOptions,
+        options: ExtractionOptions,
         progress: OnProgress | None,
     ) -> None:
         self._embedder, self._source, self._folder = embedder, source, folder
         self._reading, self._options = corpus_settings, options
-        self._account = Account(progress)
+        self._account = RunProgress(progress)
         self._touched = False
         self._unreturned = 0  # tokens written since freed memory was given back
 
@@ -97,21 +107,21 @@ class Run:
         """Do what is not done yet, and account for every row."""
         existed = self._folder.exists()
         try:
-            with locked(self._folder):
+            with folder_lock(self._folder):
                 self._go()
         except BaseException:
             if not existed:
-                forsake(self._folder)  # if nothing was written, nothing stays
+                release_folder(self._folder)  # if nothing was written, nothing stays
             raise
         return self._account.report(self._folder)
 
     def _go(self) -> None:
-        refuse_other_kind(self._folder, Kind.FEATURES)
+        refuse_other_kind(self._folder, ResultKind.FEATURES)
         refuse_foreign_parts(self._folder)
         remove_leftovers(self._folder)
         with self._opened() as corpus:
             self._refuse_own_input(corpus)
-            next(refuse_hopeless(corpus.rows(), corpus), None)  # wrong columns are told before anything is touched
+            next(check_readable(corpus.rows(), corpus), None)  # wrong columns are told before anything is touched
             existing = Existing(self._folder) if self._options.overwrite else Existing.of(self._folder)
             self._settle(corpus, existing)
             self._sources = corpus.sources
@@ -129,7 +139,7 @@ class Run:
         if not isinstance(source, Sequence):
             yield source
         elif [str(each) for each in source] == [STDIN]:
-            with spooled(self._folder, self._reading) as corpus:
+            with spool_stdin(self._folder, self._reading) as corpus:
                 yield corpus
         elif STDIN in map(str, source):
             raise CorpusError("- (standard input) cannot be mixed with files; give it alone")
@@ -169,7 +179,7 @@ class Run:
 
     def _plan(self, corpus: Corpus) -> Iterator[PlannedPart]:
         settings = self._settings
-        return plan(
+        return plan_parts(
             corpus,
             part_rows=settings.part_rows,
             bytes_per_row=settings.bytes_per_row,
@@ -211,7 +221,7 @@ class Run:
             kept = self._existing.kept(planned)
             yield _Ahead(planned, kept, None if kept else self._embedder.prepared(planned.rows))
 
-    def _compute(self, planned: PlannedPart, prepared: Prepared, corpus: Corpus) -> Extracted:
+    def _compute(self, planned: PlannedPart, prepared: TokenizedRows, corpus: Corpus) -> PartResult:
         self._load()
         total = max(1, len(prepared.tokenized.layout.ids))
         documents, done = len(prepared.rows.documents), 0
@@ -241,7 +251,9 @@ class Run:
         _ = self._embedder.encoder
         self._account.apart(time.monotonic() - begin)
 
-    def _header(self, planned: PlannedPart, prepared: Prepared, extracted: Extracted, corpus: Corpus) -> PartHeader:
+    def _header(
+        self, planned: PlannedPart, prepared: TokenizedRows, extracted: PartResult, corpus: Corpus
+    ) -> PartHeader:
         return PartHeader(
             format_version=FORMAT_VERSION,
             settings=self._plain,
@@ -256,11 +268,11 @@ class Run:
             model=self._embedder.model,
             columns=self._embedder.columns,
             sources=corpus.sources,
-            counts=count(extracted.content, prepared.rows.documents),
+            counts=count_part(extracted.content, prepared.rows.documents),
             split_batches=extracted.computed.split_batches,
         )
 
-    def _write(self, header: PartHeader, extracted: Extracted) -> None:
+    def _write(self, header: PartHeader, extracted: PartResult) -> None:
         with stage("write"):
             write_part(self._folder, header, extracted.content)
         # after every small part it would cost time, since the encoder's blocks would come fresh each time
@@ -272,7 +284,7 @@ class Run:
     def _touch(self) -> None:
         """Mark the set as unfinished before the first change to it."""
         if not self._touched:
-            claim(self._folder, Kind.FEATURES)
+            claim_folder(self._folder, ResultKind.FEATURES)
             remove_manifest(self._folder)
             if self._options.overwrite:
                 remove_parts(list_parts(self._folder))

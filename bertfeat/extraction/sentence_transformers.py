@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 import torch
 from torch import Tensor
 
-from bertfeat.corpus import Item
+from bertfeat.corpus import CorpusItem
 from bertfeat.errors import UsageError
 from bertfeat.extraction.card import ModelCard
 from bertfeat.extraction.encode import TextEncoder
 from bertfeat.extraction.similarity import (
     MEASURES,
     Vectors,
-    checked_measure,
+    check_measure,
     similarity_of_all,
     similarity_of_pairs,
 )
-from bertfeat.extraction.texts import checked_prompt, given_texts
+from bertfeat.extraction.texts import check_prompt, take_texts
 
 _TRAINING = (
     "an Extractor is frozen; train and save the model with sentence-transformers, then give Extractor its folder"
@@ -74,11 +74,11 @@ class Extractor(TextEncoder):
 
     def similarity(self, embeddings1: Vectors, embeddings2: Vectors) -> Tensor:
         """Compare each vector of one side with each of the other. Shape: ``[n1, n2]``."""
-        return similarity_of_all(checked_measure(self.similarity_fn_name), embeddings1, embeddings2)
+        return similarity_of_all(check_measure(self.similarity_fn_name), embeddings1, embeddings2)
 
     def similarity_pairwise(self, embeddings1: Vectors, embeddings2: Vectors) -> Tensor:
         """Compare the vectors of two sides one by one. Shape: ``[n]``."""
-        return similarity_of_pairs(checked_measure(self.similarity_fn_name), embeddings1, embeddings2)
+        return similarity_of_pairs(check_measure(self.similarity_fn_name), embeddings1, embeddings2)
 
     # ── what the model is ───────────────────────────────────────────────────────────────────────────────────
 
@@ -140,11 +140,11 @@ class Extractor(TextEncoder):
     # ── as a module of torch, frozen ────────────────────────────────────────────────────────────────────────
 
     def preprocess(
-        self, inputs: Iterable[Item], prompt: str | None = None, task: str | None = None
-    ) -> dict[str, Sequence[Item] | str]:
+        self, inputs: Iterable[CorpusItem], prompt: str | None = None, task: str | None = None
+    ) -> dict[str, Sequence[CorpusItem] | str]:
         """Give what calling the Extractor takes: texts, which are tokenized there; ``task`` makes no difference."""
-        features: dict[str, Sequence[Item] | str] = {"texts": given_texts(inputs).items}
-        return features if prompt is None else {**features, "prompt": checked_prompt(prompt)}
+        features: dict[str, Sequence[CorpusItem] | str] = {"texts": take_texts(inputs).items}
+        return features if prompt is None else {**features, "prompt": check_prompt(prompt)}
 
     def __call__(self, features: dict[str, Any], **_: object) -> dict[str, Any]:
         """Add ``sentence_embedding`` to what :meth:`preprocess` gave, as losses ask for it; without gradients.

@@ -74,7 +74,7 @@ class RunSettings:
         )
 
 
-def differences(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
+def list_differences(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
     """The settings in which two runs differ, ``name: theirs → ours``."""
     names = [*theirs, *(name for name in ours if name not in theirs)]
     return [f"{n}: {theirs.get(n)!r} → {ours.get(n)!r}" for n in names if theirs.get(n) != ours.get(n)]

@@ -16,30 +16,30 @@ Vectors = Tensor | NDArray[Any] | Sequence[Tensor] | Sequence[NDArray[Any]]
 
 def similarity_of_all(measure: str, a: Vectors, b: Vectors) -> Tensor:
     """Compare each vector of ``a`` with each of ``b``. Shape: ``[len(a), len(b)]``."""
-    return _ALL[measure](*_matrices(a, b))
+    return _ALL[measure](*_as_matrices(a, b))
 
 
 def similarity_of_pairs(measure: str, a: Vectors, b: Vectors) -> Tensor:
     """Compare the vectors of ``a`` and ``b`` one by one. Shape: ``[n]``."""
-    first, second = _matrices(a, b)
+    first, second = _as_matrices(a, b)
     if len(first) != len(second):
         raise UsageError(f"{len(first)} vectors cannot be compared with {len(second)} one by one; similarity() can")
     return _PAIRS[measure](first, second)
 
 
-def unit(vectors: Tensor) -> Tensor:
+def normalize_rows(vectors: Tensor) -> Tensor:
     """Bring vectors to length 1; zero vectors stay. Shape: ``[n, width]``."""
     return torch.nn.functional.normalize(vectors, dim=-1)
 
 
 _ALL: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "cosine": lambda a, b: unit(a) @ unit(b).T,
+    "cosine": lambda a, b: normalize_rows(a) @ normalize_rows(b).T,
     "dot": lambda a, b: a @ b.T,
     "euclidean": lambda a, b: -torch.cdist(a, b),
     "manhattan": lambda a, b: -torch.cdist(a, b, p=1.0),
 }
 _PAIRS: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "cosine": lambda a, b: (unit(a) * unit(b)).sum(-1),
+    "cosine": lambda a, b: (normalize_rows(a) * normalize_rows(b)).sum(-1),
     "dot": lambda a, b: (a * b).sum(-1),
     "euclidean": lambda a, b: -(a - b).norm(dim=-1),
     "manhattan": lambda a, b: -(a - b).abs().sum(-1),
@@ -47,7 +47,7 @@ _PAIRS: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
 MEASURES = tuple(_ALL)
 
 
-def checked_measure(name: object) -> str:
+def check_measure(name: object) -> str:
     """Give the name of a measure back, also where an Enum member holds it.
 
     Raises:
@@ -59,15 +59,15 @@ def checked_measure(name: object) -> str:
     return str(plain)
 
 
-def _matrices(a: Vectors, b: Vectors) -> tuple[Tensor, Tensor]:
-    first, second = _matrix(a), _matrix(b)
+def _as_matrices(a: Vectors, b: Vectors) -> tuple[Tensor, Tensor]:
+    first, second = _as_matrix(a), _as_matrix(b)
     if first.shape[1] != second.shape[1]:
         raise UsageError(f"vectors of width {first.shape[1]} and {second.shape[1]} cannot be compared")
     exact = torch.promote_types(first.dtype, second.dtype)
     return first.to(exact), second.to(exact).to(first.device)
 
 
-def _matrix(vectors: Vectors) -> Tensor:
+def _as_matrix(vectors: Vectors) -> Tensor:
     """Make a matrix of float32, or float64 where it is that already."""
     if isinstance(vectors, Tensor):
         made = vectors

@@ -10,14 +10,14 @@ from pathlib import Path
 from bertfeat.corpus import Corpus, CorpusSettings, Failure, KeptColumn, Row, open_corpus
 from bertfeat.errors import CorpusError
 from bertfeat.features.folder import SPOOL_NAME
-from bertfeat.io import state_folder, writing
+from bertfeat.io import make_state_folder, writing
 
 STDIN = "-"
 _SHOWN = "standard input"
 
 
 @contextmanager
-def spooled(folder: Path, settings: CorpusSettings) -> Iterator[Corpus]:
+def spool_stdin(folder: Path, settings: CorpusSettings) -> Iterator[Corpus]:
     """Give standard input as a corpus; its copy is removed at the end, however that comes.
 
     Raises:
@@ -27,7 +27,7 @@ def spooled(folder: Path, settings: CorpusSettings) -> Iterator[Corpus]:
     stream = getattr(sys.stdin, "buffer", None)
     if stream is None:
         raise CorpusError("standard input is closed, or no stream of bytes; give a file, or pipe something in")
-    path = state_folder(folder) / SPOOL_NAME
+    path = make_state_folder(folder) / SPOOL_NAME
     try:
         with writing(folder):
             path.unlink(missing_ok=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bertfeat.corpus import Document, Item
+from bertfeat.corpus import CorpusItem, Document
 from bertfeat.errors import UsageError
 
 
@@ -14,11 +14,11 @@ from bertfeat.errors import UsageError
 class GivenTexts:
     """Texts in order, and whether a single one was given by itself."""
 
-    items: list[Item]
+    items: list[CorpusItem]
     single: bool
 
 
-def given_texts(inputs: object) -> GivenTexts:
+def take_texts(inputs: object) -> GivenTexts:
     """Take a string, or the items of a list, tuple, array, Series, column or generator.
 
     Raises:
@@ -28,24 +28,24 @@ def given_texts(inputs: object) -> GivenTexts:
     if isinstance(inputs, str):
         return GivenTexts([inputs], single=True)
     if isinstance(inputs, np.ndarray) and inputs.ndim == 0:
-        return given_texts(inputs.item())
-    if problem := _problem(inputs):
+        return take_texts(inputs.item())
+    if problem := _why_no_texts(inputs):
         raise UsageError(problem)
-    items = _listed(inputs)
+    items = _list_items(inputs)
     for number, item in enumerate(items, 1):
         if type(item) is not str and not isinstance(item, str | tuple | list | Mapping | Document):
-            raise UsageError(f"item {number} is {_described(item)}; give strings")
+            raise UsageError(f"item {number} is {_describe_item(item)}; give strings")
     return GivenTexts(items, single=False)
 
 
-def checked_prompt(prompt: object) -> str:
+def check_prompt(prompt: object) -> str:
     """Give a prompt back if it is one.
 
     Raises:
         UsageError: a prompt that is no string, or one that no file can hold.
     """
     if not isinstance(prompt, str):
-        raise UsageError(f"a prompt is a string, not {_described(prompt)}")
+        raise UsageError(f"a prompt is a string, not {_describe_item(prompt)}")
     try:
         prompt.encode()
     except UnicodeEncodeError as error:
@@ -54,7 +54,7 @@ def checked_prompt(prompt: object) -> str:
     return prompt
 
 
-def _problem(inputs: object) -> str:
+def _why_no_texts(inputs: object) -> str:
     """Why an object holds no texts in order, and what to give instead; empty if it may."""
     kind = type(inputs).__name__
     if isinstance(inputs, Mapping):
@@ -74,7 +74,7 @@ def _problem(inputs: object) -> str:
     return ""
 
 
-def _listed(inputs: Any) -> list[Item]:
+def _list_items(inputs: Any) -> list[CorpusItem]:
     if isinstance(inputs, np.ndarray):  # strings of Python, not of NumPy
         return list(inputs.tolist())
     if hasattr(inputs, "to_pylist"):  # pyarrow, whose scalars are no strings
@@ -82,7 +82,7 @@ def _listed(inputs: Any) -> list[Item]:
     return list(inputs)
 
 
-def _described(item: object) -> str:
+def _describe_item(item: object) -> str:
     kind = type(item).__name__
     not_a_number = isinstance(item, float) and item != item
     if item is None or not_a_number or kind in ("NAType", "NaTType"):  # the last two are pandas'

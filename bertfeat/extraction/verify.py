@@ -78,7 +78,7 @@ def verify_features(
     embedder = Embedder.recorded(
         header.model, header.settings, header.columns, name=model, precision="fp32", device=device
     )
-    again = {document.row: document for document in _computed(embedder, documents, corpus)}
+    again = {document.row: document for document in _compute_again(embedder, documents, corpus)}
     deviations = tuple(_deviation(column.name, stored, again) for column in header.columns)
     return VerifyReport(parts, len(features), len(again), bound, deviations)
 
@@ -100,10 +100,10 @@ def _sampled_rows(features: FeatureSet, sample: int, seed: int) -> list[int]:
 
 
 def _from_set(stored: Mapping[int, DocumentFeatures]) -> list[Document]:
-    return [_document(features) for features in stored.values()]
+    return [_document_of(features) for features in stored.values()]
 
 
-def _document(features: DocumentFeatures) -> Document:
+def _document_of(features: DocumentFeatures) -> Document:
     text = features.text or ""
     strings = features.words.strings if features.words else None
     # words that make up the text when joined were given; others were found in it
@@ -121,7 +121,9 @@ def _from_corpus(corpus: Corpus, stored: Mapping[int, DocumentFeatures]) -> list
     return found
 
 
-def _computed(embedder: Embedder, documents: Sequence[Document], corpus: Corpus | None) -> Iterator[DocumentFeatures]:
+def _compute_again(
+    embedder: Embedder, documents: Sequence[Document], corpus: Corpus | None
+) -> Iterator[DocumentFeatures]:
     extracted = embedder.extracted(embedder.prepared(documents), corpus or memory_corpus(documents, CorpusSettings()))
     return content_documents(extracted.content, embedder.columns, embedder.files.num_layers)
 
@@ -129,20 +131,20 @@ def _computed(embedder: Embedder, documents: Sequence[Document], corpus: Corpus 
 def _deviation(column: str, stored: Mapping[int, DocumentFeatures], again: Mapping[int, DocumentFeatures]) -> Deviation:
     largest, total, number, cosines = 0.0, 0.0, 0, []
     for row, document in again.items():
-        before, now = (_values(each.stored[column]) for each in (stored[row], document))
+        before, now = (_flatten(each.stored[column]) for each in (stored[row], document))
         if before.shape != now.shape:
             raise FeatureSetError(f"row {row}: {column} has {before.size} values, but the text gives {now.size}")
         apart = np.abs(before - now)
         largest = max(largest, float(apart.max(initial=0.0)))
         total, number = total + float(apart.sum()), number + apart.size
-        cosines.append(_cosine(before, now))
+        cosines.append(_cosine_of(before, now))
     return Deviation(column, largest, total / max(1, number), min(cosines), float(np.mean(cosines)))
 
 
-def _values(matrix: NDArray[np.floating]) -> NDArray[np.float64]:
+def _flatten(matrix: NDArray[np.floating]) -> NDArray[np.float64]:
     return matrix.astype(np.float64).ravel()
 
 
-def _cosine(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+def _cosine_of(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
     norms = float(np.linalg.norm(a) * np.linalg.norm(b))
     return float(a @ b) / norms if norms else float(np.array_equal(a, b))

@@ -7,22 +7,25 @@ from bertfeat.features.columns import FoundColumn, find_column
 from bertfeat.features.document import DocumentFeatures, DocumentPieces, batch_documents, content_documents
 from bertfeat.features.exports import FORMS, Exported, export
 from bertfeat.features.folder import PartEntry, check_accounting, list_parts, remove_leftovers
-from bertfeat.features.header import FORMAT_VERSION, Counts, ModelIdentity, PartHeader, settings_fingerprint
+from bertfeat.features.header import FORMAT_VERSION, Counts, ModelIdentity, PartHeader
 from bertfeat.features.manifest import FAILURES_NAME, Manifest, read_manifest, remove_manifest, write_manifest
 from bertfeat.features.part import check_part, part_path, read_header, write_part
 from bertfeat.features.reader import FeatureSet
-from bertfeat.features.schema import PartContent, Pieces, check_kept
+from bertfeat.features.schema import KEPT_TYPES, PartContent, Pieces, check_kept
+from bertfeat.features.settings import FeatureSettings, SettingDifference, describe_column
 from bertfeat.features.vectors import VectorBatch, piece_offsets, stored_matrices
 
 __all__ = [
     "FAILURES_NAME",
     "FORMAT_VERSION",
     "FORMS",
+    "KEPT_TYPES",
     "Counts",
     "DocumentFeatures",
     "DocumentPieces",
     "Exported",
     "FeatureSet",
+    "FeatureSettings",
     "FoundColumn",
     "Manifest",
     "ModelIdentity",
@@ -30,12 +33,14 @@ __all__ = [
     "PartEntry",
     "PartHeader",
     "Pieces",
+    "SettingDifference",
     "VectorBatch",
     "batch_documents",
     "check_accounting",
     "check_kept",
     "check_part",
     "content_documents",
+    "describe_column",
     "export",
     "find_column",
     "list_parts",
@@ -45,7 +50,6 @@ __all__ = [
     "read_manifest",
     "remove_leftovers",
     "remove_manifest",
-    "settings_fingerprint",
     "stored_matrices",
     "write_manifest",
     "write_part",

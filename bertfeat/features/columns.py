@@ -4,16 +4,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from bertfeat.derivation import Derivation, derive
 from bertfeat.errors import NotDerivableError, RecipeError
-from bertfeat.recipe import (
-    Derivation,
-    FeatureColumn,
-    Operation,
-    Pooling,
-    Recipe,
-    derive,
-    parse_recipes,
-)
+from bertfeat.recipe import FeatureColumn, Operation, Pooling, Recipe, parse_recipes
 
 _COMBINED = re.compile(r"(sum|mean|concat)_(\d+(?:_\d+)*|\d+_plus_\d+)")
 

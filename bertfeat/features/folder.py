@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 from bertfeat.errors import DamagedError, FeatureSetError
 from bertfeat.features.header import PartHeader
 from bertfeat.features.part import UNREADABLE, PartFooter, part_path, read_footer
-from bertfeat.io import STATE, Kind, is_own_part, kind_of, open_regular, writing
+from bertfeat.io import STATE_FOLDER, ResultKind, is_own_part, open_regular, result_kind, writing
 
 SPOOL_NAME = "stdin"  # in the state folder: standard input, while it is read
 AGAIN = "run the same extract command again: it redoes what is missing"
@@ -68,7 +68,7 @@ def refuse_foreign_parts(folder: Path) -> None:
     """
     paths = list_parts(folder)
     strangers = [path for path in paths if not is_own_part(path)]
-    ours = kind_of(folder) is Kind.FEATURES or len(strangers) < len(paths)
+    ours = result_kind(folder) is ResultKind.FEATURES or len(strangers) < len(paths)
     for path in strangers:
         if not ours or _is_sound_parquet(path):
             raise FeatureSetError(
@@ -107,8 +107,12 @@ def part_footers(folder: Path) -> Iterator[PartFooter]:
 def remove_leftovers(folder: Path) -> None:
     """Remove the temporary files that killed runs left behind; call it with the folder locked."""
     with writing(folder):
-        for path in (*folder.glob(".*.tmp"), *folder.glob(f"{STATE}/.*.tmp"), folder / STATE / SPOOL_NAME):
-            if path.name.startswith((".part-", "._")) or path.parent.name == STATE:
+        for path in (
+            *folder.glob(".*.tmp"),
+            *folder.glob(f"{STATE_FOLDER}/.*.tmp"),
+            folder / STATE_FOLDER / SPOOL_NAME,
+        ):
+            if path.name.startswith((".part-", "._")) or path.parent.name == STATE_FOLDER:
                 path.unlink(missing_ok=True)
 
 
@@ -131,8 +135,7 @@ def check_accounting(folder: Path, parts: Sequence[PartEntry], *, gaps: bool = F
 def _check_settings(path: Path, header: PartHeader, first: PartHeader) -> None:
     if header.fingerprint == first.fingerprint:
         return
-    ours, theirs = header.settings, first.settings
-    differ = sorted(key for key in {*ours, *theirs} if ours.get(key) != theirs.get(key))
+    differ = sorted(difference.name for difference in header.settings.differences(first.settings))
     raise FeatureSetError(
         f"{path}: made with other settings than part {first.number} (they differ in {', '.join(differ)}), so parts "
         f"of two feature sets lie in one folder; move this one away, or extract anew with --overwrite"

@@ -1,17 +1,13 @@
 """What a part says of itself: settings, range of rows, digests, failures, model, columns and counts, as JSON."""
 
-import hashlib
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import Any
-
-import msgspec
 
 from bertfeat.corpus import Failure
 from bertfeat.corpus.document import shorten
 from bertfeat.errors import DamagedError, FeatureSetError
-from bertfeat.io import JsonError, decode_json
+from bertfeat.features.settings import FeatureSettings
+from bertfeat.io import JsonFormat, canonical_json
 from bertfeat.recipe import FeatureColumn
 
 FORMAT_VERSION = 2
@@ -19,13 +15,6 @@ FORMAT_VERSION = 2
 
 Since 2 parts are sealed by XXH3; see :mod:`bertfeat.features.seal`.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class FormatVersion:
-    """What is read first of a header or manifest, since the rest depends on it."""
-
-    format_version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +50,8 @@ class PartHeader:
     """What a part says of itself; stored as JSON under the Parquet key ``bertfeat``."""
 
     format_version: int
-    settings: Mapping[str, Any]  # everything that decides the content, as plain JSON
-    fingerprint: str  # settings_fingerprint(settings)
+    settings: FeatureSettings
+    fingerprint: str  # of the settings
     number: int
     first_row: int
     last_row: int  # exclusive
@@ -77,14 +66,19 @@ class PartHeader:
     split_batches: int  # batches that were split because memory ran out
 
 
-def settings_fingerprint(settings: Mapping[str, Any]) -> str:
-    """sha256 of the settings as JSON with sorted keys, so that order and spelling of containers do not matter."""
-    return hashlib.sha256(_dump(settings)).hexdigest()
+HEADER_FORMAT = JsonFormat(
+    PartHeader,
+    FORMAT_VERSION,
+    error=DamagedError,
+    refusal=FeatureSetError,
+    subject="the header",
+    remedy="extract the part again",
+)
 
 
 def encode_header(header: PartHeader) -> bytes:
     """Write a header as JSON; equal headers give equal bytes."""
-    return _dump(header)
+    return canonical_json(header)
 
 
 def decode_header(text: bytes, where: object) -> PartHeader:
@@ -92,32 +86,19 @@ def decode_header(text: bytes, where: object) -> PartHeader:
 
     Raises:
         FeatureSetError: the format is newer than this bertfeat.
-        Damaged: the text is no header.
+        DamagedError: the text is no header.
     """
-    try:
-        refuse_newer(decode_json(text, FormatVersion).format_version, where)
-        header = decode_json(text, PartHeader)
-    except JsonError as error:
-        raise DamagedError(f"{where}: the header cannot be read ({error}); extract the part again") from error
+    header = HEADER_FORMAT.decode(text, where)
     for problem in _contradictions(header):
-        raise DamagedError(f"{where}: the header contradicts itself ({problem}); extract the part again")
+        raise DamagedError(f"the header contradicts itself ({problem})", where=where, remedy="extract the part again")
     return header
-
-
-def refuse_newer(version: int, where: object) -> None:
-    """Raise :class:`FeatureSetError` for a format version that this bertfeat does not know yet."""
-    if version > FORMAT_VERSION:
-        raise FeatureSetError(
-            f"{where}: written in format {version} by a newer bertfeat; this one reads formats up to "
-            f"{FORMAT_VERSION}: upgrade bertfeat"
-        )
 
 
 def _contradictions(header: PartHeader) -> Iterator[str]:
     """What cannot be true of any part, though the types are right."""
     if header.format_version < 1:
         yield f"there is no format {header.format_version}"
-    if header.fingerprint != settings_fingerprint(header.settings):
+    if header.fingerprint != header.settings.fingerprint:
         yield "the settings are not those of its fingerprint"
     if not 0 <= header.first_row <= header.last_row or header.number < 0:
         yield f"part {header.number} has rows {header.first_row} to {header.last_row}"
@@ -135,8 +116,3 @@ def _contradictions(header: PartHeader) -> Iterator[str]:
         if column.dtype not in (("float32",) if pooling.per_document else ("float32", "float16")):
             yield f"{column.name!r} of the type {shorten(column.dtype)}"
 
-
-def _dump(value: object) -> bytes:
-    # ASCII only: ids and values may hold lone surrogates, which have no UTF-8 form
-    plain = msgspec.to_builtins(value)
-    return json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")

@@ -2,34 +2,31 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
 
-import msgspec
 
 from bertfeat.corpus import Failure, KeptColumn
 from bertfeat.errors import DamagedError, FeatureSetError
 from bertfeat.features.folder import AGAIN, PartEntry, check_accounting, list_parts, part_entry, part_footers
-from bertfeat.features.header import FORMAT_VERSION, Counts, ModelIdentity, refuse_newer
+from bertfeat.features.header import FORMAT_VERSION, Counts, ModelIdentity
 from bertfeat.features.part import PartFooter
 from bertfeat.features.schema import KEPT_TYPES, RESERVED
+from bertfeat.features.settings import FeatureSettings
 from bertfeat.io import (
-    STATE,
-    JsonError,
+    STATE_FOLDER,
+    JsonFormat,
     atomic,
+    make_state_folder,
     open_regular,
-    read_json,
-    read_version,
-    remove,
-    state_folder,
+    remove_file,
+    to_plain,
     write_json,
 )
 from bertfeat.recipe import FeatureColumn
 
-MANIFEST_NAME = f"{STATE}/manifest.json"
-FAILURES_NAME = f"{STATE}/failures.jsonl"
+MANIFEST_NAME = f"{STATE_FOLDER}/manifest.json"
+FAILURES_NAME = f"{STATE_FOLDER}/failures.jsonl"
 OLD_MANIFEST_NAME, OLD_FAILURES_NAME = "_manifest.json", "_failures.jsonl"  # where they were before there was STATE
 
 _KEPT_NAMES = {str(kind): name for name, kind in KEPT_TYPES.items()}
@@ -41,7 +38,7 @@ class Manifest:
     """A finished feature set at a glance."""
 
     format_version: int
-    settings: Mapping[str, Any]
+    settings: FeatureSettings
     fingerprint: str
     model: ModelIdentity
     columns: tuple[FeatureColumn, ...]
@@ -52,16 +49,27 @@ class Manifest:
     failed: int
     blank: int
     split_batches: int
-    times: Mapping[str, Any]
+    times: Mapping[str, object]
     versions: Mapping[str, str]
     parts: tuple[PartEntry, ...]
+
+
+_MANIFEST_FORMAT = JsonFormat(
+    Manifest,
+    FORMAT_VERSION,
+    error=DamagedError,
+    refusal=FeatureSetError,
+    remedy="run the same extract command again: it writes a new one",
+    digest_from=0,
+)
+_OLD_MANIFEST_FORMAT = replace(_MANIFEST_FORMAT, digest_from=None)  # which a set keeps until it is changed
 
 
 def write_manifest(
     folder: Path,
     *,
     sources: tuple[str, ...] | None = None,
-    times: Mapping[str, Any] | None = None,
+    times: Mapping[str, object] | None = None,
     versions: Mapping[str, str] | None = None,
 ) -> Manifest:
     """Finish a feature set: check the account over all parts, write the failures and, last, the manifest.
@@ -77,11 +85,11 @@ def write_manifest(
     manifest = replace(derived_manifest(folder), times=times or {}, versions=versions or {})
     manifest = manifest if sources is None else replace(manifest, sources=sources)
     check_accounting(folder, manifest.parts)
-    state_folder(folder)
+    make_state_folder(folder)
     _write_failures(folder)
     write_json(folder / MANIFEST_NAME, manifest)
     for name in (OLD_MANIFEST_NAME, OLD_FAILURES_NAME):
-        remove(folder / name)
+        remove_file(folder / name)
     return manifest
 
 
@@ -92,17 +100,22 @@ def read_manifest(folder: Path) -> Manifest | None:
         FeatureSetError: written by a newer bertfeat.
         Damaged: cannot be read as a manifest, or was changed after it was written.
     """
-    # the old one, which a set keeps until it is changed, carries no digest
-    for name, digest_from in ((MANIFEST_NAME, 0), (OLD_MANIFEST_NAME, None)):
-        with suppress(FileNotFoundError):
-            return _read(folder, name, digest_from)
+    for name, form in ((MANIFEST_NAME, _MANIFEST_FORMAT), (OLD_MANIFEST_NAME, _OLD_MANIFEST_FORMAT)):
+        try:
+            return form.read(folder / name)
+        except FileNotFoundError:
+            continue
+        except NotADirectoryError as error:
+            raise FeatureSetError(
+                "a file, and a feature set is a folder", where=folder, remedy="bertfeat extract makes one of a corpus"
+            ) from error
     return None
 
 
 def remove_manifest(folder: Path) -> None:
     """Mark a set as unfinished, before the first part of it is written or removed."""
     for name in (MANIFEST_NAME, FAILURES_NAME, OLD_MANIFEST_NAME, OLD_FAILURES_NAME):
-        remove(folder / name)
+        remove_file(folder / name)
 
 
 def check_derived(folder: Path, manifest: Manifest) -> None:
@@ -204,25 +217,6 @@ def derived_manifest(folder: Path) -> Manifest:
     )
 
 
-def _read(folder: Path, name: str, digest_from: int | None) -> Manifest:
-    path = folder / name
-    try:
-        refuse_newer(read_version(path), path)
-        return read_json(path, Manifest, digest_from=digest_from)
-    except FileNotFoundError:
-        raise
-    except NotADirectoryError as error:
-        raise FeatureSetError(
-            f"{folder} is a file, and a feature set is a folder; bertfeat extract makes one of a corpus"
-        ) from error
-    except OSError as error:
-        raise FeatureSetError(f"{path} cannot be read: {error.strerror or error}") from error
-    except JsonError as error:
-        raise DamagedError(
-            f"{path}: cannot be read ({error}); run the same extract command again: it writes a new one"
-        ) from error
-
-
 # ── failures ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -233,7 +227,7 @@ def _failure_lines(folder: Path) -> Iterator[bytes]:
 
 
 def _failure_line(failure: Failure) -> bytes:
-    plain = {name: value for name, value in msgspec.to_builtins(failure).items() if name != "value" or value}
+    plain = {name: value for name, value in to_plain(failure).items() if name != "value" or value}
     # a lone surrogate has no UTF-8 form, but its backslash form is JSON
     return json.dumps(plain, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
 
@@ -243,7 +237,7 @@ def _write_failures(folder: Path) -> None:
     with atomic(path) as temporary, temporary.open("wb") as file:
         file.writelines(_failure_lines(folder))
     if not path.stat().st_size:
-        remove(path)
+        remove_file(path)
 
 
 def _check_failures(folder: Path) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bertfeat.errors import DamagedError, FeatureSetError
 from bertfeat.features.direct import DirectFile
-from bertfeat.features.header import FormatVersion, PartHeader, decode_header, encode_header, refuse_newer
+from bertfeat.features.header import HEADER_FORMAT, PartHeader, decode_header, encode_header
 from bertfeat.features.schema import PartContent, content_table, row_bytes
 from bertfeat.features.seal import EMPTY_SEAL, SEAL_KEY, SEAL_KEYS, check_footer, check_pages, write_seal
 from bertfeat.io import JsonError, atomic, decode_json, open_regular
@@ -164,12 +164,12 @@ def _explain(path: Path) -> None:
     try:
         with open_regular(path) as file:
             keys = pq.read_metadata(file).metadata or {}
-        version = decode_json(keys[HEADER_KEY], FormatVersion).format_version if HEADER_KEY in keys else 0
+        header = decode_json(keys[HEADER_KEY], dict[str, object]) if HEADER_KEY in keys else {}
     except (*UNREADABLE, JsonError):
         return
     if any(key in keys for key in SEAL_KEYS):
         return
-    refuse_newer(version, path)
+    HEADER_FORMAT.refuse_newer(header.get("format_version"), path)
     if HEADER_KEY not in keys:
         raise FeatureSetError(f"{path}: this Parquet file was not written by bertfeat extract; move it elsewhere")
 

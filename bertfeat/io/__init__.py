@@ -1,29 +1,41 @@
 """Files and folders: written whole or not at all, locked, decoded by type; what every room needs and no room owns."""
 
-from bertfeat.io.atomic import atomic, refuse_folder, remove, sync, writing
-from bertfeat.io.json_file import JsonError, decode_json, encode_json, read_json, read_version, write_json
-from bertfeat.io.lock import LockOwner, locked
+from bertfeat.io.atomic import atomic, refuse_folder_path, remove_file, sync, writing
+from bertfeat.io.json_codec import JsonError, JsonForm, canonical_json, decode_json, encode_json, to_plain
+from bertfeat.io.json_file import JsonFormat, read_json, read_version, write_json
+from bertfeat.io.lock import LockOwner, folder_lock
 from bertfeat.io.malloc import give_back_memory, keep_freed_memory
 from bertfeat.io.prefetch import prefetched
 from bertfeat.io.regular import open_regular, read_regular, real_path
-from bertfeat.io.result_folder import STATE, Kind, claim, forsake, is_own_part, kind_of, refuse_other_kind, state_folder
+from bertfeat.io.result_folder import (
+    STATE_FOLDER,
+    ResultKind,
+    claim_folder,
+    is_own_part,
+    make_state_folder,
+    refuse_other_kind,
+    release_folder,
+    result_kind,
+)
 from bertfeat.io.timing import recorded_stages, stage
 
 __all__ = [
-    "STATE",
+    "STATE_FOLDER",
     "JsonError",
-    "Kind",
+    "JsonForm",
+    "JsonFormat",
     "LockOwner",
+    "ResultKind",
     "atomic",
-    "claim",
+    "canonical_json",
+    "claim_folder",
     "decode_json",
     "encode_json",
-    "forsake",
+    "folder_lock",
     "give_back_memory",
     "is_own_part",
     "keep_freed_memory",
-    "kind_of",
-    "locked",
+    "make_state_folder",
     "open_regular",
     "prefetched",
     "read_json",
@@ -31,12 +43,14 @@ __all__ = [
     "read_version",
     "real_path",
     "recorded_stages",
-    "refuse_folder",
+    "refuse_folder_path",
     "refuse_other_kind",
-    "remove",
+    "release_folder",
+    "remove_file",
+    "result_kind",
     "stage",
-    "state_folder",
     "sync",
+    "to_plain",
     "write_json",
     "writing",
 ]

@@ -33,7 +33,7 @@ def atomic(path: Path) -> Iterator[Path]:
     Raises:
         StorageError: the folder cannot be written, or ``path`` is a folder; the message names it and the remedy.
     """
-    refuse_folder(path)
+    refuse_folder_path(path)
     temporary = path.with_name(f".{path.name}.tmp")
     with writing(path.parent):
         # whatever bears that name, a link too, is left over from a run that was killed: nothing is written through it
@@ -59,7 +59,7 @@ def writing(folder: Path) -> Iterator[None]:
         raise StorageError(f"cannot write to {folder}: {what}; {remedy}, then run the same command again") from error
 
 
-def refuse_folder(path: Path) -> None:
+def refuse_folder_path(path: Path) -> None:
     """Refuse a path that cannot name a file.
 
     Raises:
@@ -69,7 +69,7 @@ def refuse_folder(path: Path) -> None:
         raise StorageError(f"{path} is a folder, and a file is to be written: name the file in it")
 
 
-def remove(path: Path) -> None:
+def remove_file(path: Path) -> None:
     """Remove a file for good, if it is there."""
     with writing(path.parent):
         if path.exists() or path.is_symlink():

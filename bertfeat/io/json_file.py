@@ -1,26 +1,72 @@
-"""JSON that we wrote, or that others did, decoded by type at the door: what comes in is what its dataclass says.
+"""JSON files that bertfeat writes: whole or not at all, with their own digest and a format version.
 
-Files of our own carry a digest over themselves, so that a changed byte is told from a written one.
+The digest covers the file itself, so that a changed byte is told from a written one.
 """
 
 import hashlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
-
-import msgspec
+from typing import Generic, TypeVar
 
 from bertfeat.errors import BertfeatError
 from bertfeat.io.atomic import atomic
+from bertfeat.io.json_codec import JsonError, canonical_json, convert_plain, encode_json, parse_json, to_plain
 from bertfeat.io.regular import read_regular
 
 T = TypeVar("T")
 DIGEST = "digest"  # the key under which a file's own digest stands, last
 
 
-class JsonError(ValueError):
-    """A text that is not the JSON that was expected; the message says where and why, and the caller what to do."""
+@dataclass(frozen=True, slots=True)
+class JsonFormat(Generic[T]):
+    """One kind of JSON that bertfeat writes: its type and versions, and the errors of those who read it."""
+
+    kind: type[T]
+    version: int  # that is written; older ones are read, newer ones refused
+    error: type[BertfeatError]  # of what cannot be read
+    remedy: str
+    refusal: type[BertfeatError] | None = None  # of a newer version, or of what the system refuses; default: ``error``
+    digest_from: int | None = None  # the version from which on a file must carry its digest; None: it need not
+    subject: str = ""  # what cannot be read, where the file alone does not say it: "the header"
+
+    def read(self, path: Path) -> T:
+        """Read a file of this format.
+
+        Raises:
+            FileNotFoundError, NotADirectoryError: there is no such file.
+            BertfeatError: it cannot be read, was changed after it was written, or is of a newer version.
+        """
+        try:
+            return self.decode(read_regular(path), path, own_digest=True)
+        except (FileNotFoundError, NotADirectoryError):
+            raise
+        except OSError as error:
+            raise self._unreadable(error.strerror or error, path, self.refusal) from error
+
+    def decode(self, text: bytes | str, where: object, *, own_digest: bool = False) -> T:
+        """Decode JSON of this format; ``where`` is named in errors, which are those of :meth:`read`."""
+        try:
+            raw = parse_json(text)
+            if isinstance(raw, dict):
+                self.refuse_newer(raw.get("format_version"), where)
+                if own_digest:
+                    _check_digest(raw, self.digest_from)
+            return convert_plain(raw, self.kind)
+        except JsonError as error:
+            raise self._unreadable(error, where) from error
+
+    def refuse_newer(self, version: object, where: object) -> None:
+        """Refuse a version that this bertfeat does not know yet."""
+        if isinstance(version, int) and version > self.version:
+            raise (self.refusal or self.error)(
+                f"written in format {version} by a newer bertfeat; this one reads formats up to {self.version}",
+                where=where,
+                remedy="upgrade bertfeat",
+            )
+
+    def _unreadable(self, reason: object, where: object, kind: type[BertfeatError] | None = None) -> BertfeatError:
+        problem = f"{self.subject} cannot be read ({reason})".strip()
+        return (kind or self.error)(problem, where=where, remedy=self.remedy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,45 +74,24 @@ class _Version:
     format_version: int
 
 
-def decode_json(text: bytes | str, kind: type[T]) -> T:
-    """Decode JSON as a dataclass (or another type), strictly: no string for a number, no number beyond its range.
-
-    Fields that the type does not know are left out, so that files of later versions can be read.
-
-    Raises:
-        BadJson: no JSON, of other types, nested too deeply, or with NaN or numbers that no float holds.
-    """
-    return _converted(_parsed(text), kind)
-
-
-def encode_json(value: object) -> str:
-    """Write a dataclass (mappings, enums, paths …) as indented JSON that ends with a newline."""
-    return json.dumps(msgspec.to_builtins(value, enc_hook=str), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-
-
 def read_version(path: Path) -> int:
-    """Read the ``format_version`` of a JSON file, on which it depends how the rest is read.
-
-    Raises:
-        BadJson: see :func:`decode_json`.
-        OSError: it cannot be read.
-    """
-    return decode_json(read_regular(path), _Version).format_version
+    """Read the ``format_version`` of a JSON file; errors as of :func:`read_json`."""
+    return convert_plain(parse_json(read_regular(path)), _Version).format_version
 
 
 def read_json(path: Path, kind: type[T], *, digest_from: int | None = None) -> T:
-    """Read a JSON file as :func:`decode_json` does, and hold it against its own digest where it carries one.
+    """Read a JSON file by type, and compare it with its own digest where it carries one.
 
     Format versions from ``digest_from`` on must carry one.
 
     Raises:
-        BadJson: see :func:`decode_json`; or it was changed after it was written.
+        JsonError: it is no such JSON, or was changed after it was written.
         OSError: it cannot be read.
     """
-    raw = _parsed(read_regular(path))
+    raw = parse_json(read_regular(path))
     if isinstance(raw, dict):
         _check_digest(raw, digest_from)
-    return _converted(raw, kind)
+    return convert_plain(raw, kind)
 
 
 def write_json(path: Path, value: object) -> None:
@@ -75,56 +100,24 @@ def write_json(path: Path, value: object) -> None:
     Raises:
         StorageError: the folder cannot be written.
     """
-    plain = msgspec.to_builtins(value, enc_hook=str)
-    text = encode_json({**plain, DIGEST: _digest(plain)})
+    plain = to_plain(value)
+    text = encode_json({**plain, DIGEST: _json_digest(plain)})
     with atomic(path) as temporary:
         # a lone surrogate has no UTF-8 form, but its backslash form is JSON
         temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
-def _parsed(text: bytes | str) -> Any:
-    try:
-        return json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
-    except RecursionError:
-        raise JsonError("nested too deeply") from None
-    except ValueError as error:  # also of bytes that are no UTF-8, and of numbers of thousands of digits
-        raise JsonError(f"no JSON ({error})") from None
-
-
-def _converted(raw: Any, kind: type[T]) -> T:
-    try:
-        return msgspec.convert(raw, kind)
-    except (msgspec.ValidationError, BertfeatError) as error:  # settings check themselves when they are built
-        raise JsonError(str(error).replace("`", "'")) from None
-    except UnicodeEncodeError:  # where msgspec looks into a string
-        raise JsonError("half of a character (a lone surrogate) in the place of a value") from None
-    except RecursionError:
-        raise JsonError("nested too deeply") from None
-
-
-def _check_digest(raw: dict[str, Any], digest_from: int | None) -> None:
+def _check_digest(raw: dict[str, object], digest_from: int | None) -> None:
     digest = raw.pop(DIGEST, None)
     version = raw.get("format_version", 0)
     if digest is None:
         if digest_from is None or not isinstance(version, int) or version < digest_from:
             return
         raise JsonError("its digest is missing: the file was changed after it was written")
-    if digest != _digest(raw):
+    if digest != _json_digest(raw):
         raise JsonError("its digest does not hold: the file was changed after it was written")
 
 
-def _digest(plain: Any) -> str:
+def _json_digest(plain: object) -> str:
     """sha256 of the values in an order of their own, so that white space and the order of keys do not matter."""
-    text = json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode("ascii")).hexdigest()
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no number")
-
-
-def _finite(digits: str) -> float:
-    value = float(digits)
-    if value in (float("inf"), float("-inf")):
-        raise ValueError(f"{digits} is beyond what a number holds")
-    return value
+    return hashlib.sha256(canonical_json(plain)).hexdigest()

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from bertfeat.errors import FolderLockedError
 from bertfeat.io.atomic import writing
-from bertfeat.io.json_file import JsonError, decode_json
-from bertfeat.io.result_folder import STATE, state_folder
+from bertfeat.io.json_codec import JsonError, decode_json
+from bertfeat.io.result_folder import STATE_FOLDER, make_state_folder
 
 LOCK_NAME = "lock"
 _PIDS = range(1, 2**31)
@@ -62,7 +62,7 @@ class LockOwner:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def folder_lock(folder: Path) -> Iterator[None]:
     """Hold the folder, made if need be, against other runs; a lock that a dead run left is taken over.
 
     The lock is an flock, which the system drops when the process dies in whatever way. Where the file system
@@ -85,9 +85,9 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def _acquire(folder: Path) -> tuple[int, Path]:
-    path = folder / STATE / LOCK_NAME
+    path = folder / STATE_FOLDER / LOCK_NAME
     while True:
-        state_folder(folder)
+        make_state_folder(folder)
         try:
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
         except FileNotFoundError:

@@ -15,11 +15,11 @@ def prefetched(items: Iterator[T]) -> Iterator[T]:
 
     Closing the iterator, as an exception in its consumer does, ends the thread after the item that it is at.
     """
-    with closing(_Ahead(items)) as ahead:
+    with closing(_Prefetcher(items)) as ahead:
         yield from ahead
 
 
-class _Ahead(Generic[T]):
+class _Prefetcher(Generic[T]):
     def __init__(self, items: Iterator[T]) -> None:
         self._items = items
         self._queue: Queue[tuple[T | None, BaseException | None]] = Queue()

@@ -16,13 +16,13 @@ from bertfeat.errors import StorageError
 from bertfeat.io.atomic import atomic, writing
 from bertfeat.io.regular import open_regular, read_regular
 
-STATE = ".bertfeat"
+STATE_FOLDER = ".bertfeat"
 _MARKER = "kind"
 _PART_KEY = b"\x18\x08bertfeat\x18"  # in the footer of every part, as Thrift writes a key and a value after it
 _MOST_FOOTER = 1 << 30
 
 
-class Kind(StrEnum):
+class ResultKind(StrEnum):
     """What a folder that bertfeat wrote holds."""
 
     FEATURES = "features"
@@ -36,13 +36,13 @@ class Kind(StrEnum):
         return {"features": "a feature set", "index": "an index", "tagger": "a tagger"}.get(self, "a Table 7")
 
 
-def state_folder(folder: Path) -> Path:
+def make_state_folder(folder: Path) -> Path:
     """Make the folder ``.bertfeat`` of a result folder, which is made too, and return it.
 
     Raises:
         StorageError: it cannot be made, or something else bears its name.
     """
-    state = folder / STATE
+    state = folder / STATE_FOLDER
     with writing(folder):
         state.mkdir(parents=True, exist_ok=True)
         if not stat.S_ISDIR(os.lstat(state).st_mode):  # nothing is written through a link that somebody put there
@@ -50,41 +50,41 @@ def state_folder(folder: Path) -> Path:
     return state
 
 
-def refuse_other_kind(folder: Path, kind: Kind) -> None:
+def refuse_other_kind(folder: Path, kind: ResultKind) -> None:
     """Refuse a folder that holds another kind of result.
 
     Raises:
         StorageError: names what it holds.
     """
-    there = kind_of(folder)
+    there = result_kind(folder)
     if there is not None and there is not kind:
         raise StorageError(f"{folder} holds {there.noun}; name another folder with -o")
 
 
-def claim(folder: Path, kind: Kind) -> None:
+def claim_folder(folder: Path, kind: ResultKind) -> None:
     """Say of a folder what it holds, when the first thing is written into it.
 
     Raises:
         StorageError: it holds another kind of result, or cannot be written.
     """
     refuse_other_kind(folder, kind)
-    marker = state_folder(folder) / _MARKER
+    marker = make_state_folder(folder) / _MARKER
     if not marker.exists():
         with atomic(marker) as temporary:
             temporary.write_text(f"{kind}\n", encoding="ascii")
 
 
-def forsake(folder: Path) -> None:
+def release_folder(folder: Path) -> None:
     """Remove a claimed folder into which nothing was written; any other stays as it is."""
     with suppress(OSError):
-        if set(os.listdir(folder)) <= {STATE} and set(os.listdir(folder / STATE)) <= {_MARKER}:
-            (folder / STATE / _MARKER).unlink(missing_ok=True)
-            (folder / STATE).rmdir()
+        if set(os.listdir(folder)) <= {STATE_FOLDER} and set(os.listdir(folder / STATE_FOLDER)) <= {_MARKER}:
+            (folder / STATE_FOLDER / _MARKER).unlink(missing_ok=True)
+            (folder / STATE_FOLDER).rmdir()
     with suppress(OSError):
         folder.rmdir()
 
 
-def kind_of(folder: Path) -> Kind | None:
+def result_kind(folder: Path) -> ResultKind | None:
     """What bertfeat wrote into a folder, finished or not; None for any other folder.
 
     By its marker, else by what lies in it: folders that were made before there were markers, and copies that lost them.
@@ -92,15 +92,15 @@ def kind_of(folder: Path) -> Kind | None:
     if not folder.is_dir():
         return None
     try:
-        return Kind(read_regular(folder / STATE / _MARKER).decode("ascii").strip())
+        return ResultKind(read_regular(folder / STATE_FOLDER / _MARKER).decode("ascii").strip())
     except (OSError, ValueError):
         names = _entries(folder)
     for kind, wanted in _CONTENTS.items():
-        if wanted <= names and (kind is not Kind.TABLE7 or _is_table(folder / "_settings.json")):
+        if wanted <= names and (kind is not ResultKind.TABLE7 or _is_table(folder / "_settings.json")):
             return kind
     parts = {name for name in names if name.startswith("part-") and name.endswith(".parquet")}
     others = {name for name in names - parts if not name.startswith((".", "_"))}
-    return Kind.FEATURES if parts and not others and is_own_part(folder / min(parts)) else None
+    return ResultKind.FEATURES if parts and not others and is_own_part(folder / min(parts)) else None
 
 
 def is_own_part(path: Path) -> bool:
@@ -132,7 +132,7 @@ def _is_table(path: Path) -> bool:
 
 
 _CONTENTS = {
-    Kind.INDEX: {"index.json", "index.faiss", "documents.arrow"},
-    Kind.TAGGER: {"tagger.json", "tagger.safetensors"},
-    Kind.TABLE7: {"_settings.json", "runs"},
+    ResultKind.INDEX: {"index.json", "index.faiss", "documents.arrow"},
+    ResultKind.TAGGER: {"tagger.json", "tagger.safetensors"},
+    ResultKind.TABLE7: {"_settings.json", "runs"},
 }

@@ -3,17 +3,22 @@
 Only safetensors weights are read and no code of a model repository is ever run.
 """
 
-from bertfeat.models.config import Sizes
+from bertfeat.models.config import ModelConfig, ModelSizes
+from bertfeat.models.families import PACKED_FAMILIES
 from bertfeat.models.find import DEFAULT_MODEL, DEFAULT_PACKAGE, DEFAULT_WEIGHTS_SHA256, find_model
 from bertfeat.models.foreign import in_one_line, quiet, reported
+from bertfeat.models.library import LibraryConfig
 from bertfeat.models.model import Model
 
 __all__ = [
     "DEFAULT_MODEL",
     "DEFAULT_PACKAGE",
     "DEFAULT_WEIGHTS_SHA256",
+    "PACKED_FAMILIES",
+    "LibraryConfig",
     "Model",
-    "Sizes",
+    "ModelConfig",
+    "ModelSizes",
     "find_model",
     "in_one_line",
     "quiet",

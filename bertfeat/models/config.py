@@ -1,32 +1,31 @@
-"""A model's ``config.json`` → its Hugging Face configuration, its numbers checked before anything is built."""
+"""A model's ``config.json``: its numbers, checked before anything is built.
 
+Families of the packed forward pass are read without transformers, all others by it.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any
+from types import SimpleNamespace
+from typing import Annotated
 
 import msgspec
 
 from bertfeat.errors import ModelError
-from bertfeat.models.families import adapted, decodes, refusal
-from bertfeat.models.foreign import json_of, quiet, reported
-
-_LEFT_OUT = (
-    "_attn_implementation",
-    "attn_implementation",
-    "dtype",
-    "experts_implementation",
-    "fusion_config",
-    "id2label",
-    "label2id",
-    "num_labels",
-    "output_attentions",
-    "output_hidden_states",
-    "return_dict",
-    "torch_dtype",
-    "transformers_weights",
+from bertfeat.models.families import (
+    PACKED_FAMILIES,
+    PackedFamily,
+    family_note,
+    is_decoder,
+    make_repeatable,
+    refusal_reason,
 )
-"""Keys of a configuration that say how to run a model, which bertfeat says itself, or what a head's labels are."""
+from bertfeat.models.foreign import json_of, reported
+from bertfeat.models.library import LibraryConfig, build_library_config
+
 _MOST_LAYERS = 1_000
+_SPECIAL_TOKENS = ("pad", "bos", "eos", "cls", "sep", "mask", "unk")
+_INNER = ("intermediate_size", "hidden_dim", "n_inner", "d_inner", "ffn_dim")  # families' names for one width
 
 Layers = Annotated[int, msgspec.Meta(ge=1, le=_MOST_LAYERS)]
 Width = Annotated[int, msgspec.Meta(ge=1, le=1 << 17)]
@@ -34,8 +33,8 @@ Rows = Annotated[int, msgspec.Meta(ge=1, le=1 << 28)]
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
-    """The numbers of a configuration that bertfeat itself reckons with."""
+class ModelSizes:
+    """The numbers of a configuration that bertfeat itself computes with."""
 
     num_hidden_layers: Layers
     hidden_size: Width
@@ -50,74 +49,102 @@ class Sizes:
 
 
 @dataclass(frozen=True, slots=True)
-class Configured:
-    """A configuration that has been read and checked."""
+class ModelConfig:
+    """What ``config.json`` says about a model."""
 
-    config: Any  # transformers' own
-    sizes: Sizes
-    adapted: str | None  # what was changed in it, and why
-    has_code: bool  # whether the repository brings code, which is never run
+    model_type: str
+    sizes: ModelSizes
+    activation: str  # of the feed-forward part; empty where it is not named
+    inner_size: int  # width I inside a block's feed-forward part; 4H where it is not named
+    special_ids: frozenset[int]  # of the special tokens that it names
+    notes: tuple[str, ...]  # what a user should know about how the model is read, a sentence each
+    tokenizer_class: str | None  # of transformers, where it names one
 
 
-def read_config(name: str, folder: Path) -> Configured:
-    """Read a model's configuration.
+def read_config_file(name: str, folder: Path) -> dict[str, object]:
+    """Read ``config.json`` and check what is checked for every family.
 
     Raises:
-        ModelError: there is none; it needs code from the repository, or is no encoder's; its numbers make no sense;
-            or its weights are quantized or lack an adapter.
+        ModelError: it is missing or damaged; the weights are quantized or lack an adapter; or a number of layers
+            cannot be right.
     """
-    raw = json_of(name, folder, "config.json", dict[str, Any])
+    raw = json_of(name, folder, "config.json", dict[str, object])
     if not raw:
-        raise ModelError(f"{name}: {folder} has no config.json, so it is not a Hugging Face model folder")
-    has_code = bool(raw.pop("auto_map", None))
-    config = _transformers_config(name, folder, raw)
-    if decodes(config):
-        raise ModelError(f"{name}: model_type {config.model_type!r} is no encoder; bertfeat reads encoders only")
-    if reason := refusal(config):
-        raise ModelError(f"{name}: model_type {config.model_type!r} cannot be read: {reason}")
-    return Configured(config, _sizes(name, config), adapted(config), has_code)
-
-
-def _transformers_config(name: str, folder: Path, raw: dict[str, Any]) -> Any:
-    from transformers import CONFIG_MAPPING
-    from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
-
-    kind = raw.get("model_type", "unknown")
-    if not isinstance(kind, str) or kind not in CONFIG_MAPPING:
-        raise ModelError(
-            f"{name}: transformers cannot read this model (model_type {kind!r}) without running code from "
-            f"its repository, which bertfeat never does"
-        )
-    if kind not in MODEL_MAPPING_NAMES:
-        raise ModelError(f"{name}: transformers loads no model_type {kind!r} by itself; it is a part of another model")
+        raise ModelError(f"{folder} has no config.json, so it is not a Hugging Face model folder", where=name)
     if raw.get("quantization_config"):
-        raise ModelError(f"{name}: its weights are quantized (quantization_config); bertfeat reads whole ones only")
+        raise ModelError("its weights are quantized (quantization_config); bertfeat reads whole ones only", where=name)
     if (folder / "adapter_config.json").exists():
         raise ModelError(
-            f"{name}: an adapter lies beside its weights (adapter_config.json), which would be left out; "
-            f"join the two with peft's merge_and_unload()"
+            "an adapter lies beside its weights (adapter_config.json), which would be left out",
+            where=name,
+            remedy="join the two with peft's merge_and_unload()",
         )
     for key, value in raw.items():  # before lists of that length are made
         if key.endswith(("layer", "layers")) and isinstance(value, int) and value > _MOST_LAYERS:
-            raise ModelError(f"{name}: its config.json cannot be right: {key} is {value:,}")
-    kept = {key: value for key, value in raw.items() if key not in _LEFT_OUT}
-    with quiet(), reported(f"{name}: {folder / 'config.json'} does not describe a model of type {kind!r}"):
-        return CONFIG_MAPPING[kind].from_dict(kept)
+            raise ModelError(f"its config.json cannot be right: {key} is {value:,}", where=name)
+    return raw
 
 
-def _sizes(name: str, config: Any) -> Sizes:
+def read_config(name: str, raw: Mapping[str, object]) -> ModelConfig | None:
+    """Read a configuration without transformers; None where its family is not one of :data:`PACKED_FAMILIES`.
+
+    Raises:
+        ModelError: it is a decoder's, its positions are not absolute, or its numbers make no sense.
+    """
+    kind = raw.get("model_type")
+    family = PACKED_FAMILIES.get(kind) if isinstance(kind, str) else None
+    if family is None:
+        return None
+    return _describe(name, SimpleNamespace(**_under_common_names(raw, family)), has_code=bool(raw.get("auto_map")))
+
+
+def _under_common_names(raw: Mapping[str, object], family: PackedFamily) -> dict[str, object]:
+    named = {family.common_names.get(key, key): value for key, value in raw.items()}
+    return {**family.defaults, **named}
+
+
+def read_library_config(name: str, folder: Path, raw: Mapping[str, object]) -> tuple[ModelConfig, LibraryConfig]:
+    """Read a configuration by transformers; what is wrong with it raises as in :func:`read_config`."""
+    content = {key: value for key, value in raw.items() if key != "auto_map"}
+    config = build_library_config(name, folder, content)
+    change = make_repeatable(config)
+    return _describe(name, config, has_code=bool(raw.get("auto_map")), change=change), config
+
+
+def _describe(name: str, config: LibraryConfig, *, has_code: bool, change: str | None = None) -> ModelConfig:
+    kind = config.model_type
+    if is_decoder(config):
+        raise ModelError(f"model_type {kind!r} is no encoder; bertfeat reads encoders only", where=name)
+    if reason := refusal_reason(config):
+        raise ModelError(f"model_type {kind!r} cannot be read: {reason}", where=name)
+    code = "its repository brings code of its own, which was not run; transformers' own was" if has_code else None
+    with reported("its config.json does not say what is needed", where=name):
+        sizes = _sizes(name, config)
+        activation = getattr(config, "hidden_act", None) or getattr(config, "activation", None) or ""
+        if not isinstance(activation, str):
+            raise ModelError(f"its config.json cannot be right: the activation is {activation!r}", where=name)
+        widths = (getattr(config, key, None) for key in _INNER)
+        ids = (getattr(config, f"{token}_token_id", None) for token in _SPECIAL_TOKENS)
+        return ModelConfig(
+            model_type=kind,
+            sizes=sizes,
+            activation=activation,
+            inner_size=next((w for w in widths if isinstance(w, int) and w > 0), 4 * sizes.hidden_size),
+            special_ids=frozenset(number for number in ids if isinstance(number, int)),
+            notes=tuple(note for note in (change, family_note(config), code) if note),
+            tokenizer_class=None if (named := getattr(config, "tokenizer_class", None)) is None else str(named),
+        )
+
+
+def _sizes(name: str, config: LibraryConfig) -> ModelSizes:
     """Take the numbers from a configuration by transformers' own names for them."""
-    found: dict[str, Any] = {}
-    with reported(f"{name}: its config.json does not say what is needed"):
-        found = {field.name: getattr(config, field.name, None) for field in fields(Sizes)}
+    numbers = {field.name: getattr(config, field.name, None) for field in fields(ModelSizes)}
     for needed in ("num_hidden_layers", "hidden_size", "vocab_size"):
-        if found[needed] is None:
-            raise ModelError(f"{name}: model_type {config.model_type!r} has no {needed}, so it is no encoder of texts")
+        if numbers[needed] is None:
+            problem = f"model_type {config.model_type!r} has no {needed} in its config.json, so it is no encoder of texts"
+            raise ModelError(problem, where=name)
     try:
-        return msgspec.convert(found, Sizes)
+        return msgspec.convert(numbers, ModelSizes)
     except msgspec.ValidationError as error:
-        raise ModelError(f"{name}: its config.json cannot be right: {_plain(error)}") from error
-
-
-def _plain(error: Exception) -> str:
-    return str(error).replace("`", "'")
+        quoted = str(error).replace("`", "'")  # msgspec's words, not ours
+        raise ModelError(f"its config.json cannot be right: {quoted}", where=name) from error

@@ -1,7 +1,71 @@
-"""What is known of model families by name: where their positions begin, and which of them cannot be read, and why."""
+"""What is known of model families by their ``model_type``.
+
+Which of them bertfeat reads without transformers, where their positions begin, which cannot be read, and why.
+"""
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass, field
+
+from bertfeat.models.library import LibraryConfig, predicts_next_word_only
+
+# ── families of the packed forward pass ─────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class PackedFamily:
+    """How the files of a family are read without transformers.
+
+    Its weights are named in ``bertfeat/encoder/architectures.py``.
+    """
+
+    tokenizer_class: str  # of transformers, where tokenizer_config.json names none
+    defaults: Mapping[str, object]  # the values that transformers takes where config.json has none
+    common_names: Mapping[str, str] = field(default_factory=dict)  # key of config.json → BERT's name for it
+
+
+_BERT_DEFAULTS: Mapping[str, object] = {
+    "vocab_size": 30522,
+    "hidden_size": 768,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 12,
+    "intermediate_size": 3072,
+    "max_position_embeddings": 512,
+    "type_vocab_size": 2,
+    "pad_token_id": 0,
+    "layer_norm_eps": 1e-12,
+    "hidden_act": "gelu",
+}
+
+PACKED_FAMILIES: Mapping[str, PackedFamily] = {
+    "bert": PackedFamily("BertTokenizer", _BERT_DEFAULTS),
+    "roberta": PackedFamily("RobertaTokenizer", {**_BERT_DEFAULTS, "vocab_size": 50265, "pad_token_id": 1}),
+    "xlm-roberta": PackedFamily("XLMRobertaTokenizer", {**_BERT_DEFAULTS, "pad_token_id": 1}),
+    "camembert": PackedFamily("CamembertTokenizer", {**_BERT_DEFAULTS, "pad_token_id": 1}),
+    "electra": PackedFamily(
+        "BertTokenizer",
+        {
+            **_BERT_DEFAULTS,
+            "hidden_size": 256,
+            "num_attention_heads": 4,
+            "intermediate_size": 1024,
+            "embedding_size": 128,
+        },
+    ),
+    "distilbert": PackedFamily(
+        "BertTokenizer",
+        {**_BERT_DEFAULTS, "num_hidden_layers": 6, "type_vocab_size": None},
+        {
+            "dim": "hidden_size",
+            "n_heads": "num_attention_heads",
+            "n_layers": "num_hidden_layers",
+            "hidden_dim": "intermediate_size",
+            "activation": "hidden_act",
+        },
+    ),
+}
+"""The families that the packed forward pass computes."""
+
+# ── all families ────────────────────────────────────────────────────────────────────────────────────────────
 
 POSITIONS_AFTER_PADDING = frozenset(
     {
@@ -38,7 +102,6 @@ _REFUSED: Mapping[str, str] = {
 _ENCODERS_ALL_THE_SAME = frozenset({"bert-generation", "xlnet"})
 """Read in both directions unless they are told otherwise, although transformers lists them with the decoders only."""
 
-_ABSOLUTE = frozenset({"bert", "camembert", "distilbert", "electra", "roberta", "xlm-roberta"})
 _ROTARY = ("rope", "rotary")
 
 _NO_PAGE = "it was made to read where each token lies on a page; here all are taken to lie in its first corner"
@@ -52,13 +115,13 @@ _NOTES: Mapping[str, str] = {
 }
 
 
-def refusal(config: Any) -> str | None:
+def refusal_reason(config: LibraryConfig) -> str | None:
     """Why a family, or this configuration of it, cannot be read; None where nothing is known against it."""
     kind = config.model_type
     if kind in _REFUSED:
         return _REFUSED[kind]
     positions = getattr(config, "position_embedding_type", None)
-    if positions not in (None, "absolute") and (kind in _ABSOLUTE or positions not in _ROTARY):
+    if positions not in (None, "absolute") and (kind in PACKED_FAMILIES or positions not in _ROTARY):
         # transformers 5 no longer knows these, and would silently take them for absolute ones
         return f"its positions are {positions!r}; only absolute ones can be computed"
     if kind == "nystromformer" and config.num_landmarks != config.segment_means_seq_len:
@@ -75,27 +138,22 @@ def refusal(config: Any) -> str | None:
     return None
 
 
-def decodes(config: Any) -> bool:
+def is_decoder(config: LibraryConfig) -> bool:
     """Whether a configuration is a decoder's: one that only ever predicts the next word is not named as such."""
-    from transformers.models.auto.modeling_auto import (
-        MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
-        MODEL_FOR_MASKED_LM_MAPPING_NAMES,
-    )
-
-    kind = config.model_type
     if any(getattr(config, name, False) for name in ("is_encoder_decoder", "is_decoder", "causal")):
         return True
-    if kind in _ENCODERS_ALL_THE_SAME or getattr(config, "use_bidirectional_attention", None) is True:
+    kind = config.model_type
+    if kind in PACKED_FAMILIES or kind in _ENCODERS_ALL_THE_SAME:
         return False
-    return kind in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and kind not in MODEL_FOR_MASKED_LM_MAPPING_NAMES
+    return getattr(config, "use_bidirectional_attention", None) is not True and predicts_next_word_only(kind)
 
 
-def note(config: Any) -> str | None:
-    """What a user should know of the way in which a family is read."""
+def family_note(config: LibraryConfig) -> str | None:
+    """What a user should know about how a family is read."""
     return _NOTES.get(config.model_type)
 
 
-def adapted(config: Any) -> str | None:
+def make_repeatable(config: LibraryConfig) -> str | None:
     """Change a configuration under which the same text would not always have the same vectors; say how."""
     if config.model_type != "big_bird" or config.attention_type != "block_sparse":
         return None

@@ -1,14 +1,11 @@
-"""The files of a model's folder: which are its weights, that they lie inside it, and their digests."""
+"""The files of a model's folder: which are its weights, and that they lie inside it."""
 
-import hashlib
 import os
 import stat
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from bertfeat.errors import ModelError
-from bertfeat.io import open_regular
 from bertfeat.models.foreign import json_of
 
 WEIGHTS = "model.safetensors"
@@ -78,50 +75,3 @@ def weight_files(name: str, folder: Path) -> tuple[Path, ...]:
         f'AutoModel.from_pretrained(m).save_pretrained(to); AutoTokenizer.from_pretrained(m).save_pretrained(to)"\n'
         f"and use --model converted"
     )
-
-
-# ── digests ─────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True, slots=True)
-class _State:
-    """What changes when a file does."""
-
-    path: str
-    device: int
-    inode: int
-    size: int
-    modified: int  # nanoseconds
-    changed: int  # of the inode, which no program can set back
-
-    @classmethod
-    def of(cls, path: str, found: os.stat_result) -> "_State":
-        return cls(path, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-
-
-_DIGESTS: dict[_State, str] = {}
-
-
-def digest(file: Path) -> str:
-    """Compute the sha256 of a file, once a process as long as the file stays as it is.
-
-    Raises:
-        OSError: it cannot be read.
-    """
-    path = os.path.realpath(file)
-    with open_regular(file) as stream:
-        before = _State.of(path, os.fstat(stream.fileno()))
-        if known := _DIGESTS.get(before):
-            return known
-        found = hashlib.file_digest(stream, "sha256").hexdigest()
-        if _State.of(path, os.fstat(stream.fileno())) == before:  # else it was written to meanwhile
-            _DIGESTS[before] = found
-    return found
-
-
-def combined_digest(files: Sequence[Path]) -> str:
-    """Compute one sha256 over several files, in their order and by their names."""
-    together = hashlib.sha256()
-    for file in files:
-        together.update(f"{file.name}:{digest(file)}\n".encode())
-    return together.hexdigest()

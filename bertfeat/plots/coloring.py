@@ -24,7 +24,7 @@ _BATCH = 8192
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class NameColors:
     """A column of names: the most frequent ones have a colour each, in the order of the palette."""
 
     column: str
@@ -38,7 +38,7 @@ class Names:
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class NumberScale:
     """A column of numbers, from the lowest to the highest of the whole set."""
 
     column: str
@@ -48,10 +48,12 @@ class Scale:
 
     def numbers(self, values: Sequence[Value]) -> NDArray[np.float64]:
         """The values as numbers, NaN where there is none or it is not finite."""
-        return np.array([math.nan if (number := _finite(value)) is None else number for value in values], np.float64)
+        return np.array(
+            [math.nan if (number := _finite_number(value)) is None else number for value in values], np.float64
+        )
 
 
-Coloring = Names | Scale
+Coloring = NameColors | NumberScale
 
 
 def as_name(value: Value) -> str:
@@ -68,14 +70,14 @@ def decide_colors(features: FeatureSet, wanted: str) -> Coloring:
     Raises:
         UsageError: there is no such column, or its names are too many for colours to tell anything.
     """
-    column, as_names = _column(features, wanted)
+    column, as_names = _color_column(features, wanted)
     types = {kept.name: kept.type for kept in features.kept} | {"row": "int64", "id": "string"}
     if types[column] in ("int64", "float64") and not as_names:
-        return _scale(features, column) or Names(column, (), 0)
-    return _names(features, column)
+        return _decide_scale(features, column) or NameColors(column, (), 0)
+    return _decide_names(features, column)
 
 
-def _column(features: FeatureSet, wanted: str) -> tuple[str, bool]:
+def _color_column(features: FeatureSet, wanted: str) -> tuple[str, bool]:
     known = ["row", "id", *(kept.name for kept in features.kept)]
     if wanted in known:
         return wanted, False
@@ -85,39 +87,39 @@ def _column(features: FeatureSet, wanted: str) -> tuple[str, bool]:
     raise UsageError(f"there is no kept column {wanted!r} to colour by; there are: {', '.join(known)}{hint}")
 
 
-def _values(features: FeatureSet, column: str) -> Iterator[list[Value]]:
+def _color_values(features: FeatureSet, column: str) -> Iterator[list[Value]]:
     for batch in features.stream([column], batch_rows=_BATCH):
         yield batch.column(0).to_pylist()
 
 
-def _scale(features: FeatureSet, column: str) -> Scale | None:
+def _decide_scale(features: FeatureSet, column: str) -> NumberScale | None:
     """The scale of a column of numbers; None where it has none at all."""
     low, high, whole = math.inf, -math.inf, True
-    for values in _values(features, column):
-        numbers = [number for value in values if (number := _finite(value)) is not None]
+    for values in _color_values(features, column):
+        numbers = [number for value in values if (number := _finite_number(value)) is not None]
         low, high = min([low, *numbers]), max([high, *numbers])
         whole = whole and all(number.is_integer() for number in numbers)
-    return Scale(column, low, high, whole) if low <= high else None
+    return NumberScale(column, low, high, whole) if low <= high else None
 
 
-def _finite(value: Value) -> float | None:
+def _finite_number(value: Value) -> float | None:
     return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
 
 
-def _names(features: FeatureSet, column: str) -> Names:
+def _decide_names(features: FeatureSet, column: str) -> NameColors:
     counted: Counter[str] = Counter()
-    for values in _values(features, column):
+    for values in _color_values(features, column):
         counted.update(as_name(value) for value in values if value is not None)
         if len(counted) > MOST_VALUES:
             raise UsageError(_too_many(features, column, f"more than {MOST_VALUES:,} different values"))
     ordered = sorted(counted, key=lambda name: (-counted[name], name))
     if len(ordered) <= len(NAMED):
-        return Names(column, tuple(ordered), 0)
+        return NameColors(column, tuple(ordered), 0)
     share = sum(counted[name] for name in ordered[:FREQUENT]) / counted.total()
     if share < LEAST_SHARE:
         told = f"{len(ordered):,} different values, and the {FREQUENT} most frequent are {share:.1%} of the documents"
         raise UsageError(_too_many(features, column, told))
-    return Names(column, tuple(ordered[:FREQUENT]), len(ordered) - FREQUENT)
+    return NameColors(column, tuple(ordered[:FREQUENT]), len(ordered) - FREQUENT)
 
 
 def _too_many(features: FeatureSet, column: str, values: str) -> str:

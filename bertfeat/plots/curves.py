@@ -23,10 +23,10 @@ def draw_curves(settings: "TaggerSettings", path: str | Path) -> None:
     """
     path = picture_path(path)
     with drawing(path, 5.5, 4.5, [settings.model.name]) as figure:
-        paint(figure, settings)
+        paint_curves(figure, settings)
 
 
-def paint(figure: "Figure", settings: "TaggerSettings") -> None:
+def paint_curves(figure: "Figure", settings: "TaggerSettings") -> None:
     """Draw the curves on an empty figure, one panel each over the same epochs."""
     from matplotlib.ticker import LogLocator, NullFormatter
 

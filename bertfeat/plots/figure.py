@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bertfeat.errors import BertfeatError, UsageError
-from bertfeat.io import atomic, refuse_folder, writing
-from bertfeat.plots.fonts import families
+from bertfeat.io import atomic, refuse_folder_path, writing
+from bertfeat.plots.font_choice import choose_fonts
 from bertfeat.plots.texts import wrapped
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def picture_path(path: str | Path, forms: tuple[str, ...] = FORMS) -> Path:
         StorageError: it is a folder, or in a folder that is not there or cannot be written.
     """
     path = Path(path)
-    refuse_folder(path)
+    refuse_folder_path(path)
     if form_of(path) not in forms:
         endings = [f".{form}" for form in forms]
         raise UsageError(
@@ -95,7 +95,7 @@ def drawing(path: Path, width: float, height: float, texts: Iterable[str] = ()) 
         BertfeatError: matplotlib is not installed.
         StorageError: the file cannot be written.
     """
-    _check_size(width, height)
+    _check_picture_size(width, height)
     try:
         import matplotlib
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -107,12 +107,12 @@ def drawing(path: Path, width: float, height: float, texts: Iterable[str] = ()) 
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # told once, by families()
         warnings.filterwarnings("error", message="constrained_layout not applied")
         matplotlib.rcdefaults()
-        settings: Any = {**_STYLE, "font.sans-serif": families(texts, warn=not is_text)}
+        settings: Any = {**_STYLE, "font.sans-serif": choose_fonts(texts, warn=not is_text)}
         matplotlib.rcParams.update(settings)
         figure = Figure(figsize=(width, height), layout="constrained")
         FigureCanvasAgg(figure)
         yield figure
-        _finish(figure, path)
+        _save_figure(figure, path)
 
 
 def fair_height(inches: float) -> float:
@@ -120,13 +120,13 @@ def fair_height(inches: float) -> float:
     return min(max(inches, MIN_HEIGHT), MOST_INCHES)
 
 
-def _check_size(width: float, height: float) -> None:
+def _check_picture_size(width: float, height: float) -> None:
     for name, value, least in (("wide", width, MIN_WIDTH), ("high", height, MIN_HEIGHT)):
         if not least <= value <= MOST_INCHES:
             raise UsageError(f"a picture is {least:g} to {MOST_INCHES:g} inches {name}, not {value:g}")
 
 
-def _finish(figure: "Figure", path: Path) -> None:
+def _save_figure(figure: "Figure", path: Path) -> None:
     """Lay the figure out, see that all its texts are whole, and write it."""
     form = form_of(path)
     try:

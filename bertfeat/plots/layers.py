@@ -10,7 +10,7 @@ from bertfeat.plots.figure import drawing, fair_height, picture_path
 from bertfeat.plots.header import MARGIN, header
 from bertfeat.plots.palette import MARKERS, NAMED, NO_VALUE
 from bertfeat.plots.texts import shortened, width_of
-from bertfeat.probes import LayerProbe, Measured, Probed
+from bertfeat.probes import LayerProbe, ProbeReport, ProbeScores
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,7 +27,7 @@ _BASELINE = "dashed: always the most frequent"
 
 
 @dataclass(frozen=True, slots=True)
-class LayersDrawn:
+class LayersReport:
     """Probes that were drawn."""
 
     path: Path
@@ -36,13 +36,13 @@ class LayersDrawn:
 
 
 def draw_layers(
-    probes: Sequence[Probed],
+    probes: Sequence[ProbeReport],
     path: str | Path,
     *,
     measure: str = "macro-f1",
     width: float | None = None,
     height: float | None = None,
-) -> LayersDrawn:
+) -> LayersReport:
     """Draw probes as png, pdf or svg: a line each over the layers, the spread of the folds, its baseline dashed.
 
     Combinations of layers stand to the right of the single ones. ``width`` and ``height`` are in inches.
@@ -57,29 +57,29 @@ def draw_layers(
     if measure not in MEASURES:
         raise UsageError(f"layers are drawn by {' or '.join(MEASURES)}, not by {measure!r}")
     path = picture_path(path)
-    columns = _columns(probes)
+    columns = _layer_columns(probes)
     texts = [text for probed in probes for text in (probed.label, probed.features, probed.model)]
     width = min(12.0, max(5.5, 2.0 + 0.35 * len(columns))) if width is None else width
     height = fair_height(4.0 + 0.18 * len(probes)) if height is None else height
     with drawing(path, width, height, texts) as figure:
-        paint(figure, probes, measure)
-    return LayersDrawn(path, len(probes), tuple(columns))
+        paint_layers(figure, probes, measure)
+    return LayersReport(path, len(probes), tuple(columns))
 
 
-def _columns(probes: Sequence[Probed]) -> list[str]:
+def _layer_columns(probes: Sequence[ProbeReport]) -> list[str]:
     found = [each for probed in probes for each in probed.layers]
     single = sorted({each.layer for each in found if each.layer is not None})
     return [*(f"layer{layer}" for layer in single), *dict.fromkeys(e.column for e in found if e.layer is None)]
 
 
-def paint(figure: "Figure", probes: Sequence[Probed], measure: str) -> None:
+def paint_layers(figure: "Figure", probes: Sequence[ProbeReport], measure: str) -> None:
     """Draw probes on an empty figure."""
     models = list(dict.fromkeys(_model(probed) for probed in probes))
     folds = " or ".join(str(number) for number in sorted({probed.folds for probed in probes}))
     note = f"Logistic regression on each column: mean and spread of {folds} folds; {_BASELINE}."
     header(figure, f"What the layers of {', '.join(models)} tell", note)
     axes = figure.add_subplot(ylabel=MEASURES[measure])
-    columns = _columns(probes)
+    columns = _layer_columns(probes)
     lines = [_draw_probe(axes, probed, columns, measure, (at, len(probes))) for at, probed in enumerate(probes)]
     _name_columns(figure, axes, columns)
     axes.grid(axis="y")
@@ -92,16 +92,18 @@ def paint(figure: "Figure", probes: Sequence[Probed], measure: str) -> None:
         text.set_text(name)  # given to the legend, one that begins with an underscore would be left out
 
 
-def _model(probed: Probed) -> str:
+def _model(probed: ProbeReport) -> str:
     return probed.model.rstrip("/").rsplit("/", 1)[-1]
 
 
-def _name(probed: Probed, of_several_models: bool) -> str:
+def _name(probed: ProbeReport, of_several_models: bool) -> str:
     model = f"{_model(probed)}, " if of_several_models else ""
     return f"{probed.label}, {model}{Path(probed.features).name}"
 
 
-def _draw_probe(axes: "Axes", probed: Probed, columns: Sequence[str], measure: str, place: tuple[int, int]) -> "Line2D":
+def _draw_probe(
+    axes: "Axes", probed: ProbeReport, columns: Sequence[str], measure: str, place: tuple[int, int]
+) -> "Line2D":
     """Draw one of several probes; give what stands for it in the legend."""
     number, of = place
     color, marker = NAMED[number % len(NAMED)], MARKERS[number % len(MARKERS)]
@@ -114,7 +116,7 @@ def _draw_probe(axes: "Axes", probed: Probed, columns: Sequence[str], measure: s
         at = [columns.index(each.column if each.layer is None else f"layer{each.layer}") + aside for each in layers]
         means, spreads = _means(layers, measure), _spreads(layers, measure)
         axes.errorbar(at, means, yerr=spreads, color=color, marker=marker, linestyle=joined, elinewidth=0.8, capsize=2)
-    axes.axhline(_measure(probed.baseline, measure)[0], color=color, linestyle="--", linewidth=0.8)
+    axes.axhline(_score_and_deviation(probed.baseline, measure)[0], color=color, linestyle="--", linewidth=0.8)
     from matplotlib.lines import Line2D
 
     return Line2D([], [], color=color, marker=marker, linestyle=line)
@@ -136,14 +138,14 @@ def _name_columns(figure: "Figure", axes: "Axes", columns: Sequence[str]) -> Non
 
 
 def _means(layers: Sequence[LayerProbe], measure: str) -> list[float]:
-    return [_measure(each.measured, measure)[0] for each in layers]
+    return [_score_and_deviation(each.measured, measure)[0] for each in layers]
 
 
 def _spreads(layers: Sequence[LayerProbe], measure: str) -> list[float]:
-    return [_measure(each.measured, measure)[1] for each in layers]
+    return [_score_and_deviation(each.measured, measure)[1] for each in layers]
 
 
-def _measure(measured: Measured, measure: str) -> tuple[float, float]:
+def _score_and_deviation(measured: ProbeScores, measure: str) -> tuple[float, float]:
     if measure == "accuracy":
         return measured.accuracy, measured.accuracy_spread
     return measured.macro_f1, measured.macro_f1_spread

@@ -9,18 +9,18 @@ from bertfeat.errors import FeatureSetError, UsageError
 from bertfeat.features import FeatureSet, FoundColumn
 from bertfeat.plots.coloring import decide_colors
 from bertfeat.plots.figure import FORMS, form_of, picture_path
+from bertfeat.plots.map_content import MapContent
 from bertfeat.plots.map_page import PAGE, page_fields, write_page
 from bertfeat.plots.map_picture import draw_points
-from bertfeat.plots.painted import Painted
+from bertfeat.plots.map_sample import MapSample, sample_documents
 from bertfeat.plots.projection import METHOD_NAMES, METHODS, Projection
-from bertfeat.plots.sample import Sample, take_sample
 
 MOST_POINTS = 20_000
 _FEWEST = 3
 
 
 @dataclass(frozen=True, slots=True)
-class MapDrawn:
+class MapReport:
     """A map that was drawn."""
 
     path: Path
@@ -39,7 +39,7 @@ def draw_map(
     points: int = MOST_POINTS,
     width: float | None = None,
     height: float | None = None,
-) -> MapDrawn:
+) -> MapReport:
     """Draw the vectors of a document column as points, by PCA, t-SNE or UMAP, coloured by a kept column.
 
     The ending of ``path`` says the form: png, pdf or svg, ``width`` and ``height`` in inches; or html, a page in one
@@ -64,17 +64,17 @@ def draw_map(
     found = _document_column(features, column)
     coloring = decide_colors(features, color) if color is not None else None
     names = {"row", *([coloring.column] if coloring else []), *(page_fields(features) if is_page else [])}
-    sample = take_sample(features, found.name, points, sorted(names))
-    _check(features, found, sample)
+    sample = sample_documents(features, found.name, points, sorted(names))
+    _check_sample(features, found, sample)
     projection = METHODS[method](sample.vectors)
-    title, note, axes = _words(features, found, method, projection)
+    title, note, axes = _describe_map(features, found, method, projection)
     values = None if coloring is None else sample.fields[coloring.column]
-    painted = Painted(projection.flat, title, note, axes, coloring, values)
+    painted = MapContent(projection.flat, title, note, axes, coloring, values)
     if is_page:
         write_page(painted, {name: sample.fields[name] for name in page_fields(features)}, path)
     else:
         draw_points(painted, path, width, height)
-    return MapDrawn(path, len(sample), len(features), projection.explained)
+    return MapReport(path, len(sample), len(features), projection.explained)
 
 
 def _document_column(features: FeatureSet, column: str | None) -> FoundColumn:
@@ -86,7 +86,7 @@ def _document_column(features: FeatureSet, column: str | None) -> FoundColumn:
     return found
 
 
-def _check(features: FeatureSet, found: FoundColumn, sample: Sample) -> None:
+def _check_sample(features: FeatureSet, found: FoundColumn, sample: MapSample) -> None:
     if len(sample) < _FEWEST:
         raise UsageError(f"{features.folder}: a map needs at least {_FEWEST} documents; there are {len(sample)}")
     finite = np.isfinite(sample.vectors).all(axis=1)
@@ -98,7 +98,7 @@ def _check(features: FeatureSet, found: FoundColumn, sample: Sample) -> None:
         )
 
 
-def _words(
+def _describe_map(
     features: FeatureSet, found: FoundColumn, method: str, projection: Projection
 ) -> tuple[str, str, tuple[str, str]]:
     """The title, the note below it, and the names of the axes."""

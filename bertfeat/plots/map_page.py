@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from bertfeat.corpus import Value
 from bertfeat.features import FeatureSet
 from bertfeat.io import atomic
-from bertfeat.plots.coloring import OTHER, Scale
-from bertfeat.plots.painted import Painted
+from bertfeat.plots.coloring import OTHER, NumberScale
+from bertfeat.plots.map_content import MapContent
 from bertfeat.plots.palette import (
     NAMED,
     NAMED_ON_DARK,
@@ -47,7 +47,7 @@ def page_fields(features: FeatureSet) -> tuple[str, ...]:
     return (*texts, "id", *(kept.name for kept in features.kept))
 
 
-def write_page(painted: Painted, fields: Mapping[str, Sequence[Value]], path: Path) -> None:
+def write_page(painted: MapContent, fields: Mapping[str, Sequence[Value]], path: Path) -> None:
     """Write a map as one HTML file.
 
     Raises:
@@ -58,7 +58,7 @@ def write_page(painted: Painted, fields: Mapping[str, Sequence[Value]], path: Pa
     parts = {
         "title": html.escape(one_line(painted.title)),
         "note": html.escape(one_line(painted.note)),
-        "policy": f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'",
+        "policy": f"default-src 'none'; style-src '{_csp_digest(style)}'; script-src '{_csp_digest(script)}'",
         "style": style,
         "data": json.dumps(page_data(painted, fields), ensure_ascii=False, allow_nan=False).translate(_SCRIPT_SIGNS),
         "script": script,
@@ -69,9 +69,9 @@ def write_page(painted: Painted, fields: Mapping[str, Sequence[Value]], path: Pa
         temporary.write_text(page, encoding="utf-8", errors="replace", newline="\n")
 
 
-def page_data(painted: Painted, fields: Mapping[str, Sequence[Value]]) -> dict[str, Any]:
+def page_data(painted: MapContent, fields: Mapping[str, Sequence[Value]]) -> dict[str, Any]:
     """What the page's script reads: a list a point each of coordinates, groups and fields."""
-    named = {name: [_shown(value, name) for value in values] for name, values in fields.items()}
+    named = {name: [_page_value(value, name) for value in values] for name, values in fields.items()}
     texts = [name for name in _TEXTS if name in named]
     return {
         "x": _rounded(painted.flat[:, 0]),
@@ -79,11 +79,11 @@ def page_data(painted: Painted, fields: Mapping[str, Sequence[Value]]) -> dict[s
         "axes": [one_line(name) for name in painted.axes],
         "texts": [named.pop(name) for name in texts],
         "fields": [{"name": one_line(name), "values": values} for name, values in named.items()],
-        **_groups(painted),
+        **_legend_groups(painted),
     }
 
 
-def _groups(painted: Painted) -> dict[str, Any]:
+def _legend_groups(painted: MapContent) -> dict[str, Any]:
     """The groups of the legend, which of them each point is in, and the scale of numbers if colours are one."""
     codes, numbers = painted.codes(), painted.numbers()
     drawn = sorted(set(codes.tolist()), key=lambda code: (code < 0, -code if code < 0 else code))
@@ -91,11 +91,11 @@ def _groups(painted: Painted) -> dict[str, Any]:
     coloring = painted.coloring
     told: dict[str, Any] = {
         "column": None if coloring is None else one_line(coloring.column),
-        "groups": [_group(painted, code) for code in drawn],
+        "groups": [_legend_group(painted, code) for code in drawn],
         "of": [places[code] for code in codes.tolist()],
         "scale": None,
     }
-    if isinstance(coloring, Scale) and numbers is not None:
+    if isinstance(coloring, NumberScale) and numbers is not None:
         span = coloring.high - coloring.low or 1.0
         shares = np.where(np.isfinite(numbers), (numbers - coloring.low) / span, -1.0)
         told["scale"] = {
@@ -107,7 +107,7 @@ def _groups(painted: Painted) -> dict[str, Any]:
     return told
 
 
-def _group(painted: Painted, code: int) -> dict[str, Any]:
+def _legend_group(painted: MapContent, code: int) -> dict[str, Any]:
     if code >= 0:
         label = "" if painted.coloring is None else _column_or_label(painted, code)
         return {"label": label, "light": NAMED[code], "dark": NAMED_ON_DARK[code], "mark": "dot", "grey": False}
@@ -116,11 +116,11 @@ def _group(painted: Painted, code: int) -> dict[str, Any]:
     return {"label": painted.label(code), "light": light, "dark": dark, "mark": mark, "grey": True}
 
 
-def _column_or_label(painted: Painted, code: int) -> str:
-    return "a number" if isinstance(painted.coloring, Scale) else painted.label(code)
+def _column_or_label(painted: MapContent, code: int) -> str:
+    return "a number" if isinstance(painted.coloring, NumberScale) else painted.label(code)
 
 
-def _shown(value: Value, name: str) -> Value:
+def _page_value(value: Value, name: str) -> Value:
     """A value as JSON and JavaScript hold it: long ones cut, and numbers beyond a float's as text."""
     if isinstance(value, str):
         most = MOST_TEXT if name in _TEXTS else _MOST_VALUE
@@ -140,5 +140,5 @@ def _template(name: str) -> str:
     return (_TEMPLATES / name).read_text("utf-8")
 
 
-def _digest(source: str) -> str:
+def _csp_digest(source: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()

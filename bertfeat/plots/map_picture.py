@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bertfeat.plots.coloring import NONE, OTHER, Scale
+from bertfeat.plots.coloring import NONE, OTHER, NumberScale
 from bertfeat.plots.figure import drawing, fair_height
 from bertfeat.plots.header import MARGIN, header
-from bertfeat.plots.painted import Painted
+from bertfeat.plots.map_content import MapContent
 from bertfeat.plots.palette import NAMED, NO_VALUE, OTHERS, SCALE
 from bertfeat.plots.texts import height_of, number_labels, one_line, shortened, width_of
 
@@ -25,7 +25,7 @@ _VECTORS = 20_000  # points; more are drawn as dots even in pdf and svg, or no p
 _SHUFFLE = 4171
 
 
-def draw_points(painted: Painted, path: Path, width: float | None, height: float | None) -> None:
+def draw_points(painted: MapContent, path: Path, width: float | None, height: float | None) -> None:
     """Write a map as png, pdf or svg; what is left out of its size is chosen to fit.
 
     Raises:
@@ -38,25 +38,25 @@ def draw_points(painted: Painted, path: Path, width: float | None, height: float
     texts += [painted.coloring.column] if painted.coloring else []
     high = fair_height(0.8 * width) if height is None else height
     with drawing(path, width, high, texts) as figure:
-        paint(figure, painted, fixed_height=height is not None)
+        paint_map(figure, painted, fixed_height=height is not None)
 
 
-def paint(figure: "Figure", painted: Painted, *, fixed_height: bool) -> None:
+def paint_map(figure: "Figure", painted: MapContent, *, fixed_height: bool) -> None:
     """Draw a map on an empty figure, which becomes higher for a legend below the map unless its height is fixed."""
     width, height = figure.get_size_inches()
     beside = width >= _BESIDE or (fixed_height and height < width)
     codes = _legend_codes(painted)
     room = 0.3 * width if beside else (width - 2 * MARGIN) / 2 - _HANDLE
     labels = [shortened(figure, painted.label(code), room, _LEGEND_SIZE) for code in codes]
-    columns = 1 if beside else _columns(figure, labels)
+    columns = 1 if beside else _count_legend_columns(figure, labels)
     if not fixed_height and not beside:
         figure.set_figheight(width + 0.5 + height_of(-(-len(labels) // columns) + 1, _LEGEND_SIZE))
     top = header(figure, painted.title, painted.note)
     axes = figure.add_subplot()
     _dress(axes, painted.axes)
     _scatter(axes, painted)
-    if isinstance(painted.coloring, Scale):
-        _bar(figure, axes, painted.coloring, beside)
+    if isinstance(painted.coloring, NumberScale):
+        _draw_color_bar(figure, axes, painted.coloring, beside)
     if codes:
         _legend(figure, painted, codes, labels, columns, top if beside else None)
 
@@ -69,7 +69,7 @@ def _dress(axes: "Axes", names: tuple[str, str]) -> None:
     axes.spines[:].set_color("#bbbbbb")
 
 
-def _scatter(axes: "Axes", painted: Painted) -> None:
+def _scatter(axes: "Axes", painted: MapContent) -> None:
     """Grey dots below, the coloured ones above them in no order, so that no colour hides another."""
     from matplotlib.colors import LinearSegmentedColormap
 
@@ -81,7 +81,7 @@ def _scatter(axes: "Axes", painted: Painted) -> None:
         cross = {"marker": "x", "linewidths": max(0.4, size**0.5 / 8)} if code == NONE else {}
         axes.scatter(*painted.flat[at].T, color=grey, **{**style, **cross})
     order = np.random.default_rng(_SHUFFLE).permutation(np.flatnonzero(codes >= 0))
-    if isinstance(painted.coloring, Scale) and numbers is not None:
+    if isinstance(painted.coloring, NumberScale) and numbers is not None:
         low, high = _ends(painted.coloring)
         style |= {"c": numbers[order], "cmap": LinearSegmentedColormap.from_list("numbers", SCALE)}
         style |= {"vmin": low, "vmax": high}
@@ -100,24 +100,24 @@ def _dots(axes: "Axes", count: int) -> tuple[float, float]:
 # ── legends ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _legend_codes(painted: Painted) -> list[int]:
+def _legend_codes(painted: MapContent) -> list[int]:
     """The groups that are named: those drawn, the frequent ones first; of a scale only what has no number."""
     if painted.coloring is None:
         return []
     drawn = set(painted.codes().tolist())
-    if isinstance(painted.coloring, Scale):
+    if isinstance(painted.coloring, NumberScale):
         return [NONE] if NONE in drawn else []
     return [*sorted(code for code in drawn if code >= 0), *(code for code in (OTHER, NONE) if code in drawn)]
 
 
-def _columns(figure: "Figure", labels: Sequence[str]) -> int:
+def _count_legend_columns(figure: "Figure", labels: Sequence[str]) -> int:
     """How many columns of a legend stand side by side below the map."""
     widest = max((width_of(figure, label, _LEGEND_SIZE) for label in labels), default=0.0)
     return max(1, min(len(labels), int((figure.get_figwidth() - 2 * MARGIN) / (widest + _HANDLE))))
 
 
 def _legend(
-    figure: "Figure", painted: Painted, codes: Sequence[int], labels: Sequence[str], columns: int, top: float | None
+    figure: "Figure", painted: MapContent, codes: Sequence[int], labels: Sequence[str], columns: int, top: float | None
 ) -> None:
     from matplotlib.lines import Line2D
 
@@ -147,7 +147,7 @@ def _legend(
         engine.set(rect=(0, 0, 1 - legend.get_window_extent().width / figure.bbox.width, top))
 
 
-def _bar(figure: "Figure", axes: "Axes", scale: Scale, beside: bool) -> None:
+def _draw_color_bar(figure: "Figure", axes: "Axes", scale: NumberScale, beside: bool) -> None:
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import LinearSegmentedColormap, Normalize
     from matplotlib.ticker import MaxNLocator
@@ -165,6 +165,6 @@ def _bar(figure: "Figure", axes: "Axes", scale: Scale, beside: bool) -> None:
     bar.set_label(one_line(scale.column))
 
 
-def _ends(scale: Scale) -> tuple[float, float]:
+def _ends(scale: NumberScale) -> tuple[float, float]:
     aside = max(0.5, abs(scale.low) * 1e-6)  # else a scale of one number has no length
     return (scale.low, scale.high) if scale.low < scale.high else (scale.low - aside, scale.high + aside)

@@ -13,7 +13,7 @@ from bertfeat.plots.texts import wrapped
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from bertfeat.tagging import Table
+    from bertfeat.tagging import Table7
 
 _LABEL_SIZE = 8.0
 _PAPERS = "D"  # the mark of the paper's numbers
@@ -27,7 +27,7 @@ class _Panel:
     marker: str
 
 
-def draw_table(table: "Table", path: str | Path) -> None:
+def draw_table7(table: "Table7", path: str | Path) -> None:
     """Draw Table 7 as png, pdf or svg: a dot a seed, a bar at their mean, and beside them the paper's numbers in grey.
 
     Raises:
@@ -41,7 +41,9 @@ def draw_table(table: "Table", path: str | Path) -> None:
     with drawing(
         path, 2.2 + 2.0 * len(panels), fair_height(1.6 + 0.35 * len(titles)), [*titles, table.model]
     ) as figure:
-        header(figure, f"Which layers of {table.model.rstrip('/').rsplit('/', 1)[-1]} tag best", _note(table, panels))
+        header(
+            figure, f"Which layers of {table.model.rstrip('/').rsplit('/', 1)[-1]} tag best", _table_note(table, panels)
+        )
         drawn = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
         for axes, panel in zip(drawn, panels, strict=True):
             _draw_panel(axes, panel)
@@ -51,7 +53,7 @@ def draw_table(table: "Table", path: str | Path) -> None:
         drawn[0].set_ylim(len(titles) - 0.4, -0.6)
 
 
-def _panels(table: "Table") -> list[_Panel]:
+def _panels(table: "Table7") -> list[_Panel]:
     """The development set, the test set and the paper's numbers, those that there are."""
     dev = tuple(tuple(100 * value for value in result.dev) for result in table.rows)
     test = tuple(tuple(100 * value for value in result.test) for result in table.rows)
@@ -64,7 +66,7 @@ def _panels(table: "Table") -> list[_Panel]:
     return [panels[0], *(panel for panel in panels[1:] if any(panel.values))]
 
 
-def _note(table: "Table", panels: Sequence[_Panel]) -> str:
+def _table_note(table: "Table7", panels: Sequence[_Panel]) -> str:
     seeds = max((len(result.runs) for result in table.rows), default=0)
     note = f"A dot is a run, a bar the mean of {seeds} seeds." if seeds > 1 else "A dot is a run."
     if any(panel.marker == _PAPERS for panel in panels):

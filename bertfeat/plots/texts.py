@@ -63,7 +63,7 @@ def wrapped(figure: "Figure", text: str, width: float, size: float, lines: int =
         line = words.pop(0)
         while words and width_of(figure, f"{line} {words[0]}", size) <= width:
             line = f"{line} {words.pop(0)}"
-        fits = _fitting(figure, line, width, size)
+        fits = _fitting_length(figure, line, width, size)
         if fits < len(line):  # one word that is wider than the line
             words.insert(0, line[fits:])
         done.append(line[:fits])
@@ -72,7 +72,7 @@ def wrapped(figure: "Figure", text: str, width: float, size: float, lines: int =
     return "\n".join(done)
 
 
-def _fitting(figure: "Figure", text: str, width: float, size: float) -> int:
+def _fitting_length(figure: "Figure", text: str, width: float, size: float) -> int:
     """How many of the first characters fit; at least one."""
     if width_of(figure, text, size) <= width:
         return len(text)

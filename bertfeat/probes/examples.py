@@ -19,7 +19,7 @@ _WEIGHTS = 25  # arrays of one number for each class and dimension
 
 
 @dataclass(frozen=True, slots=True)
-class Labels:
+class LabelColumn:
     """The label of each of N documents or words, in the order of the feature set."""
 
     names: tuple[str, ...]  # of the classes
@@ -50,30 +50,30 @@ class Examples:
         return np.bincount(self.members, minlength=len(self.classes))
 
 
-def document_labels(features: FeatureSet, column: str) -> Labels:
+def read_document_labels(features: FeatureSet, column: str) -> LabelColumn:
     """The values of a kept column."""
-    numbers = _Numbers()
+    numbers = _ClassNumbers()
     rows: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
     for batch in features.stream(["row", column], batch_rows=_SCAN):
         rows.append(batch.column("row").to_numpy())
         numbers.add(batch.column(column).to_pylist())
     every = np.concatenate(rows)
-    return Labels(numbers.names, numbers.array(), every, np.ones(len(every), bool))
+    return LabelColumn(numbers.names, numbers.array(), every, np.ones(len(every), bool))
 
 
-def word_labels(features: FeatureSet) -> Labels:
+def read_word_labels(features: FeatureSet) -> LabelColumn:
     """The tags of words."""
-    numbers = _Numbers()
+    numbers = _ClassNumbers()
     rows: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
     aligned: list[NDArray[np.bool_]] = [np.empty(0, np.bool_)]
     for batch in features.stream(["row", TAGS, "aligned"], batch_rows=_SCAN):
         rows.append(np.repeat(batch.column("row").to_numpy(), batch.column(TAGS).value_lengths().to_numpy()))
         aligned.append(batch.column("aligned").flatten().to_numpy(zero_copy_only=False))
         numbers.add(batch.column(TAGS).flatten().to_pylist())
-    return Labels(numbers.names, numbers.array(), np.concatenate(rows), np.concatenate(aligned))
+    return LabelColumn(numbers.names, numbers.array(), np.concatenate(rows), np.concatenate(aligned))
 
 
-def sample(labels: Labels, most: int, least: int, seed: int) -> Examples:
+def sample_examples(labels: LabelColumn, most: int, least: int, seed: int) -> Examples:
     """Whole documents in random order, while they make ``most`` examples at most, but one at least.
 
     Classes that are then in fewer than ``least`` documents are left out.
@@ -84,7 +84,7 @@ def sample(labels: Labels, most: int, least: int, seed: int) -> Examples:
     enough = int(np.searchsorted(np.cumsum(counts[order]), most, side="right"))
     chosen = usable & np.isin(labels.rows, rows[order[: max(enough, 1)]])
     sampled = int(chosen.sum())
-    documents = _documents(labels.numbers[chosen], labels.rows[chosen], len(labels.names))
+    documents = _documents_per_class(labels.numbers[chosen], labels.rows[chosen], len(labels.names))
     chosen[chosen] = documents[labels.numbers[chosen]] >= least
     there = sorted((labels.names[number], number) for number in np.unique(labels.numbers[chosen]).tolist())
     renumbered = np.zeros(len(labels.names), np.int64)
@@ -108,7 +108,7 @@ def check_classes(examples: Examples, label: str, folds: int, *, are_numbers: bo
         only = f"all there is is {examples.classes[0]!r}" if examples.classes else "there is none"
         rare = f"; {examples.rare:,} members of rarer classes were left out (--min-members)" if examples.rare else ""
         raise UsageError(f"a probe needs at least two classes of {label!r} among what has a label; {only}{rare}")
-    counts = _documents(examples.members, examples.rows, len(examples.classes))
+    counts = _documents_per_class(examples.members, examples.rows, len(examples.classes))
     few = np.flatnonzero(counts < folds)
     if len(few):
         times = f"{counts[few[0]]} document{'s' if counts[few[0]] > 1 else ''}"
@@ -120,7 +120,7 @@ def check_classes(examples: Examples, label: str, folds: int, *, are_numbers: bo
         )
 
 
-def check_size(examples: Examples, width: int) -> None:
+def check_classifier_memory(examples: Examples, width: int) -> None:
     """Refuse more classes than a classifier over all of them has memory for.
 
     Raises:
@@ -136,13 +136,13 @@ def check_size(examples: Examples, width: int) -> None:
         )
 
 
-def _documents(numbers: NDArray[np.integer], rows: NDArray[np.int64], classes: int) -> NDArray[np.int64]:
+def _documents_per_class(numbers: NDArray[np.integer], rows: NDArray[np.int64], classes: int) -> NDArray[np.int64]:
     """In how many documents each class is: ``[classes]``."""
     pairs = np.unique(np.stack([numbers.astype(np.int64), rows]), axis=1)
     return np.bincount(pairs[0], minlength=classes)
 
 
-class _Numbers:
+class _ClassNumbers:
     """Gives names numbers in the order in which they come."""
 
     def __init__(self) -> None:

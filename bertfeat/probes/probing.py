@@ -16,12 +16,12 @@ from bertfeat.probes.examples import (
     TAGS,
     Examples,
     check_classes,
-    check_size,
-    document_labels,
-    sample,
-    word_labels,
+    check_classifier_memory,
+    read_document_labels,
+    read_word_labels,
+    sample_examples,
 )
-from bertfeat.probes.results import LayerProbe, Measured, Probed, ProbeSettings
+from bertfeat.probes.results import LayerProbe, ProbeReport, ProbeScores, ProbeSettings
 from bertfeat.recipe import Pooling
 
 _ITERATIONS = 500
@@ -31,9 +31,9 @@ OnStep = Callable[[int, int], None]
 """Called with the number of classifiers trained, and of all."""
 
 
-def probe(
+def probe_layers(
     features: FeatureSet, label: str, settings: ProbeSettings | None = None, *, on_step: OnStep | None = None
-) -> Probed:
+) -> ProbeReport:
     """Probe the layers of a feature set for a kept column (document vectors), or for ``tags`` (word vectors).
 
     Features are standardised and classified by logistic regression, cross-validated in folds with equal shares of
@@ -46,19 +46,19 @@ def probe(
     """
     settings = settings or ProbeSettings()
     by_word = label == TAGS  # no kept column can bear that name
-    columns = _columns(features, _pooling(features, label, by_word, settings.pooling), settings.layers)
-    labels = word_labels(features) if by_word else document_labels(features, label)
-    examples = sample(labels, settings.most, settings.min_members, settings.seed)
+    columns = _probed_columns(features, _choose_pooling(features, label, by_word, settings.pooling), settings.layers)
+    labels = read_word_labels(features) if by_word else read_document_labels(features, label)
+    examples = sample_examples(labels, settings.most, settings.min_members, settings.seed)
     check_classes(examples, label, settings.folds, are_numbers=KeptColumn(label, "float64") in features.kept)
-    check_size(examples, max(column.width for column in columns))
-    folds = _folds(examples, by_word, settings)
-    baseline = _baseline(examples, folds)
+    check_classifier_memory(examples, max(column.width for column in columns))
+    folds = _make_folds(examples, by_word, settings)
+    baseline = _score_baseline(examples, folds)
     probed = []
     for number, column in enumerate(columns):
-        told = None if on_step is None else _Steps(on_step, number * len(folds), len(columns) * len(folds))
+        told = None if on_step is None else _StepCounter(on_step, number * len(folds), len(columns) * len(folds))
         probed.append(_probe_column(features, column, examples, folds, settings, told))
     nulls = int((labels.numbers < 0).sum())
-    return Probed(
+    return ProbeReport(
         features=str(features.folder),
         model=features.header.model.name,
         label=label,
@@ -79,7 +79,7 @@ def probe(
 # ── which vectors ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _pooling(features: FeatureSet, label: str, by_word: bool, wanted: str | None) -> Pooling:
+def _choose_pooling(features: FeatureSet, label: str, by_word: bool, wanted: str | None) -> Pooling:
     there = list(dict.fromkeys(column.pooling for column in features.columns))
     if by_word:
         if TAGS not in features.names:
@@ -106,7 +106,7 @@ def _pooling(features: FeatureSet, label: str, by_word: bool, wanted: str | None
     return found[0]
 
 
-def _columns(features: FeatureSet, pooling: Pooling, layers: Sequence[str]) -> list[FoundColumn]:
+def _probed_columns(features: FeatureSet, pooling: Pooling, layers: Sequence[str]) -> list[FoundColumn]:
     if layers and tuple(layers) != ("all",):
         found = [features.find(layer, pooling) for layer in layers]
         return list({column.recipe: column for column in found}.values())
@@ -126,7 +126,7 @@ Folds = list[tuple[NDArray[np.int64], NDArray[np.int64]]]
 """Numbers of the examples to learn from, and of those to test on."""
 
 
-def _folds(examples: Examples, by_word: bool, settings: ProbeSettings) -> Folds:
+def _make_folds(examples: Examples, by_word: bool, settings: ProbeSettings) -> Folds:
     try:
         from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
     except ImportError as error:
@@ -136,7 +136,7 @@ def _folds(examples: Examples, by_word: bool, settings: ProbeSettings) -> Folds:
     return list(cut.split(examples.members[:, None], examples.members, groups=examples.rows if by_word else None))
 
 
-class _Steps:
+class _StepCounter:
     """Counts classifiers over all columns."""
 
     def __init__(self, on_step: OnStep, done: int, total: int) -> None:
@@ -153,14 +153,14 @@ def _probe_column(
     examples: Examples,
     folds: Folds,
     settings: ProbeSettings,
-    told: _Steps | None,
+    told: _StepCounter | None,
 ) -> LayerProbe:
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    vectors = _vectors(features, column, examples)
+    vectors = _example_vectors(features, column, examples)
     predicted, converged = [], True
     for train, test in folds:
         classifier = make_pipeline(StandardScaler(), LogisticRegression(C=settings.strength, max_iter=_ITERATIONS))
@@ -173,10 +173,10 @@ def _probe_column(
             told()
     single = column.recipe.layers[0] if len(column.recipe.layers) == 1 else None
     name = column.recipe.name if single is None else f"layer{single}"
-    return LayerProbe(name, single, _measured(examples, folds, predicted), converged)
+    return LayerProbe(name, single, _score_folds(examples, folds, predicted), converged)
 
 
-def _vectors(features: FeatureSet, column: FoundColumn, examples: Examples) -> NDArray[np.float32]:
+def _example_vectors(features: FeatureSet, column: FoundColumn, examples: Examples) -> NDArray[np.float32]:
     """The vectors of the examples: ``[n, width]``."""
     vectors = np.empty((len(examples.rows), column.width), np.float32)
     seen = at = 0
@@ -192,16 +192,16 @@ def _vectors(features: FeatureSet, column: FoundColumn, examples: Examples) -> N
     return vectors
 
 
-def _baseline(examples: Examples, folds: Folds) -> Measured:
+def _score_baseline(examples: Examples, folds: Folds) -> ProbeScores:
     said = [np.full(len(test), np.bincount(examples.members[train]).argmax()) for train, test in folds]
-    return _measured(examples, folds, said)
+    return _score_folds(examples, folds, said)
 
 
-def _measured(examples: Examples, folds: Folds, predicted: Sequence[NDArray[np.int64]]) -> Measured:
+def _score_folds(examples: Examples, folds: Folds, predicted: Sequence[NDArray[np.int64]]) -> ProbeScores:
     from sklearn.metrics import accuracy_score, f1_score
 
     pairs = [(examples.members[test], said) for (_, test), said in zip(folds, predicted, strict=True)]
     accuracies = [float(accuracy_score(right, said)) for right, said in pairs]
     # over the classes that a fold has or is told of; of another one it says nothing
     f1s = [float(f1_score(right, said, average="macro", zero_division=0.0)) for right, said in pairs]
-    return Measured(*(float(each(values)) for values in (accuracies, f1s) for each in (np.mean, np.std)))
+    return ProbeScores(*(float(each(values)) for values in (accuracies, f1s) for each in (np.mean, np.std)))

@@ -48,7 +48,7 @@ class ProbeSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class ProbeScores:
     """Accuracy and macro-averaged F1, the mean over the folds and the standard deviation among them."""
 
     accuracy: _Share
@@ -63,12 +63,12 @@ class LayerProbe:
 
     column: str  # its recipe: layer3, concat4
     layer: _Count | None  # None for combinations of layers
-    measured: Measured
+    measured: ProbeScores
     converged: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Probed:
+class ProbeReport:
     """A label probed layer by layer."""
 
     features: str
@@ -83,7 +83,7 @@ class Probed:
     rare: _Count  # of the sample, but of classes that are in too few documents, left out
     classes: Mapping[str, _Count]  # members of each among the examples
     majority: str
-    baseline: Measured  # of always saying what most are
+    baseline: ProbeScores  # of always saying what most are
     layers: Annotated[tuple[LayerProbe, ...], Meta(min_length=1)]
 
     @property
@@ -92,7 +92,7 @@ class Probed:
         return max(self.layers, key=lambda probe: probe.measured.macro_f1)
 
 
-def read_probes(path: str | Path) -> list[Probed]:
+def read_probes(path: str | Path) -> list[ProbeReport]:
     """Read what ``bertfeat probe --json`` printed, a probe a line.
 
     Raises:
@@ -108,7 +108,7 @@ def read_probes(path: str | Path) -> list[Probed]:
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
-                probes.append(decode_json(line, Probed))
+                probes.append(decode_json(line, ProbeReport))
             except JsonError as error:
                 raise CorpusError(f"{path}, line {number}: {_NO_PROBE}: {error}") from error
     if not probes:

@@ -1,30 +1,30 @@
 """FAISS indexes over feature columns: choose, build, keep, search, evaluate, check."""
 
 from bertfeat.search.build import build_index
-from bertfeat.search.check import IndexCheck, check_index
-from bertfeat.search.choose import IndexType
-from bertfeat.search.faiss_index import gpus
+from bertfeat.search.build_options import BuildOptions, BuildProgress
+from bertfeat.search.faiss_index import count_faiss_gpus
+from bertfeat.search.index_types import IndexType
 from bertfeat.search.metric import Metric
-from bertfeat.search.options import BuildOptions, BuildProgress
-from bertfeat.search.settings import Effort, Evaluation, IndexSettings
-from bertfeat.search.update import Updated, append_features, remove_documents
-from bertfeat.search.vector_index import Found, VectorIndex
+from bertfeat.search.settings import IndexSettings, RecallReport, SearchParameter
+from bertfeat.search.update import UpdateReport, append_features, remove_documents
+from bertfeat.search.vector_index import Neighbours, VectorIndex
+from bertfeat.search.verify import IndexReport, verify_index
 
 __all__ = [
     "BuildOptions",
     "BuildProgress",
-    "Effort",
-    "Evaluation",
-    "Found",
-    "IndexCheck",
+    "IndexReport",
     "IndexSettings",
     "IndexType",
     "Metric",
-    "Updated",
+    "Neighbours",
+    "RecallReport",
+    "SearchParameter",
+    "UpdateReport",
     "VectorIndex",
     "append_features",
     "build_index",
-    "check_index",
-    "gpus",
+    "count_faiss_gpus",
     "remove_documents",
+    "verify_index",
 ]

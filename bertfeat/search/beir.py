@@ -68,7 +68,7 @@ def evaluate_beir(
     data = read_beir(folder, split)
     rule = _rule(own_ids, data)
     judged = {document for grades in data.judgements.values() for document in grades}
-    unknown = judged - _known(index, judged)
+    unknown = judged - _known_ids(index, judged)
     if unknown == judged:
         raise CorpusError(
             f"{folder}/qrels/{split}.tsv: none of the {len(judged):,} judged documents is in the index (such as "
@@ -123,6 +123,6 @@ def _run(index: Index, queries: Mapping[str, str], *, exact: bool, drop: bool) -
     return _Run(run, dropped)
 
 
-def _known(index: Index, ids: set[str]) -> set[str]:
+def _known_ids(index: Index, ids: set[str]) -> set[str]:
     batches = index.vectors.documents.batches(["id"])
     return {each for batch in batches for each in batch.column("id").to_pylist() if each in ids}

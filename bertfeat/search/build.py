@@ -9,16 +9,16 @@ import bertfeat
 from bertfeat.errors import UsageError
 from bertfeat.features import FeatureSet
 from bertfeat.recipe import FeatureColumn
-from bertfeat.search.choose import Choice, choose
-from bertfeat.search.document_store import StoresWriter
+from bertfeat.search.build_options import BuildOptions, OnBuildProgress, ignore_build_progress
+from bertfeat.search.document_store import IndexStoresWriter
 from bertfeat.search.faiss_import import faiss
-from bertfeat.search.finish import finish
+from bertfeat.search.feature_source import FeatureSource
+from bertfeat.search.finish import finish_index_folder
+from bertfeat.search.index_types import IndexChoice, choose_index
 from bertfeat.search.making import Made, make_index
-from bertfeat.search.options import BuildOptions, Watch, unwatched
-from bertfeat.search.replace import held
+from bertfeat.search.replacement import hold_index_folder
 from bertfeat.search.settings import FORMAT_VERSION, IndexSettings
-from bertfeat.search.source import FeatureSource
-from bertfeat.search.sources import source_of
+from bertfeat.search.source_sets import describe_source_set
 
 
 def build_index(
@@ -27,7 +27,7 @@ def build_index(
     column: str | None = None,
     *,
     options: BuildOptions | None = None,
-    progress: Watch | None = None,
+    progress: OnBuildProgress | None = None,
 ) -> IndexSettings:
     """Build an index over one column of one or several feature sets; the index that was there is replaced at the end.
 
@@ -41,19 +41,21 @@ def build_index(
     options = options or BuildOptions()
     given = [features] if isinstance(features, (str, Path, FeatureSet)) else list(features)
     sets = [each if isinstance(each, FeatureSet) else FeatureSet(each) for each in given]
-    with held(folder, new=True) as place:
+    with hold_index_folder(folder, new=True) as place:
         source = FeatureSource(sets, column, keep_text=options.keep_text)
         if not source.count:
             raise UsageError(
                 f"{sets[0].folder}: there are no vectors of {source.found.name} in it, so nothing to index"
             )
-        choice = choose(
+        choice = choose_index(
             options.type, count=source.count, width=source.width, memory=options.memory, recall=options.target_recall
         )
         with place.replacement() as fresh:
-            with StoresWriter(fresh, source.schema, per_document=source.per_document) as stores:
-                made = make_index(source, choice, options, fresh, keep=stores.write, progress=progress or unwatched)
-            return finish(_settings(source, choice, options, made, stores.documents), fresh)
+            with IndexStoresWriter(fresh, source.schema, per_document=source.per_document) as stores:
+                made = make_index(
+                    source, choice, options, fresh, keep=stores.write, progress=progress or ignore_build_progress
+                )
+            return finish_index_folder(_settings(source, choice, options, made, stores.documents), fresh)
 
 
 def versions() -> dict[str, str]:
@@ -62,7 +64,7 @@ def versions() -> dict[str, str]:
 
 
 def _settings(
-    source: FeatureSource, choice: Choice, options: BuildOptions, made: Made, documents: int
+    source: FeatureSource, choice: IndexChoice, options: BuildOptions, made: Made, documents: int
 ) -> IndexSettings:
     header, found = source.sets[0].header, source.found
     return IndexSettings(
@@ -75,7 +77,7 @@ def _settings(
         model=header.model,
         extraction=header.settings,
         query_prompt=options.query_prompt,
-        sources=tuple(source_of(features) for features in source.sets),
+        sources=tuple(describe_source_set(features) for features in source.sets),
         count=made.count,
         documents=documents,
         zero_vectors=made.zero_vectors,

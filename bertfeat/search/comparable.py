@@ -40,11 +40,13 @@ def incomparable(
         return f"vectors of {column.width} and of {other.width} values"
     shared = [name for name in (*_ALWAYS, *_UNDER[column.pooling]) if name in settings and name in header.settings]
     pairs = [(name, settings[name], header.settings[name]) for name in shared]
-    differ = [f"{name} {_shown(ours)} and {_shown(others)}" for name, ours, others in pairs if ours != others]
+    differ = [
+        f"{name} {_setting_text(ours)} and {_setting_text(others)}" for name, ours, others in pairs if ours != others
+    ]
     if differ:
         return f"they were extracted with {', '.join(differ)}; extract one of them again like the other"
     return None
 
 
-def _shown(value: Any) -> str:
+def _setting_text(value: Any) -> str:
     return {None: "none", True: "on", False: "off"}[value] if value is None or isinstance(value, bool) else repr(value)

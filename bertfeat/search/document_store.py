@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 
 from bertfeat.errors import IndexFolderError
 from bertfeat.io import open_regular
-from bertfeat.search.blocks import Block
-from bertfeat.search.names import DOCUMENTS_NAME, PIECES_NAME
+from bertfeat.search.settings import DOCUMENTS_NAME, PIECES_NAME
+from bertfeat.search.vector_blocks import VectorBlock
 
 BATCH_ROWS = 4096
 SOURCE = "_source"  # the column that says which of the feature sets a document is from
 _DAMAGED = (pa.ArrowException, OSError, ValueError, KeyError)  # what pyarrow raises of flipped bytes
-PIECES = pa.schema(
+PIECES_SCHEMA = pa.schema(
     [
         ("document", pa.int64()),
         ("number", pa.int32()),
@@ -37,7 +37,7 @@ PIECES = pa.schema(
 _KEPT = frozenset([pa.string(), pa.large_string(), pa.int64(), pa.float64(), pa.bool_()])  # what else may be in a store
 
 
-class StoreWriter:
+class ArrowStoreWriter:
     """Writes a store; rows come in tables of any size, columns that a table lacks become null."""
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
@@ -46,7 +46,7 @@ class StoreWriter:
         self._waiting: list[pa.Table] = []
         self._count = 0
 
-    def __enter__(self) -> "StoreWriter":
+    def __enter__(self) -> "ArrowStoreWriter":
         return self
 
     def __exit__(
@@ -61,7 +61,7 @@ class StoreWriter:
 
     def write(self, table: pa.Table) -> None:
         """Append the table's rows."""
-        self._waiting.append(_fitted(table, self._schema))
+        self._waiting.append(_conform(table, self._schema))
         self._count += len(table)
         self._flush(BATCH_ROWS)
 
@@ -76,15 +76,15 @@ class StoreWriter:
         self._waiting, self._count = [table.slice(whole)], self._count - whole
 
 
-class StoresWriter:
+class IndexStoresWriter:
     """Writes the stores of an index: of its documents, and of its tokens or words where these are what it finds."""
 
     def __init__(self, folder: Path, documents: pa.Schema, *, per_document: bool) -> None:
         self.documents = 0
-        self._documents = StoreWriter(folder / DOCUMENTS_NAME, documents)
-        self._pieces = None if per_document else StoreWriter(folder / PIECES_NAME, PIECES)
+        self._documents = ArrowStoreWriter(folder / DOCUMENTS_NAME, documents)
+        self._pieces = None if per_document else ArrowStoreWriter(folder / PIECES_NAME, PIECES_SCHEMA)
 
-    def __enter__(self) -> "StoresWriter":
+    def __enter__(self) -> "IndexStoresWriter":
         return self
 
     def __exit__(
@@ -96,17 +96,21 @@ class StoresWriter:
             if self._pieces is not None:
                 self._pieces.__exit__(kind, error, trace)
 
-    def write(self, block: Block) -> None:
+    def write(self, block: VectorBlock) -> None:
         """Append what a block says of its documents and pieces."""
         for table in block.documents:
             self._documents.write(table)
             self.documents += len(table)
         if self._pieces is not None and block.pieces is not None:
-            columns = {name: getattr(block.pieces, name) for name in PIECES.names}
-            self._pieces.write(pa.table(columns, schema=PIECES))
+            columns = {name: getattr(block.pieces, name) for name in PIECES_SCHEMA.names}
+            self._pieces.write(pa.table(columns, schema=PIECES_SCHEMA))
 
     def copy(
-        self, documents: "Store", pieces: "Store | None", kept: NDArray[np.bool_], kept_pieces: NDArray[np.bool_]
+        self,
+        documents: "ArrowStore",
+        pieces: "ArrowStore | None",
+        kept: NDArray[np.bool_],
+        kept_pieces: NDArray[np.bool_],
     ) -> None:
         """Append those rows of other stores for which ``kept`` and ``kept_pieces`` are true."""
         start = 0
@@ -124,7 +128,7 @@ class StoresWriter:
             self._pieces.write(table.set_column(0, "document", pa.array(number[table["document"].to_numpy()])))
 
 
-class Store:
+class ArrowStore:
     """A store that was written; ``expected`` are columns that it must have, of those types.
 
     Of these only ``gaps`` may be null. ``below`` says for columns of numbers from 0 where they end.
@@ -247,7 +251,7 @@ def document_schema(schemas: Iterable[tuple[Path, pa.Schema]]) -> pa.Schema:
     return pa.schema(list(fields.items()))
 
 
-def _fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
+def _conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
     if table.schema.equals(schema):
         return table
     there = dict(zip(table.column_names, table.columns, strict=True))

@@ -1,18 +1,91 @@
-"""FAISS itself, imported when it is first used, or the error that says how to get it.
+"""FAISS itself, imported when it is first used, and the types of what it gives.
 
-Importing a room that can search must not need FAISS, which comes with an extra; searching does.
+Importing a module that can search must not need FAISS, which comes with an extra; searching needs it.
 """
 
 import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from bertfeat.errors import BertfeatError
 
+Scored = tuple[NDArray[np.float32], NDArray[np.int64]]
+"""What FAISS's searches give: scores ``[Q, K]``, and the numbers of the vectors ``[Q, K]``."""
 
-class _Library:
-    """Stands for the module ``faiss`` until something of it is asked for."""
+
+class FaissIndex(Protocol):
+    """What every FAISS index has. FAISS has no type stubs; what single classes have besides is looked up there.
+
+    Shapes: n vectors, Q queries, K hits, W values.
+    """
+
+    d: int  # W
+    ntotal: int
+    is_trained: bool
+    metric_type: int
+
+    def train(self, sample: NDArray[np.float32], /) -> None:
+        """Train on a sample ``[n, W]``."""
+        ...
+
+    def add(self, vectors: NDArray[np.float32], /) -> None:
+        """Add vectors ``[n, W]``."""
+        ...
+
+    def search(self, queries: NDArray[np.float32], k: int, /, *, params: object = None) -> Scored:
+        """The nearest vectors of queries ``[Q, W]``."""
+        ...
+
+    def reconstruct_batch(self, numbers: NDArray[np.int64], /) -> NDArray[np.float32]:
+        """The stored vectors of those numbers, ``[n, W]``."""
+        ...
+
+    def reconstruct_n(self, first: int, count: int, /) -> NDArray[np.float32]:
+        """Stored vectors that follow one another, ``[count, W]``."""
+        ...
+
+    def remove_ids(self, selector: object, /) -> int:
+        """Take vectors out."""
+        ...
+
+
+class InvertedLists(Protocol):
+    """Lists of vectors, by the number of their cluster."""
+
+    code_size: int
+
+    def list_size(self, number: int, /) -> int:
+        """How many vectors a list has."""
+        ...
+
+    def get_ids(self, number: int, /) -> object:
+        """A pointer to the numbers of a list's vectors."""
+        ...
+
+    def get_codes(self, number: int, /) -> object:
+        """A pointer to a list's encoded vectors."""
+        ...
+
+
+class InvertedIndex(FaissIndex, Protocol):
+    """An index of inverted lists: FAISS's ``IndexIVF``."""
+
+    nlist: int
+    code_size: int
+    invlists: InvertedLists
+    own_invlists: bool
+
+    def replace_invlists(self, lists: InvertedLists, own: bool, /) -> None:
+        """Give it other lists; ``own``: and it frees them."""
+        ...
+
+
+class _LazyFaiss:
+    """Stands for the module ``faiss`` until a name of it is used."""
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -23,15 +96,15 @@ class _Library:
                 "CUDA"
             ) from error
         value = getattr(module, name)
-        setattr(self, name, value)  # found at once the next time
+        setattr(self, name, value)  # so this is called once for each name
         return value
 
 
-faiss: Any = _Library()
+faiss: Any = _LazyFaiss()
 
 
-def explain(error: Exception) -> str:
-    """What FAISS complains of, without the place in its source."""
+def faiss_message(error: Exception) -> str:
+    """The message of a FAISS error, without the place in FAISS's source."""
     if isinstance(error, MemoryError):
         return "it needs more memory than there is"
     text = str(error)
@@ -41,9 +114,9 @@ def explain(error: Exception) -> str:
 
 
 @contextmanager
-def faiss_errors(kind: type[BertfeatError], problem: str, remedy: str) -> Iterator[None]:
-    """Turn what FAISS raises in the block into ``problem: what FAISS complains of; remedy``."""
+def faiss_errors(kind: type[BertfeatError], problem: str, remedy: str, *, where: object = "") -> Iterator[None]:
+    """Raise what FAISS raises in the block as ``where: problem: FAISS's message; remedy``."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:
-        raise kind(f"{problem}: {explain(error)}; {remedy}") from error
+        raise kind(f"{problem}: {faiss_message(error)}", where=where, remedy=remedy) from error

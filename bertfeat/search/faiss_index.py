@@ -1,22 +1,23 @@
-"""FAISS as bertfeat uses it: train, fill, write, open, remove; what a class of index can and cannot do.
+"""What bertfeat does to a FAISS index: train, fill, write, read, remove; and what each class of index can do.
 
 Shapes: n vectors, W values in each.
 """
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.errors import IndexFolderError, StorageError, UsageError
-from bertfeat.search.faiss_import import explain, faiss, faiss_errors
-from bertfeat.search.settings import EffortName
+from bertfeat.errors import IndexFolderError, StorageError, UsageError, parameter
+from bertfeat.search.faiss_import import FaissIndex, InvertedIndex, faiss, faiss_errors, faiss_message
+from bertfeat.search.index_types import UPDATABLE
+from bertfeat.search.settings import REBUILD, SearchParameterName
 
 REFINED_FROM = 4  # an index that re-ranks with finer codes looks at this many times k
+_LARGEST_EF_SEARCH = 4096
 
 
-def train(index: Any, sample: NDArray[np.float32], clusters: int) -> None:
+def train_index(index: FaissIndex, sample: NDArray[np.float32], clusters: int) -> None:
     """Train on a sample ``[n, W]``.
 
     Raises:
@@ -26,27 +27,27 @@ def train(index: Any, sample: NDArray[np.float32], clusters: int) -> None:
         return
     if len(sample) < clusters:
         raise UsageError(
-            f"{len(sample):,} vectors cannot be divided into {clusters:,} clusters; choose flat, or ivf, which "
-            f"takes as many clusters as fit"
+            f"{len(sample):,} vectors cannot be divided into {clusters:,} clusters",
+            remedy="choose flat, or ivf, which takes as many clusters as fit",
         )
     problem = f"this type of index cannot be trained on {len(sample):,} vectors"
     with faiss_errors(UsageError, problem, "choose flat or sq8"):
         index.train(sample)
 
 
-def add(index: Any, vectors: NDArray[np.float32]) -> None:
+def add_vectors(index: FaissIndex, vectors: NDArray[np.float32]) -> None:
     """Add vectors ``[n, W]``.
 
     Raises:
         UsageError: this class of index cannot, or not any more.
     """
     problem = f"this type of index cannot take {len(vectors):,} vectors more"
-    with faiss_errors(UsageError, problem, "choose flat, hnsw, ivf, ivfpq or sq8"):
+    with faiss_errors(UsageError, problem, f"choose {UPDATABLE}"):
         index.add(vectors)
 
 
-def reserve(index: Any, count: int) -> None:
-    """Make room for ``count`` vectors where they are stored in one piece, which else is copied whenever it grows."""
+def reserve_vectors(index: FaissIndex, count: int) -> None:
+    """Reserve memory for ``count`` vectors, where they are stored in one array that is else copied when it grows."""
     plain = faiss.downcast_index(index)
     if isinstance(plain, faiss.IndexHNSW):
         plain = faiss.downcast_index(plain.storage)
@@ -55,7 +56,7 @@ def reserve(index: Any, count: int) -> None:
         plain.codes.resize(0)
 
 
-def write(index: Any, path: Path) -> None:
+def write_faiss_index(index: FaissIndex, path: Path) -> None:
     """Write an index.
 
     Raises:
@@ -65,109 +66,111 @@ def write(index: Any, path: Path) -> None:
         faiss.write_index(index, str(path))
 
 
-def read(path: Path, *, mapped: bool = True, lists: Path | None = None) -> Any:
-    """Open an index, mapped into memory unless it is to be changed; ``lists`` is the file of its inverted lists.
+def read_faiss_index(path: Path, *, mapped: bool = True, lists: Path | None = None) -> FaissIndex:
+    """Read an index, mapped into memory unless it is to be changed; ``lists`` is the file of its inverted lists.
 
     Raises:
         IndexFolderError: FAISS cannot read the file.
     """
-    with faiss_errors(IndexFolderError, f"{path}: FAISS cannot read this file", "build the index again"):
+    with faiss_errors(IndexFolderError, "FAISS cannot read this file", REBUILD, where=path):
         if lists is not None:
-            return _with_lists(
-                faiss.read_index(str(path), faiss.IO_FLAG_READ_ONLY | faiss.IO_FLAG_SKIP_IVF_DATA), lists
-            )
+            flags = faiss.IO_FLAG_READ_ONLY | faiss.IO_FLAG_SKIP_IVF_DATA
+            return _map_lists(faiss.read_index(str(path), flags), lists)
         # newer: maps every type and is searched as fast as memory; older: maps inverted lists only
-        return faiss.read_index(str(path), getattr(faiss, "IO_FLAG_MMAP_IFC", faiss.IO_FLAG_MMAP) if mapped else 0)
+        flags = getattr(faiss, "IO_FLAG_MMAP_IFC", faiss.IO_FLAG_MMAP) if mapped else 0
+        index: FaissIndex = faiss.read_index(str(path), flags)
+        return index
 
 
-def _with_lists(index: Any, path: Path) -> Any:
+def _map_lists(index: FaissIndex, path: Path) -> FaissIndex:
     """Map the file of an index's inverted lists; FAISS's own way to find it writes on stdout."""
-    inverted = inverted_part(index)
+    inverted = inverted_index(index)
     lists = None if inverted is None else faiss.downcast_InvertedLists(inverted.invlists)
     if not isinstance(lists, faiss.OnDiskInvertedLists) or lists.totsize != path.stat().st_size:
-        raise IndexFolderError(f"{path} is not the file of the inverted lists; build the index again")
+        raise IndexFolderError(f"{path} is not the file of the inverted lists", remedy=REBUILD)
     lists.filename = str(path)
     lists.do_mmap()
     return index
 
 
-def effort_name(index: Any) -> EffortName | None:
+def search_parameter_name(index: FaissIndex) -> SearchParameterName | None:
     """What can be tuned: ``nprobe`` of inverted lists, ``efSearch`` of a graph, or nothing."""
-    if inverted_part(index) is not None:
+    if inverted_index(index) is not None:
         return "nprobe"
-    return "efSearch" if any(isinstance(part, faiss.IndexHNSW) for part in layers(index)) else None
+    return "efSearch" if any(isinstance(part, faiss.IndexHNSW) for part in nested_indexes(index)) else None
 
 
-def most_effort(index: Any) -> int:
-    """The largest sensible effort: all lists, or a graph search as wide as a few thousand candidates."""
-    inverted = inverted_part(index)
-    return int(inverted.nlist) if inverted is not None else min(int(index.ntotal), 4096)
+def largest_search_parameter(index: FaissIndex) -> int:
+    """The largest sensible value: all lists, or a graph search with a few thousand candidates."""
+    inverted = inverted_index(index)
+    return int(inverted.nlist) if inverted is not None else min(int(index.ntotal), _LARGEST_EF_SEARCH)
 
 
-def set_effort(index: Any, effort: int) -> None:
-    """Set the effort with which FAISS searches when nothing else is said."""
-    for part in layers(index):
+def set_search_parameter(index: FaissIndex, value: int) -> None:
+    """Set the default of FAISS's own searches in this index."""
+    for part in nested_indexes(index):
         if isinstance(part, faiss.IndexIVF):
-            part.nprobe = effort
+            part.nprobe = value
         elif isinstance(part, faiss.IndexHNSW):
-            part.hnsw.efSearch = effort
+            part.hnsw.efSearch = value
 
 
-def threads() -> int:
+def count_faiss_threads() -> int:
     """How many threads FAISS works with."""
     return int(faiss.omp_get_max_threads())
 
 
-def can_remove(index: Any) -> bool:
+def can_remove(index: FaissIndex) -> bool:
     """Whether vectors can be taken out; other types keep tombstones."""
-    inner = faiss.downcast_index(index.index) if isinstance(index, faiss.IndexPreTransform) else index
+    plain = faiss.downcast_index(index)
+    inner = faiss.downcast_index(plain.index) if isinstance(plain, faiss.IndexPreTransform) else plain
     if isinstance(inner, faiss.IndexIVF) and not isinstance(inner, faiss.IndexIVFFlatDedup):
         return isinstance(faiss.downcast_InvertedLists(inner.invlists), faiss.ArrayInvertedLists)
     return isinstance(inner, faiss.IndexFlatCodes) and not hasattr(inner, "bbs")
 
 
-def lists_on_disk(index: Any) -> bool:
+def lists_on_disk(index: FaissIndex) -> bool:
     """Whether the inverted lists are in a file of their own."""
-    inverted = inverted_part(index)
+    inverted = inverted_index(index)
     if inverted is None:
         return False
     return isinstance(faiss.downcast_InvertedLists(inverted.invlists), faiss.OnDiskInvertedLists)
 
 
-def selector(selected: NDArray[np.bool_]) -> Any:
+def make_selector(selected: NDArray[np.bool_]) -> object:
     """A FAISS selector of the vectors for which ``selected [n]`` is true."""
     return faiss.IDSelectorBitmap(np.packbits(selected, bitorder="little"))
 
 
-def remove(index: Any, removed: NDArray[np.bool_]) -> None:
-    """Take vectors out (``[n]`` says which); the others close ranks, so that numbers go on from 0 to their count."""
-    with faiss_errors(IndexFolderError, "vectors cannot be removed", "build the index again"):
-        index.remove_ids(selector(removed))
-    inverted = inverted_part(index)
+def remove_vectors(index: FaissIndex, removed: NDArray[np.bool_]) -> None:
+    """Take out the vectors for which ``removed [n]`` is true; the others are numbered anew from 0."""
+    with faiss_errors(IndexFolderError, "vectors cannot be removed", REBUILD):
+        index.remove_ids(make_selector(removed))
+    inverted = inverted_index(index)
     if inverted is None:
-        return  # flat codes close ranks by themselves
-    number = np.cumsum(~removed) - 1
+        return  # flat codes are numbered by their place
+    new_numbers = np.cumsum(~removed) - 1
     lists = faiss.downcast_InvertedLists(inverted.invlists)
-    for each in range(inverted.nlist):
-        if size := lists.list_size(each):
-            ids = faiss.rev_swig_ptr(lists.get_ids(each), size)
-            ids[:] = number[ids]
+    for number in range(inverted.nlist):
+        if size := lists.list_size(number):
+            ids = faiss.rev_swig_ptr(lists.get_ids(number), size)
+            ids[:] = new_numbers[ids]
 
 
-def flat_storage(index: Any) -> Any | None:
+def flat_storage(index: FaissIndex) -> FaissIndex | None:
     """The whole vectors of an index, as a flat index of FAISS, where it has them in order."""
-    index = faiss.downcast_index(index)
-    if isinstance(index, faiss.IndexHNSW):
-        index = faiss.downcast_index(index.storage)
-    return index if isinstance(index, faiss.IndexFlat) else None
+    plain = faiss.downcast_index(index)
+    if isinstance(plain, faiss.IndexHNSW):
+        plain = faiss.downcast_index(plain.storage)
+    return plain if isinstance(plain, faiss.IndexFlat) else None
 
 
-def gpus() -> int:
+def count_faiss_gpus() -> int:
     """How many GPUs FAISS can work on; none where it was built without."""
     return int(faiss.get_num_gpus()) if hasattr(faiss, "StandardGpuResources") else 0
 
 
-def to_device(index: Any, device: str | None) -> Any:
+def copy_to_gpu(index: FaissIndex, device: str | None) -> FaissIndex:
     """The index on a GPU (``cuda``, ``cuda:1``), or as it is.
 
     Raises:
@@ -176,32 +179,40 @@ def to_device(index: Any, device: str | None) -> Any:
     if device in (None, "cpu"):
         return index
     number = int(str(device).partition(":")[2] or 0)
-    if number >= gpus():
+    if number >= count_faiss_gpus():
         raise UsageError(
-            f"--device {device}: FAISS sees {gpus()} GPUs; install faiss-gpu instead of faiss-cpu, or use cpu"
+            f"{parameter('device', device)}: FAISS sees {count_faiss_gpus()} GPUs",
+            remedy="install faiss-gpu instead of faiss-cpu, or use cpu",
         )
     try:
-        return faiss.index_cpu_to_gpu(faiss.StandardGpuResources(), number, index)
+        copy: FaissIndex = faiss.index_cpu_to_gpu(faiss.StandardGpuResources(), number, index)
+        return copy
     except RuntimeError as error:
-        raise UsageError(f"this type of index cannot go to {device}: {explain(error)}; leave out --device") from error
+        raise UsageError(
+            f"this type of index cannot go to {device}: {faiss_message(error)}",
+            remedy=f"leave out {parameter('device')}",
+        ) from error
 
 
-def from_device(index: Any) -> Any:
+def copy_to_cpu(index: FaissIndex) -> FaissIndex:
     """The index back from a GPU, as it can be written."""
     on_gpu = hasattr(faiss, "GpuIndex") and isinstance(index, faiss.GpuIndex)
-    return faiss.index_gpu_to_cpu(index) if on_gpu else index
+    copy: FaissIndex = faiss.index_gpu_to_cpu(index) if on_gpu else index
+    return copy
 
 
-def layers(index: Any) -> list[Any]:
+def nested_indexes(index: FaissIndex) -> list[FaissIndex]:
     """An index and those inside it, each as its own class."""
-    found = [faiss.downcast_index(index)]
+    indexes: list[FaissIndex] = [faiss.downcast_index(index)]
     for name in ("index", "base_index", "storage"):
-        inner = getattr(found[0], name, None)
+        inner = getattr(indexes[0], name, None)
         if inner is not None:
-            found += layers(inner)
-    return found
+            indexes += nested_indexes(inner)
+    return indexes
 
 
-def inverted_part(index: Any) -> Any | None:
-    """The inverted lists inside an index, if it has any."""
-    return next((part for part in layers(index) if isinstance(part, faiss.IndexIVF)), None)
+def inverted_index(index: FaissIndex) -> InvertedIndex | None:
+    """The index of inverted lists inside an index, if there is one."""
+    inverted: InvertedIndex | None
+    inverted = next((part for part in nested_indexes(index) if isinstance(part, faiss.IndexIVF)), None)
+    return inverted

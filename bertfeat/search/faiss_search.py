@@ -10,20 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.errors import IndexFolderError
-from bertfeat.search.faiss_import import explain, faiss, faiss_errors
-from bertfeat.search.faiss_index import REFINED_FROM, effort_name, flat_storage, inverted_part, selector
+from bertfeat.search.faiss_import import faiss, faiss_errors, faiss_message
+from bertfeat.search.faiss_index import REFINED_FROM, flat_storage, inverted_index, make_selector, search_parameter_name
+from bertfeat.search.faiss_transforms import transform_of
 from bertfeat.search.metric import Metric
-from bertfeat.search.transforms import transform_of
 
 EMPTY = -1  # FAISS's label for a place without a hit
 _SCAN_ROWS = 16384
 
 
-def search(
+def search_faiss(
     index: Any, queries: NDArray[np.float32], k: int, effort: int | None, selected: NDArray[np.bool_] | None = None
 ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     """FAISS's own search among all or some vectors: what it computes ``[Q, K]``, and their numbers or ``EMPTY``."""
-    chosen = None if selected is None else selector(selected)
+    chosen = None if selected is None else make_selector(selected)
     parameters = _parameters(index, effort, chosen)
     try:
         scores, numbers = index.search(queries, k, params=parameters) if parameters else index.search(queries, k)
@@ -31,20 +31,20 @@ def search(
     except (RuntimeError, MemoryError) as error:
         if selected is None or isinstance(error, MemoryError):
             raise IndexFolderError(
-                f"FAISS cannot search this index: {explain(error)}; ask for fewer hits, or choose another type"
+                f"FAISS cannot search this index: {faiss_message(error)}; ask for fewer hits, or choose another type"
             ) from error
-        return scan(index, queries, k, selected)  # this type knows no selectors
+        return scan_all_vectors(index, queries, k, selected)  # this type knows no selectors
 
 
-def scan(
+def scan_all_vectors(
     index: Any, queries: NDArray[np.float32], k: int, selected: NDArray[np.bool_] | None
 ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     """Compare queries with every (selected) vector as the index stores it; shapes as in :func:`search`."""
     index = faiss.downcast_index(index)
     if (transform := transform_of(index)) is not None:
-        return scan(index.index, transform(queries), k, selected)
-    chosen = None if selected is None else selector(selected)
-    inverted = inverted_part(index)
+        return scan_all_vectors(index.index, transform(queries), k, selected)
+    chosen = None if selected is None else make_selector(selected)
+    inverted = inverted_index(index)
     if inverted is not None and not isinstance(index, faiss.IndexRefine):
         try:
             return index.search(queries, k, params=_parameters(index, int(inverted.nlist), chosen))  # type: ignore[no-any-return]
@@ -55,7 +55,7 @@ def scan(
     return _scan_rows(index, queries, k, selected)
 
 
-def reconstruct(index: Any, numbers: NDArray[np.int64]) -> NDArray[np.float32]:
+def reconstruct_vectors(index: Any, numbers: NDArray[np.int64]) -> NDArray[np.float32]:
     """The vectors of those numbers as the index stores them, ``[n, W]``.
 
     Raises:
@@ -65,14 +65,14 @@ def reconstruct(index: Any, numbers: NDArray[np.int64]) -> NDArray[np.float32]:
     if isinstance(holder := _holder(index), faiss.IndexIVFFastScan):
         raise IndexFolderError(f"{problem}; {remedy}")  # FAISS would crash: what it needs is not in the file
     with faiss_errors(IndexFolderError, problem, remedy):
-        inverted = inverted_part(holder)
+        inverted = inverted_index(holder)
         if inverted is not None and inverted.direct_map.type == faiss.DirectMap.NoMap:
             inverted.make_direct_map()  # which list holds which vector: 8 bytes a vector
         out: NDArray[np.float32] = index.reconstruct_batch(np.ascontiguousarray(numbers, np.int64))
         return out
 
 
-def merge(
+def merge_neighbours(
     found: list[tuple[NDArray[np.float32], NDArray[np.int64]]], k: int, metric: Metric
 ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     """The best k of several results for the same queries; the best first, ties by number."""
@@ -98,7 +98,7 @@ def _metric_of(index: Any) -> Metric:
 def _parameters(index: Any, effort: int | None, chosen: Any | None) -> Any | None:
     """FAISS's search parameters for this class of index; None where its own will do."""
     index = faiss.downcast_index(index)
-    if chosen is None and (effort is None or effort_name(index) is None):
+    if chosen is None and (effort is None or search_parameter_name(index) is None):
         return None
     given = {} if chosen is None else {"sel": chosen}
     if isinstance(index, faiss.IndexPreTransform):
@@ -123,7 +123,7 @@ def _scan_rows(
     best = (worst, np.full((len(queries), k), EMPTY, np.int64))
     for start in range(0, len(numbers), _SCAN_ROWS):
         part = numbers[start : start + _SCAN_ROWS]
-        vectors = reconstruct(index, part)
+        vectors = reconstruct_vectors(index, part)
         scores, places = faiss.knn(queries, vectors, min(k, len(part)), metric.faiss_metric)
-        best = merge([best, (scores, part[places])], k, metric)
+        best = merge_neighbours([best, (scores, part[places])], k, metric)
     return best

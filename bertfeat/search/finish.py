@@ -5,14 +5,13 @@ from pathlib import Path
 
 from bertfeat.errors import IndexFolderError, UsageError
 from bertfeat.io import sync
-from bertfeat.search.contents import open_contents
-from bertfeat.search.faiss_import import explain
-from bertfeat.search.folder import file_state
-from bertfeat.search.names import FILE_NAMES
-from bertfeat.search.settings import FORMAT_VERSION, IndexSettings, write_settings
+from bertfeat.search.faiss_import import faiss_message
+from bertfeat.search.folder import measure_file
+from bertfeat.search.index_files import open_contents
+from bertfeat.search.settings import FILE_NAMES, FORMAT_VERSION, IndexSettings, write_index_settings
 
 
-def finish(settings: IndexSettings, folder: Path) -> IndexSettings:
+def finish_index_folder(settings: IndexSettings, folder: Path) -> IndexSettings:
     """Finish the folder of an index that holds all its files but ``index.json``.
 
     Raises:
@@ -21,9 +20,9 @@ def finish(settings: IndexSettings, folder: Path) -> IndexSettings:
     paths = [path for path in sorted(folder.iterdir()) if path.name in FILE_NAMES]
     for path in paths:
         sync(path)
-    files = {path.name: file_state(path) for path in paths}
+    files = {path.name: measure_file(path) for path in paths}
     settings = replace(settings, format_version=FORMAT_VERSION, files=files)
-    write_settings(settings, folder)
+    write_index_settings(settings, folder)
     sync(folder)
     try:
         open_contents(folder, mapped=True)
@@ -31,5 +30,5 @@ def finish(settings: IndexSettings, folder: Path) -> IndexSettings:
         if not isinstance(error.__cause__, RuntimeError):
             raise
         problem = f"FAISS cannot make {settings.factory!r}: what it wrote it cannot read again"
-        raise UsageError(f"{problem} ({explain(error.__cause__)}); choose another type") from error
+        raise UsageError(f"{problem} ({faiss_message(error.__cause__)}); choose another type") from error
     return settings

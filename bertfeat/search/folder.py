@@ -9,7 +9,7 @@ to be computed over all of them at every opening.
 
 Sizes are checked at every opening, digests of files up to 16 MiB as well (5 ms). The whole of a larger index, which a
 search reads only in part, takes 0.4 s per 1.5 GB (a million vectors of 384 values) from memory and 1.8 s from disk:
-that is left to :func:`bertfeat.search.check_index`. FAISS checks what it reads, but for the places of inverted lists in
+that is left to :func:`bertfeat.search.verify_index`. FAISS checks what it reads, but for the places of inverted lists in
 a file of their own, so an ``index.faiss`` that has them is digested in any size. What is read of Arrow files is
 validated (:mod:`.store`).
 """
@@ -26,9 +26,8 @@ import xxhash
 
 from bertfeat.errors import BertfeatError, IndexFolderError
 from bertfeat.io import open_regular
-from bertfeat.search.names import FAISS_NAME, LISTS_NAME
-from bertfeat.search.replace import is_pending, recover
-from bertfeat.search.settings import FileState, IndexSettings, no_index
+from bertfeat.search.replacement import is_being_exchanged, recover_index
+from bertfeat.search.settings import FAISS_NAME, LISTS_NAME, FileState, IndexSettings, no_index_error
 
 T = TypeVar("T")
 
@@ -38,7 +37,7 @@ _PAUSE = 0.02
 _MOST_TRIES = 100
 
 
-def read_whole(folder: Path, read: Callable[[Path], T]) -> T:
+def read_consistently(folder: Path, read: Callable[[Path], T]) -> T:
     """Call ``read``, again if need be, so that everything it read comes from one index.
 
     Raises:
@@ -72,7 +71,7 @@ def check_files(folder: Path, settings: IndexSettings, *, digest_up_to: int = DI
         path = folder / name
         digested = state.bytes <= digest_up_to or (name == FAISS_NAME and LISTS_NAME in settings.files)
         try:
-            found = file_state(path, state) if digested else FileState(_size(path))
+            found = measure_file(path, state) if digested else FileState(_file_size(path))
         except FileNotFoundError as error:
             raise IndexFolderError(f"{path} is missing; copy the whole folder, or build the index again") from error
         except OSError as error:
@@ -89,7 +88,7 @@ def check_files(folder: Path, settings: IndexSettings, *, digest_up_to: int = DI
     return sum(state.bytes for state in settings.files.values())
 
 
-def file_state(path: Path, like: FileState | None = None) -> FileState:
+def measure_file(path: Path, like: FileState | None = None) -> FileState:
     """The size and the digest of a file; of the kind of another one's (default: XXH3).
 
     Raises:
@@ -102,7 +101,7 @@ def file_state(path: Path, like: FileState | None = None) -> FileState:
     return FileState(size, sha256=digest) if old else FileState(size, xxh3=digest)
 
 
-def _size(path: Path) -> int:
+def _file_size(path: Path) -> int:
     """The size of a regular file; nothing is opened that might make us wait, such as a pipe."""
     found = path.stat()
     if not stat.S_ISREG(found.st_mode):
@@ -117,14 +116,14 @@ def _open_folder(folder: Path) -> int:
         try:
             return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except FileNotFoundError as error:
-            if is_pending(folder):
-                if not recover(folder, insist=time.monotonic() > deadline):
+            if is_being_exchanged(folder):
+                if not recover_index(folder, insist=time.monotonic() > deadline):
                     time.sleep(_PAUSE)
             elif missing:
-                raise no_index(folder) from error
+                raise no_index_error(folder) from error
             missing = True  # looked for once more: the new one may have come between the two looks
         except NotADirectoryError as error:
-            raise no_index(folder) from error
+            raise no_index_error(folder) from error
         except OSError as error:
             raise IndexFolderError(f"{folder} cannot be read: {error.strerror or error}") from error
 

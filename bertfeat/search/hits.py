@@ -40,7 +40,7 @@ class Hit:
             "start": self.place.start, "end": self.place.end, "string": self.place.string, "in_pair": self.place.in_pair
         }  # fmt: skip
         found = {"rank": self.rank, "id": self.id, "score": round(self.score, 6), "text": self.text, "pair": self.pair}
-        kept = {"values": {key: _for_json(value) for key, value in self.values.items()}} if self.values else {}
+        kept = {"values": {key: _finite_or_none(value) for key, value in self.values.items()}} if self.values else {}
         return {key: value for key, value in {**found, **place, "row": self.row, **kept}.items() if value is not None}
 
 
@@ -56,6 +56,6 @@ class Answer:
         return {"query": self.query, "hits": [hit.plain() for hit in self.hits]}
 
 
-def _for_json(value: Value) -> Value:
+def _finite_or_none(value: Value) -> Value:
     """JSON has no NaN and no infinity."""
     return None if isinstance(value, float) and not math.isfinite(value) else value

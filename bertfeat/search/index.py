@@ -13,12 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 from bertfeat.errors import IndexFolderError, UsageError
 from bertfeat.features import DocumentFeatures, DocumentPieces, ModelIdentity
 from bertfeat.recipe import Pooling
-from bertfeat.search import Found, IndexSettings, VectorIndex, gpus
+from bertfeat.search import IndexSettings, Neighbours, VectorIndex, count_faiss_gpus
 from bertfeat.search.hits import Answer, Hit, Place
 from bertfeat.search.queries import query_text, query_texts, query_vectors
-from bertfeat.where import check_where, select
+from bertfeat.where import parse_where, select_rows
 
-__all__ = ["Answer", "Hit", "Index", "Place", "QueryEncoder", "Searched"]
+__all__ = ["Answer", "Hit", "Index", "Place", "QueryEncoder", "SearchScope"]
 
 _MARKED = re.compile(r"\*(\S(?:[^*]*\S)?)\*")
 _SOURCE = "_source"  # the column of the store that says which feature set a document is from
@@ -26,7 +26,7 @@ _OWN_COLUMNS = ("row", "id", "text", "pair", _SOURCE)
 
 
 @dataclass(frozen=True, slots=True)
-class Searched:
+class SearchScope:
     """What a search looks at."""
 
     documents: int
@@ -69,7 +69,7 @@ class Index:
         encoder: QueryEncoder | None = None,
         device: str | None = None,
     ) -> None:
-        self.vectors = VectorIndex(folder, device=device if gpus() else None)
+        self.vectors = VectorIndex(folder, device=device if count_faiss_gpus() else None)
         """The same index for search by vectors, without texts."""
         self._model, self._device = model, device
         if encoder is not None:
@@ -87,7 +87,7 @@ class Index:
     @cached_property
     def encoder(self) -> QueryEncoder:
         """What embeds the queries; the model is loaded when it is first needed."""
-        encoder = _extractor(self.settings, self._model, self._device)
+        encoder = _open_query_encoder(self.settings, self._model, self._device)
         self._check_model(encoder)
         return encoder
 
@@ -118,7 +118,7 @@ class Index:
         """One answer a query, in their order; see :meth:`search`."""
         texts = query_texts(queries)
         if where is not None:
-            check_where(self.vectors.documents, where, but=[_SOURCE])  # before the model is loaded
+            parse_where(self.vectors.documents, where, but=[_SOURCE])  # before the model is loaded
         if not texts:
             return []
         found = self.vectors.search(self.encode(texts), k, where=where, exact=exact)
@@ -135,7 +135,7 @@ class Index:
         matrix = query_vectors(vectors, self.settings.width)
         return self._answers(self.vectors.search(matrix, k, where=where, exact=exact), [None] * len(matrix))
 
-    def count(self, where: str | None = None) -> Searched:
+    def count(self, where: str | None = None) -> SearchScope:
         """How much a search looks at: everything, or what meets a condition.
 
         Raises:
@@ -143,12 +143,12 @@ class Index:
         """
         index = self.vectors
         if where is None and index.removed is None:
-            return Searched(self.settings.documents, len(self))
+            return SearchScope(self.settings.documents, len(self))
         documents = index.documents
-        met = np.ones(len(documents), bool) if where is None else select(documents, where, but=[_SOURCE])
+        met = np.ones(len(documents), bool) if where is None else select_rows(documents, where, but=[_SOURCE])
         if index.removed is not None:
             met[index.owners[index.removed]] = False
-        return Searched(int(met.sum()), int(met[index.owners].sum()))
+        return SearchScope(int(met.sum()), int(met[index.owners].sum()))
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """The vectors of queries, ``[n, width]``, as :meth:`search` uses them."""
@@ -181,12 +181,12 @@ class Index:
                 f"compared. Give the first one with --model, or build the index again"
             )
 
-    def _answers(self, found: Found, queries: Sequence[str | None]) -> list[Answer]:
+    def _answers(self, found: Neighbours, queries: Sequence[str | None]) -> list[Answer]:
         hits = self._hits(found)
         width = found.numbers.shape[1]
         return [Answer(query, tuple(hits[at * width : (at + 1) * width])) for at, query in enumerate(queries)]
 
-    def _hits(self, found: Found) -> list[Hit]:
+    def _hits(self, found: Neighbours) -> list[Hit]:
         """The hits of all queries, one query after the other."""
         numbers = found.numbers.ravel()
         if not len(numbers):
@@ -202,7 +202,7 @@ class Index:
         kept = {name: values for name, values in columns.items() if name not in _OWN_COLUMNS}
         values = [dict(zip(kept, row, strict=True)) for row in zip(*kept.values(), strict=True)] or [{}] * len(numbers)
         sources = [source.path for source in self.settings.sources]
-        found_places = nothing if places is None else list(map(_place, places, texts, pairs))
+        found_places = nothing if places is None else list(map(_place_of_piece, places, texts, pairs))
         ranks = np.tile(np.arange(1, found.numbers.shape[1] + 1), len(found.numbers)).tolist()
         return list(
             map(
@@ -221,7 +221,7 @@ class Index:
         )
 
 
-def _extractor(settings: IndexSettings, model: str | Path | None, device: str | None) -> QueryEncoder:
+def _open_query_encoder(settings: IndexSettings, model: str | Path | None, device: str | None) -> QueryEncoder:
     from bertfeat.extraction import Extractor  # torch: seconds
     from bertfeat.models import find_model
 
@@ -234,7 +234,7 @@ def _extractor(settings: IndexSettings, model: str | Path | None, device: str | 
     )
 
 
-def _place(piece: Mapping[str, Any], text: str | None, pair: str | None) -> Place:
+def _place_of_piece(piece: Mapping[str, Any], text: str | None, pair: str | None) -> Place:
     in_pair = piece["segment"] == 1
     whole = pair if in_pair else text
     string = None if whole is None else whole[piece["start"] : piece["end"]]
@@ -262,14 +262,14 @@ def _marked(query: str) -> tuple[str, tuple[int, int]]:
 def _word_vector(document: DocumentFeatures, span: tuple[int, int], column: str) -> NDArray[np.float32]:
     """The mean vector of the tokens or words within a span of characters, ``[width]``."""
     pieces = document.tokens if Pooling(column.rpartition("_")[2]) is Pooling.TOKEN else document.words
-    inside = np.empty(0, np.intp) if pieces is None else _within(pieces, *span)
+    inside = np.empty(0, np.intp) if pieces is None else _pieces_within(pieces, *span)
     if not len(inside):
         raise UsageError(f"the model has no vector for {(document.text or '')[slice(*span)]!r} in the query")
     vector: NDArray[np.float32] = document.matrix(column)[inside].mean(axis=0)
     return vector
 
 
-def _within(pieces: DocumentPieces, start: int, end: int) -> NDArray[np.intp]:
+def _pieces_within(pieces: DocumentPieces, start: int, end: int) -> NDArray[np.intp]:
     inside = (pieces.start < end) & (pieces.end > start) & (pieces.end > pieces.start)
     if pieces.aligned is not None:
         inside &= pieces.aligned

@@ -16,15 +16,14 @@ from numpy.typing import NDArray
 from bertfeat.errors import IndexFolderError
 from bertfeat.io import give_back_memory
 from bertfeat.search import faiss_index, faiss_search, recall
-from bertfeat.search.blocks import Block, VectorSource, read_ahead
-from bertfeat.search.choose import POINTS_PER_CLUSTER, Choice
-from bertfeat.search.factory import create
+from bertfeat.search.build_options import BuildOptions, BuildProgress, OnBuildProgress
+from bertfeat.search.faiss_factory import create_faiss_index
+from bertfeat.search.faiss_transforms import Transform, judged_transform
+from bertfeat.search.index_types import POINTS_PER_CLUSTER, IndexChoice
+from bertfeat.search.lists_on_disk import DiskListsBuilder
 from bertfeat.search.metric import Metric
-from bertfeat.search.names import FAISS_NAME
-from bertfeat.search.ondisk import ListsOnDisk
-from bertfeat.search.options import BuildOptions, BuildProgress, Watch
-from bertfeat.search.settings import Effort, Evaluation
-from bertfeat.search.transforms import Transform, judged_transform
+from bertfeat.search.settings import FAISS_NAME, RecallReport, SearchParameter
+from bertfeat.search.vector_blocks import VectorBlock, VectorSource, read_ahead
 
 SEED = 4171
 SAMPLE_WITHOUT_CLUSTERS = 65_536  # vectors to train codes on
@@ -32,7 +31,7 @@ UNTUNED_LISTS = 32  # without evaluation one list in so many is read
 UNTUNED_GRAPH = 64
 _BLOCKS_PER_TRIM = 4
 
-Keep = Callable[[Block], None]
+Keep = Callable[[VectorBlock], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +40,19 @@ class Made:
 
     count: int
     zero_vectors: int
-    effort: Effort | None
-    evaluation: Evaluation | None
+    effort: SearchParameter | None
+    evaluation: RecallReport | None
     seconds: dict[str, float] = field(default_factory=dict)  # of each step
 
 
 def make_index(
-    source: VectorSource, choice: Choice, options: BuildOptions, folder: Path, *, keep: Keep, progress: Watch
+    source: VectorSource,
+    choice: IndexChoice,
+    options: BuildOptions,
+    folder: Path,
+    *,
+    keep: Keep,
+    progress: OnBuildProgress,
 ) -> Made:
     """Build ``index.faiss`` in ``folder``; every block is handed to ``keep`` on the way.
 
@@ -56,21 +61,21 @@ def make_index(
         IndexFolderError: a vector that is not finite; or the file cannot be written.
     """
     clock = _Clock(progress)
-    index = create(choice.factory, source.width, options.metric)
+    index = create_faiss_index(choice.factory, source.width, options.metric)
     with clock.step("sample", source.count):
         sample = _take_sample(source, index, choice, options, clock)
     with clock.step("train", len(sample.training)):
-        index = faiss_index.to_device(index, options.device)
-        faiss_index.train(index, sample.training, choice.clusters)
+        index = faiss_index.copy_to_gpu(index, options.device)
+        faiss_index.train_index(index, sample.training, choice.clusters)
     transform = judged_transform(index)
     exact = sample.exact_search(options.metric, source.count, transform)
     with clock.step("add", source.count):
         del sample  # its memory is the index's from here on
-        on_disk = ListsOnDisk(faiss_index.from_device(index), folder, options.memory) if choice.on_disk else None
+        on_disk = DiskListsBuilder(faiss_index.copy_to_cpu(index), folder, options.memory) if choice.on_disk else None
         if on_disk is None and options.device in (None, "cpu"):
-            faiss_index.reserve(index, source.count)
+            faiss_index.reserve_vectors(index, source.count)
         zero = fill(on_disk or index, kept_blocks(source, keep), options.metric, clock.done, exact)
-        index = on_disk.merged() if on_disk else faiss_index.from_device(index)
+        index = on_disk.merged() if on_disk else faiss_index.copy_to_cpu(index)
         check_complete(index, source.count)
     effort, evaluation = untuned(index), None
     if options.evaluate and source.count > 1:
@@ -79,31 +84,33 @@ def make_index(
             effort, evaluation = assess(index, truth, options.metric, options.target_recall)
             evaluation = replace(evaluation, transformed=transform is not None)
     with clock.step("write", source.count):
-        faiss_index.write(set_effort(index, effort), folder / FAISS_NAME)
+        faiss_index.write_faiss_index(set_effort(index, effort), folder / FAISS_NAME)
     return Made(source.count, zero, effort, evaluation, clock.seconds)
 
 
-def assess(index: Any, truth: recall.Truth, metric: Metric, wanted: float) -> tuple[Effort | None, Evaluation]:
+def assess(
+    index: Any, truth: recall.GroundTruth, metric: Metric, wanted: float
+) -> tuple[SearchParameter | None, RecallReport]:
     """Find the effort that the wanted recall needs on one half of the queries, and measure it on the other."""
 
     def search(queries: NDArray[np.float32], k: int, effort: int | None) -> NDArray[np.int64]:
-        return faiss_search.search(index, queries, k, effort)[1]
+        return faiss_search.search_faiss(index, queries, k, effort)[1]
 
     half = (len(truth.own) + 1) // 2
     tuning, judging = truth.part(slice(0, half)), truth.part(slice(half if half < len(truth.own) else 0, None))
-    name, effort = faiss_index.effort_name(index), None
+    name, effort = faiss_index.search_parameter_name(index), None
     if name is not None:
-        value = recall.tune(tuning, search, wanted, faiss_index.most_effort(index), metric)
-        effort = Effort(name, value, tuned=True)
+        value = recall.tune(tuning, search, wanted, faiss_index.largest_search_parameter(index), metric)
+        effort = SearchParameter(name, value, tuned=True)
     measured = recall.measure(judging, search, effort.value if effort else None, metric)
-    return effort, Evaluation(
+    return effort, RecallReport(
         recall=measured.recall,
         own=measured.own,
         wanted=wanted,
         queries=len(judging.own),
         queries_per_second=round(measured.queries_per_second, 1),
         exact_queries_per_second=round(truth.queries_per_second, 1),
-        threads=faiss_index.threads(),
+        threads=faiss_index.count_faiss_threads(),
         vectors=int(index.ntotal),
     )
 
@@ -120,31 +127,31 @@ def check_complete(index: Any, count: int) -> None:
         )
 
 
-def stored_truth(index: Any, metric: Metric) -> recall.Truth:
+def stored_truth(index: Any, metric: Metric) -> recall.GroundTruth:
     """Exact answers for a sample of an index's own vectors, where it stores them whole."""
     flat = faiss_index.flat_storage(index)
     own = _numbers(int(index.ntotal), recall.QUERIES)
-    queries = faiss_search.reconstruct(flat, own)
+    queries = faiss_search.reconstruct_vectors(flat, own)
     depth = min(max(recall.DEPTHS), int(index.ntotal) - 1) + 1
     began = time.perf_counter()
-    scores, numbers = faiss_search.search(flat, queries, depth, None)
+    scores, numbers = faiss_search.search_faiss(flat, queries, depth, None)
     seconds = time.perf_counter() - began
-    return recall.Truth(queries, own, *recall.without_own(scores, numbers, own), len(own) / max(seconds, 1e-9))
+    return recall.GroundTruth(queries, own, *recall.without_own(scores, numbers, own), len(own) / max(seconds, 1e-9))
 
 
-def untuned(index: Any) -> Effort | None:
+def untuned(index: Any) -> SearchParameter | None:
     """The effort for an index that was not evaluated: a guess."""
-    name = faiss_index.effort_name(index)
+    name = faiss_index.search_parameter_name(index)
     if name is None:
         return None
-    guess = max(1, faiss_index.most_effort(index) // UNTUNED_LISTS) if name == "nprobe" else UNTUNED_GRAPH
-    return Effort(name, guess, tuned=False)
+    guess = max(1, faiss_index.largest_search_parameter(index) // UNTUNED_LISTS) if name == "nprobe" else UNTUNED_GRAPH
+    return SearchParameter(name, guess, tuned=False)
 
 
-def set_effort(index: Any, effort: Effort | None) -> Any:
+def set_effort(index: Any, effort: SearchParameter | None) -> Any:
     """Let plain FAISS, which knows no index.json, search with the same effort."""
     if effort is not None:
-        faiss_index.set_effort(index, effort.value)
+        faiss_index.set_search_parameter(index, effort.value)
     return index
 
 
@@ -164,7 +171,7 @@ class _Sample:
 class _Clock:
     """Times the steps and tells of them."""
 
-    watch: Watch
+    watch: OnBuildProgress
     seconds: dict[str, float] = field(default_factory=dict)
     _step: str = ""
     _total: int = 0
@@ -181,7 +188,9 @@ class _Clock:
         self.watch(BuildProgress(self._step, count, self._total))
 
 
-def _take_sample(source: VectorSource, index: Any, choice: Choice, options: BuildOptions, clock: _Clock) -> _Sample:
+def _take_sample(
+    source: VectorSource, index: Any, choice: IndexChoice, options: BuildOptions, clock: _Clock
+) -> _Sample:
     """One pass over the vectors for what has to be known before the second: none where nothing has."""
     wanted = 0 if index.is_trained else choice.clusters * POINTS_PER_CLUSTER or SAMPLE_WITHOUT_CLUSTERS
     judged = options.evaluate and faiss_index.flat_storage(index) is None and source.count > 1
@@ -208,7 +217,7 @@ def _take_sample(source: VectorSource, index: Any, choice: Choice, options: Buil
 
 def fill(
     index: Any,
-    blocks: Iterator[Block],
+    blocks: Iterator[VectorBlock],
     metric: Metric,
     done: Callable[[int], None],
     exact: recall.ExactSearch | None = None,
@@ -222,7 +231,7 @@ def fill(
     for number, block in enumerate(blocks, 1):
         zero += int(_prepare(metric, block.vectors, count).sum())
         if len(block.vectors):
-            faiss_index.add(index, block.vectors)
+            faiss_index.add_vectors(index, block.vectors)
             if exact is not None:
                 exact.add(count, block.vectors)
         count += len(block.vectors)
@@ -232,10 +241,10 @@ def fill(
     return zero
 
 
-def kept_blocks(source: VectorSource, keep: Keep) -> Iterator[Block]:
+def kept_blocks(source: VectorSource, keep: Keep) -> Iterator[VectorBlock]:
     """All blocks of a source, each handed to ``keep`` on the way; a thread reads and keeps ahead."""
 
-    def blocks() -> Iterator[Block]:
+    def blocks() -> Iterator[VectorBlock]:
         for block in source.blocks(documents=True):
             keep(block)
             yield block

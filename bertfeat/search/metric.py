@@ -58,6 +58,6 @@ class Metric(StrEnum):
         return -scores if self is Metric.L2 else scores
 
 
-def own(vectors: NDArray[np.floating]) -> NDArray[np.float32]:
+def copy_as_float32(vectors: NDArray[np.floating]) -> NDArray[np.float32]:
     """A float32 copy, row by row in memory, that may be changed."""
     return np.array(vectors, np.float32, order="C")

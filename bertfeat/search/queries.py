@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bertfeat.corpus.document import shorten
-from bertfeat.corpus.lines import BadLine, Encoding, read_lines
+from bertfeat.corpus.lines import BadLine, TextEncoding, read_lines
 from bertfeat.errors import CorpusError, UsageError
 from bertfeat.io import JsonError, decode_json, open_regular
 
@@ -113,7 +113,7 @@ def read_queries(file: BinaryIO, name: str) -> Iterator[str]:
     Raises:
         CorpusError: a line cannot be decoded; names the file and the line.
     """
-    for line in _lines(file, name):
+    for line in _query_lines(file, name):
         yield line.text.strip()
 
 
@@ -159,17 +159,19 @@ def read_beir(folder: str | Path, split: str = "test") -> BeirData:
 
 def _judgements(path: Path) -> dict[str, dict[str, int]]:
     judgements: dict[str, dict[str, int]] = {}
-    for at, line in enumerate(_lines_of(path)):
+    for at, line in enumerate(_file_lines(path)):
         query, *rest = line.text.split("\t")
         if at == 0 and query in _HEADERS:
             continue
         if len(rest) != 2 or not _GRADE.fullmatch(rest[1].strip()):
-            raise _wrong(path, line, "expected query-id, corpus-id and score (a whole number) with tabs between them")
+            raise _line_error(
+                path, line, "expected query-id, corpus-id and score (a whole number) with tabs between them"
+            )
         document, grade = rest[0], int(rest[1])
         if abs(grade) > MOST_GRADE:
-            raise _wrong(path, line, f"scores are from -{MOST_GRADE:,} to {MOST_GRADE:,}")
+            raise _line_error(path, line, f"scores are from -{MOST_GRADE:,} to {MOST_GRADE:,}")
         if judgements.setdefault(query, {}).setdefault(document, grade) != grade:
-            raise _wrong(path, line, f"another line gives this query and document the score {judgements[query][document]}")  # noqa: E501  # fmt: skip
+            raise _line_error(path, line, f"another line gives this query and document the score {judgements[query][document]}")  # noqa: E501  # fmt: skip
     if not judgements:
         raise CorpusError(f"{path}: there are no judgements in it")
     return judgements
@@ -178,33 +180,35 @@ def _judgements(path: Path) -> dict[str, dict[str, int]]:
 def _queries(path: Path, judged: Mapping[str, object]) -> dict[str, str]:
     """The texts of the judged queries, by id."""
     queries: dict[str, str] = {}
-    for line in _lines_of(path):
+    for line in _file_lines(path):
         try:
             query = decode_json(line.text, _Query)
             query.text.encode()  # JSON can spell halves of characters, which no model reads
         except (JsonError, UnicodeEncodeError) as error:
-            raise _wrong(path, line, f"expected an object with _id and text: {error}") from None
+            raise _line_error(path, line, f"expected an object with _id and text: {error}") from None
         if query.id in judged and queries.setdefault(query.id, query.text) != query.text:
-            raise _wrong(path, line, f"another line gives the query {query.id!r} another text")
+            raise _line_error(path, line, f"another line gives the query {query.id!r} another text")
     return queries
 
 
-def _lines_of(path: Path) -> Iterator[_Line]:
+def _file_lines(path: Path) -> Iterator[_Line]:
     try:
         with open_regular(path) as file:
-            yield from _lines(file, str(path))
+            yield from _query_lines(file, str(path))
     except OSError as error:
         raise CorpusError(
             f"{path} cannot be read: {error.strerror or error}; a BEIR folder has corpus.jsonl, queries.jsonl, qrels/"
         ) from error
 
 
-def _lines(file: BinaryIO, name: str) -> Iterator[_Line]:
+def _query_lines(file: BinaryIO, name: str) -> Iterator[_Line]:
     """The lines that are not blank, without their ends."""
     first = file.read(4)  # as long as the longest mark
-    encoding = next((Encoding(codec, len(mark)) for mark, codec in _MARKS if first.startswith(mark)), Encoding("utf-8"))
+    encoding = next(
+        (TextEncoding(codec, len(mark)) for mark, codec in _MARKS if first.startswith(mark)), TextEncoding("utf-8")
+    )
     number = 0
-    for lines in read_lines(_blocks(first, file), encoding):
+    for lines in read_lines(_byte_blocks(first, file), encoding):
         for line in lines:
             number += 1
             if isinstance(line, BadLine) or "\0" in line:
@@ -217,7 +221,7 @@ def _lines(file: BinaryIO, name: str) -> Iterator[_Line]:
                 yield _Line(number, line)
 
 
-def _blocks(first: bytes, file: BinaryIO) -> Iterator[bytes]:
+def _byte_blocks(first: bytes, file: BinaryIO) -> Iterator[bytes]:
     if first:
         yield first
     read = getattr(file, "read1", file.read)  # of a pipe, what has come
@@ -225,5 +229,5 @@ def _blocks(first: bytes, file: BinaryIO) -> Iterator[bytes]:
         yield block
 
 
-def _wrong(path: Path, line: _Line, problem: str) -> CorpusError:
+def _line_error(path: Path, line: _Line, problem: str) -> CorpusError:
     return CorpusError(f"{path}, line {line.number}: {problem}; it is {shorten(line.text)!r}")

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from bertfeat.search import faiss_search
 from bertfeat.search.faiss_import import faiss
+from bertfeat.search.faiss_transforms import Transform
 from bertfeat.search.metric import Metric
-from bertfeat.search.transforms import Transform
 
 K = 10  # recall is tuned for this many nearest
 DEPTHS = (1, 10, 100)
@@ -25,7 +25,7 @@ Search = Callable[[NDArray[np.float32], int, int | None], NDArray[np.int64]]
 
 
 @dataclass(frozen=True, slots=True)
-class Truth:
+class GroundTruth:
     """The exact nearest vectors of some queries, best first."""
 
     queries: NDArray[np.float32]  # [Q, W] ready for FAISS
@@ -34,9 +34,9 @@ class Truth:
     numbers: NDArray[np.int64]  # [Q, K]
     queries_per_second: float  # of the exact search
 
-    def part(self, which: slice) -> "Truth":
+    def part(self, which: slice) -> "GroundTruth":
         """Some of the queries."""
-        return Truth(
+        return GroundTruth(
             self.queries[which], self.own[which], self.scores[which], self.numbers[which], self.queries_per_second
         )
 
@@ -66,13 +66,13 @@ class ExactSearch:
         began = time.perf_counter()
         depth = min(self._depth, len(vectors))
         scores, places = faiss.knn(self._compared, self._transform(vectors), depth, self._metric.faiss_metric)
-        self._best = faiss_search.merge([self._best, (scores, places + start)], self._depth, self._metric)
+        self._best = faiss_search.merge_neighbours([self._best, (scores, places + start)], self._depth, self._metric)
         self._seconds += time.perf_counter() - began
 
-    def truth(self) -> Truth:
+    def truth(self) -> GroundTruth:
         """What was found, without the queries themselves."""
         scores, numbers = without_own(*self._best, self._own)
-        return Truth(self._queries, self._own, scores, numbers, len(self._queries) / max(self._seconds, 1e-9))
+        return GroundTruth(self._queries, self._own, scores, numbers, len(self._queries) / max(self._seconds, 1e-9))
 
 
 def _untransformed(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -89,7 +89,7 @@ def without_own(
     return scores[~found].reshape(shape), numbers[~found].reshape(shape)
 
 
-def recalls(truth: Truth, numbers: NDArray[np.int64], k: int, metric: Metric) -> NDArray[np.float64]:
+def recalls(truth: GroundTruth, numbers: NDArray[np.int64], k: int, metric: Metric) -> NDArray[np.float64]:
     """The share of the k nearest that each query found, ``[Q]``; of equals at the k-th place any will do."""
     nearness = metric.nearness(truth.scores)
     limit = nearness[:, k - 1 : k]
@@ -101,7 +101,7 @@ def recalls(truth: Truth, numbers: NDArray[np.int64], k: int, metric: Metric) ->
     return np.asarray(hits, np.float64) / k
 
 
-def tune(truth: Truth, search: Search, wanted: float, most: int, metric: Metric) -> int:
+def tune(truth: GroundTruth, search: Search, wanted: float, most: int, metric: Metric) -> int:
     """The least effort whose recall is at least ``wanted`` with 95 % confidence; where none is, what gains no more.
 
     Doubles the effort until it suffices, then halves the interval.
@@ -131,7 +131,7 @@ class Measured:
     queries_per_second: float  # in one batch
 
 
-def measure(truth: Truth, search: Search, effort: int | None, metric: Metric) -> Measured:
+def measure(truth: GroundTruth, search: Search, effort: int | None, metric: Metric) -> Measured:
     """Measure recall and speed."""
     depths = [k for k in DEPTHS if k <= truth.numbers.shape[1]] or [truth.numbers.shape[1]]
     recall = {str(k): float(recalls(truth, _answers(truth, search, k, effort), k, metric).mean()) for k in depths}
@@ -145,7 +145,7 @@ def measure(truth: Truth, search: Search, effort: int | None, metric: Metric) ->
     return Measured(recall, own, len(truth.queries) / float(np.median(times)))
 
 
-def _answers(truth: Truth, search: Search, k: int, effort: int | None) -> NDArray[np.int64]:
+def _answers(truth: GroundTruth, search: Search, k: int, effort: int | None) -> NDArray[np.int64]:
     numbers = search(truth.queries, k + 1, effort)
     return without_own(np.empty(numbers.shape, np.float32), numbers, truth.own)[1]
 

@@ -1,4 +1,4 @@
-"""What an index says of itself: ``index.json``, beside the FAISS index.
+"""``index.json``: the settings and provenance of an index, and the names of the files beside it.
 
 Format 1 has sha256 of each file and no digest of its own; format 2 has XXH3 (128 bits), which is computed seven times
 as fast, and a digest over ``index.json`` itself.
@@ -13,16 +13,25 @@ from msgspec import Meta
 
 from bertfeat.errors import IndexFolderError
 from bertfeat.features import ModelIdentity
-from bertfeat.io import JsonError, read_json, read_version, write_json
+from bertfeat.io import JsonFormat, write_json
 from bertfeat.recipe import FeatureColumn
 from bertfeat.search.metric import Metric
-from bertfeat.search.names import DOCUMENTS_NAME, FAISS_NAME, FILE_NAMES, PIECES_NAME, REMOVED_NAME, SETTINGS_NAME
 
 FORMAT_VERSION = 2
-_DIGEST_FROM = 2  # the format since which index.json carries a digest of itself
-_REBUILD = "build it again with bertfeat index"
 
-EffortName = Literal["nprobe", "efSearch"]
+SETTINGS_NAME = "index.json"  # settings, provenance, and the other files' digests
+FAISS_NAME = "index.faiss"
+LISTS_NAME = "index.lists"  # inverted lists that pass the memory
+DOCUMENTS_NAME = "documents.arrow"
+PIECES_NAME = "pieces.arrow"  # only in an index of tokens or words
+REMOVED_NAME = "removed.npy"  # only where there are tombstones
+FILE_NAMES = frozenset({FAISS_NAME, LISTS_NAME, DOCUMENTS_NAME, PIECES_NAME, REMOVED_NAME})
+"""All files of an index but its settings."""
+
+REBUILD = "build the index again"
+"""The remedy for a damaged index."""
+
+SearchParameterName = Literal["nprobe", "efSearch"]
 Count = Annotated[int, Meta(ge=0, le=2**62)]
 
 
@@ -45,17 +54,17 @@ class FileState:
 
 
 @dataclass(frozen=True, slots=True)
-class Effort:
+class SearchParameter:
     """How thoroughly an approximate index is searched: its ``nprobe`` or ``efSearch``."""
 
-    name: EffortName
+    name: SearchParameterName
     value: Annotated[int, Meta(ge=1, lt=2**31)]
     tuned: bool  # against exact search; else a guess
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluation:
-    """How an index does against exact search over the same vectors, on vectors left out of its tuning."""
+class RecallReport:
+    """Recall and speed of an index against exact search over the same vectors, on queries left out of its tuning."""
 
     recall: Mapping[str, float]  # "1", "10", "100": share of the true nearest that are found
     own: float  # share of the queries, all of them in the index, that find themselves at rank 1
@@ -79,7 +88,7 @@ class IndexSettings:
     factory: str  # FAISS's description
     reason: str  # why that one
     model: ModelIdentity
-    extraction: Mapping[str, Any]  # settings of the feature sets: how queries are embedded too
+    extraction: Mapping[str, Any]  # settings of the feature sets; queries are embedded by the same
     query_prompt: str | None
     sources: tuple[SourceSet, ...]
     count: Count  # vectors in index.faiss
@@ -88,8 +97,8 @@ class IndexSettings:
     skipped: Count  # tokens and words without a vector of their own
     tombstones: Count  # vectors that are in index.faiss but removed
     has_text: bool
-    effort: Effort | None  # None: nothing to choose
-    evaluation: Evaluation | None
+    effort: SearchParameter | None  # None: nothing to choose
+    evaluation: RecallReport | None
     versions: Mapping[str, str]
     seconds: Mapping[str, float]  # of the build's steps
     files: Mapping[str, FileState] = field(default_factory=dict)
@@ -117,7 +126,16 @@ class IndexSettings:
         return measured is not None and (self.updates > 0 or measured.vectors != self.count or self.tombstones > 0)
 
 
-def write_settings(settings: IndexSettings, folder: Path) -> None:
+_FORMAT = JsonFormat(
+    IndexSettings,
+    version=FORMAT_VERSION,
+    error=IndexFolderError,
+    remedy=REBUILD,
+    digest_from=2,  # the format since which index.json carries a digest of itself
+)
+
+
+def write_index_settings(settings: IndexSettings, folder: Path) -> None:
     """Write ``index.json``.
 
     Raises:
@@ -126,7 +144,7 @@ def write_settings(settings: IndexSettings, folder: Path) -> None:
     write_json(folder / SETTINGS_NAME, settings)
 
 
-def read_settings(folder: Path) -> IndexSettings:
+def read_index_settings(folder: Path) -> IndexSettings:
     """Read ``index.json``.
 
     Raises:
@@ -134,30 +152,24 @@ def read_settings(folder: Path) -> IndexSettings:
     """
     path = folder / SETTINGS_NAME
     try:
-        version = read_version(path)
-        if version > FORMAT_VERSION:
-            raise IndexFolderError(
-                f"{path}: written in format {version} by a newer bertfeat; this one reads formats up to "
-                f"{FORMAT_VERSION}: upgrade bertfeat"
-            )
-        settings = read_json(path, IndexSettings, digest_from=_DIGEST_FROM)
+        settings = _FORMAT.read(path)
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise no_index(folder) from error
-    except (OSError, JsonError) as error:
-        raise IndexFolderError(f"{path}: cannot be read ({error}); {_REBUILD}") from error
-    if problem := _contradiction(settings):
-        raise IndexFolderError(f"{path}: cannot be read ({problem}); {_REBUILD}")
+        raise no_index_error(folder) from error
+    if problem := _find_contradiction(settings):
+        raise IndexFolderError(f"cannot be read ({problem})", where=path, remedy=REBUILD)
     return settings
 
 
-def no_index(folder: Path) -> IndexFolderError:
+def no_index_error(folder: Path) -> IndexFolderError:
     """The error for a folder that is no index."""
     return IndexFolderError(
-        f"{folder}: this is no index: it has no {SETTINGS_NAME}; bertfeat index makes one from a feature set"
+        f"this is no index: it has no {SETTINGS_NAME}",
+        where=folder,
+        remedy="bertfeat index makes one from a feature set",
     )
 
 
-def _contradiction(settings: IndexSettings) -> str | None:
+def _find_contradiction(settings: IndexSettings) -> str | None:
     """What cannot be true of any index, though the types are right; None if nothing."""
     if foreign := sorted(set(settings.files) - FILE_NAMES):
         return f"{foreign[0]!r} is no file of an index"

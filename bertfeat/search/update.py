@@ -13,25 +13,24 @@ from numpy.typing import NDArray
 from bertfeat.errors import IndexFolderError
 from bertfeat.features import FeatureSet
 from bertfeat.search import faiss_index
+from bertfeat.search.build_options import BuildProgress, OnBuildProgress, ignore_build_progress
 from bertfeat.search.comparable import incomparable
-from bertfeat.search.document_store import Store, StoresWriter, document_schema
-from bertfeat.search.finish import finish
+from bertfeat.search.document_store import ArrowStore, IndexStoresWriter, document_schema
+from bertfeat.search.feature_source import FeatureSource
+from bertfeat.search.finish import finish_index_folder
+from bertfeat.search.lists_on_disk import DiskListsBuilder
 from bertfeat.search.making import check_complete, fill, kept_blocks
 from bertfeat.search.metric import Metric
-from bertfeat.search.names import FAISS_NAME, REMOVED_NAME
-from bertfeat.search.ondisk import ListsOnDisk
-from bertfeat.search.options import BuildProgress, Watch, unwatched
-from bertfeat.search.replace import held
-from bertfeat.search.settings import IndexSettings
-from bertfeat.search.source import FeatureSource
-from bertfeat.search.sources import with_sources
+from bertfeat.search.replacement import hold_index_folder
+from bertfeat.search.settings import FAISS_NAME, REMOVED_NAME, IndexSettings
+from bertfeat.search.source_sets import merge_sources
 from bertfeat.search.vector_index import VectorIndex
 
 _RECONSTRUCTED = 16_384
 
 
 @dataclass(frozen=True, slots=True)
-class Updated:
+class UpdateReport:
     """What an update did, in documents."""
 
     settings: IndexSettings
@@ -41,8 +40,8 @@ class Updated:
 
 
 def append_features(
-    folder: str | Path, features: Sequence[str | Path | FeatureSet], *, progress: Watch | None = None
-) -> Updated:
+    folder: str | Path, features: Sequence[str | Path | FeatureSet], *, progress: OnBuildProgress | None = None
+) -> UpdateReport:
     """Append feature sets to an index; documents that have the id of a new one are replaced.
 
     The type of the index and its tuning stay. Types that cannot remove keep replaced vectors as tombstones.
@@ -52,31 +51,35 @@ def append_features(
         FolderLocked: another run is at work on the folder.
         StorageError: the folder cannot be written.
     """
-    with held(folder) as place:
+    with hold_index_folder(folder) as place:
         index = VectorIndex(place.folder, in_memory=True)
         sets = [each if isinstance(each, FeatureSet) else FeatureSet(each) for each in features]
-        sources, numbers = with_sources(index.settings.sources, sets)
+        sources, numbers = merge_sources(index.settings.sources, sets)
         source = FeatureSource(
             sets, index.settings.column.name, keep_text=index.settings.has_text, source_numbers=numbers
         )
         _check_same(index, source)
-        replaced = _with_ids(index, _ids(sets))
+        replaced = _with_ids(index, _stored_ids(sets))
         with place.replacement() as fresh:
             keeper = _Shrunk(index, replaced)
             source.first_document = keeper.documents
             schema = document_schema([(index.folder, index.documents.schema), *source.schemas])
-            with StoresWriter(fresh, schema, per_document=source.per_document) as stores:
+            with IndexStoresWriter(fresh, schema, per_document=source.per_document) as stores:
                 keeper.copy(stores)
-                grown, zero = _extended(keeper.faiss_index, source, index.metric, stores, fresh, progress or unwatched)
+                grown, zero = _extended(
+                    keeper.faiss_index, source, index.metric, stores, fresh, progress or ignore_build_progress
+                )
             settings = replace(
                 keeper.settings(fresh, added=source.count),
                 sources=sources,
                 skipped=index.settings.skipped + source.skipped,
             )
-            return Updated(_finished(settings, grown, stores, zero, fresh), sum(map(len, sets)), int(replaced.sum()))
+            return UpdateReport(
+                _finished(settings, grown, stores, zero, fresh), sum(map(len, sets)), int(replaced.sum())
+            )
 
 
-def remove_documents(folder: str | Path, ids: Iterable[str]) -> Updated:
+def remove_documents(folder: str | Path, ids: Iterable[str]) -> UpdateReport:
     """Remove the documents of those ids from an index; types that cannot remove keep them as tombstones.
 
     Raises:
@@ -84,29 +87,29 @@ def remove_documents(folder: str | Path, ids: Iterable[str]) -> Updated:
         FolderLocked: another run is at work on the folder.
         StorageError: the folder cannot be written.
     """
-    with held(folder) as place:
+    with hold_index_folder(folder) as place:
         index = VectorIndex(place.folder, in_memory=True)
         wanted = list(dict.fromkeys(ids))
         removed = _with_ids(index, pa.array(wanted, pa.string()))
         known = _known_ids(index.documents, removed)
         unknown = tuple(each for each in wanted if each not in known)
         if not removed.any():
-            return Updated(index.settings, 0, 0, unknown)
+            return UpdateReport(index.settings, 0, 0, unknown)
         with place.replacement() as fresh:
             keeper = _Shrunk(index, removed)
             schema = document_schema([(index.folder, index.documents.schema)])  # of this format
-            with StoresWriter(fresh, schema, per_document=index.pieces is None) as stores:
+            with IndexStoresWriter(fresh, schema, per_document=index.pieces is None) as stores:
                 keeper.copy(stores)
             grown = keeper.faiss_index
             if faiss_index.lists_on_disk(grown):
-                grown = ListsOnDisk(grown, fresh, None).merged()
+                grown = DiskListsBuilder(grown, fresh, None).merged()
             settings = _finished(keeper.settings(fresh, added=0), grown, stores, 0, fresh)
-            return Updated(settings, 0, int(removed.sum()), unknown)
+            return UpdateReport(settings, 0, int(removed.sum()), unknown)
 
 
-def _finished(settings: IndexSettings, grown: Any, stores: StoresWriter, zero: int, folder: Path) -> IndexSettings:
+def _finished(settings: IndexSettings, grown: Any, stores: IndexStoresWriter, zero: int, folder: Path) -> IndexSettings:
     """Write what is left of an update; ``zero`` zero vectors were added."""
-    faiss_index.write(grown, folder / FAISS_NAME)
+    faiss_index.write_faiss_index(grown, folder / FAISS_NAME)
     settings = replace(
         settings,
         count=int(grown.ntotal),
@@ -114,7 +117,7 @@ def _finished(settings: IndexSettings, grown: Any, stores: StoresWriter, zero: i
         zero_vectors=settings.zero_vectors + zero,
         updates=settings.updates + 1,
     )
-    return finish(settings, folder)
+    return finish_index_folder(settings, folder)
 
 
 class _Shrunk:
@@ -130,7 +133,7 @@ class _Shrunk:
         self._vectors = ~vectors if self._really else np.ones_like(vectors)
         self._tombstones = np.zeros_like(vectors) if index.removed is None else index.removed.copy()
         if self._really:
-            faiss_index.remove(self.faiss_index, vectors)
+            faiss_index.remove_vectors(self.faiss_index, vectors)
         else:
             self._tombstones |= vectors
 
@@ -139,7 +142,7 @@ class _Shrunk:
         """How many documents the stores keep, tombstones among them."""
         return int(self._documents.sum())
 
-    def copy(self, stores: StoresWriter) -> None:
+    def copy(self, stores: IndexStoresWriter) -> None:
         """Write what the old stores keep to new ones."""
         stores.copy(self._index.documents, self._index.pieces, self._documents, self._vectors)
 
@@ -152,11 +155,16 @@ class _Shrunk:
 
 
 def _extended(
-    index: Any, source: FeatureSource, metric: Metric, stores: StoresWriter, folder: Path, progress: Watch
+    index: Any,
+    source: FeatureSource,
+    metric: Metric,
+    stores: IndexStoresWriter,
+    folder: Path,
+    progress: OnBuildProgress,
 ) -> tuple[Any, int]:
     """The index with a source's vectors added, and how many zero vectors there were among them."""
     before = int(index.ntotal)
-    on_disk = ListsOnDisk(index, folder, None) if faiss_index.lists_on_disk(index) else None
+    on_disk = DiskListsBuilder(index, folder, None) if faiss_index.lists_on_disk(index) else None
 
     def tell(done: int) -> None:
         progress(BuildProgress("add", done, source.count))
@@ -175,7 +183,7 @@ def _check_same(index: VectorIndex, source: FeatureSource) -> None:
         raise IndexFolderError(f"{first.folder} cannot be appended to {index.folder}: {problem}")
 
 
-def _ids(sets: Sequence[FeatureSet]) -> pa.Array:
+def _stored_ids(sets: Sequence[FeatureSet]) -> pa.Array:
     batches = [batch.column("id") for features in sets for batch in features.stream(["id"], batch_rows=65_536)]
     return pc.unique(pa.chunked_array(batches, pa.string()))
 
@@ -190,7 +198,7 @@ def _with_ids(index: VectorIndex, ids: pa.Array) -> NDArray[np.bool_]:
     return having
 
 
-def _known_ids(documents: Store, chosen: NDArray[np.bool_]) -> set[str]:
+def _known_ids(documents: ArrowStore, chosen: NDArray[np.bool_]) -> set[str]:
     return set(documents.take(np.flatnonzero(chosen))["id"].to_pylist()) if chosen.any() else set()
 
 

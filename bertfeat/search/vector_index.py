@@ -13,19 +13,19 @@ from numpy.typing import NDArray
 
 from bertfeat.errors import IndexFolderError, UsageError
 from bertfeat.search import faiss_index, faiss_search
-from bertfeat.search.contents import IndexContents, open_contents
-from bertfeat.search.document_store import SOURCE, Store
-from bertfeat.search.folder import read_whole
-from bertfeat.search.metric import Metric, own
+from bertfeat.search.document_store import SOURCE, ArrowStore
+from bertfeat.search.folder import read_consistently
+from bertfeat.search.index_files import IndexContents, open_contents
+from bertfeat.search.metric import Metric, copy_as_float32
 from bertfeat.search.settings import IndexSettings
-from bertfeat.search.sources import check_sources
-from bertfeat.where import select
+from bertfeat.search.source_sets import check_sources
+from bertfeat.where import select_rows
 
 _EXACT_QUERIES = 512  # whose hits are compared again at once
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Neighbours:
     """What a search by vectors found, best first; as many hits for each query, all of them there."""
 
     scores: NDArray[np.float32]  # [Q, K] see Metric
@@ -45,8 +45,8 @@ class VectorIndex:
 
     def __init__(self, folder: str | Path, *, device: str | None = None, in_memory: bool = False) -> None:
         self.folder = Path(folder)
-        self._contents: IndexContents = read_whole(self.folder, partial(open_contents, mapped=not in_memory))
-        self._fast = faiss_index.to_device(self.faiss_index, device)
+        self._contents: IndexContents = read_consistently(self.folder, partial(open_contents, mapped=not in_memory))
+        self._fast = faiss_index.copy_to_gpu(self.faiss_index, device)
 
     def __len__(self) -> int:
         return self.settings.count - self.settings.tombstones
@@ -67,12 +67,12 @@ class VectorIndex:
         return self._contents.faiss_index
 
     @property
-    def documents(self) -> Store:
+    def documents(self) -> ArrowStore:
         """The rows, ids, texts and kept columns of the documents."""
         return self._contents.documents
 
     @property
-    def pieces(self) -> Store | None:
+    def pieces(self) -> ArrowStore | None:
         """Which token or word each vector is; None where there is one vector a document."""
         return self._contents.pieces
 
@@ -105,7 +105,7 @@ class VectorIndex:
         where: str | None = None,
         effort: int | None = None,
         exact: bool = False,
-    ) -> Found:
+    ) -> Neighbours:
         """The ``k`` nearest of each query vector ``[Q, W]``, or as many as there are.
 
         ``where`` is a condition on kept columns. ``effort`` replaces the tuned ``nprobe`` or ``efSearch``;
@@ -123,15 +123,15 @@ class VectorIndex:
         available = len(self) if selected is None else int(selected.sum())
         k = min(k, available)
         if not k or not len(queries):
-            return Found(np.empty((len(queries), 0), np.float32), np.empty((len(queries), 0), np.int64))
+            return Neighbours(np.empty((len(queries), 0), np.float32), np.empty((len(queries), 0), np.int64))
         if exact:
-            scores, numbers = faiss_search.scan(self.faiss_index, queries, k, selected)
+            scores, numbers = faiss_search.scan_all_vectors(self.faiss_index, queries, k, selected)
         else:
             scores, numbers = self._quick(queries, k, effort, selected)
         self._check_found(numbers)
         if self.metric is Metric.L2 and faiss_index.flat_storage(self.faiss_index) is not None:
             return self._compared_again(queries, numbers)
-        return Found(self.metric.scores(scores), numbers)
+        return Neighbours(self.metric.scores(scores), numbers)
 
     def reconstruct(self, numbers: NDArray[np.integer]) -> NDArray[np.float32]:
         """The vectors of those numbers as the index stores them (normalised under cosine), ``[n, W]``.
@@ -143,7 +143,7 @@ class VectorIndex:
         wrong = wanted[(wanted < 0) | (wanted >= self.settings.count)]
         if len(wrong):
             raise UsageError(f"there is no vector {wrong[0]}; the index has 0 to {self.settings.count - 1}")
-        return faiss_search.reconstruct(self.faiss_index, wanted)
+        return faiss_search.reconstruct_vectors(self.faiss_index, wanted)
 
     def document_numbers(self, numbers: NDArray[np.integer]) -> NDArray[np.int64]:
         """The document of each vector: its number in :attr:`documents`."""
@@ -159,22 +159,22 @@ class VectorIndex:
         tuned = self.settings.effort
         effort = effort or (tuned.value if tuned else None)
         index = self._fast if selected is None else self.faiss_index  # FAISS's GPU indexes know no selectors
-        scores, numbers = faiss_search.search(index, queries, k, effort, selected)
+        scores, numbers = faiss_search.search_faiss(index, queries, k, effort, selected)
         short = (numbers == faiss_search.EMPTY).any(axis=1)
         if short.any():
-            scores[short], numbers[short] = faiss_search.scan(self.faiss_index, queries[short], k, selected)
+            scores[short], numbers[short] = faiss_search.scan_all_vectors(self.faiss_index, queries[short], k, selected)
         return scores, numbers
 
-    def _compared_again(self, queries: NDArray[np.float32], numbers: NDArray[np.int64]) -> Found:
+    def _compared_again(self, queries: NDArray[np.float32], numbers: NDArray[np.int64]) -> Neighbours:
         """Distances computed by difference: FAISS's batches expand the square, which cancels digits of near vectors."""
         scores = np.empty(numbers.shape, np.float32)
         for start in range(0, len(queries), _EXACT_QUERIES):
             part = slice(start, start + _EXACT_QUERIES)
-            stored = faiss_search.reconstruct(self.faiss_index, numbers[part].ravel())
+            stored = faiss_search.reconstruct_vectors(self.faiss_index, numbers[part].ravel())
             differences = stored.reshape(*numbers[part].shape, -1) - queries[part, None, :]
             scores[part] = np.sqrt(np.einsum("qkw,qkw->qk", differences, differences))
         order = np.lexsort((numbers, scores), axis=1)
-        return Found(np.take_along_axis(scores, order, 1), np.take_along_axis(numbers, order, 1))
+        return Neighbours(np.take_along_axis(scores, order, 1), np.take_along_axis(numbers, order, 1))
 
     def _prepared(self, vectors: NDArray[np.floating]) -> NDArray[np.float32]:
         if vectors.ndim != 2 or vectors.shape[1] != self.settings.width:
@@ -185,7 +185,7 @@ class VectorIndex:
             )
         if vectors.dtype.kind not in "fiu":
             raise UsageError(f"query vectors must be whole or real numbers, not {vectors.dtype}")
-        queries = own(vectors)
+        queries = copy_as_float32(vectors)
         try:
             self.metric.prepare(queries)
         except ValueError as error:
@@ -196,7 +196,7 @@ class VectorIndex:
         living = None if self.removed is None else ~self.removed
         if where is None:
             return living
-        selected = select(self.documents, where, but=[SOURCE])
+        selected = select_rows(self.documents, where, but=[SOURCE])
         if self.pieces is not None:
             selected = selected[self.owners]
         return selected if living is None else selected & living

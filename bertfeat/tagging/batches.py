@@ -11,13 +11,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertfeat.tagging.sentences import Sentences
+from bertfeat.tagging.sentences import SentenceChunk
 
 _POOL = 32  # batches among whose sentences those of like length are put together
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class PackedSentences:
     """Where the words of a batch of sentences are, time by time: all first words, all second words, and so on."""
 
     sizes: tuple[int, ...]  # [T] how many sentences have a word at each time
@@ -26,7 +26,7 @@ class Packed:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class SentenceBatch:
     """A batch as a network takes it."""
 
     features: Tensor  # [N, W] packed, float16 or float32
@@ -39,7 +39,7 @@ class Batch:
         return self.sizes[0]
 
 
-def pack(offsets: NDArray[np.int64], sentences: NDArray[np.int64]) -> Packed:
+def pack_sentences(offsets: NDArray[np.int64], sentences: NDArray[np.int64]) -> PackedSentences:
     """Order the words of some sentences time by time, the longest sentence first."""
     lengths = offsets[sentences + 1] - offsets[sentences]
     order = np.argsort(-lengths, kind="stable")
@@ -47,17 +47,17 @@ def pack(offsets: NDArray[np.int64], sentences: NDArray[np.int64]) -> Packed:
     times = np.arange(lengths[0])
     there = times[:, None] < lengths[None, :]  # [T, B]
     words = (offsets[sentences][None, :] + times[:, None])[there]
-    return Packed(tuple(there.sum(1).tolist()), words, sentences)
+    return PackedSentences(tuple(there.sum(1).tolist()), words, sentences)
 
 
-def batch_of(features: NDArray[np.floating], packed: Packed, device: torch.device) -> Batch:
+def gather_batch(features: NDArray[np.floating], packed: PackedSentences, device: torch.device) -> SentenceBatch:
     """Gather the features of a packed batch."""
     whose = np.concatenate([np.arange(size) for size in packed.sizes])
     gathered = torch.from_numpy(features[packed.words])
-    return Batch(gathered.to(device), torch.from_numpy(whose).to(device), packed.sizes)
+    return SentenceBatch(gathered.to(device), torch.from_numpy(whose).to(device), packed.sizes)
 
 
-def shuffled(sentences: Sentences, size: int, seed: Sequence[int]) -> Iterator[Packed]:
+def shuffled_batches(sentences: SentenceChunk, size: int, seed: Sequence[int]) -> Iterator[PackedSentences]:
     """Batches of ``size`` sentences of like length, all of them once, in an order that ``seed`` decides."""
     draw = np.random.default_rng(seed)
     lengths = np.diff(sentences.offsets)
@@ -66,11 +66,11 @@ def shuffled(sentences: Sentences, size: int, seed: Sequence[int]) -> Iterator[P
     pools = [pool[np.argsort(lengths[pool], kind="stable")] for pool in pools]
     batches = [pool[at : at + size] for pool in pools for at in range(0, len(pool), size)]
     for number in draw.permutation(len(batches)):
-        yield pack(sentences.offsets, batches[number])
+        yield pack_sentences(sentences.offsets, batches[number])
 
 
-def by_length(sentences: Sentences, size: int) -> Iterator[Packed]:
+def batches_by_length(sentences: SentenceChunk, size: int) -> Iterator[PackedSentences]:
     """Batches of ``size`` sentences, the longest first: the quickest way through all of them."""
     order = np.argsort(-np.diff(sentences.offsets), kind="stable")
     for at in range(0, len(order), size):
-        yield pack(sentences.offsets, order[at : at + size])
+        yield pack_sentences(sentences.offsets, order[at : at + size])

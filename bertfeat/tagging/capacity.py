@@ -28,7 +28,7 @@ def refuse_too_large(
     Raises:
         UsageError: says what it takes, and what to give instead.
     """
-    there = _memory(device)
+    there = _available_memory(device)
     weights = _COPIES * sum(form.bytes for form in forms.values())
     if weights > there:
         raise UsageError(
@@ -46,7 +46,7 @@ def refuse_too_large(
         )
 
 
-def _memory(device: torch.device) -> int:
+def _available_memory(device: torch.device) -> int:
     """Bytes of memory of the machine, or of the GPU."""
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).total_memory)

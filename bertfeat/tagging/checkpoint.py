@@ -10,9 +10,9 @@ from msgspec import Meta
 from torch import Tensor, nn
 
 from bertfeat.errors import TaggerError
-from bertfeat.io import JsonError, read_json, remove, write_json
-from bertfeat.tagging.settings import EpochRecord, Extraction, TrainingSettings, contradiction
-from bertfeat.tagging.tensors import BadTensors, FileDigest, TensorForm, read_tensors, write_tensors
+from bertfeat.io import JsonError, read_json, remove_file, write_json
+from bertfeat.tagging.settings import EpochRecord, Extraction, TrainingSettings, history_problem
+from bertfeat.tagging.tensors import FileDigest, TensorForm, TensorsError, read_tensors, write_tensors
 
 STATE_NAME = "checkpoint.json"
 _FORMAT_VERSION = 2
@@ -75,7 +75,7 @@ def read_checkpoint(folder: Path) -> Checkpoint | None:
     path = folder / STATE_NAME
     try:
         checkpoint = read_json(path, Checkpoint, digest_from=0)
-        problem = contradiction(checkpoint.history, checkpoint.identity.training)
+        problem = history_problem(checkpoint.history, checkpoint.identity.training)
     except FileNotFoundError:
         return None
     except (OSError, JsonError) as error:
@@ -98,7 +98,7 @@ def restore(
     path = _weights_path(folder, len(checkpoint.history))
     try:
         tensors = read_tensors(path, _forms(network), checkpoint.weights)
-    except (OSError, BadTensors) as error:
+    except (OSError, TensorsError) as error:
         raise TaggerError(f"{path}: cannot be read as the state of this training ({error}); {_REMEDY}") from error
     groups: dict[str, dict[str, Tensor]] = {"now": {}, "best": {}, "optimizer": {}}
     for name, tensor in tensors.items():
@@ -115,7 +115,7 @@ def restore(
 
 def remove_checkpoint(folder: Path) -> None:
     """Remove the checkpoint of a training that is done."""
-    remove(folder / STATE_NAME)
+    remove_file(folder / STATE_NAME)
     _remove_weights(folder)
 
 
@@ -130,7 +130,7 @@ def _weights_path(folder: Path, epochs: int) -> Path:
 def _remove_weights(folder: Path, but: Path | None = None) -> None:
     for path in folder.glob("checkpoint-*.safetensors"):
         if path != but:
-            remove(path)
+            remove_file(path)
 
 
 def _forms(network: nn.Module) -> dict[str, TensorForm]:

@@ -36,13 +36,13 @@ class Crf(nn.Module):
         """
         between, begin, end = self._scores()
         steps, golds = torch.split(emissions, list(sizes)), torch.split(tags, list(sizes))
-        path = begin[golds[0]] + _chosen(steps[0], golds[0])
+        path = begin[golds[0]] + _gather_scores(steps[0], golds[0])
         total = begin + steps[0]  # [B, L] log-sum of the scores of all paths to each label
         paths, totals = [], []
         for (before, gold), step in zip(pairwise(golds), steps[1:], strict=True):
             paths.append(path[len(gold) :] + end[before[len(gold) :]])
             totals.append(torch.logsumexp(total[len(gold) :] + end, 1))
-            path = path[: len(gold)] + between[before[: len(gold)], gold] + _chosen(step, gold)
+            path = path[: len(gold)] + between[before[: len(gold)], gold] + _gather_scores(step, gold)
             total = torch.logsumexp(total[: len(gold), :, None] + between, 1) + step
         paths.append(path + end[golds[-1]])
         totals.append(torch.logsumexp(total + end, 1))
@@ -64,7 +64,7 @@ class Crf(nn.Module):
         label = (ended.pop() + end).argmax(1)
         found = [label]
         for pointer in reversed(pointers):
-            label = torch.cat([_chosen(pointer, label), (ended.pop() + end).argmax(1)])
+            label = torch.cat([_gather_scores(pointer, label), (ended.pop() + end).argmax(1)])
             found.append(label)
         return torch.cat(found[::-1])
 
@@ -74,7 +74,7 @@ class Crf(nn.Module):
         return scores[:-2, :-2], scores[-2, :-2], scores[:-2, -1]
 
 
-def _chosen(scores: Tensor, labels: Tensor) -> Tensor:
+def _gather_scores(scores: Tensor, labels: Tensor) -> Tensor:
     """The score of one label in each row: ``[n, L]``, ``[n]`` → ``[n]``."""
     return scores.gather(1, labels[:, None])[:, 0]
 
@@ -88,16 +88,16 @@ def allowed_transitions(labels: Sequence[str]) -> Tensor:
     closed = any(label[:2] in ("E-", "S-") for label in labels)  # IOBES: an open span must be closed
     before, after = [*labels, "O", ""], [*labels, "", "O"]  # the beginning and the end of a sentence are like O
     kinds = {kind: number for number, kind in enumerate(dict.fromkeys(label[2:] for label in before))}
-    open_before, goes_on = _marked(before, ("B-", "I-")), _marked(after, ("I-", "E-"))
-    alike = _numbers(before, kinds)[:, None] == _numbers(after, kinds)[None, :]
+    open_before, goes_on = _have_prefix(before, ("B-", "I-")), _have_prefix(after, ("I-", "E-"))
+    alike = _kind_numbers(before, kinds)[:, None] == _kind_numbers(after, kinds)[None, :]
     going_on = open_before[:, None] & goes_on[None, :] & alike
     must = goes_on[None, :] | (open_before[:, None] & closed)
     return going_on | ~must
 
 
-def _marked(labels: Sequence[str], prefixes: tuple[str, ...]) -> Tensor:
+def _have_prefix(labels: Sequence[str], prefixes: tuple[str, ...]) -> Tensor:
     return torch.tensor([label.startswith(prefixes) for label in labels])
 
 
-def _numbers(labels: Sequence[str], kinds: Mapping[str, int]) -> Tensor:
+def _kind_numbers(labels: Sequence[str], kinds: Mapping[str, int]) -> Tensor:
     return torch.tensor([kinds[label[2:]] for label in labels])

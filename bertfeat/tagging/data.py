@@ -5,8 +5,8 @@ from pathlib import Path
 
 from bertfeat.errors import CorpusError, TaggerError
 from bertfeat.features import FeatureSet, ModelIdentity
-from bertfeat.tagging.labels import Labels, shown
-from bertfeat.tagging.layer_input import TaggerInput, choose_input, derived_input
+from bertfeat.tagging.labels import LabelSet, list_labels
+from bertfeat.tagging.layer_input import TaggerInput, choose_input, derive_input
 from bertfeat.tagging.schemes import Scheme
 from bertfeat.tagging.sentences import SentenceStore
 from bertfeat.tagging.settings import Extraction, TrainingSettings, check_same_features, extraction_of
@@ -21,7 +21,7 @@ class TrainingData:
     input: TaggerInput
     train: SentenceStore
     dev: SentenceStore
-    labels: Labels
+    labels: LabelSet
     gold: tuple[tuple[str, ...], ...]  # tags of the development set
     warnings: tuple[str, ...]
 
@@ -37,11 +37,11 @@ class TrainingData:
         """
         model = train_set.header.model
         wanted = choose_input(layers, train_set.columns, model.num_layers)
-        derived_input(wanted, train_set)  # that it holds no words is told before that it is unlike the other
+        derive_input(wanted, train_set)  # that it holds no words is told before that it is unlike the other
         extraction = extraction_of(train_set)
         check_same_features(dev_set, model, extraction, str(train_set.folder))
-        train, dev = _stores(train_set, dev_set, wanted, settings.memory)
-        labels = _labels(train, Scheme(settings.scheme))
+        train, dev = _open_stores(train_set, dev_set, wanted, settings.memory)
+        labels = _collect_labels(train, Scheme(settings.scheme))
         gold = tuple(dev.tags())
         return cls(model, extraction, wanted, train, dev, labels, gold, _check_dev(dev.folder, labels, gold))
 
@@ -60,7 +60,7 @@ class TrainingData:
         self.dev.check_unchanged()
 
 
-def _stores(
+def _open_stores(
     train_set: FeatureSet, dev_set: FeatureSet, wanted: TaggerInput, memory: int
 ) -> tuple[SentenceStore, SentenceStore]:
     """Both sets within the memory: the development set is kept where it takes no more than a quarter of it."""
@@ -69,25 +69,25 @@ def _stores(
     return SentenceStore(train_set, wanted, left), dev
 
 
-def _labels(store: SentenceStore, inside: Scheme) -> Labels:
+def _collect_labels(store: SentenceStore, inside: Scheme) -> LabelSet:
     try:
-        return Labels.of(store.tags(), inside=inside)
+        return LabelSet.of(store.tags(), inside=inside)
     except (CorpusError, TaggerError) as error:
         raise type(error)(f"{store.origin}, {error}") from error
 
 
-def _check_dev(place: Path, labels: Labels, gold: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
+def _check_dev(place: Path, labels: LabelSet, gold: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
     """Refuse a development set of which nothing can be got right; returns what is to be warned of."""
     try:
         unknown, useful = labels.unknown(gold), labels.can_learn_from(gold)
     except CorpusError as error:
         raise CorpusError(f"{place}, {error}") from error
     if not useful:
-        what = f"only tags that the training set lacks ({shown(unknown)})" if unknown else "no span"
+        what = f"only tags that the training set lacks ({list_labels(unknown)})" if unknown else "no span"
         raise TaggerError(
             f"{place}: the development set has {what}, so no epoch can be told from another; give one with tags that "
             f"can be learnt"
         )
     if unknown:
-        return (f"{place} has tags that the training set lacks, and never can be right: {shown(unknown)}",)
+        return (f"{place} has tags that the training set lacks, and never can be right: {list_labels(unknown)}",)
     return ()

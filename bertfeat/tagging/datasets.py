@@ -9,13 +9,14 @@ from typing import Any
 from bertfeat.corpus import ENDINGS, CorpusSettings, open_corpus
 from bertfeat.corpus.compression import COMPRESSIONS
 from bertfeat.corpus.sources import find_sources
+from bertfeat.derivation import derive
 from bertfeat.errors import BertfeatError, CorpusError, NotDerivableError, TaggerError, UsageError
 from bertfeat.extraction import ExtractionReport, Extractor, OnProgress
-from bertfeat.extraction.plan import plan
+from bertfeat.extraction.plan import plan_parts
 from bertfeat.extraction.settings import NUMERICS_VERSION, RunSettings
 from bertfeat.features import FeatureSet, list_parts, read_manifest
 from bertfeat.models import find_model
-from bertfeat.recipe import Pooling, derive
+from bertfeat.recipe import Pooling
 from bertfeat.tagging.layer_input import DEFAULT_LAYERS, parse_input
 
 
@@ -132,7 +133,7 @@ def stored_features(
         batch_tokens=1,
         part_rows=settings["part_rows"],
     )
-    planned = plan(
+    planned = plan_parts(
         corpus,
         part_rows=plain.part_rows,
         bytes_per_row=plain.bytes_per_row,

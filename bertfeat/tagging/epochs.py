@@ -22,7 +22,7 @@ class Epoch:
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
+class TrainingReport:
     """A training that is done."""
 
     folder: Path

@@ -17,7 +17,7 @@ _WRITERS: dict[Scheme, Callable[[Sequence[str]], Sequence[str]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Labels:
+class LabelSet:
     """Labels by number, in the scheme that the network learns.
 
     Raises:
@@ -31,12 +31,14 @@ class Labels:
         if self.scheme not in _WRITERS:
             raise TaggerError(f"labels are learnt as {', '.join(_WRITERS)}, not as {self.scheme}")
         if len(self.names) < 2 or len(set(self.names)) < len(self.names):
-            raise TaggerError(f"a tagger needs labels, at least two and all different, and has {shown(self.names)}")
+            raise TaggerError(
+                f"a tagger needs labels, at least two and all different, and has {list_labels(self.names)}"
+            )
         if strange := [name for name in self.names if not is_tag_of(self.scheme, name)]:
             raise TaggerError(f"{strange[0]!r} is no label of the scheme {self.scheme}")
 
     @classmethod
-    def of(cls, sentences: Iterable[Sequence[str]], *, inside: Scheme = Scheme.BIO) -> "Labels":
+    def of(cls, sentences: Iterable[Sequence[str]], *, inside: Scheme = Scheme.BIO) -> "LabelSet":
         """The labels of some sentences' tags; spans become those of the scheme ``inside``.
 
         Raises:
@@ -73,7 +75,7 @@ class Labels:
                 yield [known[tag] for tag in _WRITERS[self.scheme](tags)]
             except KeyError as error:
                 raise UsageError(
-                    f"the tag {error.args[0]!r} is not among those that the tagger learnt: {shown(self.names)}"
+                    f"the tag {error.args[0]!r} is not among those that the tagger learnt: {list_labels(self.names)}"
                 ) from None
 
     def tags(self, numbers: Iterable[int]) -> list[str]:
@@ -95,7 +97,7 @@ class Labels:
         return {label for tags in dict.fromkeys(map(tuple, sentences)) for label in write(tags)}
 
 
-def shown(names: Sequence[str]) -> str:
+def list_labels(names: Sequence[str]) -> str:
     """Names in a message: the first of them, written so that none can break the line."""
     listed = ", ".join(name if name.isprintable() else repr(name) for name in names[:_SHOWN])
     return f"{listed} … ({len(names):,})" if len(names) > _SHOWN else listed or "none"

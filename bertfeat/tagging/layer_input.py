@@ -3,9 +3,10 @@
 import re
 from dataclasses import dataclass, field
 
+from bertfeat.derivation import Derivation, derive
 from bertfeat.errors import NotDerivableError, RecipeError
 from bertfeat.features import FeatureSet
-from bertfeat.recipe import Derivation, FeatureColumn, Operation, Pooling, Recipe, derive, parse_recipes
+from bertfeat.recipe import FeatureColumn, Operation, Pooling, Recipe, parse_recipes
 
 DEFAULT_LAYERS = "concat4"
 _MIX = "mix"
@@ -80,7 +81,7 @@ def choose_input(spec: str | None, columns: tuple[FeatureColumn, ...], num_layer
     return parse_input(spec or DEFAULT_LAYERS, num_layers)
 
 
-def derived_input(wanted: TaggerInput, features: FeatureSet) -> Derivation:
+def derive_input(wanted: TaggerInput, features: FeatureSet) -> Derivation:
     """How the tagger's input is had from what a feature set stores of its words.
 
     Raises:

@@ -23,12 +23,12 @@ from bertfeat.encoder import has_native_bf16
 _ROWS = 128  # the number of words is rounded up to a multiple of it
 
 
-def mirror(sizes: Sequence[int]) -> Tensor:
+def reversed_order(sizes: Sequence[int]) -> Tensor:
     """Where the word lies that is as far from its sentence's end as a word is from its beginning: ``[N]``.
 
     Reading packed words in this order is reading each sentence backwards; doing it twice restores them.
     """
-    starts = torch.tensor(_starts(sizes))
+    starts = torch.tensor(_step_starts(sizes))
     counts = torch.tensor(sizes)
     time = torch.repeat_interleave(torch.arange(len(sizes)), counts)
     sentence = torch.cat([torch.arange(size) for size in sizes])
@@ -44,14 +44,14 @@ class BiLstm(nn.Module):
 
     def __init__(self, inputs: int, hidden: int, layers: int) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(_Weights(inputs if at == 0 else 2 * hidden, hidden) for at in range(layers))
+        self.layers = nn.ModuleList(_LstmWeights(inputs if at == 0 else 2 * hidden, hidden) for at in range(layers))
 
     def forward(self, inputs: Tensor, sizes: Sequence[int], masks: Sequence[Tensor] = ()) -> Tensor:
         """Run over packed inputs; ``masks`` (``[N, 2H]`` each, if any) are multiplied with all but the last outputs.
 
         Shape: ``[N, W]`` → ``[N, 2H]`` float32.
         """
-        order = mirror(sizes)
+        order = reversed_order(sizes)
         for number, layer in enumerate(self.layers):
             run = _RUNS[inputs.device.type]
             inputs = run(inputs, layer.w_ih, layer.w_hh, layer.bias, tuple(sizes), order)
@@ -60,7 +60,7 @@ class BiLstm(nn.Module):
         return inputs
 
 
-class _Weights(nn.Module):
+class _LstmWeights(nn.Module):
     def __init__(self, inputs: int, hidden: int) -> None:
         super().__init__()
         self.w_ih = nn.Parameter(torch.empty(2, 4 * hidden, inputs))
@@ -73,7 +73,7 @@ class _Weights(nn.Module):
         self.bias.data[:, hidden : 2 * hidden] = 1.0  # of the gate that forgets
 
 
-def _on_cuda(
+def _run_on_cuda(
     inputs: Tensor, w_ih: Tensor, w_hh: Tensor, bias: Tensor, sizes: tuple[int, ...], _order: Tensor
 ) -> Tensor:
     flat = [weight[way] for way in (0, 1) for weight in (w_ih, w_hh, bias, torch.zeros_like(bias))]
@@ -85,20 +85,22 @@ def _on_cuda(
     return out.float()
 
 
-def _on_cpu(inputs: Tensor, w_ih: Tensor, w_hh: Tensor, bias: Tensor, sizes: tuple[int, ...], order: Tensor) -> Tensor:
+def _run_on_cpu(
+    inputs: Tensor, w_ih: Tensor, w_hh: Tensor, bias: Tensor, sizes: tuple[int, ...], order: Tensor
+) -> Tensor:
     low = torch.bfloat16 if has_native_bf16(inputs.device) else torch.float32
     words = len(inputs)
     padding = -words % _ROWS
     inputs = nn.functional.pad(inputs, (0, 0, 0, padding))
     order = torch.cat([order, torch.arange(words, words + padding)])
-    out: Tensor = _Layer.apply(inputs, w_ih, w_hh, bias, sizes, order, low)  # type: ignore[no-untyped-call]
+    out: Tensor = _LstmFunction.apply(inputs, w_ih, w_hh, bias, sizes, order, low)  # type: ignore[no-untyped-call]
     return out[:words]
 
 
-_RUNS: dict[str, Callable[..., Tensor]] = {"cpu": _on_cpu, "cuda": _on_cuda}
+_RUNS: dict[str, Callable[..., Tensor]] = {"cpu": _run_on_cpu, "cuda": _run_on_cuda}
 
 
-class _Layer(torch.autograd.Function):
+class _LstmFunction(torch.autograd.Function):
     """One layer: inputs ``[N, W]``, ``w_ih [2, 4H, W]``, ``w_hh [2, 4H, H]``, bias ``[2, 4H]`` → ``[N, 2H]``."""
 
     @staticmethod
@@ -115,7 +117,7 @@ class _Layer(torch.autograd.Function):
         inputs, w_ih = inputs.to(low), w_ih.to(low)
         products = nn.functional.linear(inputs, w_ih.flatten(0, 1), bias.flatten().to(low))
         gates = _reordered(products.view(len(products), 2, -1), order).float()
-        cells, hidden = _forward(gates, w_hh.to(low), sizes)
+        cells, hidden = _forward_steps(gates, w_hh.to(low), sizes)
         ctx.save_for_backward(inputs, w_ih, w_hh, order, gates, cells, hidden)
         ctx.sizes, ctx.low = sizes, low
         return _reordered(hidden, order).flatten(1).float()
@@ -124,8 +126,8 @@ class _Layer(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         inputs, w_ih, w_hh, order, gates, cells, hidden = ctx.saved_tensors
         grads = _reordered(grad.reshape(len(grad), 2, -1), order)
-        found = _backward(grads, w_hh.to(ctx.low), ctx.sizes, gates, cells)
-        earlier = _one_earlier(hidden, ctx.sizes)
+        found = _backward_steps(grads, w_hh.to(ctx.low), ctx.sizes, gates, cells)
+        earlier = _previous_words(hidden, ctx.sizes)
         recurrent = torch.stack([torch.mm(found[:, way].t(), earlier[:, way]) for way in (0, 1)])
         products = _reordered(found, order).flatten(1)
         outer = torch.mm(products.t(), inputs).float().view(w_ih.shape)
@@ -141,13 +143,13 @@ def _reordered(values: Tensor, order: Tensor) -> Tensor:
     return changed
 
 
-def _forward(gates: Tensor, w_hh: Tensor, sizes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+def _forward_steps(gates: Tensor, w_hh: Tensor, sizes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
     """Cells (float32) and outputs (of ``w_hh``'s type) ``[N, 2, H]``; ``gates [N, 2, 4H]`` become the gates' values."""
     words, width = len(gates), w_hh.shape[2]
     cells, hidden = gates.new_zeros(words, 2, width), w_hh.new_zeros(words, 2, width)
     recurrent = w_hh.transpose(1, 2)
     before = 0
-    for start, size in zip(_starts(sizes), sizes, strict=True):
+    for start, size in zip(_step_starts(sizes), sizes, strict=True):
         here, last = slice(start, start + size), slice(before, before + size)
         gate = gates[here]
         if start:
@@ -164,13 +166,13 @@ def _forward(gates: Tensor, w_hh: Tensor, sizes: tuple[int, ...]) -> tuple[Tenso
     return cells, hidden
 
 
-def _backward(grad: Tensor, w_hh: Tensor, sizes: tuple[int, ...], gates: Tensor, cells: Tensor) -> Tensor:
+def _backward_steps(grad: Tensor, w_hh: Tensor, sizes: tuple[int, ...], gates: Tensor, cells: Tensor) -> Tensor:
     """Gradient of the gates before their functions ``[N, 2, 4H]``; ``grad [N, 2, H]`` is used up."""
-    slopes, through = _slopes(gates, cells, sizes)
+    slopes, through = _local_gradients(gates, cells, sizes)
     forget = gates.chunk(4, 2)[1]
     found = torch.zeros_like(slopes, dtype=w_hh.dtype)
     carried, later = grad[:0], 0  # gradient of the cells one time later, of as many sentences
-    for start, size in zip(reversed(_starts(sizes)), reversed(sizes), strict=True):
+    for start, size in zip(reversed(_step_starts(sizes)), reversed(sizes), strict=True):
         here, after = slice(start, start + size), slice(start + size, start + size + later)
         output = grad[here]
         if later:
@@ -183,7 +185,7 @@ def _backward(grad: Tensor, w_hh: Tensor, sizes: tuple[int, ...], gates: Tensor,
     return found.flatten(2)
 
 
-def _slopes(gates: Tensor, cells: Tensor, sizes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+def _local_gradients(gates: Tensor, cells: Tensor, sizes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
     """What a small change of a gate's input does to the cell (of the last gate: to the output): ``[N, 2, 4, H]``.
 
     And what a change of the cell does to the output: ``[N, 2, H]``.
@@ -192,19 +194,19 @@ def _slopes(gates: Tensor, cells: Tensor, sizes: tuple[int, ...]) -> tuple[Tenso
     squashed = cells.tanh()
     slopes = gates.new_empty(len(gates), 2, 4, cells.shape[2])
     torch.mul(inward * (1 - inward), new, out=slopes[:, :, 0])
-    torch.mul(forget * (1 - forget), _one_earlier(cells, sizes), out=slopes[:, :, 1])
+    torch.mul(forget * (1 - forget), _previous_words(cells, sizes), out=slopes[:, :, 1])
     torch.mul(inward, 1 - new * new, out=slopes[:, :, 2])
     torch.mul(out * (1 - out), squashed, out=slopes[:, :, 3])
     return slopes, out * (1 - squashed * squashed)
 
 
-def _starts(sizes: Sequence[int]) -> list[int]:
+def _step_starts(sizes: Sequence[int]) -> list[int]:
     return [0, *accumulate(sizes)][:-1]
 
 
-def _one_earlier(values: Tensor, sizes: Sequence[int]) -> Tensor:
+def _previous_words(values: Tensor, sizes: Sequence[int]) -> Tensor:
     """What stands one word earlier in each sentence, zeros at its first word: ``[N, 2, H]``."""
     earlier = torch.zeros_like(values)
-    for before, start, size in zip(_starts(sizes), _starts(sizes)[1:], sizes[1:], strict=False):
+    for before, start, size in zip(_step_starts(sizes), _step_starts(sizes)[1:], sizes[1:], strict=False):
         earlier[start : start + size] = values[before : before + size]
     return earlier

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from bertfeat.tagging.batches import Batch
+from bertfeat.tagging.batches import SentenceBatch
 from bertfeat.tagging.crf import Crf, allowed_transitions
 from bertfeat.tagging.lstm import BiLstm
 
@@ -66,7 +66,7 @@ class TaggerNetwork(nn.Module):
         self.mean.copy_(torch.from_numpy(mean))
         self.scale.copy_(torch.from_numpy(1.0 / np.maximum(spread, _LEAST_SPREAD)))
 
-    def loss(self, batch: Batch, tags: Tensor) -> Tensor:
+    def loss(self, batch: SentenceBatch, tags: Tensor) -> Tensor:
         """Mean over words of the negative log probability of their tags ``[N]``; that of whole sentences by CRF."""
         emissions = self.emissions(batch)
         if self.crf is None:
@@ -74,12 +74,12 @@ class TaggerNetwork(nn.Module):
         return -self.crf.log_likelihood(emissions, tags, batch.sizes).sum() / len(tags)
 
     @torch.no_grad()
-    def decode(self, batch: Batch) -> Tensor:
+    def decode(self, batch: SentenceBatch) -> Tensor:
         """The best label of each word, or of each sentence the best path of labels by CRF: ``[N]``."""
         emissions = self.emissions(batch)
         return emissions.argmax(1) if self.crf is None else self.crf.decode(emissions, batch.sizes)
 
-    def emissions(self, batch: Batch) -> Tensor:
+    def emissions(self, batch: SentenceBatch) -> Tensor:
         """Scores of each label for each word, packed: ``[N, L]`` float32."""
         features = batch.features.float().sub_(self.mean).mul_(self.scale)
         if self.mix is not None:
@@ -89,7 +89,7 @@ class TaggerNetwork(nn.Module):
         scores: Tensor = self.out(hidden * self._mask(batch, hidden.shape[1]))
         return scores
 
-    def _mask(self, batch: Batch, width: int) -> Tensor:
+    def _mask(self, batch: SentenceBatch, width: int) -> Tensor:
         """Dropout of the same dimensions in all words of a sentence (Gal and Ghahramani 2016): ``[N, width]``, or 1."""
         keep = 1.0 - self.settings.dropout
         if not self.training or keep == 1.0:

@@ -31,7 +31,7 @@ class Scheme(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TagSpan:
     """A labelled stretch of words, ``start <= word < stop``."""
 
     label: str
@@ -40,12 +40,12 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class _Tag:
+class _ParsedTag:
     prefix: str  # B, I, E, S or O
     label: str
 
 
-def read_spans(tags: Sequence[str]) -> list[Span]:
+def read_spans(tags: Sequence[str]) -> list[TagSpan]:
     """The spans of a sentence's tags in BIO, IOB1, IOBES or BILOU, as conlleval and seqeval read them.
 
     Any sequence can be read: a tag that continues nothing (I- after O, or after another label) begins a span.
@@ -53,13 +53,13 @@ def read_spans(tags: Sequence[str]) -> list[Span]:
     Raises:
         CorpusError: a tag of no such scheme.
     """
-    spans: list[Span] = []
+    spans: list[TagSpan] = []
     start = 0
-    before = _Tag(OUTSIDE, "")
-    for at, tag in enumerate([*map(_parse, tags), _Tag(OUTSIDE, "")]):
-        if before.prefix != OUTSIDE and (tag.prefix == OUTSIDE or _begins(before, tag)):
-            spans.append(Span(before.label, start, at))
-        if _begins(before, tag):
+    before = _ParsedTag(OUTSIDE, "")
+    for at, tag in enumerate([*map(_parse_tag, tags), _ParsedTag(OUTSIDE, "")]):
+        if before.prefix != OUTSIDE and (tag.prefix == OUTSIDE or _begins_span(before, tag)):
+            spans.append(TagSpan(before.label, start, at))
+        if _begins_span(before, tag):
             start = at
         before = tag
     return spans
@@ -104,13 +104,13 @@ def detect_scheme(sentences: Iterable[Sequence[str]]) -> Scheme:
         return Scheme.PLAIN
     if any(tag[0] in "ESLU" for tag in seen):
         return Scheme.IOBES
-    kinds = {_bound(before, tag) for tags in sentences for before, tag in _neighbours(tags)}
+    kinds = {_scheme_of_beginning(before, tag) for tags in sentences for before, tag in _neighbours(tags)}
     return Scheme.IOB1 if Scheme.IOB1 in kinds and Scheme.BIO not in kinds else Scheme.BIO
 
 
 def label_of(tag: str) -> str:
     """The label in a tag of a span: ``PER`` of ``B-PER``; ``O`` is its own."""
-    parsed = _parse(tag)
+    parsed = _parse_tag(tag)
     return OUTSIDE if parsed.prefix == OUTSIDE else parsed.label
 
 
@@ -122,7 +122,7 @@ def is_tag_of(scheme: Scheme, tag: str) -> bool:
     return tag == OUTSIDE or (tag[:1] in prefixes and tag[1:2] == "-")
 
 
-def _bio(span: Span) -> list[str]:
+def _bio(span: TagSpan) -> list[str]:
     return [f"B-{span.label}", *[f"I-{span.label}"] * (span.stop - span.start - 1)]
 
 
@@ -130,26 +130,26 @@ def _is_span_tag(tag: str) -> bool:
     return tag == OUTSIDE or _SPAN_TAG.fullmatch(tag) is not None
 
 
-def _parse(tag: str) -> _Tag:
+def _parse_tag(tag: str) -> _ParsedTag:
     if not _is_span_tag(tag):
         raise CorpusError(f"{tag!r} is no tag of a span: those are O, and labels after B-, I-, E-, S-, L- or U-")
-    return _Tag(_SAME.get(tag[0], tag[0]), tag[2:] or NO_LABEL)
+    return _ParsedTag(_SAME.get(tag[0], tag[0]), tag[2:] or NO_LABEL)
 
 
-def _begins(before: _Tag, tag: _Tag) -> bool:
+def _begins_span(before: _ParsedTag, tag: _ParsedTag) -> bool:
     """Whether a span begins at a tag: conlleval's startOfChunk."""
     if tag.prefix == OUTSIDE:
         return False
     return tag.prefix in "BS" or before.prefix in (OUTSIDE, "E", "S") or before.label != tag.label
 
 
-def _neighbours(tags: Sequence[str]) -> Iterable[tuple[_Tag, _Tag]]:
-    return pairwise([_Tag(OUTSIDE, ""), *map(_parse, tags)])
+def _neighbours(tags: Sequence[str]) -> Iterable[tuple[_ParsedTag, _ParsedTag]]:
+    return pairwise([_ParsedTag(OUTSIDE, ""), *map(_parse_tag, tags)])
 
 
-def _bound(before: _Tag, tag: _Tag) -> Scheme | None:
+def _scheme_of_beginning(before: _ParsedTag, tag: _ParsedTag) -> Scheme | None:
     """The scheme that alone can begin a span in this way."""
-    if tag.prefix == "I" and _begins(before, tag):
+    if tag.prefix == "I" and _begins_span(before, tag):
         return Scheme.IOB1
     if tag.prefix == "B" and (before.prefix == OUTSIDE or before.label != tag.label):
         return Scheme.BIO

@@ -8,7 +8,7 @@ from itertools import chain
 from bertfeat.errors import CorpusError, UsageError
 from bertfeat.tagging.schemes import OUTSIDE, Scheme, detect_scheme, label_of, read_spans, to_bio
 
-Sentences = Sequence[Sequence[str]]
+TagSequences = Sequence[Sequence[str]]
 """The tags of each sentence."""
 
 
@@ -51,7 +51,7 @@ class Scores:
         return self.f1 if self.is_spans else self.accuracy
 
 
-def score(gold: Sentences, predicted: Sentences) -> Scores:
+def score_tags(gold: TagSequences, predicted: TagSequences) -> Scores:
     """Compare predicted tags with gold ones, in any scheme each.
 
     Spans are compared whatever scheme each side is in; accuracy, as conlleval has it, is of the tags as written.
@@ -63,11 +63,11 @@ def score(gold: Sentences, predicted: Sentences) -> Scores:
     _check_lengths(gold, predicted)
     schemes = detect_scheme(gold), detect_scheme(predicted)
     if not _have_spans(gold, predicted, schemes):
-        return _scores(False, gold, predicted, _words(gold), _words(predicted))
-    return _scores(True, gold, predicted, _spans(gold), _spans(predicted))
+        return _count_scores(False, gold, predicted, _word_units(gold), _word_units(predicted))
+    return _count_scores(True, gold, predicted, _span_units(gold), _span_units(predicted))
 
 
-def score_tagger(gold: Sentences, predicted: Sentences) -> Scores:
+def score_tagger(gold: TagSequences, predicted: TagSequences) -> Scores:
     """Compare a tagger's tags, whose spans are in BIO, with gold ones; gold spans in another scheme become BIO.
 
     So accuracy, too, does not depend on the scheme of the file.
@@ -77,10 +77,10 @@ def score_tagger(gold: Sentences, predicted: Sentences) -> Scores:
     """
     if detect_scheme(gold).has_spans:
         gold = [to_bio(tags) for tags in gold]
-    return score(gold, predicted)
+    return score_tags(gold, predicted)
 
 
-def _have_spans(gold: Sentences, predicted: Sentences, schemes: tuple[Scheme, Scheme]) -> bool:
+def _have_spans(gold: TagSequences, predicted: TagSequences, schemes: tuple[Scheme, Scheme]) -> bool:
     """Whether both sides' tags stand for spans; all ``O`` may be either."""
     plain, spans = (gold, predicted) if schemes[1].has_spans else (predicted, gold)
     if schemes[0].has_spans is schemes[1].has_spans:
@@ -93,11 +93,11 @@ def _have_spans(gold: Sentences, predicted: Sentences, schemes: tuple[Scheme, Sc
     return False
 
 
-Found = Mapping[tuple[int, int, int], str]
+LabelledUnits = Mapping[tuple[int, int, int], str]
 """Sentence, start and stop of what counts → its label."""
 
 
-def _spans(sentences: Sentences) -> Found:
+def _span_units(sentences: TagSequences) -> LabelledUnits:
     return {
         (number, span.start, span.stop): span.label
         for number, tags in enumerate(sentences)
@@ -105,11 +105,13 @@ def _spans(sentences: Sentences) -> Found:
     }
 
 
-def _words(sentences: Sentences) -> Found:
+def _word_units(sentences: TagSequences) -> LabelledUnits:
     return {(number, at, at + 1): tag for number, tags in enumerate(sentences) for at, tag in enumerate(tags)}
 
 
-def _scores(is_spans: bool, gold: Sentences, predicted: Sentences, there: Found, found: Found) -> Scores:
+def _count_scores(
+    is_spans: bool, gold: TagSequences, predicted: TagSequences, there: LabelledUnits, found: LabelledUnits
+) -> Scores:
     pairs = Counter(zip(chain.from_iterable(gold), chain.from_iterable(predicted), strict=True))
     words = pairs.total()
     counts = (
@@ -124,27 +126,27 @@ def _scores(is_spans: bool, gold: Sentences, predicted: Sentences, there: Found,
         f1=total.f1,
         precision=total.precision,
         recall=total.recall,
-        accuracy=_share(sum(count for (right, tag), count in pairs.items() if right == tag), words),
+        accuracy=_ratio(sum(count for (right, tag), count in pairs.items() if right == tag), words),
         sentences=len(gold),
         words=words,
         gold=total.gold,
         predicted=total.predicted,
         correct=total.correct,
         by_label={label: _label_scores(*(count[label] for count in counts)) for label in labels},
-        confusion=_confusion(pairs, is_spans),
+        confusion=_count_confusion(pairs, is_spans),
     )
 
 
 def _label_scores(gold: int, predicted: int, correct: int) -> LabelScores:
-    precision, recall = _share(correct, predicted), _share(correct, gold)
-    return LabelScores(precision, recall, _share(2 * correct, gold + predicted), gold, predicted, correct)
+    precision, recall = _ratio(correct, predicted), _ratio(correct, gold)
+    return LabelScores(precision, recall, _ratio(2 * correct, gold + predicted), gold, predicted, correct)
 
 
-def _share(part: int, whole: int) -> float:
+def _ratio(part: int, whole: int) -> float:
     return part / whole if whole else 0.0
 
 
-def _confusion(pairs: Mapping[tuple[str, str], int], is_spans: bool) -> dict[str, dict[str, int]]:
+def _count_confusion(pairs: Mapping[tuple[str, str], int], is_spans: bool) -> dict[str, dict[str, int]]:
     counts: Counter[tuple[str, str]] = Counter()
     for (right, tag), count in pairs.items():
         counts[(label_of(right), label_of(tag)) if is_spans else (right, tag)] += count
@@ -154,15 +156,15 @@ def _confusion(pairs: Mapping[tuple[str, str], int], is_spans: bool) -> dict[str
     return table
 
 
-def _check_lengths(gold: Sentences, predicted: Sentences) -> None:
+def _check_lengths(gold: TagSequences, predicted: TagSequences) -> None:
     if len(gold) != len(predicted):
         raise UsageError(f"{len(gold):,} sentences have gold tags, but {len(predicted):,} predicted ones")
-    if not any(_lengths(gold)):
+    if not any(_sentence_lengths(gold)):
         raise UsageError("there are no tags to score")
-    for number, (right, tags) in enumerate(zip(_lengths(gold), _lengths(predicted), strict=True), 1):
+    for number, (right, tags) in enumerate(zip(_sentence_lengths(gold), _sentence_lengths(predicted), strict=True), 1):
         if right != tags:
             raise UsageError(f"sentence {number:,} has {right} gold tags, but {tags} predicted ones")
 
 
-def _lengths(sentences: Sentences) -> Iterable[int]:
+def _sentence_lengths(sentences: TagSequences) -> Iterable[int]:
     return map(len, sentences)

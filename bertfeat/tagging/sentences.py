@@ -9,19 +9,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bertfeat.derivation import Derivation
 from bertfeat.errors import BertfeatError, TaggerError
 from bertfeat.features import FeatureSet, piece_offsets, stored_matrices
 from bertfeat.io import prefetched
-from bertfeat.recipe import Derivation, FeatureColumn
-from bertfeat.tagging.digests import parts_digest
-from bertfeat.tagging.layer_input import TaggerInput, derived_input
+from bertfeat.recipe import FeatureColumn
+from bertfeat.tagging.feature_digests import parts_digest
+from bertfeat.tagging.layer_input import TaggerInput, derive_input
 
 _BLOCKS = 16  # that a chunk is put together from, so that each epoch's chunks are other ones
 _SCAN = 8192  # sentences at a time whose tags alone are read
 
 
 @dataclass(frozen=True, slots=True)
-class Sentences:
+class SentenceChunk:
     """Sentences with the features of their words, flat: S sentences, N words, W width."""
 
     offsets: NDArray[np.int64]  # [S+1]
@@ -50,22 +51,22 @@ class SentenceStore:
 
     def __init__(self, features: FeatureSet, wanted: TaggerInput, budget: int, *, tagged: bool = True) -> None:
         self.folder = features.folder
-        self.origin = made_from(features)  # for messages
+        self.origin = describe_source(features)  # for messages
         self.digest = parts_digest(features)
         self._features = features
-        self._derivation = derived_input(wanted, features)
+        self._derivation = derive_input(wanted, features)
         if tagged and "tags" not in features.names:
             raise TaggerError(
-                f"{made_from(features)}: its words have no tags; CoNLL files bring them, and JSONL, CSV or Parquet by "
+                f"{describe_source(features)}: its words have no tags; CoNLL files bring them, and JSONL, CSV or Parquet by "
                 f"--pretokenized --tag-column COL"
             )
         self._tagged = tagged
         self._stored = [column for column in features.columns if column.name in self._derivation.columns]
-        self.dtype = _kept_dtype(self._derivation, self._stored)
+        self.dtype = _input_dtype(self._derivation, self._stored)
         self.width = self._derivation.width
         self._rows, self.lengths = self._scan()
         self._budget = budget
-        self._kept: Sentences | None = None
+        self._kept: SentenceChunk | None = None
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -105,7 +106,7 @@ class SentenceStore:
         if parts_digest(now) != self.digest:
             raise TaggerError(f"{self.folder} was changed while it was read; run the same command again")
 
-    def chunks(self, seed: Sequence[int] | None = None) -> Generator[Sentences]:
+    def chunks(self, seed: Sequence[int] | None = None) -> Generator[SentenceChunk]:
         """All sentences, a chunk at a time: in order, or in chunks of blocks that ``seed`` shuffles."""
         if self.fits:
             if self._kept is None:
@@ -155,14 +156,14 @@ class SentenceStore:
             raise TaggerError(f"{self.folder}: there is no sentence with words in it")
         return np.concatenate(rows), np.concatenate(lengths)
 
-    def _read(self, blocks: Sequence[tuple[int, int]]) -> Sentences:
+    def _read(self, blocks: Sequence[tuple[int, int]]) -> SentenceChunk:
         counts = np.concatenate([self.lengths[first:last] for first, last in blocks])
         offsets = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
         features = np.empty((int(offsets[-1]), self.width), self.dtype)
         tags: list[str] = []
         at = 0
         names = ["row", *self._derivation.columns, *(["tags"] if self._tagged else [])]
-        for first, last in _joined(blocks):
+        for first, last in _merge_blocks(blocks):
             start, stop = int(self._rows[first]), int(self._rows[last - 1]) + 1
             for batch in self._features.stream(names, start=start, stop=stop):
                 matrices = stored_matrices(batch, self._stored)
@@ -171,15 +172,15 @@ class SentenceStore:
                 at += count
                 if self._tagged:
                     tags.extend(batch.column("tags").flatten().to_pylist())
-        return Sentences(offsets, features, tuple(tags))
+        return SentenceChunk(offsets, features, tuple(tags))
 
 
-def made_from(features: FeatureSet) -> str:
+def describe_source(features: FeatureSet) -> str:
     """A feature set and the corpus that it was made from, for messages."""
     return f"{features.folder} (of {', '.join(features.sources[:3])})" if features.sources else str(features.folder)
 
 
-def _joined(blocks: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def _merge_blocks(blocks: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """Neighbouring blocks as one."""
     first, last = blocks[0]
     for start, stop in blocks[1:]:
@@ -190,7 +191,7 @@ def _joined(blocks: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     yield first, last
 
 
-def _kept_dtype(derivation: Derivation, stored: Sequence[FeatureColumn]) -> np.dtype[Any]:
+def _input_dtype(derivation: Derivation, stored: Sequence[FeatureColumn]) -> np.dtype[Any]:
     """float16 where that is what is stored and nothing was computed with it, else float32."""
     copied = (derivation.concat or len(derivation.terms) == 1) and all(term.weight == 1.0 for term in derivation.terms)
     return np.dtype(np.float16 if copied and all(column.dtype == "float16" for column in stored) else np.float32)

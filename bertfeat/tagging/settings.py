@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from bertfeat.errors import TaggerError, UsageError
 from bertfeat.features import FeatureSet, ModelIdentity
-from bertfeat.tagging.labels import Labels
+from bertfeat.tagging.labels import LabelSet
 from bertfeat.tagging.layer_input import TaggerInput
 from bertfeat.tagging.network import NetworkSettings
 from bertfeat.tagging.tensors import FileDigest
@@ -95,7 +95,7 @@ class TaggerSettings:
     extraction: Extraction  # how it makes them
     input: TaggerInput
     network: NetworkSettings
-    labels: Labels
+    labels: LabelSet
     training: TrainingSettings
     data: Mapping[str, str]  # digest of the train and dev features
     places: Mapping[str, str]  # where those were, seen from the tagger's folder; none in format 1
@@ -134,7 +134,7 @@ def is_over(history: Sequence[EpochRecord], training: TrainingSettings) -> bool:
     return count >= training.epochs or count - best_epoch(history) >= training.patience
 
 
-def contradiction(history: Sequence[EpochRecord], training: TrainingSettings) -> str | None:
+def history_problem(history: Sequence[EpochRecord], training: TrainingSettings) -> str | None:
     """Why a training of these settings cannot have had these epochs; None where it can."""
     rate, best = training.learning_rate, 0
     for number, epoch in enumerate(history, 1):

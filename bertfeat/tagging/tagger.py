@@ -9,21 +9,22 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from bertfeat.corpus import Blank, Corpus, Failure, Item, memory_corpus
+from bertfeat.corpus import BlankLine, Corpus, CorpusItem, Failure, memory_corpus
+from bertfeat.derivation import derive
 from bertfeat.encoder import resolve_device
 from bertfeat.errors import UsageError
 from bertfeat.extraction.embedder import Embedder
 from bertfeat.features import DocumentFeatures, FeatureSet, content_documents
 from bertfeat.io import prefetched
-from bertfeat.recipe import FeatureColumn, Pooling, derive
-from bertfeat.tagging.layer_input import derived_input
+from bertfeat.recipe import FeatureColumn, Pooling
+from bertfeat.tagging.inference import predict_chunk, predict_store
+from bertfeat.tagging.layer_input import derive_input
 from bertfeat.tagging.network import TaggerNetwork
-from bertfeat.tagging.predicting import predicted, predictions
-from bertfeat.tagging.saved import read_settings, read_weights
 from bertfeat.tagging.schemes import read_spans
 from bertfeat.tagging.scores import Scores, score_tagger
-from bertfeat.tagging.sentences import Sentences, SentenceStore
+from bertfeat.tagging.sentences import SentenceChunk, SentenceStore
 from bertfeat.tagging.settings import MEMORY, check_same_features
+from bertfeat.tagging.tagger_files import read_tagger_settings, read_tagger_weights
 
 _BLOCK = 512  # documents at a time
 
@@ -76,11 +77,11 @@ class Tagger:
 
     def __init__(self, folder: str | Path, *, model: str | Path | None = None, device: str | None = None) -> None:
         self.folder = Path(folder)
-        self.settings = read_settings(self.folder)
+        self.settings = read_tagger_settings(self.folder)
         self.labels = self.settings.labels
         self._device, self._model = device, model
         self.device = resolve_device(device)
-        weights = read_weights(self.folder, self.settings)
+        weights = read_tagger_weights(self.folder, self.settings)
         self._network = TaggerNetwork(self.settings.network, self.labels.names, spans=self.labels.has_spans)
         self._network.load_state_dict(weights)
         self._network.to(self.device).eval()
@@ -96,7 +97,7 @@ class Tagger:
         shares = torch.softmax(self._network.mix.weights.detach(), 0).tolist()
         return dict(zip(self.settings.input.recipe.layers, shares, strict=True))
 
-    def tag(self, texts: Iterable[Item]) -> list[TaggedText]:
+    def tag(self, texts: Iterable[CorpusItem]) -> list[TaggedText]:
         """Tag texts, as strings or as :class:`bertfeat.Document` with words of their own.
 
         Raises:
@@ -119,7 +120,7 @@ class Tagger:
         if corpus.has_pairs:
             raise UsageError("a tagger reads single texts, and these are pairs")
         embedder = self.embedder
-        rows = (row for row in corpus.rows() if not isinstance(row, Blank))
+        rows = (row for row in corpus.rows() if not isinstance(row, BlankLine))
         blocks = iter(lambda: list(islice(rows, _BLOCK)), [])
         for prepared in prefetched(embedder.prepared(block) for block in blocks):
             extracted = embedder.extracted(prepared, corpus)
@@ -135,7 +136,7 @@ class Tagger:
             NotDerivable: it does not hold the layers that the tagger reads.
         """
         check_same_features(features, self.settings.model, self.settings.extraction, f"the tagger {self.folder}")
-        derivation = derived_input(self.settings.input, features)
+        derivation = derive_input(self.settings.input, features)
         documents = features.documents(derivation.columns)
         for block in iter(lambda: list(islice(documents, _BLOCK)), []):
             yield from self.tag_documents(block)
@@ -149,14 +150,14 @@ class Tagger:
         """
         check_same_features(features, self.settings.model, self.settings.extraction, f"the tagger {self.folder}")
         store = SentenceStore(features, self.settings.input, memory)
-        return score_tagger(list(store.tags()), list(predictions(self._network, self.labels, store, self.device)))
+        return score_tagger(list(store.tags()), list(predict_store(self._network, self.labels, store, self.device)))
 
     def tag_documents(self, documents: Sequence[DocumentFeatures]) -> Iterator[TaggedText]:
         """Tag documents with the features that the tagger reads."""
         with_words = [document for document in documents if document.words is not None and len(document.words)]
         tags = iter(self._predicted(with_words) if with_words else ())
         for document in documents:
-            yield _tagged(document, next(tags) if document.words is not None and len(document.words) else [])
+            yield _tagged_text(document, next(tags) if document.words is not None and len(document.words) else [])
 
     @cached_property
     def embedder(self) -> Embedder:
@@ -177,11 +178,11 @@ class Tagger:
         derivation = derive(self.settings.input.recipe, Pooling.WORD, documents[0].columns)
         matrices = [derivation.apply(document.stored) for document in documents]
         offsets = np.cumsum([0, *map(len, matrices)], dtype=np.int64)
-        sentences = Sentences(offsets, np.concatenate(matrices), ())
-        return predicted(self._network, self.labels, sentences, self.device)
+        sentences = SentenceChunk(offsets, np.concatenate(matrices), ())
+        return predict_chunk(self._network, self.labels, sentences, self.device)
 
 
-def _tagged(document: DocumentFeatures, tags: Sequence[str]) -> TaggedText:
+def _tagged_text(document: DocumentFeatures, tags: Sequence[str]) -> TaggedText:
     words = document.words
     return TaggedText(
         document.row,

@@ -18,7 +18,7 @@ from bertfeat.io import atomic, open_regular
 _MOST_HEADER = 16 << 20  # bytes of a safetensors file that are no tensor
 
 
-class BadTensors(ValueError):
+class TensorsError(ValueError):
     """A file that does not hold the tensors that it ought to; the message says why, and the caller what to do."""
 
 
@@ -74,40 +74,40 @@ def read_tensors(path: Path, forms: Mapping[str, TensorForm], digest: FileDigest
         BadTensors: it holds something else, or a value that is no finite number.
         OSError: it cannot be read.
     """
-    data = _read(path, sum(form.bytes for form in forms.values()), digest)
+    data = _read_payload(path, sum(form.bytes for form in forms.values()), digest)
     try:
         tensors = load(data)
     except (SafetensorError, KeyError, ValueError, TypeError, RuntimeError) as error:
-        raise BadTensors(f"no safetensors file ({error})") from None
+        raise TensorsError(f"no safetensors file ({error})") from None
     if lacking := sorted(forms.keys() - tensors.keys()):
-        raise BadTensors(f"it lacks {lacking[0]!r}" + _more(lacking))
+        raise TensorsError(f"it lacks {lacking[0]!r}" + _and_more(lacking))
     if strange := sorted(tensors.keys() - forms.keys()):
-        raise BadTensors(f"{strange[0]!r} does not belong in it" + _more(strange))
+        raise TensorsError(f"{strange[0]!r} does not belong in it" + _and_more(strange))
     for name, form in forms.items():
-        _check(name, tensors[name], form)
+        _check_tensor(name, tensors[name], form)
     return tensors
 
 
-def _read(path: Path, payload: int, digest: FileDigest | None) -> bytes:
+def _read_payload(path: Path, payload: int, digest: FileDigest | None) -> bytes:
     """Read the file if it has the size that it ought to have, so that no giant in its place fills the memory."""
     with open_regular(path) as file:
         size = fstat(file.fileno()).st_size
         if digest is not None and size != digest.bytes:
-            raise BadTensors(f"it has {size:,} bytes, and had {digest.bytes:,} when it was written")
+            raise TensorsError(f"it has {size:,} bytes, and had {digest.bytes:,} when it was written")
         if size > payload + _MOST_HEADER:
-            raise BadTensors(f"it has {size:,} bytes, and {payload:,} are what its tensors take")
+            raise TensorsError(f"it has {size:,} bytes, and {payload:,} are what its tensors take")
         data = file.read(size)
     if digest is not None and sha256(data).hexdigest() != digest.sha256:
-        raise BadTensors("it is not the file that was written: its sha256 differs")
+        raise TensorsError("it is not the file that was written: its sha256 differs")
     return data
 
 
-def _check(name: str, tensor: Tensor, form: TensorForm) -> None:
+def _check_tensor(name: str, tensor: Tensor, form: TensorForm) -> None:
     if TensorForm.of(tensor) != form:
-        raise BadTensors(f"{name!r} is {TensorForm.of(tensor)}, and has to be {form}")
+        raise TensorsError(f"{name!r} is {TensorForm.of(tensor)}, and has to be {form}")
     if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
-        raise BadTensors(f"{name!r} holds values that are no finite numbers")
+        raise TensorsError(f"{name!r} holds values that are no finite numbers")
 
 
-def _more(names: list[str]) -> str:
+def _and_more(names: list[str]) -> str:
     return f" and {len(names) - 1} more" if len(names) > 1 else ""

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from bertfeat.errors import BertfeatError, ModelError
 from bertfeat.models import Model
-from bertfeat.tagging.labels import Labels
-from bertfeat.tagging.table7.grid import Grid
+from bertfeat.tagging.labels import LabelSet
+from bertfeat.tagging.table7.grid import GridPoint
 from bertfeat.tagging.table7.windows import UNLABELLED
 
 WARM_UP = 0.1  # share of the steps over which the learning rate rises
@@ -26,7 +26,7 @@ OnStep = Callable[[int, int], None]
 """Called with the number of steps done, and of all."""
 
 
-def token_classifier(model: Model, labels: Labels) -> Any:
+def token_classifier(model: Model, labels: LabelSet) -> Any:
     """transformers' model for tags: the encoder's weights, and a classifier that has learnt nothing yet.
 
     Raises:
@@ -61,7 +61,7 @@ def token_classifier(model: Model, labels: Labels) -> Any:
 def token_trainer(
     module: Any,
     examples: Sequence[Mapping[str, NDArray[Any]]],
-    grid: Grid,
+    grid: GridPoint,
     seed: int,
     on_cpu: bool,
     nowhere: str,
@@ -134,7 +134,7 @@ def _collator(config: Any) -> Callable[[Sequence[Mapping[str, NDArray[Any]]]], d
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def quiet_transformers() -> Iterator[None]:
     """Nothing of transformers' talk; what matters is told by errors."""
     from transformers.utils import logging
 
@@ -150,7 +150,7 @@ def quiet() -> Iterator[None]:
 
 
 @contextmanager
-def random_state_kept() -> Iterator[None]:
+def keep_random_state() -> Iterator[None]:
     """The Trainer seeds everybody's generators; go on after it as if nothing had been drawn."""
     python, legacy = random.getstate(), np.random.get_state()
     try:

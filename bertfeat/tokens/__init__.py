@@ -1,23 +1,23 @@
 """Documents → windows of token ids, word alignment, offsets; token-budget batches."""
 
-from bertfeat.tokens.batches import Batch, BatchPicks, batch_picks, batches
-from bertfeat.tokens.layout import Layout, Picks, Tokenized, TokenSpans, tokenize
+from bertfeat.tokens.batches import BatchGroups, TokenBatch, cut_batches, groups_in_batch
+from bertfeat.tokens.layout import Layout, TokenGroups, TokenizedDocuments, TokenSpans, tokenize
 from bertfeat.tokens.sequences import Subword, TokenSettings
 from bertfeat.tokens.tokenizer import Tokenizer
 from bertfeat.tokens.windows import LongTextPolicy
 
 __all__ = [
-    "Batch",
-    "BatchPicks",
+    "BatchGroups",
     "Layout",
     "LongTextPolicy",
-    "Picks",
     "Subword",
+    "TokenBatch",
+    "TokenGroups",
     "TokenSettings",
     "TokenSpans",
-    "Tokenized",
+    "TokenizedDocuments",
     "Tokenizer",
-    "batch_picks",
-    "batches",
+    "cut_batches",
+    "groups_in_batch",
     "tokenize",
 ]

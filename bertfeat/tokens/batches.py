@@ -1,4 +1,4 @@
-"""Windows → batches of like length within a token budget, and the picks of each batch."""
+"""Windows → batches of similar length within a token budget, and the token groups of each batch."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.tokens.layout import Int64s, Layout, Picks, ranges
+from bertfeat.tokens.layout import Int64s, Layout, TokenGroups, ranges
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
-    """Windows of like length side by side, without padding. Shapes: ``T`` tokens, ``S`` windows."""
+class TokenBatch:
+    """Windows of similar length side by side, without padding. Shapes: ``T`` tokens, ``S`` windows."""
 
     windows: Int64s  # [S] their numbers in the layout
     ids: NDArray[np.int32]  # [T]
@@ -20,25 +20,28 @@ class Batch:
 
     @property
     def starts(self) -> Int64s:
-        """Row of each window's first token. Shape: ``[S]``."""
+        """Position of each window's first token in the batch. Shape: ``[S]``."""
         return np.cumsum(self.lengths) - self.lengths
 
-    def halves(self, layout: Layout) -> tuple["Batch", "Batch"]:
+    def halves(self, layout: Layout) -> tuple["TokenBatch", "TokenBatch"]:
         """Split a batch of several windows in two, for when memory ran out."""
         middle = len(self.windows) // 2
-        return _batch(layout, self.windows[:middle]), _batch(layout, self.windows[middle:])
+        return _token_batch(layout, self.windows[:middle]), _token_batch(layout, self.windows[middle:])
 
 
 @dataclass(frozen=True, slots=True)
-class BatchPicks:
-    """The picks of one batch, its rows counted from the batch's first token."""
+class BatchGroups:
+    """The token groups of one batch; positions are counted from the batch's first token.
 
-    rows: Int64s  # [P]
-    offsets: Int64s  # [S] where each segment begins in rows; a segment has at least one row
+    A segment is the part of one group that lies in one window.
+    """
+
+    tokens: Int64s  # [P] positions in the batch
+    offsets: Int64s  # [S] where each segment begins in tokens; a segment has at least one token
     targets: Int64s  # [S] result row of each segment
 
 
-def batches(layout: Layout, budget: int, *, padded: bool, most: int | None = None) -> Iterator[Batch]:
+def cut_batches(layout: Layout, budget: int, *, padded: bool, most: int | None = None) -> Iterator[TokenBatch]:
     """Cut the windows, longest first, into batches of at most ``budget`` tokens, but at least one window.
 
     With ``padded`` every window of a batch counts as long as its longest; ``most`` limits the windows of a batch.
@@ -49,34 +52,34 @@ def batches(layout: Layout, budget: int, *, padded: bool, most: int | None = Non
     for at, length in enumerate(lengths[order].tolist()):
         cost += int(lengths[order[begin]]) if padded else length
         if at > begin and (cost > budget or at - begin == most):
-            yield _batch(layout, order[begin:at])
+            yield _token_batch(layout, order[begin:at])
             begin, cost = at, length
     if len(order):
-        yield _batch(layout, order[begin:])
+        yield _token_batch(layout, order[begin:])
 
 
-def _batch(layout: Layout, windows: Int64s) -> Batch:
+def _token_batch(layout: Layout, windows: Int64s) -> TokenBatch:
     starts = layout.window_offsets[windows]
     lengths = layout.window_offsets[windows + 1] - starts
-    rows = ranges(starts, lengths)
-    return Batch(windows, layout.ids[rows], layout.types[rows], lengths)
+    positions = ranges(starts, lengths)
+    return TokenBatch(windows, layout.ids[positions], layout.types[positions], lengths)
 
 
-def batch_picks(picks: Picks, layout: Layout, batch: Batch) -> BatchPicks:
-    """Find the picks that fall into a batch's windows, one segment a result row and window."""
-    # of the same type, lest all rows be copied for the comparison
+def groups_in_batch(groups: TokenGroups, layout: Layout, batch: TokenBatch) -> BatchGroups:
+    """Find the tokens of the groups that fall into a batch's windows, one segment a result row and window."""
+    # of the same type: otherwise all positions would be copied for the comparison
     begins, ends = (
-        np.searchsorted(picks.rows, layout.window_offsets[windows].astype(picks.rows.dtype))
+        np.searchsorted(groups.tokens, layout.window_offsets[windows].astype(groups.tokens.dtype))
         for windows in (batch.windows, batch.windows + 1)
     )
     counts = ends - begins
     at = ranges(begins, counts)
     shifts = np.repeat(batch.starts - layout.window_offsets[batch.windows], counts)
-    rows = picks.rows[at].astype(np.int64) + shifts
-    targets = picks.targets[at]
+    tokens = groups.tokens[at].astype(np.int64) + shifts
+    targets = groups.targets[at]
     # a new segment begins where the target changes; a document's windows may be neighbours in a batch
     window = np.repeat(np.arange(len(counts)), counts)
     change = np.ones(len(at), bool)
     change[1:] = (targets[1:] != targets[:-1]) | (window[1:] != window[:-1])
     offsets = np.flatnonzero(change)
-    return BatchPicks(rows, offsets, targets[offsets].astype(np.int64))
+    return BatchGroups(tokens, offsets, targets[offsets].astype(np.int64))

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.tokens.tokenizer import TextPieces
-from bertfeat.words import Spans
+from bertfeat.words import CharSpans
 
 SEGMENT = 1 << 16
 """Characters of a segment; shorter texts are read whole."""
@@ -40,10 +40,10 @@ class _Segment:
     start: int
     stop: int
     ids: NDArray[np.int32]  # [P]
-    spans: Spans  # [P]
+    spans: CharSpans  # [P]
 
 
-def pieces_of(
+def split_texts(
     tokenizer: PieceReader, texts: Sequence[str], *, offsets: bool, segment: int = SEGMENT
 ) -> list[TextPieces]:
     """Split texts into pieces as the tokenizer itself does, the long ones in bounded memory."""
@@ -78,7 +78,7 @@ def _long(tokenizer: PieceReader, text: str, offsets: bool, size: int) -> TextPi
         return TextPieces(ids, None)
     start = np.concatenate([segment.spans.start[cut] for segment, cut in zip(segments, cuts, strict=True)])
     end = np.concatenate([segment.spans.end[cut] for segment, cut in zip(segments, cuts, strict=True)])
-    return TextPieces(ids, Spans(start, end))
+    return TextPieces(ids, CharSpans(start, end))
 
 
 def _joined(tokenizer: PieceReader, text: str, read: list[_Segment]) -> tuple[list[_Segment], list[tuple[int, int]]]:
@@ -114,7 +114,7 @@ def _read(tokenizer: PieceReader, text: str, bounds: Sequence[tuple[int, int]]) 
     read = []
     for (start, stop), pieces in zip(bounds, found, strict=True):
         assert pieces.spans is not None
-        spans = Spans(pieces.spans.start + np.int32(start), pieces.spans.end + np.int32(start))
+        spans = CharSpans(pieces.spans.start + np.int32(start), pieces.spans.end + np.int32(start))
         read.append(_Segment(start, stop, pieces.ids, spans))
     return read
 

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.corpus import Document
-from bertfeat.tokens.segments import pieces_of
+from bertfeat.tokens.segments import split_texts
 from bertfeat.tokens.tokenizer import Template, TextPieces, Tokenizer
-from bertfeat.tokens.windows import Cut, LongTextPolicy, around, cut
-from bertfeat.words import Spans
+from bertfeat.tokens.windows import LongTextPolicy, TextWindow, cut_windows, fit_context
+from bertfeat.words import CharSpans
 
 LEAST_ROOM = 16  # pieces of a pair's second text that a window must have room for
 
@@ -46,7 +46,7 @@ class Chunk:
     types: NDArray[np.int8]  # [n] segment ids
     special: bool
     segment: int  # 0 first text, 1 second
-    spans: Spans | None  # [n] character offsets in the document's own text, where they are wanted
+    spans: CharSpans | None  # [n] character offsets in the document's own text, where they are wanted
     own: NDArray[np.bool_] | None = None  # [n] False for a prompt's or a neighbour's pieces; None: all own
     counted: NDArray[np.bool_] | None = None  # [n] own, or the prompt's, which counts for documents; None: all
 
@@ -56,8 +56,8 @@ class TokenSequence:
     """One document's tokens, each once: ``chunks`` are the head, the body (its last text) and the tail."""
 
     chunks: tuple[Chunk, ...] = ()
-    cuts: tuple[Cut, ...] = ()  # windows over the body
-    texts: tuple[Spans, ...] = ()  # pieces of each text, before anything was cut off
+    windows: tuple[TextWindow, ...] = ()  # windows over the body
+    texts: tuple[CharSpans, ...] = ()  # pieces of each text, before anything was cut off
     read: tuple[tuple[int, int], ...] = ()  # the range of each text's pieces that is read
     truncated: int = 0  # pieces cut off
     rejected: str = ""  # why the document cannot be embedded
@@ -98,7 +98,7 @@ class _Text:
             return own
         return own | (spans.start < self.prompt) | (spans.end <= self.prompt)
 
-    def offsets(self) -> Spans | None:
+    def offsets(self) -> CharSpans | None:
         """Offsets in the own text; a piece that begins in the prompt or ends in a neighbour is cut to it."""
         spans = self.pieces.spans
         if spans is None or (self.lead == 0 and self.stop is None):
@@ -107,7 +107,7 @@ class _Text:
         reaches_in, reaches_out = spans.end > self.lead, spans.start < self.lead + self.length
         start = np.where(reaches_in, np.maximum(spans.start, self.lead), spans.start)
         end = np.where(reaches_out, np.minimum(spans.end, self.lead + self.length), spans.end)
-        return Spans(start - np.int32(self.lead), end - np.int32(self.lead))
+        return CharSpans(start - np.int32(self.lead), end - np.int32(self.lead))
 
     def chunk(self, start: int, stop: int) -> Chunk:
         spans, own, counted = self.offsets(), self.own(), self.counted()
@@ -116,18 +116,20 @@ class _Text:
             np.full(stop - start, self.kind, np.int8),
             False,
             self.segment,
-            Spans(spans.start[start:stop], spans.end[start:stop]) if spans else None,
+            CharSpans(spans.start[start:stop], spans.end[start:stop]) if spans else None,
             None if own is None else own[start:stop],
             None if counted is None else counted[start:stop],
         )
 
 
-def sequences(documents: Sequence[Document], tokenizer: Tokenizer, settings: TokenSettings) -> list[TokenSequence]:
-    """Tokenise documents and lay out each one's tokens, windows and cuts."""
+def build_sequences(
+    documents: Sequence[Document], tokenizer: Tokenizer, settings: TokenSettings
+) -> list[TokenSequence]:
+    """Tokenise documents and lay out each one's tokens, windows."""
     context = bool(settings.prompt) or any(document.before or document.after for document in documents)
     offsets = settings.with_tokens or settings.with_words or context
-    firsts = pieces_of(tokenizer, [_embedded(document, settings.prompt) for document in documents], offsets=offsets)
-    seconds = iter(pieces_of(tokenizer, [d.pair for d in documents if d.pair is not None], offsets=offsets))
+    firsts = split_texts(tokenizer, [_embedded(document, settings.prompt) for document in documents], offsets=offsets)
+    seconds = iter(split_texts(tokenizer, [d.pair for d in documents if d.pair is not None], offsets=offsets))
     made = []
     for document, pieces in zip(documents, firsts, strict=True):
         template = tokenizer.single if document.pair is None else tokenizer.pair
@@ -173,7 +175,7 @@ def _with_context(text: _Text, capacity: int) -> tuple[int, int]:
     if not len(at):
         return 0, 0
     first, after = int(at[0]), int(at[-1]) + 1
-    left, right = around(first, after - first, text.size - after, capacity)
+    left, right = fit_context(first, after - first, text.size - after, capacity)
     return first - left, after + right
 
 
@@ -209,16 +211,16 @@ def _sequence(
     capacity: int,
     truncated: int,
 ) -> TokenSequence:
-    cuts = tuple(cut(len(chunks[-2].ids), capacity))
+    windows = tuple(cut_windows(len(chunks[-2].ids), capacity))
     spans = tuple(offsets for text in texts if (offsets := text.offsets()) is not None)
-    return TokenSequence(chunks, cuts, spans, read, truncated)
+    return TokenSequence(chunks, windows, spans, read, truncated)
 
 
 @lru_cache(maxsize=4096)  # few lengths make up most texts
 def _special(ids: tuple[int, ...], types: tuple[int, ...], at: int, segment: int) -> Chunk:
     """Special tokens, at a place in the text and of no width."""
     place = np.full(len(ids), at, np.int32)
-    return Chunk(np.array(ids, np.int32), np.array(types, np.int8), True, segment, Spans(place, place))
+    return Chunk(np.array(ids, np.int32), np.array(types, np.int8), True, segment, CharSpans(place, place))
 
 
 def _too_long(tokens: int, limit: int) -> str:

@@ -11,7 +11,7 @@ from tokenizers import Encoding, Tokenizer as FastTokenizer
 
 from bertfeat.errors import ModelError
 from bertfeat.models import Model, quiet, reported
-from bertfeat.words import Spans
+from bertfeat.words import CharSpans
 
 _MOST_SPECIAL = 7  # less than the least length of a window
 _MOST_SEGMENT = 127  # what a byte holds
@@ -46,7 +46,7 @@ class TextPieces:
     """The subword pieces of one text, without special tokens."""
 
     ids: NDArray[np.int32]  # [P]
-    spans: Spans | None  # [P] character offsets, where they were asked for
+    spans: CharSpans | None  # [P] character offsets, where they were asked for
 
 
 class Tokenizer:
@@ -99,7 +99,7 @@ class Tokenizer:
     @staticmethod
     def _with_offsets(encoding: Encoding) -> TextPieces:
         spans = np.array(encoding.offsets, np.int32).reshape(-1, 2)
-        return TextPieces(np.array(encoding.ids, np.int32), Spans(spans[:, 0], spans[:, 1]))
+        return TextPieces(np.array(encoding.ids, np.int32), CharSpans(spans[:, 0], spans[:, 1]))
 
     def _template(self, model: Model, *, pair: bool) -> Template:
         """Read the template off an example: special tokens are those that belong to no text."""
@@ -144,7 +144,7 @@ def _load(model: Model) -> tuple[FastTokenizer, int | None]:
     model.check_tokenizer_files()
     with quiet(), reported(f"{model.name}: transformers cannot load its tokenizer, so its files are damaged or others"):
         loaded = AutoTokenizer.from_pretrained(
-            model.folder, config=model.config, trust_remote_code=False, local_files_only=True
+            model.folder, config=model.library_config, trust_remote_code=False, local_files_only=True
         )
     fast = getattr(loaded, "backend_tokenizer", None)
     if not isinstance(fast, FastTokenizer):

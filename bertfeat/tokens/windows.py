@@ -16,16 +16,16 @@ class LongTextPolicy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class TextWindow:
     """One window over the pieces of a text: what it reads, and the stretch whose features are kept."""
 
     start: int  # first piece read
     stop: int
-    keep_start: int  # first piece kept
-    keep_stop: int
+    take_start: int  # first piece kept
+    take_stop: int
 
 
-def cut(num_pieces: int, capacity: int) -> list[Cut]:
+def cut_windows(num_pieces: int, capacity: int) -> list[TextWindow]:
     """Cut pieces into windows of at most ``capacity``; every piece is kept exactly once.
 
     Neighbouring windows share a quarter of their pieces, and the boundary lies in the middle of what they share,
@@ -33,16 +33,16 @@ def cut(num_pieces: int, capacity: int) -> list[Cut]:
     The last window is moved back to be full, which gives its pieces more context at the same price.
     """
     if num_pieces <= capacity:
-        return [Cut(0, num_pieces, 0, num_pieces)]
+        return [TextWindow(0, num_pieces, 0, num_pieces)]
     step = max(1, capacity - capacity // OVERLAP)
     starts = [*range(0, num_pieces - capacity, step), num_pieces - capacity]
     # the boundary between two windows: the middle of what they share
     bounds = [0, *((later + earlier + capacity + 1) // 2 for earlier, later in pairwise(starts))]
     ends = [*bounds[1:], num_pieces]
-    return [Cut(s, s + capacity, first, last) for s, first, last in zip(starts, bounds, ends, strict=True)]
+    return [TextWindow(s, s + capacity, first, last) for s, first, last in zip(starts, bounds, ends, strict=True)]
 
 
-def around(before: int, own: int, after: int, capacity: int) -> tuple[int, int]:
+def fit_context(before: int, own: int, after: int, capacity: int) -> tuple[int, int]:
     """Choose how many pieces of context fit before and after a text's own pieces, as evenly as they are there."""
     room = max(0, capacity - own)
     left = min(before, max(room // 2, room - after))

@@ -10,7 +10,7 @@ _INTEGERS = ("row", "n_tokens", "n_unk", "n_truncated")
 _STRINGS = ("id", "text", "pair")
 
 
-def find_column(features: FeatureSet, column: str | None) -> FoundColumn:
+def find_usage_column(features: FeatureSet, column: str | None) -> FoundColumn:
     """The word column of that name or recipe, or the token column where there is none; default: the only one.
 
     Raises:
@@ -30,7 +30,7 @@ def find_column(features: FeatureSet, column: str | None) -> FoundColumn:
             f"extract it again without that option"
         )
     recipe, _, named = (column or "").rpartition("_")
-    if named in (Pooling.MEAN, Pooling.CLS, Pooling.MAX):
+    if named in [pooling for pooling in Pooling if pooling.per_document]:
         raise NotDerivableError(
             f"--column {column} is one vector a document, but usages compare words; "
             f"give the recipe alone: --column {recipe}"
@@ -44,7 +44,7 @@ def find_column(features: FeatureSet, column: str | None) -> FoundColumn:
     raise NotDerivableError(f"--column {column}: {problems[0]}" if column else f"{problems[0]}; choose with --column")
 
 
-def condition_kinds(features: FeatureSet) -> dict[str, str]:
+def condition_columns(features: FeatureSet) -> dict[str, str]:
     """The columns of a set that conditions can name, and of what kind each is."""
     own = {**dict.fromkeys(_INTEGERS, "int64"), **dict.fromkeys(_STRINGS, "string")}
     kept = {column.name: column.type for column in features.kept}

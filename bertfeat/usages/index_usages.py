@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from bertfeat.errors import IndexFolderError
 from bertfeat.search.queries import query_text
-from bertfeat.usages.query import WordEncoder, ask
+from bertfeat.usages.match import Match, is_word, parse_word
+from bertfeat.usages.query import WordEncoder, embed_word
 from bertfeat.usages.results import CONTEXT, Site, Usage, Usages
 from bertfeat.usages.search import check_numbers
-from bertfeat.usages.words import Match, is_word, wanted
 
 if TYPE_CHECKING:
     from bertfeat.search.index import Hit, Index, QueryEncoder
@@ -40,8 +40,8 @@ def find_usages_in_index(
         UsageError: the word is not in the sentence, or a condition cannot be read.
     """
     check_numbers(k, context)
-    looked_for, like = wanted(word, Match.ANY), query_text(like, "--like")
-    index = _opened(index, model, device, encoder)
+    looked_for, like = parse_word(word, Match.ANY), query_text(like, "--like")
+    index = _open_index(index, model, device, encoder)
     settings, folder = index.settings, index.vectors.folder
     if settings.column.pooling.per_document:
         raise IndexFolderError(
@@ -53,7 +53,7 @@ def find_usages_in_index(
     index.check_sources()
     searched = index.count(where)
     using: WordEncoder = index.encoder
-    asked = ask(looked_for, like, using, settings.column, settings.extraction)
+    asked = embed_word(looked_for, like, using, settings.column, settings.extraction)
     wide = k
     while True:
         wide = min(wide * _FETCH, max(searched.vectors, 1))
@@ -64,7 +64,7 @@ def find_usages_in_index(
             return Usages(word, like, name, searched.documents, searched.vectors, 0, tuple(usages))
 
 
-def _opened(
+def _open_index(
     index: "Index | str | Path", model: str | Path | None, device: str | None, encoder: "QueryEncoder | None"
 ) -> "Index":
     from bertfeat.search.index import Index  # FAISS, which only an index needs

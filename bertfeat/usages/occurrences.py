@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from bertfeat.features import DocumentPieces
 from bertfeat.recipe import Pooling
-from bertfeat.usages.words import Wanted
+from bertfeat.usages.match import WordQuery
 
 
 @dataclass(frozen=True, slots=True)
-class Picks:
+class VectorPicks:
     """Which vectors of a document make up one occurrence, and with what weight each."""
 
     numbers: tuple[int, ...]  # of the tokens or words in the document; none: it has no vector
@@ -29,11 +29,11 @@ class Occurrence:
     in_pair: bool
     start: int  # character offsets in the text
     end: int
-    picks: Picks
+    picks: VectorPicks
 
 
 @dataclass(frozen=True, slots=True)
-class _Words:
+class _TextWords:
     """The words of one text."""
 
     text: str
@@ -42,8 +42,8 @@ class _Words:
     vectors: list[tuple[int, ...]]  # [n] numbers of the vectors that each word has
 
 
-def occurrences(
-    wanted: Wanted, texts: Sequence[str], pieces: DocumentPieces, kind: Pooling, subword: str
+def find_occurrences(
+    wanted: WordQuery, texts: Sequence[str], pieces: DocumentPieces, kind: Pooling, subword: str
 ) -> Iterator[Occurrence]:
     """Find the word in a document, in the first text first.
 
@@ -53,13 +53,19 @@ def occurrences(
     for segment, text in enumerate(texts):
         if not wanted.may_stand_in(text):
             continue
-        inside = _inside(pieces, segment)
-        words = _given(text, pieces, inside) if kind is Pooling.WORD else _split(text, pieces, inside, subword)
+        inside = _pieces_of_text(pieces, segment)
+        words = (
+            _stored_words(text, pieces, inside)
+            if kind is Pooling.WORD
+            else _words_of_tokens(text, pieces, inside, subword)
+        )
         for first, stop in wanted.find(text, words.start, words.end):
-            yield Occurrence(segment == 1, words.start[first], words.end[stop - 1], _picks(words.vectors[first:stop]))
+            yield Occurrence(
+                segment == 1, words.start[first], words.end[stop - 1], _mean_of_words(words.vectors[first:stop])
+            )
 
 
-def combined(matrix: NDArray[np.float32], picks: Sequence[Picks]) -> NDArray[np.float32]:
+def combine_vectors(matrix: NDArray[np.float32], picks: Sequence[VectorPicks]) -> NDArray[np.float32]:
     """The vector of each occurrence, none of which is without: ``[n, width]``.
 
     ``matrix`` has the vectors that the picks number, one pick after the other.
@@ -72,7 +78,7 @@ def combined(matrix: NDArray[np.float32], picks: Sequence[Picks]) -> NDArray[np.
     return vectors
 
 
-def _inside(pieces: DocumentPieces, segment: int) -> NDArray[np.intp]:
+def _pieces_of_text(pieces: DocumentPieces, segment: int) -> NDArray[np.intp]:
     """Numbers of the pieces that are in a text; special tokens are in none."""
     inside = pieces.end > pieces.start
     if pieces.segment is not None:
@@ -80,28 +86,28 @@ def _inside(pieces: DocumentPieces, segment: int) -> NDArray[np.intp]:
     return np.flatnonzero(inside)
 
 
-def _given(text: str, pieces: DocumentPieces, inside: NDArray[np.intp]) -> _Words:
+def _stored_words(text: str, pieces: DocumentPieces, inside: NDArray[np.intp]) -> _TextWords:
     aligned = [True] * len(inside) if pieces.aligned is None else pieces.aligned[inside].tolist()
     pairs = zip(inside.tolist(), aligned, strict=True)
     vectors: list[tuple[int, ...]] = [(number,) if has else () for number, has in pairs]
-    return _Words(text, pieces.start[inside].tolist(), pieces.end[inside].tolist(), vectors)
+    return _TextWords(text, pieces.start[inside].tolist(), pieces.end[inside].tolist(), vectors)
 
 
-def _split(text: str, pieces: DocumentPieces, inside: NDArray[np.intp], subword: str) -> _Words:
-    from bertfeat.words import Spans, align, split_words  # here, because a word set needs no tokenizers
+def _words_of_tokens(text: str, pieces: DocumentPieces, inside: NDArray[np.intp], subword: str) -> _TextWords:
+    from bertfeat.words import CharSpans, align_words, split_words  # here, because a word set needs no tokenizers
 
     words = split_words(text)
-    first, stop = align(words, Spans(pieces.start[inside], pieces.end[inside]))
+    first, stop = align_words(words, CharSpans(pieces.start[inside], pieces.end[inside]))
     numbers = inside.tolist()
     cut = {"first": slice(0, 1), "last": slice(-1, None), "mean": slice(None)}[subword]
     vectors = [tuple(numbers[a:b][cut]) for a, b in zip(first.tolist(), stop.tolist(), strict=True)]
-    return _Words(text, words.start.tolist(), words.end.tolist(), vectors)
+    return _TextWords(text, words.start.tolist(), words.end.tolist(), vectors)
 
 
-def _picks(words: Sequence[tuple[int, ...]]) -> Picks:
+def _mean_of_words(words: Sequence[tuple[int, ...]]) -> VectorPicks:
     """The mean over those of the words that have vectors, each the mean of its own."""
     having = [numbers for numbers in words if numbers]
-    return Picks(
+    return VectorPicks(
         tuple(number for numbers in having for number in numbers),
         tuple(1 / (len(having) * len(numbers)) for numbers in having for _ in numbers),
     )

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from bertfeat.errors import FeatureSetError, UsageError
 from bertfeat.features import DocumentFeatures, FeatureSet, FoundColumn, ModelIdentity
 from bertfeat.recipe import FeatureColumn, Pooling
-from bertfeat.usages.occurrences import Occurrence, combined, occurrences
+from bertfeat.usages.match import Match, WordQuery, fold_case, parse_word
+from bertfeat.usages.occurrences import Occurrence, combine_vectors, find_occurrences
 from bertfeat.usages.scan import subword_rule, unit
-from bertfeat.usages.words import Match, Wanted, folded, wanted
 
 _MARK = re.compile(r"\*(\S(?:[^*]*\S)?)\*")
 
@@ -34,7 +34,7 @@ class WordEncoder(Protocol):
         ...
 
 
-def open_encoder(
+def open_word_encoder(
     features: FeatureSet, found: FoundColumn, *, model: str | Path | None = None, device: str | None = None
 ) -> WordEncoder:
     """Open the model that a feature set records, with the recipe, pooling, precision and subword rule of its column.
@@ -53,7 +53,7 @@ def open_encoder(
     return Extractor.recorded(header.model, header.settings, [column], name=model, device=device)
 
 
-def check_model(features: FeatureSet, encoder: WordEncoder) -> None:
+def check_word_encoder(features: FeatureSet, encoder: WordEncoder) -> None:
     """See that an encoder is the model that made the set.
 
     Raises:
@@ -72,8 +72,8 @@ def _another_model(features: FeatureSet, name: str, fingerprint: str) -> Feature
     )
 
 
-def ask(
-    word: Wanted, like: str, encoder: WordEncoder, column: FoundColumn | FeatureColumn, settings: Mapping[str, Any]
+def embed_word(
+    word: WordQuery, like: str, encoder: WordEncoder, column: FoundColumn | FeatureColumn, settings: Mapping[str, Any]
 ) -> NDArray[np.float32]:
     """Embed a sentence and take the vector of the word in it: the one marked ``*so*``, else its first occurrence.
 
@@ -89,12 +89,12 @@ def ask(
     if not place.picks.numbers:
         raise UsageError(f"the model gives {text[place.start : place.end]!r} in --like no vector; choose another word")
     vectors = document.matrix(column.name)[list(place.picks.numbers)]
-    vector: NDArray[np.float32] = unit(combined(vectors, [place.picks]))[0]
+    vector: NDArray[np.float32] = unit(combine_vectors(vectors, [place.picks]))[0]
     return vector
 
 
 def _occurrence(
-    word: Wanted,
+    word: WordQuery,
     like: str,
     text: str,
     mark: tuple[int, int] | None,
@@ -104,9 +104,9 @@ def _occurrence(
 ) -> Occurrence:
     pieces = document.words if kind is Pooling.WORD else document.tokens
     ways = (word.match,) if word.match is not Match.ANY else (Match.EXACT, Match.PREFIX)
-    looked_for = [wanted(text[slice(*mark)])] if mark else [wanted(word.word, way) for way in ways]
+    looked_for = [parse_word(text[slice(*mark)])] if mark else [parse_word(word.word, way) for way in ways]
     for each in looked_for:
-        for place in occurrences(each, [text], pieces, kind, subword) if pieces else ():
+        for place in find_occurrences(each, [text], pieces, kind, subword) if pieces else ():
             if mark is None or mark == (place.start, place.end):
                 return place
     if mark:
@@ -118,8 +118,8 @@ def _occurrence(
     )
 
 
-def _begins(word: Wanted, text: str) -> bool:
-    return word.match is Match.EXACT and word.needle in folded(text)
+def _begins(word: WordQuery, text: str) -> bool:
+    return word.match is Match.EXACT and word.needle in fold_case(text)
 
 
 def _unmarked(like: str) -> tuple[str, tuple[int, int] | None]:

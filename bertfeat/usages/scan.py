@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from bertfeat.corpus import Value
 from bertfeat.features import DocumentPieces, FeatureSet, FoundColumn, stored_matrices
 from bertfeat.recipe import Pooling
-from bertfeat.usages.occurrences import Picks, combined, occurrences
+from bertfeat.usages.match import WordQuery
+from bertfeat.usages.occurrences import VectorPicks, combine_vectors, find_occurrences
 from bertfeat.usages.results import Site
-from bertfeat.usages.words import Wanted
 from bertfeat.where import Condition
 
 _WHOLE_GROUP = 1 << 40
@@ -23,7 +23,7 @@ _NO_VECTORS = np.empty((0, 0), np.float32)
 
 
 @dataclass(frozen=True, slots=True)
-class Scanned:
+class ScannedGroup:
     """What a row group has of the word, in the order of the corpus."""
 
     documents: int  # in the row group
@@ -38,15 +38,15 @@ class Scanned:
 
 
 @dataclass(frozen=True, slots=True)
-class _Document:
+class _TextDocument:
     row: int
     id: str
     texts: tuple[str, ...]  # one, or two of a pair
 
 
-def scan(
-    features: FeatureSet, wanted: Wanted, found: FoundColumn, condition: Condition | None = None, *, vectors: bool
-) -> Iterator[Scanned]:
+def scan_features(
+    features: FeatureSet, wanted: WordQuery, found: FoundColumn, condition: Condition | None = None, *, vectors: bool
+) -> Iterator[ScannedGroup]:
     """Read a feature set through, a row group at a time; ``vectors`` are read only where the word stands.
 
     Documents that do not meet the condition are passed over.
@@ -57,22 +57,22 @@ def scan(
         if condition is not None:
             batch = condition.rows(batch)
         columns = (batch.column(name).to_pylist() for name in own)
-        documents = (_Document(row, id_, tuple(texts)) for row, id_, *texts in zip(*columns, strict=True))
+        documents = (_TextDocument(row, id_, tuple(texts)) for row, id_, *texts in zip(*columns, strict=True))
         hopeful = [document for document in documents if any(map(wanted.may_stand_in, document.texts))]
         if hopeful:
             yield _located(features, wanted, found, hopeful, vectors, len(batch))
         else:
-            yield Scanned(len(batch), 0, (), _NO_VECTORS)
+            yield ScannedGroup(len(batch), 0, (), _NO_VECTORS)
 
 
 def _located(
     features: FeatureSet,
-    wanted: Wanted,
+    wanted: WordQuery,
     found: FoundColumn,
-    documents: Sequence[_Document],
+    documents: Sequence[_TextDocument],
     vectors: bool,
     searched: int,
-) -> Scanned:
+) -> ScannedGroup:
     """The occurrences in these documents of one row group."""
     kept = [column.name for column in features.kept]
     names = ["row", *kept, *_positions(features, found.pooling), *(found.derivation.columns if vectors else ())]
@@ -81,21 +81,21 @@ def _located(
     pieces = _BatchPieces(batch, found.pooling)
     subword = subword_rule(features.header.settings)
     sites: list[Site] = []
-    picks: list[Picks] = []
+    picks: list[VectorPicks] = []
     numbers: list[int] = []
     here = _places_of(documents, batch)
-    for document, at, values in zip(documents, here, _values(batch, kept, here), strict=True):
-        for place in occurrences(wanted, document.texts, pieces.of(at), found.pooling, subword):
+    for document, at, values in zip(documents, here, _kept_values(batch, kept, here), strict=True):
+        for place in find_occurrences(wanted, document.texts, pieces.of(at), found.pooling, subword):
             text = document.texts[place.in_pair]
             sites.append(Site(document.row, document.id, text, place.in_pair, place.start, place.end, values))
             picks.append(place.picks)
             numbers.extend(pieces.offset(at) + number for number in place.picks.numbers)
     if not vectors:
-        return Scanned(searched, len(sites), sites, _NO_VECTORS)
-    matrix = _vectors(features, found, batch, numbers, [pick for pick in picks if pick.numbers])
+        return ScannedGroup(searched, len(sites), sites, _NO_VECTORS)
+    matrix = _occurrence_vectors(features, found, batch, numbers, [pick for pick in picks if pick.numbers])
     having = [site for site, pick in zip(sites, picks, strict=True) if pick.numbers]
     whole = np.flatnonzero(matrix.any(axis=1))
-    return Scanned(searched, len(sites), [having[at] for at in whole.tolist()], unit(matrix[whole]))
+    return ScannedGroup(searched, len(sites), [having[at] for at in whole.tolist()], unit(matrix[whole]))
 
 
 def subword_rule(settings: Any) -> str:
@@ -115,7 +115,7 @@ def _positions(features: FeatureSet, kind: Pooling) -> list[str]:
     return [name for name in names if name in features.names]
 
 
-def _places_of(documents: Sequence[_Document], batch: Any) -> list[int]:
+def _places_of(documents: Sequence[_TextDocument], batch: Any) -> list[int]:
     """Where in the batch each of the documents is."""
     places: list[int] = np.searchsorted(
         batch.column("row").to_numpy(), [document.row for document in documents]
@@ -123,22 +123,22 @@ def _places_of(documents: Sequence[_Document], batch: Any) -> list[int]:
     return places
 
 
-def _values(batch: Any, kept: Sequence[str], places: Sequence[int]) -> Iterator[dict[str, Value]]:
+def _kept_values(batch: Any, kept: Sequence[str], places: Sequence[int]) -> Iterator[dict[str, Value]]:
     """The kept values of the documents in those places of a batch."""
     columns = [batch.column(name).take(np.asarray(places)).to_pylist() for name in kept]
     for at in range(len(places)):
         yield {name: column[at] for name, column in zip(kept, columns, strict=True)}
 
 
-def _vectors(
-    features: FeatureSet, found: FoundColumn, batch: Any, numbers: Sequence[int], picks: Sequence[Picks]
+def _occurrence_vectors(
+    features: FeatureSet, found: FoundColumn, batch: Any, numbers: Sequence[int], picks: Sequence[VectorPicks]
 ) -> NDArray[np.float32]:
     """The vector of each occurrence, ``[n, W]``, from the batch's tokens or words of those numbers."""
     if not numbers:
         return np.empty((0, found.width), np.float32)
     stored = [column for column in features.columns if column.name in found.derivation.columns]
     needed = {name: matrix[numbers] for name, matrix in stored_matrices(batch, stored).items()}
-    return combined(found.derivation.apply(needed), picks)
+    return combine_vectors(found.derivation.apply(needed), picks)
 
 
 class _BatchPieces:

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from bertfeat.errors import UsageError
 from bertfeat.features import FeatureSet
 from bertfeat.search.queries import query_text
-from bertfeat.usages.column import condition_kinds, find_column
-from bertfeat.usages.query import WordEncoder, ask, check_model, open_encoder
+from bertfeat.usages.column import condition_columns, find_usage_column
+from bertfeat.usages.match import Match, parse_word
+from bertfeat.usages.query import WordEncoder, check_word_encoder, embed_word, open_word_encoder
 from bertfeat.usages.results import CONTEXT, Usage, Usages
-from bertfeat.usages.scan import Scanned, scan
-from bertfeat.usages.words import Match, wanted
+from bertfeat.usages.scan import ScannedGroup, scan_features
 from bertfeat.where import Condition
 
 
@@ -52,20 +52,20 @@ def find_usages(
     """
     if not isinstance(features, FeatureSet):
         features = FeatureSet(features)
-    looked_for, like = wanted(word, match), None if like is None else query_text(like, "--like")
+    looked_for, like = parse_word(word, match), None if like is None else query_text(like, "--like")
     if looked_for.match is Match.ANY and like is None:
         raise UsageError("--match any takes every word as a candidate, so say with --like what they are compared with")
     check_numbers(k, context)
-    found = find_column(features, column)
-    condition = None if where is None else Condition(where, condition_kinds(features))
+    found = find_usage_column(features, column)
+    condition = None if where is None else Condition(where, condition_columns(features))
     asked = None
     if like is not None:
         if encoder is None:
-            encoder = open_encoder(features, found, model=model, device=device)
-        check_model(features, encoder)
-        asked = ask(looked_for, like, encoder, found, features.header.settings)
-    tally = Tally()
-    scanned = tally.over(scan(features, looked_for, found, condition, vectors=asked is not None))
+            encoder = open_word_encoder(features, found, model=model, device=device)
+        check_word_encoder(features, encoder)
+        asked = embed_word(looked_for, like, encoder, found, features.header.settings)
+    tally = ScanCounts()
+    scanned = tally.over(scan_features(features, looked_for, found, condition, vectors=asked is not None))
     if asked is None:
         usages = _first(scanned, k, one_per_document, context)
     else:
@@ -74,14 +74,14 @@ def find_usages(
 
 
 @dataclass(slots=True)
-class Tally:
+class ScanCounts:
     """Counts what goes by."""
 
     documents: int = 0
     found: int = 0
     skipped: int = 0
 
-    def over(self, scans: Iterable[Scanned]) -> Iterator[Scanned]:
+    def over(self, scans: Iterable[ScannedGroup]) -> Iterator[ScannedGroup]:
         """The same, counted."""
         for scanned in scans:
             self.documents += scanned.documents
@@ -98,7 +98,7 @@ def check_numbers(k: int, context: int) -> None:
         raise UsageError(f"a context of {context} characters cannot be; 0 keeps none")
 
 
-def _first(scans: Iterable[Scanned], k: int, one_per_document: bool, context: int) -> list[Usage]:
+def _first(scans: Iterable[ScannedGroup], k: int, one_per_document: bool, context: int) -> list[Usage]:
     usages: list[Usage] = []
     for scanned in scans:  # to the end, because all are counted
         order = np.arange(len(scanned.sites))
@@ -109,7 +109,7 @@ def _first(scans: Iterable[Scanned], k: int, one_per_document: bool, context: in
 
 
 def _nearest(
-    scans: Iterable[Scanned], vector: NDArray[np.float32], k: int, one_per_document: bool, context: int
+    scans: Iterable[ScannedGroup], vector: NDArray[np.float32], k: int, one_per_document: bool, context: int
 ) -> list[Usage]:
     best: list[tuple[float, Usage]] = []
     for scanned in scans:

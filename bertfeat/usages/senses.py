@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from bertfeat.errors import BertfeatError, UsageError
 from bertfeat.features import FeatureSet
-from bertfeat.usages.column import condition_kinds, find_column
+from bertfeat.usages.column import condition_columns, find_usage_column
+from bertfeat.usages.match import Match, parse_word
 from bertfeat.usages.results import CONTEXT, Sense, Senses, Usage
-from bertfeat.usages.scan import Scanned, scan, unit
-from bertfeat.usages.search import Tally, check_numbers, first_of_each
-from bertfeat.usages.words import Match, wanted
+from bertfeat.usages.scan import ScannedGroup, scan_features, unit
+from bertfeat.usages.search import ScanCounts, check_numbers, first_of_each
 from bertfeat.where import Condition
 
 MOST = 10_000
@@ -49,25 +49,25 @@ def find_senses(
     """
     if not isinstance(features, FeatureSet):
         features = FeatureSet(features)
-    looked_for = wanted(word, match)
+    looked_for = parse_word(word, match)
     if looked_for.match is Match.ANY:
         raise UsageError("senses are those of one word, and --match any takes every word; choose exact or prefix")
     check_numbers(k, context)
     if senses < 2:
         raise UsageError(f"{senses} senses are no groups; ask for at least 2")
-    found = find_column(features, column)
-    condition = None if where is None else Condition(where, condition_kinds(features))
-    tally = Tally()
-    scans = tally.over(scan(features, looked_for, found, condition, vectors=True))
-    sample = _Sample(context)
+    found = find_usage_column(features, column)
+    condition = None if where is None else Condition(where, condition_columns(features))
+    tally = ScanCounts()
+    scans = tally.over(scan_features(features, looked_for, found, condition, vectors=True))
+    sample = _UsageSample(context)
     for scanned in scans:
         sample.add(scanned, one_per_document)
     sample.trim()
-    groups = _groups(sample, senses, k, word) if tally.found else ()
+    groups = _group_usages(sample, senses, k, word) if tally.found else ()
     return Senses(word, found.name, tally.documents, tally.found, tally.skipped, len(sample.usages), groups)
 
 
-class _Sample:
+class _UsageSample:
     """Usages that are grouped, in the order of the corpus; when there are too many, those with the smallest draws."""
 
     def __init__(self, context: int) -> None:
@@ -82,7 +82,7 @@ class _Sample:
         """The vectors of the usages, ``[n, W]`` of length 1."""
         return np.concatenate(self._blocks)
 
-    def add(self, scanned: Scanned, one_per_document: bool) -> None:
+    def add(self, scanned: ScannedGroup, one_per_document: bool) -> None:
         order = np.arange(len(scanned.sites))
         if one_per_document:
             order = first_of_each(order, scanned.rows)
@@ -102,16 +102,16 @@ class _Sample:
             self.usages = [self.usages[number] for number in stay.tolist()]
 
 
-def _groups(sample: _Sample, senses: int, k: int, word: str) -> tuple[Sense, ...]:
+def _group_usages(sample: _UsageSample, senses: int, k: int, word: str) -> tuple[Sense, ...]:
     if len(sample.usages) < senses:
         raise UsageError(f"{word!r} stands in {len(sample.usages)} places, which are too few for {senses} senses")
-    labels = _labels(sample.matrix, senses, word)
+    labels = _cluster_labels(sample.matrix, senses, word)
     members = [np.flatnonzero(labels == label) for label in range(senses)]
     members.sort(key=lambda places: (-len(places), places[0]))
     return tuple(_sense(sample.usages, sample.matrix[places], places, k) for places in members)
 
 
-def _labels(matrix: NDArray[np.float32], senses: int, word: str) -> NDArray[np.integer]:
+def _cluster_labels(matrix: NDArray[np.float32], senses: int, word: str) -> NDArray[np.integer]:
     try:
         from sklearn.cluster import KMeans
         from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # comes with scikit-learn

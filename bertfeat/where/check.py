@@ -7,15 +7,15 @@ from bertfeat.errors import UsageError
 from bertfeat.where.tree import (
     Column,
     Comparison,
+    Constant,
     Junction,
     Membership,
     Negation,
     Node,
-    Nothing,
+    NullTest,
     TextTest,
-    Value,
 )
-from bertfeat.where.words import Span, refusal, spelled
+from bertfeat.where.words import SourceRange, condition_error, spell_column
 
 MAX_PATTERN = 1_000
 """Characters of a text that like, ilike, contains, starts with and ends with look for."""
@@ -45,7 +45,7 @@ def _columns(node: Node) -> Iterator[Column]:
         yield node
     elif isinstance(node, Comparison):
         yield from (side for side in (node.left, node.right) if isinstance(side, Column))
-    elif isinstance(node, Membership | TextTest | Nothing):
+    elif isinstance(node, Membership | TextTest | NullTest):
         yield from _columns(node.operand)
     elif isinstance(node, Negation):
         yield from _columns(node.part)
@@ -69,14 +69,14 @@ class _Checker:
             if (kind := self._kind(node)) != "bool":
                 example = {"string": "= 'de'", "int64": "> 1900", "float64": "> 0.5"}[kind]
                 raise self._refused(
-                    node.span, f"{node.name} holds {_NOUNS[kind]}; compare it: {spelled(node.name)} {example}"
+                    node.span, f"{node.name} holds {_NOUNS[kind]}; compare it: {spell_column(node.name)} {example}"
                 )
-        elif isinstance(node, Value):
+        elif isinstance(node, Constant):
             raise self._refused(node.span, f"a value alone is no condition{self._meant(node)}", with_help=True)
         else:
             self._test(node)
 
-    def _test(self, node: Comparison | Membership | TextTest | Nothing) -> None:
+    def _test(self, node: Comparison | Membership | TextTest | NullTest) -> None:
         if isinstance(node, Comparison):
             self._comparison(node)
             return
@@ -92,19 +92,19 @@ class _Checker:
 
     def _comparison(self, node: Comparison) -> None:
         left, right = node.left, node.right
-        if isinstance(left, Value) and isinstance(right, Value):
+        if isinstance(left, Constant) and isinstance(right, Constant):
             meant = self._meant(left) or self._meant(right) or "; one side must be a column"
-            raise self._refused(Span(left.span.start, right.span.end), f"this compares two values{meant}")
+            raise self._refused(SourceRange(left.span.start, right.span.end), f"this compares two values{meant}")
         column, other = (left, right) if isinstance(left, Column) else (right, left)
         assert isinstance(column, Column)
         kind = self._kind(column)
-        if isinstance(other, Value):
+        if isinstance(other, Constant):
             self._fits(column, kind, other)
         elif (theirs := self._kind(other, beside=kind == "string")) != kind and not (
             kind in _NUMBERS and theirs in _NUMBERS
         ):
             raise self._refused(
-                Span(left.span.start, right.span.end),
+                SourceRange(left.span.start, right.span.end),
                 f"{column.name} holds {_NOUNS[kind]} and {other.name} {_NOUNS[theirs]}, which cannot be compared",
             )
         if kind == "bool" and node.sign not in ("=", "!="):
@@ -114,7 +114,7 @@ class _Checker:
         if kind != "string":
             problem = f"{column.name} holds {_NOUNS[kind]}, but {node.test} looks at texts"
             raise self._refused(column.span, f"{problem}; compare it by =, <, > or between")
-        if not isinstance(node.pattern, Value) or not isinstance(node.pattern.value, str | None):
+        if not isinstance(node.pattern, Constant) or not isinstance(node.pattern.value, str | None):
             raise self._refused(node.pattern.span, f"{node.test} takes a text between quotes: like 'The %'")
         if len(node.pattern.value or "") > MAX_PATTERN:
             raise self._refused(node.pattern.span, f"{node.test} takes at most {MAX_PATTERN:,} characters")
@@ -125,12 +125,12 @@ class _Checker:
             return self._kinds[column.name]
         names = list(self._kinds)
         near = difflib.get_close_matches(column.name[:_LONG], names, 1)
-        meant = f"; did you mean {spelled(near[0])}?" if near else "; a text stands between quotes" * beside
-        listed = ", ".join(map(spelled, names[:_MOST])) + f" and {len(names) - _MOST} more" * (len(names) > _MOST)
+        meant = f"; did you mean {spell_column(near[0])}?" if near else "; a text stands between quotes" * beside
+        listed = ", ".join(map(spell_column, names[:_MOST])) + f" and {len(names) - _MOST} more" * (len(names) > _MOST)
         name = column.name if len(column.name) <= _LONG else f"{column.name[: _LONG - 1]}…"
         raise self._refused(column.span, f"there is no column {name!r}; there are: {listed}{meant}")
 
-    def _fits(self, column: Column, kind: str, value: Value) -> None:
+    def _fits(self, column: Column, kind: str, value: Constant) -> None:
         """See that a value can be compared with a column."""
         given = value.value
         shown = self._condition[value.span.start : value.span.end]
@@ -145,16 +145,16 @@ class _Checker:
         what = {str: "a text", bool: "true or false"}.get(type(given), "a number")
         remedy = {
             "string": f"write it between quotes: '{shown}'",
-            "bool": f"write {spelled(column.name)} or not {spelled(column.name)}",
+            "bool": f"write {spell_column(column.name)} or not {spell_column(column.name)}",
         }.get(kind, "write a number, without quotes")
         problem = f"{column.name} holds {_NOUNS[kind]}, and this is {what}"
         raise self._refused(value.span, f"{problem}; {self._meant(value).removeprefix('; ') or remedy}")
 
-    def _meant(self, value: Column | Value) -> str:
+    def _meant(self, value: Column | Constant) -> str:
         """How to say a column, where its name was written between quotes."""
-        if isinstance(value, Value) and isinstance(value.value, str) and value.value in self._kinds:
-            return f"; the column of that name is written {spelled(value.value)}"
+        if isinstance(value, Constant) and isinstance(value.value, str) and value.value in self._kinds:
+            return f"; the column of that name is written {spell_column(value.value)}"
         return ""
 
-    def _refused(self, span: Span, problem: str, *, with_help: bool = False) -> UsageError:
-        return refusal(self._condition, span, problem, with_help=with_help)
+    def _refused(self, span: SourceRange, problem: str, *, with_help: bool = False) -> UsageError:
+        return condition_error(self._condition, span, problem, with_help=with_help)

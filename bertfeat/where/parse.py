@@ -5,16 +5,16 @@ from bertfeat.where.tree import (
     SIGNS,
     Column,
     Comparison,
+    Constant,
     Junction,
     Membership,
     Negation,
     Node,
-    Nothing,
+    NullTest,
     Operand,
     TextTest,
-    Value,
 )
-from bertfeat.where.words import END, JOINING, VALUES, Span, Word, refusal, split_condition
+from bertfeat.where.words import END, JOINING, VALUES, Lexeme, SourceRange, condition_error, read_lexemes
 
 MAX_COMPARISONS = 1_000
 MAX_DEPTH = 50
@@ -40,7 +40,7 @@ class _Parser:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._words = split_condition(text)
+        self._words = read_lexemes(text)
         self._at = 0
         self._depth = self._comparisons = 0
 
@@ -54,14 +54,14 @@ class _Parser:
         return node
 
     @property
-    def _next(self) -> Word:
+    def _next(self) -> Lexeme:
         return self._words[self._at]
 
-    def _take(self, *wanted: str) -> Word | None:
+    def _take(self, *wanted: str) -> Lexeme | None:
         """The next word if it is one of those."""
         return self._step() if self._next.is_one_of(*wanted) else None
 
-    def _step(self) -> Word:
+    def _step(self) -> Lexeme:
         word = self._next
         if word.kind != END:
             self._at += 1
@@ -96,7 +96,7 @@ class _Parser:
             tests = "in, between, like, ilike, contains, starts with or ends with"
             raise self._refused(self._next, f"after a column, not is followed by {tests}")
         if node is None:
-            return self._counted(left) if isinstance(left, Column | Value) else left
+            return self._counted(left) if isinstance(left, Column | Constant) else left
         return Negation(node) if negated else node
 
     def _tested(self, left: Node) -> Node | None:
@@ -135,7 +135,7 @@ class _Parser:
         word = self._step()
         if not word.is_one_of("null", "none"):
             raise self._refused(word, "is and is not take null; everything else is compared by = and !=")
-        node = self._counted(Nothing(self._operand(left, word)))
+        node = self._counted(NullTest(self._operand(left, word)))
         return Negation(node) if negated else node
 
     def _side(self) -> Node:
@@ -148,17 +148,17 @@ class _Parser:
             if word.text in ("-", "+"):
                 return self._signed(word)
         elif word.kind in ("number", "text"):
-            return Value(word.value, word.span)
+            return Constant(word.value, word.span)
         elif word.kind == "quoted":
             return Column(str(word.value), word.span)
         elif word.kind == "name" and name in VALUES:
-            return Value(VALUES[name], word.span)
+            return Constant(VALUES[name], word.span)
         elif word.kind == "name" and name not in JOINING:
             return self._called(word) if self._next.text == "(" else Column(word.text, word.span)
         what = "it ends too early" if word.kind == END else "this cannot stand here"
         raise self._refused(word, f"{what}: a column or a value is missing")
 
-    def _enclosed(self, opening: Word) -> Node:
+    def _enclosed(self, opening: Lexeme) -> Node:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise self._refused(opening, f"more than {MAX_DEPTH} parentheses within one another")
@@ -168,26 +168,28 @@ class _Parser:
         self._depth -= 1
         return node
 
-    def _signed(self, sign: Word) -> Value:
+    def _signed(self, sign: Lexeme) -> Constant:
         number = self._step()
         if number.kind != "number" or not isinstance(number.value, int | float):
             raise self._refused(sign, "there is no arithmetic; a sign stands only before a number")
-        return Value(-number.value if sign.text == "-" else number.value, Span(sign.span.start, number.span.end))
+        return Constant(
+            -number.value if sign.text == "-" else number.value, SourceRange(sign.span.start, number.span.end)
+        )
 
-    def _called(self, word: Word) -> Column:
+    def _called(self, word: Lexeme) -> Column:
         """``col('any name')``."""
         if word.text.lower() != "col":
             raise self._refused(word, "there are no functions; a column is called by its name alone")
         opening, name, closing = self._step(), self._step(), self._step()
         if name.kind != "text" or closing.text != ")":
             raise self._refused(opening, "col takes one name between quotes: col('publication year')")
-        return Column(str(name.value), Span(word.span.start, closing.span.end))
+        return Column(str(name.value), SourceRange(word.span.start, closing.span.end))
 
-    def _list(self) -> tuple[Value, ...]:
+    def _list(self) -> tuple[Constant, ...]:
         opening = self._step()
         if opening.kind != "sign" or opening.text not in _CLOSING:
             raise self._refused(opening, "in takes values in parentheses: lang in ('de', 'en')")
-        values: list[Value] = []
+        values: list[Constant] = []
         while not (closed := self._take(_CLOSING[opening.text])) and self._next.kind != END:
             values.append(self._listed())
             if not self._take(",") and not self._next.is_one_of(_CLOSING[opening.text]) and self._next.kind != END:
@@ -198,15 +200,15 @@ class _Parser:
             raise self._refused(opening, "this list is empty, so nothing can be in it")
         return tuple(values)
 
-    def _listed(self) -> Value:
+    def _listed(self) -> Constant:
         word = self._next
         value = self._side()
-        if not isinstance(value, Value):
+        if not isinstance(value, Constant):
             raise self._refused(word, "a list takes values, no columns and no conditions")
         return value
 
-    def _operand(self, node: Node, word: Word) -> Operand:
-        if not isinstance(node, Column | Value):
+    def _operand(self, node: Node, word: Lexeme) -> Operand:
+        if not isinstance(node, Column | Constant):
             raise self._refused(word, f"{word.text} takes columns and values; what stands beside it is a condition")
         return node
 
@@ -217,5 +219,5 @@ class _Parser:
             raise self._refused(self._next, f"more than {MAX_COMPARISONS:,} comparisons; {listed}")
         return node
 
-    def _refused(self, word: Word, problem: str, *, with_help: bool = False) -> UsageError:
-        return refusal(self._text, word.span, problem, with_help=with_help)
+    def _refused(self, word: Lexeme, problem: str, *, with_help: bool = False) -> UsageError:
+        return condition_error(self._text, word.span, problem, with_help=with_help)

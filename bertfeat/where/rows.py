@@ -19,14 +19,14 @@ from bertfeat.where.parse import parse_condition
 from bertfeat.where.tree import (
     Column,
     Comparison,
+    Constant,
     Junction,
     Membership,
     Negation,
     Node,
-    Nothing,
+    NullTest,
     Operand,
     TextTest,
-    Value,
 )
 
 _COMPARE: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -81,27 +81,27 @@ class Condition:
         return batch.filter(pa.array(self.met(batch)))
 
 
-def check_where(rows: Rows, where: str, *, but: Sequence[str] = ()) -> Condition:
+def parse_where(rows: Rows, where: str, *, but: Sequence[str] = ()) -> Condition:
     """The condition on the columns that there are, without those ``but``; nothing is read.
 
     Raises:
         UsageError: see :class:`Condition`.
     """
-    return Condition(where, {name: kind for name, kind in kinds_of(rows.schema).items() if name not in but})
+    return Condition(where, {name: kind for name, kind in column_kinds(rows.schema).items() if name not in but})
 
 
-def select(rows: Rows, where: str, *, but: Sequence[str] = ()) -> NDArray[np.bool_]:
+def select_rows(rows: Rows, where: str, *, but: Sequence[str] = ()) -> NDArray[np.bool_]:
     """Which rows meet a condition, ``[rows]``; it cannot name the columns ``but``.
 
     Raises:
         UsageError: see :class:`Condition`.
     """
-    condition = check_where(rows, where, but=but)
+    condition = parse_where(rows, where, but=but)
     met = [condition.met(batch) for batch in rows.batches(condition.names)]
     return np.concatenate(met) if met else np.zeros(0, bool)
 
 
-def kinds_of(schema: pa.Schema) -> dict[str, str]:
+def column_kinds(schema: pa.Schema) -> dict[str, str]:
     """The kind of each column that conditions can name."""
     kinds = {field.name: _kind(field.type) for field in schema}
     return {name: kind for name, kind in kinds.items() if kind}
@@ -138,9 +138,9 @@ def _truth(node: Node, columns: Mapping[str, pa.Array]) -> pa.BooleanArray:
         return _compared(node, columns)
     if isinstance(node, Column):
         return columns[node.name]
-    assert not isinstance(node, Value)  # the check let none stand alone
+    assert not isinstance(node, Constant)  # the check let none stand alone
     column = _side(node.operand, columns)
-    if isinstance(node, Nothing):
+    if isinstance(node, NullTest):
         return pc.is_null(column)
     if isinstance(node, Membership):
         return _member(column, [value.value for value in node.values])

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from bertfeat.where.words import Span
+from bertfeat.where.words import SourceRange
 
 SIGNS = ("=", "!=", "<", "<=", ">", ">=")
 
@@ -12,18 +12,18 @@ class Column:
     """A column, by its name."""
 
     name: str
-    span: Span
+    span: SourceRange
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class Constant:
     """A value that is written down."""
 
     value: str | int | float | bool | None
-    span: Span
+    span: SourceRange
 
 
-Operand = Column | Value
+Operand = Column | Constant
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Membership:
     """``operand in (…)``."""
 
     operand: Operand
-    values: tuple[Value, ...]
+    values: tuple[Constant, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class TextTest:
 
 
 @dataclass(frozen=True, slots=True)
-class Nothing:
+class NullTest:
     """``operand is null``."""
 
     operand: Operand
@@ -74,4 +74,4 @@ class Junction:
     parts: tuple["Node", ...]
 
 
-Node = Column | Value | Comparison | Membership | TextTest | Nothing | Negation | Junction
+Node = Column | Constant | Comparison | Membership | TextTest | NullTest | Negation | Junction

@@ -48,7 +48,7 @@ END = "end"
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class SourceRange:
     """Where something stands in the condition."""
 
     start: int
@@ -56,12 +56,12 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class Lexeme:
     """A word of a condition."""
 
     kind: str  # number, text, quoted (a name), name, sign, end
     text: str  # as it is written
-    span: Span
+    span: SourceRange
     value: str | int | float | None = None  # what a number, a text or a quoted name stands for
 
     def is_one_of(self, *wanted: str) -> bool:
@@ -69,7 +69,7 @@ class Word:
         return self.kind in ("name", "sign") and self.text.lower() in wanted
 
 
-def split_condition(condition: str) -> list[Word]:
+def read_lexemes(condition: str) -> list[Lexeme]:
     """The words of a condition, and an end.
 
     Raises:
@@ -80,17 +80,19 @@ def split_condition(condition: str) -> list[Word]:
             f"--where: a condition of {len(condition):,} characters is too long; {MAX_LENGTH:,} are allowed"
         )
     if found := _SURROGATE.search(condition):
-        raise refusal(
-            condition, Span(*found.span()), "this is no character, but a byte that is not UTF-8 or half of a pair"
+        raise condition_error(
+            condition,
+            SourceRange(*found.span()),
+            "this is no character, but a byte that is not UTF-8 or half of a pair",
         )
     words, at = [], _end_of_space(condition, 0)
     while at < len(condition):
         words.append(_word(condition, at))
         at = _end_of_space(condition, words[-1].span.end)
-    return [*words, Word(END, "", Span(at, at))]
+    return [*words, Lexeme(END, "", SourceRange(at, at))]
 
 
-def refusal(condition: str, span: Span, problem: str, *, with_help: bool = False) -> UsageError:
+def condition_error(condition: str, span: SourceRange, problem: str, *, with_help: bool = False) -> UsageError:
     """An error that shows the condition, a mark under the place, and what is wrong there."""
     lines = [f"--where: {_plain(problem)}"]
     if condition.strip():
@@ -102,7 +104,7 @@ def refusal(condition: str, span: Span, problem: str, *, with_help: bool = False
     return UsageError("\n".join([*lines, HELP] if with_help else lines))
 
 
-def spelled(name: str) -> str:
+def spell_column(name: str) -> str:
     """A column's name as a condition can say it: as it is, or ``col('any name')``."""
     if regex.fullmatch(_NAME, name) and name.lower() not in (*VALUES, *JOINING):
         return name
@@ -114,32 +116,34 @@ def _end_of_space(condition: str, at: int) -> int:
     return found.end() if found else at
 
 
-def _word(condition: str, at: int) -> Word:
+def _word(condition: str, at: int) -> Lexeme:
     found = _WORD.match(condition, at)
-    span, text, kind = Span(*found.span()), str(found[0]), str(found.lastgroup)
+    span, text, kind = SourceRange(*found.span()), str(found[0]), str(found.lastgroup)
     if kind == "number":
-        return Word(kind, text, span, _number(condition, span))
+        return Lexeme(kind, text, span, _number(condition, span))
     if kind == "text":
-        return Word(kind, text, span, _unquoted(text))
+        return Lexeme(kind, text, span, _unquoted(text))
     if kind == "quoted":
-        return Word(kind, text, span, text[1:-1].replace("``", "`"))
+        return Lexeme(kind, text, span, text[1:-1].replace("``", "`"))
     if kind == "sign" and text not in _KNOWN:
         problem = _unknown(text)
-        raise refusal(condition, span, problem or "this sign is unknown", with_help=not problem)
-    return Word(kind, text, span)
+        raise condition_error(condition, span, problem or "this sign is unknown", with_help=not problem)
+    return Lexeme(kind, text, span)
 
 
-def _number(condition: str, span: Span) -> int | float:
+def _number(condition: str, span: SourceRange) -> int | float:
     text = condition[span.start : span.end]
     if _WHOLE.fullmatch(text):
         if len(text) > _DIGITS:
-            raise refusal(condition, span, "this number has too many digits")
+            raise condition_error(condition, span, "this number has too many digits")
         return int(text)
     if not _REAL.fullmatch(text):
-        raise refusal(condition, span, f"this is no number; a name that begins with a digit is written col('{text}')")
+        raise condition_error(
+            condition, span, f"this is no number; a name that begins with a digit is written col('{text}')"
+        )
     number = float(text)
     if number == float("inf"):
-        raise refusal(condition, span, "this number is too large")
+        raise condition_error(condition, span, "this number is too large")
     return number
 
 

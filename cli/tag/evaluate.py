@@ -13,17 +13,17 @@ import click
 from bertfeat.errors import ROWS_FAILED
 
 from ..app import Command, option
-from ..cells import clean
-from ..console import Talk, counted
-from ..errors import named
-from ..options import reading_options, talk_options
+from ..console import Console, pluralize
+from ..errors import errors_within
+from ..options import output_options, reading_options
 from ..paths import STDIN
+from ..terminal import one_line
 from .predict import tagged_source
 from .sets import PAIRS, leave_out, refuse_unused, tagger_options
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings
-    from bertfeat.tagging import LabelScores, Predictions, Scores
+    from bertfeat.tagging import LabelScores, Scores, TagPredictions
 
 MOST_COLUMNS = 12  # labels that a confusion table is printed of
 MOST_MISTAKES = 20  # printed where there are more
@@ -40,7 +40,7 @@ MOST_MISTAKES = 20  # printed where there are more
 )
 @tagger_options
 @reading_options
-@talk_options
+@output_options
 def command(
     folder: Path | None,
     source: str | None,
@@ -48,7 +48,7 @@ def command(
     model: str | None,
     device: str | None,
     reading: "CorpusSettings",
-    talk: Talk,
+    console: Console,
 ) -> None:
     """Score a tagger on a tagged file or feature set, or any tool's file of gold and predicted tags.
 
@@ -62,18 +62,18 @@ def command(
     if (predictions is None) is (source is None):
         raise click.UsageError("give a tagger and its input, or --predictions FILE")
     if predictions is not None:
-        from bertfeat.tagging import score
+        from bertfeat.tagging import score_tags
 
         read = _predictions(predictions, folder, model, device, reading)
-        with named(str(predictions)):
-            scores, failed = score(read.gold, read.predicted), 0
-        _tell_schemes(read, talk)
+        with errors_within(predictions):
+            scores, failed = score_tags(read.gold, read.predicted), 0
+        _tell_schemes(read, console)
     else:
         assert folder is not None
         assert source is not None
         refuse_unused(source, model, reading)
-        scores, failed = _scored(folder, source, model, device, reading, talk)
-    talk.result(scores, score_lines(scores))
+        scores, failed = _scored(folder, source, model, device, reading, console)
+    console.result(scores, score_lines(scores))
     if failed:
         raise click.exceptions.Exit(ROWS_FAILED)
 
@@ -83,7 +83,7 @@ leave_out(command, "keep", *PAIRS)
 
 def _predictions(
     given: Path, folder: Path | None, model: str | None, device: str | None, reading: "CorpusSettings"
-) -> "Predictions":
+) -> "TagPredictions":
     from bertfeat.corpus import CorpusSettings
     from bertfeat.tagging import read_predictions
 
@@ -108,20 +108,20 @@ def _stdin_file() -> Iterator[Path]:
             raise type(error)(str(error).replace(str(path), "standard input")) from error
 
 
-def _tell_schemes(read: "Predictions", talk: Talk) -> None:
+def _tell_schemes(read: "TagPredictions", console: Console) -> None:
     """Say that accuracy is of tags as written, where that makes a difference."""
     from bertfeat.tagging import detect_scheme
 
     gold, predicted = detect_scheme(read.gold), detect_scheme(read.predicted)
     if gold.has_spans and predicted.has_spans and gold is not predicted:
-        talk.warn(
+        console.warn(
             f"the gold tags are {gold} and the predicted ones {predicted}: spans are compared all the same, but "
             f"accuracy, as conlleval has it, counts a tag as right only where both are written alike"
         )
 
 
 def _scored(
-    folder: Path, source: str, model: str | None, device: str | None, reading: "CorpusSettings", talk: Talk
+    folder: Path, source: str, model: str | None, device: str | None, reading: "CorpusSettings", console: Console
 ) -> tuple["Scores", int]:
     """How a tagger's tags agree with the gold ones, and how many rows failed."""
     from bertfeat.corpus import Failure
@@ -138,14 +138,14 @@ def _scored(
             else:
                 gold.append(each.given)
                 predicted.append(each.tags)
-    with named(source):
+    with errors_within(source):
         scores = score_tagger(gold, predicted)
     if unknown := tagger.labels.unknown(gold):
-        listed = ", ".join(map(clean, unknown[:MOST_COLUMNS]))
-        talk.warn(f"{source} has tags that the tagger never learnt: {listed}")
+        listed = ", ".join(map(one_line, unknown[:MOST_COLUMNS]))
+        console.warn(f"{source} has tags that the tagger never learnt: {listed}")
     if failures:
-        told = f"{counted(len(failures), 'row')} failed and could not be scored; the first: {failures[0].reason}"
-        talk.warn(told)
+        told = f"{pluralize(len(failures), 'row')} failed and could not be scored; the first: {failures[0].reason}"
+        console.warn(told)
     return scores, len(failures)
 
 
@@ -153,7 +153,7 @@ def score_lines(scores: "Scores") -> Iterator[str]:
     """Scores for people: by label, over all, and what was taken for what."""
     yield from _by_label(scores)
     yield ""
-    words = f"{counted(scores.words, 'word')} in {counted(scores.sentences, 'sentence')}"
+    words = f"{pluralize(scores.words, 'word')} in {pluralize(scores.sentences, 'sentence')}"
     yield f"accuracy  {scores.accuracy:.4f} of {words}"
     yield ""
     yield from _confusion(scores.confusion)
@@ -161,7 +161,7 @@ def score_lines(scores: "Scores") -> Iterator[str]:
 
 def _by_label(scores: "Scores") -> Iterator[str]:
     total = "all spans" if scores.is_spans else "all words"
-    labels = ((clean(label), found) for label, found in scores.by_label.items())
+    labels = ((one_line(label), found) for label, found in scores.by_label.items())
     rows: list[tuple[str, LabelScores | Scores]] = [*labels, (total, scores)]
     wide = _width([name for name, _ in rows])
     yield f"{'label' if scores.is_spans else 'tag':<{wide}}  precision  recall      F1     gold  predicted  correct"
@@ -179,10 +179,10 @@ def _table(confusion: Mapping[str, Mapping[str, int]], names: Sequence[str]) -> 
     corner = r"words: gold \ predicted"
     wide = _width([corner, *names])
     widths = {name: max(len(name), *(len(f"{row.get(name, 0):,}") for row in confusion.values())) for name in names}
-    yield "  ".join([f"{corner:<{wide}}", *(f"{clean(name):>{widths[name]}}" for name in names)])
+    yield "  ".join([f"{corner:<{wide}}", *(f"{one_line(name):>{widths[name]}}" for name in names)])
     for gold in names:
         cells = (f"{confusion.get(gold, {}).get(name, 0):>{widths[name]},}" for name in names)
-        yield "  ".join([f"{clean(gold):<{wide}}", *cells])
+        yield "  ".join([f"{one_line(gold):<{wide}}", *cells])
 
 
 def _mistakes(confusion: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
@@ -191,7 +191,7 @@ def _mistakes(confusion: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
     yield f"the most frequent of {len(found):,} confusions, in words; --json has all"
     wide = _width([gold for _, gold, _ in found[:MOST_MISTAKES]])
     for count, gold, name in found[:MOST_MISTAKES]:
-        yield f"{count:9,}  {clean(gold):<{wide}}  taken for  {clean(name)}"
+        yield f"{count:9,}  {one_line(gold):<{wide}}  taken for  {one_line(name)}"
 
 
 def _width(names: Sequence[str]) -> int:

@@ -14,10 +14,10 @@ import click
 from bertfeat.errors import ROWS_FAILED
 
 from ..app import Command, option
-from ..cells import has_colour
-from ..console import Talk, counted
-from ..options import reading_options, talk_options
+from ..console import Console, pluralize
+from ..options import output_options, reading_options
 from ..paths import STDIN
+from ..terminal import has_colour
 from .sets import PAIRS, leave_out, refuse_unused, tagger_options
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ SHOWN_FAILURES = 5
 )
 @tagger_options
 @reading_options
-@talk_options
+@output_options
 def command(
     folder: Path,
     source: str,
@@ -57,7 +57,7 @@ def command(
     model: str | None,
     device: str | None,
     reading: "CorpusSettings",
-    talk: Talk,
+    console: Console,
 ) -> None:
     """Tag a file of texts or words, or a feature set; - is stdin.
 
@@ -69,14 +69,14 @@ def command(
     bertfeat tag predict ner.tagger test.conll > predicted.conll
     echo "Ada Lovelace was born in London." | bertfeat tag predict ner.tagger - --to jsonl
     """
-    if talk.as_json and form not in (None, "jsonl"):
+    if console.as_json and form not in (None, "jsonl"):
         raise click.UsageError(f"--json is --to jsonl; leave it or --to {form} out")
     refuse_unused(source, model, reading)
     to_stdout = output is None or str(output) == STDIN
     from bertfeat.tagging import Tagger
 
     tagger = Tagger(folder, model=model, device=device)
-    chosen = "jsonl" if talk.as_json else form or ("text" if to_stdout and sys.stdout.isatty() else "conll")
+    chosen = "jsonl" if console.as_json else form or ("text" if to_stdout and sys.stdout.isatty() else "conll")
     if to_stdout:
         colour = has_colour()
         done = _write(tagger, source, reading, chosen, colour, lambda line: click.echo(line, color=colour))
@@ -85,7 +85,7 @@ def command(
         refuse_own_input(output, source)
         with _output(output) as file:
             done = _write(tagger, source, reading, chosen, False, lambda line: file.write(f"{line}\n"))
-    _tell(done, chosen, talk)
+    _tell(done, chosen, console)
 
 
 leave_out(command, "keep", "tag_column", *PAIRS)
@@ -118,12 +118,12 @@ def _write(
     return done
 
 
-def _tell(done: _Written, form: str, talk: Talk) -> None:
+def _tell(done: _Written, form: str, console: Console) -> None:
     if done.empty and form == "conll":
-        talk.say(f"{counted(done.empty, 'text')} without words left out")
+        console.say(f"{pluralize(done.empty, 'text')} without words left out")
     if done.failures:
         reasons = "".join(f"\n  {failure.reason}" for failure in done.failures[:SHOWN_FAILURES])
-        talk.warn(f"{counted(len(done.failures), 'row')} failed and could not be tagged; the first are:{reasons}")
+        console.warn(f"{pluralize(len(done.failures), 'row')} failed and could not be tagged; the first are:{reasons}")
         raise click.exceptions.Exit(ROWS_FAILED)
 
 
@@ -155,7 +155,7 @@ def tagged_source(
     tagger: "Tagger", source: str, reading: "CorpusSettings", *, gold: bool = False
 ) -> Iterator[Iterator["TaggedText | Failure"]]:
     """Tag a feature set, a file or standard input; the tags in it are read only if ``gold``."""
-    from bertfeat.corpus import refuse_hopeless
+    from bertfeat.corpus import check_readable
     from bertfeat.features import FeatureSet
     from bertfeat.tagging import is_feature_set
 
@@ -163,7 +163,7 @@ def tagged_source(
         yield iter(tagger.tag_features(FeatureSet(source)))
         return
     with _opened(source, _reading(tagger, source, reading, gold)) as corpus:
-        next(refuse_hopeless(corpus.rows(), corpus), None)  # wrong columns are told before anything is computed
+        next(check_readable(corpus.rows(), corpus), None)  # wrong columns are told before anything is computed
         yield tagger.tag_corpus(corpus)
 
 
@@ -171,19 +171,19 @@ def tagged_source(
 def _opened(source: str, reading: "CorpusSettings") -> Iterator["Corpus"]:
     from bertfeat.corpus import open_corpus
     from bertfeat.errors import CorpusError
-    from bertfeat.extraction.spool import spooled
+    from bertfeat.extraction.spool import spool_stdin
     from bertfeat.features.folder import SPOOL_NAME
-    from bertfeat.io import STATE
+    from bertfeat.io import STATE_FOLDER
 
     if source != STDIN:
         yield open_corpus([source], reading)
         return
     with TemporaryDirectory() as folder:
         try:
-            with spooled(Path(folder), reading) as corpus:
+            with spool_stdin(Path(folder), reading) as corpus:
                 yield corpus
         except CorpusError as error:  # which names the copy
-            told = str(error).replace(f"{folder}/{STATE}/{SPOOL_NAME}", "standard input")
+            told = str(error).replace(f"{folder}/{STATE_FOLDER}/{SPOOL_NAME}", "standard input")
             raise type(error)(told) from error
 
 

@@ -11,9 +11,9 @@ import click
 from bertfeat.io import real_path
 
 from ..app import Option, option
-from ..console import Talk, counted, duration
+from ..console import Console, format_duration, pluralize
 from ..options import Decorator, ModelOptions
-from ..progress import extraction_look, shown_progress
+from ..progress import progress_display, view_extraction
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings
@@ -137,7 +137,7 @@ def prepared_pair(
     layers: str | None,
     model: ModelOptions,
     reading: "CorpusSettings",
-    talk: Talk,
+    console: Console,
 ) -> tuple["FeatureSet", "FeatureSet"]:
     """Open or extract both sets; a corpus beside a feature set is extracted as that was."""
     from bertfeat.tagging import is_feature_set
@@ -152,7 +152,7 @@ def prepared_pair(
     found: dict[int, FeatureSet] = {}
     for number in sorted((0, 1), key=lambda at: not sets[at]):  # a feature set first: it says how
         like = next(iter(found.values())) if any(sets) and found else None
-        found[number] = opened(given[number], layers, model, reading, talk, like)
+        found[number] = opened(given[number], layers, model, reading, console, like)
     return found[0], found[1]
 
 
@@ -161,21 +161,21 @@ def opened(
     layers: str | None,
     model: ModelOptions,
     reading: "CorpusSettings",
-    talk: Talk,
+    console: Console,
     like: "FeatureSet | None" = None,
     folder: Path | None = None,
 ) -> "FeatureSet":
     """Open a feature set or extract a corpus, and tell what happened."""
     from bertfeat.tagging import prepared
 
-    with shown_progress(talk, extraction_look) as progress:
+    with progress_display(console, view_extraction) as progress:
         made = prepared(
             given, layers=layers, reading=reading, like=like, folder=folder, progress=progress, **asdict(model)
         )
     if made.report is not None:
         report = made.report
-        done = "nothing to do" if report.nothing_to_do else duration(report.seconds)
-        talk.say(f"{report.folder}: {counted(report.counts.documents, 'sentence')}, {done}")
+        done = "nothing to do" if report.nothing_to_do else format_duration(report.seconds)
+        console.say(f"{report.folder}: {pluralize(report.counts.documents, 'sentence')}, {done}")
         if report.failed:
-            talk.warn(f"{counted(report.failed, 'sentence')} of {given} failed; see {report.failure_list}")
+            console.warn(f"{pluralize(report.failed, 'sentence')} of {given} failed; see {report.failure_list}")
     return made.features

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..app import Command, option
-from ..console import Talk, counted, duration, table
-from ..options import Listed, ModelOptions, listed_option, model_options, reading_options, talk_options
+from ..console import Console, format_duration, pluralize, two_columns
+from ..options import CommaList, ModelOptions, listed_option, model_options, output_options, reading_options
 from ..paths import default_output
 from .sets import PAIRS, leave_out, opened, refuse_model, refuse_reading, sentences_option, set_aside
 from .train import draw_if_possible, training_options
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings
     from bertfeat.features import FeatureSet
     from bertfeat.models import Model
-    from bertfeat.tagging import Grid, Row, Run, Table, TableEstimate
+    from bertfeat.tagging import GridPoint, Table7, Table7Estimate, TableRow, TableRun
 
 
-class GridPoints(Listed):
+class GridPoints(CommaList):
     """Points ``batch:rate:epochs`` separated by commas."""
 
     name = "grid"
@@ -69,7 +69,7 @@ class GridPoints(Listed):
 @training_options
 @model_options
 @reading_options
-@talk_options
+@output_options
 def command(
     train_given: Path,
     dev_given: Path,
@@ -83,7 +83,7 @@ def command(
     training: Any,
     model: ModelOptions,
     reading: "CorpusSettings",
-    talk: Talk,
+    console: Console,
 ) -> None:
     """Compare layers as features for tagging, as Table 7 of the BERT paper does, on your own data.
 
@@ -100,9 +100,9 @@ def command(
         raise click.UsageError("--grid is of fine-tuning; add --fine-tune")
     settings = training()
     from bertfeat.features import FeatureSet
-    from bertfeat.io import Kind
+    from bertfeat.io import ResultKind
     from bertfeat.models import find_model
-    from bertfeat.tagging import PAPER_GRID, Grid, TableTraining, claimed, is_feature_set, table_rows
+    from bertfeat.tagging import PAPER_GRID, GridPoint, TableTraining, hold_result_folder, is_feature_set, parse_rows
 
     given = {"train": train_given, "dev": dev_given} | ({"test": test_given} if test_given is not None else {})
     _refuse_unused(given, model, reading, fine_tune)
@@ -111,27 +111,27 @@ def command(
         model = replace(model, model=recorded.name, revision=recorded.revision)
     files = find_model(model.model, revision=model.revision) if recorded is None or fine_tune else None
     num_layers = files.num_layers if files is not None else recorded.num_layers if recorded is not None else 0
-    chosen = table_rows(rows or ("paper",), num_layers)
+    chosen = parse_rows(rows or ("paper",), num_layers)
     tuned = files if fine_tune else None
-    points = tuple(Grid(*point) for point in grid or ()) or PAPER_GRID
+    points = tuple(GridPoint(*point) for point in grid or ()) or PAPER_GRID
     folder = output or default_output([train_given], ".table7")
     if dry_run:
         known = {name: _stored(name, given, folder, chosen, model, reading, {}) for name in given}
         given = {name: path if (there := known[name]) is None else there.folder for name, path in given.items()}
-        _tell_estimate(given, chosen, seeds, settings, tuned, points, model, reading, num_layers, talk)
+        _tell_estimate(given, chosen, seeds, settings, tuned, points, model, reading, num_layers, console)
         return
-    with claimed(folder, Kind.TABLE7):
-        sets = _sets(given, folder, chosen, num_layers, model, reading, talk)
-        _warn_of_lower_case(files, sets["train"], talk)
+    with hold_result_folder(folder, ResultKind.TABLE7):
+        sets = _sets(given, folder, chosen, num_layers, model, reading, console)
+        _warn_of_lower_case(files, sets["train"], console)
         made = TableTraining(sets["train"], sets["dev"], sets.get("test"), folder, settings, model.device).run(
             chosen,
             range(settings.seed, settings.seed + seeds),
             tuned=tuned,
             grid=points,
-            on_run=lambda row, run, there: talk.say(_run_line(row, run, there)),
+            on_run=lambda row, run, there: console.say(_run_line(row, run, there)),
         )
-        draw_if_possible("draw_table", made, folder / "table7.png", talk=talk)
-    _tell(made, folder, talk)
+        draw_if_possible("draw_table", made, folder / "table7.png", console=console)
+    _tell(made, folder, console)
 
 
 def _refuse_unused(given: dict[str, Path], model: ModelOptions, reading: "CorpusSettings", fine_tune: bool) -> None:
@@ -153,11 +153,11 @@ def _all_layers(num_layers: int) -> str:
 def _sets(
     given: dict[str, Path],
     folder: Path,
-    rows: "tuple[Row, ...]",
+    rows: "tuple[TableRow, ...]",
     num_layers: int,
     model: ModelOptions,
     reading: "CorpusSettings",
-    talk: Talk,
+    console: Console,
 ) -> "dict[str, FeatureSet]":
     """Open the sets that are given, and those beside corpora that hold what the rows need; extract the others."""
     from bertfeat.tagging import is_feature_set
@@ -168,9 +168,9 @@ def _sets(
         there = None if is_feature_set(place) else _stored(name, given, folder, rows, model, reading, sets)
         if there is None:
             like = _like(given, sets)
-            sets[name] = opened(given[name], _all_layers(num_layers), model, reading, talk, like, place)
+            sets[name] = opened(given[name], _all_layers(num_layers), model, reading, console, like, place)
         else:
-            talk.say(f"{there.folder}: {counted(len(there), 'sentence')}, with these layers already")
+            console.say(f"{there.folder}: {pluralize(len(there), 'sentence')}, with these layers already")
             sets[name] = there
     return sets
 
@@ -186,7 +186,7 @@ def _stored(
     name: str,
     given: dict[str, Path],
     folder: Path,
-    rows: "tuple[Row, ...]",
+    rows: "tuple[TableRow, ...]",
     model: ModelOptions,
     reading: "CorpusSettings",
     sets: "dict[str, FeatureSet]",
@@ -213,26 +213,26 @@ set_aside(command, "hidden", "crf", "seed", "precision", "text_columns", "keep")
 leave_out(command, *PAIRS)
 
 
-def _run_line(row: "Row", run: "Run", there: bool) -> str:
+def _run_line(row: "TableRow", run: "TableRun", there: bool) -> str:
     test = "" if run.test is None else f", test {run.test:.4f}"
-    how = "there already" if there else f"epoch {run.best_epoch} of {run.epochs}, {duration(run.seconds)}"
+    how = "there already" if there else f"epoch {run.best_epoch} of {run.epochs}, {format_duration(run.seconds)}"
     point = "" if run.grid is None else f" {run.grid.batch_size}:{run.grid.learning_rate:g}:{run.grid.epochs}"
     return f"{row.title}{point}, seed {run.seed}: dev {run.dev:.4f}{test} ({how})"
 
 
-def _tell(made: "Table", folder: Path, talk: Talk) -> None:
-    from bertfeat.tagging import markdown
+def _tell(made: "Table7", folder: Path, console: Console) -> None:
+    from bertfeat.tagging import format_markdown
 
-    talk.result(made.plain, [markdown(made).rstrip()])
+    console.result(made.plain, [format_markdown(made).rstrip()])
     there = [name for name in ("table7.md", "table7.json", "table7.png") if (folder / name).exists()]
-    talk.say(f"{folder}: {', '.join(there)}")
+    console.say(f"{folder}: {', '.join(there)}")
 
 
-def _warn_of_lower_case(files: "Model | None", features: "FeatureSet", talk: Talk) -> None:
+def _warn_of_lower_case(files: "Model | None", features: "FeatureSet", console: Console) -> None:
     from bertfeat.tagging import lower_cases, share_of_capitals
 
     if files is not None and lower_cases(files) and (share := share_of_capitals(features)) > 0.01:
-        talk.warn(
+        console.warn(
             f"{files.name} lower-cases its input, and {share:.0%} of the words here have capitals, which tell names; "
             f"the paper's is a cased model: --model google-bert/bert-base-cased"
         )
@@ -240,19 +240,19 @@ def _warn_of_lower_case(files: "Model | None", features: "FeatureSet", talk: Tal
 
 def _tell_estimate(
     given: dict[str, Path],
-    rows: "tuple[Row, ...]",
+    rows: "tuple[TableRow, ...]",
     seeds: int,
     settings: Any,
     tuned: "Model | None",
-    grid: "tuple[Grid, ...]",
+    grid: "tuple[GridPoint, ...]",
     model: ModelOptions,
     reading: "CorpusSettings",
     num_layers: int,
-    talk: Talk,
+    console: Console,
 ) -> None:
     from bertfeat.tagging import estimate_table
 
-    found: TableEstimate = estimate_table(
+    found: Table7Estimate = estimate_table(
         given,
         rows,
         seeds,
@@ -263,14 +263,14 @@ def _tell_estimate(
         layers=_all_layers(num_layers),
         extractor=asdict(model),
     )
-    talk.result(
+    console.result(
         found,
-        table(
+        two_columns(
             [
-                ("rows", f"{len(rows)}, with {counted(seeds, 'training')} each, on {found.words:,} words"),
-                ("extraction", f"about {duration(found.extraction)}"),
-                ("training", f"about {duration(found.training)}, if each takes {found.epochs} epochs"),
-                ("fine-tuning", None if tuned is None else f"about {duration(found.fine_tuning)}"),
+                ("rows", f"{len(rows)}, with {pluralize(seeds, 'training')} each, on {found.words:,} words"),
+                ("extraction", f"about {format_duration(found.extraction)}"),
+                ("training", f"about {format_duration(found.training)}, if each takes {found.epochs} epochs"),
+                ("fine-tuning", None if tuned is None else f"about {format_duration(found.fine_tuning)}"),
                 ("together", f"about {found.hours:.1f} hours"),
             ]
         ),

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..app import Command, option
-from ..console import Talk, duration, plain, table
-from ..options import Bytes, ModelOptions, bundle, model_options, reading_options, talk_options
+from ..console import Console, fields_of, format_duration, two_columns
+from ..options import ByteSize, ModelOptions, bundle, model_options, output_options, reading_options
 from ..paths import default_output
 from .sets import PAIRS, leave_out, prepared_pair, sentences_option, set_aside
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings
-    from bertfeat.tagging import Epoch, Trained, TrainingSettings
+    from bertfeat.tagging import Epoch, TrainingReport, TrainingSettings
 
 
 def _training_settings(**chosen: Any) -> "TrainingSettings":
@@ -83,7 +83,7 @@ training_options = bundle(
     ),
     option(
         "--memory",
-        type=Bytes(least=10**6),
+        type=ByteSize(least=10**6),
         default="4GiB",
         further=True,
         metavar="SIZE",
@@ -114,7 +114,7 @@ training_options = bundle(
 @model_options
 @reading_options
 @option("--overwrite", is_flag=True, further=True, help="Start anew where another training's folder is.")
-@talk_options
+@output_options
 def command(
     train_given: Path,
     dev_given: Path,
@@ -124,7 +124,7 @@ def command(
     model: ModelOptions,
     reading: "CorpusSettings",
     overwrite: bool,
-    talk: Talk,
+    console: Console,
 ) -> None:
     """Train a tagger (a two-layer BiLSTM) on frozen features of words.
 
@@ -136,17 +136,19 @@ def command(
     bertfeat tag train --train train.features --dev dev.features --layers mix-all --crf -o mix.tagger
     """
     settings = training()
-    from bertfeat.io import Kind
-    from bertfeat.tagging import Training, claimed
+    from bertfeat.io import ResultKind
+    from bertfeat.tagging import Training, hold_result_folder
 
     folder = output or default_output([train_given], ".tagger")
-    with claimed(folder, Kind.TAGGER):  # the features are prepared inside, so that of two equal commands one does it
-        train_set, dev_set = prepared_pair(train_given, dev_given, layers, model, reading, talk)
+    with hold_result_folder(
+        folder, ResultKind.TAGGER
+    ):  # the features are prepared inside, so that of two equal commands one does it
+        train_set, dev_set = prepared_pair(train_given, dev_given, layers, model, reading, console)
         done = Training(train_set, dev_set, folder, layers, settings, model.device).run(
-            overwrite=overwrite, on_epoch=lambda epoch: talk.say(epoch_line(epoch))
+            overwrite=overwrite, on_epoch=lambda epoch: console.say(epoch_line(epoch))
         )
-        draw_if_possible("draw_curves", done.settings, folder / "curves.png", talk=talk)
-    _tell(done, talk)
+        draw_if_possible("draw_curves", done.settings, folder / "curves.png", console=console)
+    _tell(done, console)
 
 
 set_aside(command, "precision", "text_columns", "keep")
@@ -160,7 +162,7 @@ def epoch_line(epoch: "Epoch") -> str:
     return f"epoch {epoch.number}: loss {epoch.loss:.4f}, dev {epoch.score:.4f}, {speed:,.0f} words/s{best}"
 
 
-def draw_if_possible(name: str, *arguments: Any, talk: Talk) -> None:
+def draw_if_possible(name: str, *arguments: Any, console: Console) -> None:
     """Draw a picture, or say what is missing for it: what was computed is done all the same."""
     from bertfeat import plots
     from bertfeat.errors import BertfeatError, StorageError
@@ -170,24 +172,24 @@ def draw_if_possible(name: str, *arguments: Any, talk: Talk) -> None:
     except StorageError:
         raise
     except BertfeatError as error:
-        talk.warn(f"no picture: {error}")
+        console.warn(f"no picture: {error}")
 
 
-def _tell(done: "Trained", talk: Talk) -> None:
+def _tell(done: "TrainingReport", console: Console) -> None:
     for warning in done.warnings:
-        talk.warn(warning)
+        console.warn(warning)
     settings = done.settings
     if done.scores is None:
-        talk.say(f"{done.folder}: trained already, nothing to do")
+        console.say(f"{done.folder}: trained already, nothing to do")
     measure = "span F1" if settings.labels.has_spans else "accuracy"
     rows = [
         ("tagger", done.folder),
         ("reads", f"{settings.input.name} of {settings.model.name}"),
         ("labels", f"{len(settings.labels)} ({settings.labels.scheme})"),
         (f"dev {measure}", f"{settings.score:.4f}, in epoch {settings.best_epoch} of {len(settings.history)}"),
-        ("time", duration(done.seconds) if done.scores is not None else None),
+        ("time", format_duration(done.seconds) if done.scores is not None else None),
     ]
     told = {"folder": done.folder, "score": settings.score, "best_epoch": settings.best_epoch}
     told |= {"epochs": len(settings.history), "resumed": done.resumed, "seconds": done.seconds, "cached": done.cached}
-    scores = {} if done.scores is None else {"dev": plain(done.scores)}
-    talk.result({**told, **scores}, table(rows))
+    scores = {} if done.scores is None else {"dev": fields_of(done.scores)}
+    console.result({**told, **scores}, two_columns(rows))

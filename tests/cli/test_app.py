@@ -16,9 +16,9 @@ from click.testing import CliRunner
 import bertfeat
 from bertfeat.cli import main
 from bertfeat.cli.app import Command, Program, option
-from bertfeat.cli.console import Talk, duration, size, table
+from bertfeat.cli.console import Console, format_duration, format_size, two_columns
 from bertfeat.cli.errors import reported_errors
-from bertfeat.cli.options import listed_option, talk_options
+from bertfeat.cli.options import listed_option, output_options
 from bertfeat.cli.paths import default_output
 from bertfeat.errors import DamagedError, RecipeError
 
@@ -174,12 +174,12 @@ def test_shell_completion_knows_the_commands() -> None:
 @listed_option("--layers", help="Layers.")
 @listed_option("--kind", choices=("mean", "max"), help="Kinds.")
 @option("--rare", further=True, help="Rarely wanted.")
-@talk_options
-def toy(layers: tuple[str, ...], kind: tuple[str, ...], rare: str | None, talk: Talk) -> None:
+@output_options
+def toy(layers: tuple[str, ...], kind: tuple[str, ...], rare: str | None, console: Console) -> None:
     """Show what arrives."""
-    talk.say("by the way")
-    talk.warn("mind this")
-    talk.result({"layers": layers, "kind": kind, "path": Path("a")}, [f"{layers} {kind} {rare}"])
+    console.say("by the way")
+    console.warn("mind this")
+    console.result({"layers": layers, "kind": kind, "path": Path("a")}, [f"{layers} {kind} {rare}"])
 
 
 def toy_program(invoked: Callable[[], Any] | None = None) -> Program:
@@ -362,9 +362,15 @@ def test_no_default_output(sources: tuple[str, ...]) -> None:
 
 
 def test_numbers_for_people() -> None:
-    assert [size(number) for number in (0, 999, 1500, 2_500_000, 7e12)] == ["0 B", "999 B", "1.5 kB", "2.5 MB", "7 TB"]
-    assert [duration(number) for number in (0.4, 59, 200, 18_720)] == ["0 s", "59 s", "3 min 20 s", "5 h 12 min"]
+    assert [format_size(number) for number in (0, 999, 1500, 2_500_000, 7e12)] == [
+        "0 B",
+        "999 B",
+        "1.5 kB",
+        "2.5 MB",
+        "7 TB",
+    ]
+    assert [format_duration(number) for number in (0.4, 59, 200, 18_720)] == ["0 s", "59 s", "3 min 20 s", "5 h 12 min"]
 
 
 def test_table_aligns_and_leaves_out_nothing_known() -> None:
-    assert table([("a", 1), ("long", "x\ny"), ("none", None)]) == ["a     1", "long  x", "      y"]
+    assert two_columns([("a", 1), ("long", "x\ny"), ("none", None)]) == ["a     1", "long  x", "      y"]

@@ -57,9 +57,9 @@ def test_zero_vectors_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     [("4G", 4 * 10**9), ("1.5 GB", 15 * 10**8), ("512MiB", 512 * 2**20), ("100k", 10**5), ("7", 7)],
 )
 def test_sizes(memory: str, size: int) -> None:
-    from bertfeat.cli.options import Bytes
+    from bertfeat.cli.options import ByteSize
 
-    assert Bytes().convert(memory, None, None) == size
+    assert ByteSize().convert(memory, None, None) == size
 
 
 def test_append_and_remove(index: Path, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import bertfeat
 from bertfeat import installation
 from bertfeat.cli import main
 from bertfeat.encoder import kernels_in_use, resolve_device, resolve_precision
-from bertfeat.io import Kind, claim
+from bertfeat.io import ResultKind, claim_folder
 from tests.support.features_toy import toy_set
 from tests.support.tiny_architectures import ARCHITECTURES
 
@@ -127,7 +127,7 @@ def test_options_that_mean_nothing_here_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["tagger", "table7", "index"])
 def test_a_result_that_is_none_is_told_in_a_sentence(tmp_path: Path, kind: str) -> None:
-    claim(tmp_path / "x", Kind(kind))
+    claim_folder(tmp_path / "x", ResultKind(kind))
     result = info(tmp_path / "x")
     assert result.exit_code == (0 if kind == "table7" else 1)
     assert "Traceback" not in result.stderr

@@ -7,9 +7,9 @@ import click
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from bertfeat.cli.cells import cells, clean, cut_end, cut_start
-from bertfeat.cli.hits import hit_lines, hit_text
+from bertfeat.cli.hit_output import hit_lines, hit_text
 from bertfeat.cli.kwic import kwic_lines
+from bertfeat.cli.terminal import cell_width, cut_end, cut_start, one_line
 from bertfeat.corpus import Value
 from bertfeat.search.hits import Hit, Place
 from bertfeat.usages import Usage
@@ -40,7 +40,7 @@ def test_no_line_is_wider_than_asked_for(text: str, value: str, width: int, data
     end = data.draw(st.integers(start, len(text)))
     place = data.draw(st.sampled_from([None, Place(0, start, end, False, text[start:end])]))
     lines = hit_lines([hit(text, place=place, id=value, values={"a": value, "b": 1.5}), hit()], width, ("a", "b"))
-    assert max(map(cells, lines)) <= width
+    assert max(map(cell_width, lines)) <= width
     for line in (*lines, hit_text(hit(text, place=place))):
         assert not any(unicodedata.category(sign) in ("Cc", "Zl", "Zp", "Cs") for sign in line)
         assert not any(unicodedata.category(sign) == "Cf" and sign not in "\u200c\u200d" for sign in line)
@@ -54,10 +54,10 @@ def test_what_fits_is_shown_and_columns_are_aligned(width: int) -> None:
         hit("short", id="3", values={"who": "Sir Arthur Conan Doyle of Edinburgh", "year": 5}, score=-123.5),
     ]
     lines = hit_lines(hits, width, ("who", "year"))
-    assert max(map(cells, lines)) <= width
+    assert max(map(cell_width, lines)) <= width
     if width >= 100:
         places = {
-            cells(line[: line.index(text)]) for line, text in zip(lines, ("a long", "cafe", "short"), strict=True)
+            cell_width(line[: line.index(text)]) for line, text in zip(lines, ("a long", "cafe", "short"), strict=True)
         }
         assert len(places) == 1
         assert " 1850  " in lines[0]
@@ -72,7 +72,7 @@ def test_of_a_word_that_is_far_along_the_context_is_shown() -> None:
     (line,) = hit_lines([found], 60)
     assert "the *bank* of the river" in line
     assert line.count("…") == 2
-    assert cells(line) == 60
+    assert cell_width(line) == 60
     (whole,) = hit_lines([found], None)
     assert whole.endswith("x the *bank* of the river" + " y" * 500)
     (near,) = hit_lines([hit("the bank " + "y " * 500, place=Place(1, 4, 8, False, "bank"))], 60)
@@ -86,8 +86,8 @@ def test_pairs_and_places_in_them() -> None:
 
 
 def test_text_is_cleaned_and_cut_between_signs() -> None:
-    assert clean("a\x1b[2J\nb\tc\r\u2028d\u202eי\u2066 co\u00adop\ufeff\ue000") == "a [2J b c dי coop "
-    assert clean("👩\u200d👩 नम\u200cस्ते") == "👩\u200d👩 नम\u200cस्ते"
+    assert one_line("a\x1b[2J\nb\tc\r\u2028d\u202eי\u2066 co\u00adop\ufeff\ue000") == "a [2J b c dי coop "
+    assert one_line("👩\u200d👩 नम\u200cस्ते") == "👩\u200d👩 नम\u200cस्ते"
     assert (cut_end("한국어", 5), cut_start("한국어", 5)) == ("한국…", "…국어")
     assert cut_end("e\u0301" * 9, 4) == "e\u0301" * 3 + "…"
 
@@ -112,12 +112,12 @@ def test_text_is_cleaned_and_cut_between_signs() -> None:
 def test_every_line_fits_and_its_word_is_in_the_middle(left: str, word: str, right: str, id_: str, width: int) -> None:
     given = [made("left ", "w", " right", 0.5), made(left, word, right, 0.25, id_)]
     lines = list(kwic_lines(given, width, colour=False))
-    assert max(map(cells, lines)) <= max(width, 24 + len(" 0.500    ") + cells(id_))
+    assert max(map(cell_width, lines)) <= max(width, 24 + len(" 0.500    ") + cell_width(id_))
     assert all(sign.isprintable() or sign == "\u200d" for line in lines for sign in line)
     assert lines[1].startswith(f" 0.250  {id_}  ")
     coloured = list(kwic_lines(given, width, colour=True))
     assert list(map(click.unstyle, coloured)) == lines
-    places = {cells(click.unstyle(line.partition("\x1b[31m")[0])) for line in coloured}
+    places = {cell_width(click.unstyle(line.partition("\x1b[31m")[0])) for line in coloured}
     assert len(places) == 1
 
 
@@ -139,7 +139,7 @@ def test_kept_columns_leave_room_for_the_context(width: int) -> None:
     given = [made("left " * 99, "word", " right" * 99, 0.5, "1", values), made("", "은행", "", 0.25, "22", {})]
     lines = list(kwic_lines(given, width, show=("author", "year", "title"), colour=False))
     if width >= 60:
-        assert max(map(cells, lines)) <= width
-        assert cells(lines[0][lines[0].index("left") :]) >= width // 3
-    places = [cells(line[: line.index(word)]) for line, word in zip(lines, ("word", "은행"), strict=True)]
+        assert max(map(cell_width, lines)) <= width
+        assert cell_width(lines[0][lines[0].index("left") :]) >= width // 3
+    places = [cell_width(line[: line.index(word)]) for line, word in zip(lines, ("word", "은행"), strict=True)]
     assert places[0] == places[1]

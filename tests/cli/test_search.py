@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from bertfeat.cli import main
-from bertfeat.cli.cells import cells
+from bertfeat.cli.terminal import cell_width
 from bertfeat.corpus import KeptColumn, Value
 from bertfeat.search.index import Index
 from tests.search.test_index import Stand
@@ -37,7 +37,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     vector_set(Path("toy.features"), clustered(COUNT), kept=KEPT)
     assert run("index", "toy.features").exit_code == 0
-    monkeypatch.setattr("bertfeat.search.index._extractor", lambda *_: Stand(clustered(COUNT)))
+    monkeypatch.setattr("bertfeat.search.index._open_query_encoder", lambda *_: Stand(clustered(COUNT)))
     np.save("queries.npy", clustered(COUNT)[:3])
     return Path("toy.index")
 
@@ -170,7 +170,7 @@ def test_lines_are_cut_only_on_a_terminal_or_if_a_width_is_given(index: Path) ->
     where = ("--where", "row = 2", "--show", "author")
     whole = run("search", index, "2", *where, env={"COLUMNS": "30"}).stdout
     assert whole == " 1.0000  3  가나다라마바사아자차카타파하  text of 3\n"
-    assert cells(run("search", index, "2", *where, "--width", "30").stdout.rstrip("\n")) <= 30
+    assert cell_width(run("search", index, "2", *where, "--width", "30").stdout.rstrip("\n")) <= 30
     outer, inner = pty.openpty()
     fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 44, 0, 0))
     program = [sys.executable, "-c", "from bertfeat.cli import run; run()", "search", str(index)]
@@ -180,7 +180,7 @@ def test_lines_are_cut_only_on_a_terminal_or_if_a_width_is_given(index: Path) ->
     os.close(inner)
     shown = os.read(outer, 10_000).decode()
     os.close(outer)
-    assert max(map(cells, shown.splitlines())) == 44
+    assert max(map(cell_width, shown.splitlines())) == 44
 
 
 def test_a_query_of_the_heading_is_cleaned(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:

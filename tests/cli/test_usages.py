@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from bertfeat.cli import main
-from bertfeat.cli.cells import cells
+from bertfeat.cli.terminal import cell_width
 from bertfeat.corpus import CorpusSettings
 from bertfeat.extraction import Extractor
 from bertfeat.search import build_index
@@ -102,7 +102,7 @@ def test_colours_are_for_terminals_that_want_them() -> None:
 
 def test_terminal_width_is_that_of_the_environment() -> None:
     result = usages("word.features", "river", env={"COLUMNS": "36"})
-    assert max(map(cells, result.stdout.splitlines())) <= 36
+    assert max(map(cell_width, result.stdout.splitlines())) <= 36
     assert "…" in result.stdout
 
 
@@ -154,9 +154,9 @@ def test_kept_columns_stand_beside_each_usage() -> None:
     lines = usages("word.features", "bank", "--width", "70", "--show", "left,year").stdout.splitlines()
     assert [line.split()[0] for line in lines] == ["1", "2", "5"]
     assert [line[3:].split("  ")[0].strip() for line in lines] == ["a", "한국", "b"]
-    assert len({cells(line[: line.index("bank")]) for line in lines}) == 1
+    assert len({cell_width(line[: line.index("bank")]) for line in lines}) == 1
     assert len(plain) == len(lines)
-    assert max(map(cells, lines)) <= 70
+    assert max(map(cell_width, lines)) <= 70
     assert "\x1b" not in usages("word.features", "은행", "--show", "all").stdout
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bertfeat.corpus import Blank, CorpusSettings, Document, Failure, open_corpus
+from bertfeat.corpus import BlankLine, CorpusSettings, Document, Failure, open_corpus
 from bertfeat.corpus.context import REACH
 from bertfeat.errors import CorpusError, UsageError
 from tests.support.corpus_writers import documents_of, failures_of, rows_of
@@ -162,7 +162,7 @@ def test_context_needs_documents(tmp_path: Path) -> None:
 def test_real_files(name: str, sentences: int, words: int | None, beginning: str) -> None:
     entities = {"wnut17/train.conll": 1975, "wnut17/dev.conll": 836, "wnut17/test.conll": 1079}
     rows = rows_of(DATA / name)
-    assert not [row for row in rows if isinstance(row, Failure | Blank)]
+    assert not [row for row in rows if isinstance(row, Failure | BlankLine)]
     documents = [row for row in rows if isinstance(row, Document)]
     assert len(documents) == sentences
     assert words is None or sum(len(document.words or ()) for document in documents) == words

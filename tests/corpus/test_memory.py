@@ -9,17 +9,17 @@ import pyarrow as pa
 import pytest
 
 from bertfeat.corpus import (
-    Blank,
+    BlankLine,
     Corpus,
+    CorpusItem,
     CorpusSettings,
     Document,
     Failure,
-    Item,
     KeptColumn,
     Row,
+    check_readable,
     memory_corpus,
     open_corpus,
-    refuse_hopeless,
 )
 from bertfeat.errors import UsageError, WrongColumnsError
 
@@ -100,7 +100,7 @@ def test_items_that_are_refused(items: Any, settings: CorpusSettings, says: str)
 
 
 def test_strings_that_cannot_be_stored_fail() -> None:
-    items: list[Item] = ["a\ud83d", {"text": "b", "id": "\ud83d"}, {"text": 3}, "c"]
+    items: list[CorpusItem] = ["a\ud83d", {"text": "b", "id": "\ud83d"}, {"text": 3}, "c"]
     *failures, last = memory_corpus(items).rows()
     assert last == Document(3, "4", "c")
     assert all(isinstance(row, Failure) for row in failures)
@@ -115,19 +115,19 @@ def test_hundred_failures_with_no_document_before_them_stop() -> None:
     corpus = memory_corpus([{"body": "a"}] * 200)
     says = r"the first 100 rows .* no field 'text'.*the columns that there are: 'body'"
     with pytest.raises(WrongColumnsError, match=says):
-        next(refuse_hopeless(corpus.rows(), corpus))
+        next(check_readable(corpus.rows(), corpus))
     assert corpus.fraction == 0.5
 
 
 def test_a_small_corpus_of_failures_only_stops() -> None:
     corpus = memory_corpus([{"body": "a"}])
     with pytest.raises(WrongColumnsError, match=r"all rows \(1\)"):
-        list(refuse_hopeless(corpus.rows(), corpus))
+        list(check_readable(corpus.rows(), corpus))
 
 
 @pytest.mark.parametrize("failures", [0, 1, 99, 100, 150])
 def test_one_document_among_the_first_rows_is_hope(failures: int) -> None:
-    rows: list[Row] = [Blank(0), *(Failure(n, str(n), "bad") for n in range(1, 100)), Document(100, "101", "a")]
+    rows: list[Row] = [BlankLine(0), *(Failure(n, str(n), "bad") for n in range(1, 100)), Document(100, "101", "a")]
     rows += [Failure(n, str(n), "bad") for n in range(101, 101 + failures)]
     read = 0
 
@@ -137,8 +137,8 @@ def test_one_document_among_the_first_rows_is_hope(failures: int) -> None:
             read += 1
             yield row
 
-    passed = refuse_hopeless(counted(), memory_corpus([]))
-    assert next(passed) == Blank(0)
+    passed = check_readable(counted(), memory_corpus([]))
+    assert next(passed) == BlankLine(0)
     assert read == 101  # no more than needed
     assert [rows[0], *passed] == rows
 
@@ -147,8 +147,8 @@ def test_blank_lines_only_and_nothing_are_no_failure(tmp_path: Any) -> None:
     path = tmp_path / "a.txt"
     path.write_text("\n" * 20_000)
     corpus = open_corpus([path])
-    assert len(list(refuse_hopeless(corpus.rows(), corpus))) == 20_000
-    assert list(refuse_hopeless([], corpus)) == []
+    assert len(list(check_readable(corpus.rows(), corpus))) == 20_000
+    assert list(check_readable([], corpus)) == []
 
 
 def test_a_table_is_no_list_of_its_column_names() -> None:

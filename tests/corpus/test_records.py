@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertfeat.corpus import Blank, CorpusSettings, Document, Failure, KeptColumn, open_corpus
+from bertfeat.corpus import BlankLine, CorpusSettings, Document, Failure, KeptColumn, open_corpus
 from bertfeat.errors import CorpusError, UsageError, WrongColumnsError
 from tests.support.corpus_writers import documents_of, failures_of, rows_of, texts_of
 
@@ -60,7 +60,7 @@ def test_a_wanted_id_column_must_be_filled(tmp_path: Path) -> None:
     )
     rows = rows_of(path, CorpusSettings(id_column="key"))
     assert [type(row) for row in rows] == [Document, Failure, Failure, Failure]
-    assert [row.id for row in rows if not isinstance(row, Blank)] == ["k", "2", "3", "4"]
+    assert [row.id for row in rows if not isinstance(row, BlankLine)] == ["k", "2", "3", "4"]
     assert "--id-column" in rows[1].reason  # type: ignore[union-attr]
 
 
@@ -146,7 +146,7 @@ def test_a_row_that_fails_says_why_and_the_rest_survives(
     assert value is None or failed.value == value
     assert len(failed.value) <= 80
     (failed.reason + failed.value + failed.id).encode()
-    assert [blank, empty, last] == [Blank(2), Document(3, "4", ""), Document(4, "5", "\U0001f600")]
+    assert [blank, empty, last] == [BlankLine(2), Document(3, "4", ""), Document(4, "5", "\U0001f600")]
 
 
 def test_a_surrogate_in_a_field_that_is_not_read_is_no_matter(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_csv_rows_that_fail(tmp_path: Path) -> None:
     rows = rows_of(path)
     assert [row.row for row in rows] == list(range(7))
     assert [row.text for row in rows if isinstance(row, Document)] == ["a", 'd "e" \r\n f', "i"]
-    assert rows[4] == Blank(4)
+    assert rows[4] == BlankLine(4)
     ragged, longer, quotes = (row for row in rows if isinstance(row, Failure))
     assert "line 3: 1 cells under 2 columns" in ragged.reason
     assert "line 4: 3 cells under 2 columns" in longer.reason

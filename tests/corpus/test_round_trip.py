@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from bertfeat.corpus import Blank, Document, open_corpus
-from bertfeat.corpus.compression import Meter, blocks
-from bertfeat.corpus.lines import Encoding, read_lines
+from bertfeat.corpus import BlankLine, Document, open_corpus
+from bertfeat.corpus.compression import Meter, read_blocks
+from bertfeat.corpus.lines import TextEncoding, read_lines
 from tests.support.corpus_writers import (
     COMPRESS,
     texts_of,
@@ -62,7 +62,7 @@ def test_lines_come_back(folder: Path, encoding: str, newline: str, lines: list[
         expected.pop()
     rows = list(open_corpus([path]).rows())
     assert [row.row for row in rows] == list(range(len(expected)))
-    assert [isinstance(row, Blank) for row in rows] == [not line.strip() for line in expected]
+    assert [isinstance(row, BlankLine) for row in rows] == [not line.strip() for line in expected]
     texts = [row.text for row in rows if isinstance(row, Document)]
     assert texts == [line for line in expected if line.strip()]
 
@@ -80,7 +80,7 @@ def test_lines_do_not_depend_on_the_blocks(text: str, codec: str, cuts: list[int
     expected = text.replace("\r\n", "\n").split("\n")
     if not expected[-1]:
         expected.pop()
-    assert [line for lines in read_lines(iter(pieces), Encoding(codec)) for line in lines] == expected
+    assert [line for lines in read_lines(iter(pieces), TextEncoding(codec)) for line in lines] == expected
 
 
 @pytest.mark.parametrize("compression", COMPRESS, ids=lambda ending: ending or "plain")
@@ -91,7 +91,7 @@ def test_archives_of_several_members_come_back(folder: Path, compression: str, m
     path.write_bytes(b"".join(COMPRESS[compression](member) for member in members))
     meter = Meter()
     kind = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd"}.get(compression)
-    assert b"".join(blocks(path, path.name, kind, meter)) == b"".join(members)
+    assert b"".join(read_blocks(path, path.name, kind, meter)) == b"".join(members)
     assert meter.read == path.stat().st_size
 
 
@@ -99,7 +99,7 @@ def test_blocks_of_an_archive_that_expands_hugely_stay_small(tmp_path: Path) -> 
     for ending, kind in ((".gz", "gzip"), (".bz2", "bzip2"), (".xz", "xz"), (".zst", "zstd")):
         path = tmp_path / f"bomb{ending}"
         path.write_bytes(COMPRESS[ending](bytes(2**26)))
-        sizes = [len(block) for block in blocks(path, path.name, kind, Meter())]
+        sizes = [len(block) for block in read_blocks(path, path.name, kind, Meter())]
         assert sum(sizes) == 2**26
         assert max(sizes) <= 2**20 or kind == "zstd"  # whose blocks are of 2 KiB of the archive
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from bertfeat.corpus import MAX_TEXT, Blank, CorpusSettings, Document, Failure, memory_corpus, open_corpus
-from bertfeat.corpus.lines import BadLine, Encoding, read_lines
+from bertfeat.corpus import MAX_TEXT, BlankLine, CorpusSettings, Document, Failure, memory_corpus, open_corpus
+from bertfeat.corpus.lines import BadLine, TextEncoding, read_lines
 from bertfeat.errors import UsageError
 from tests.support.corpus_writers import COMPRESS, documents_of, failures_of, rows_of
 
@@ -19,8 +19,8 @@ def text_file(folder: Path, content: bytes, name: str = "a.txt") -> Path:
 def test_rows_ids_and_blank_lines(tmp_path: Path) -> None:
     assert rows_of(text_file(tmp_path, b"one\n\n \t\ntwo")) == [
         Document(0, "1", "one"),
-        Blank(1),
-        Blank(2),
+        BlankLine(1),
+        BlankLine(2),
         Document(3, "4", "two"),
     ]
 
@@ -69,7 +69,7 @@ def test_other_encodings(tmp_path: Path) -> None:
     ):
         path = text_file(tmp_path, f"{text}\r\n\n{text}\n".encode(codec))
         rows = rows_of(path, CorpusSettings(encoding=codec))
-        assert rows == [Document(0, "1", text), Blank(1), Document(2, "3", text)]
+        assert rows == [Document(0, "1", text), BlankLine(1), Document(2, "3", text)]
 
 
 def test_pairs_part_at_the_last_bars(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_a_line_that_is_too_long_fails_without_being_held(codec: str) -> None:
     width = len("x".encode(codec))
     data = "\n".join(lines).encode(codec)
     pieces = [data[start : start + 50] for start in range(0, len(data), 50)]
-    read = [line for some in read_lines(iter(pieces), Encoding(codec), limit=100 * width) for line in some]
+    read = [line for some in read_lines(iter(pieces), TextEncoding(codec), limit=100 * width) for line in some]
     assert [line if isinstance(line, str) else type(line) for line in read] == [
         *("short", BadLine, "y" * 100, BadLine, "end")
     ]
@@ -103,7 +103,7 @@ def test_a_line_that_is_too_long_fails_without_being_held(codec: str) -> None:
     assert isinstance(bad, BadLine)
     assert bad.reason == f"too large: the line is longer than {100 * width} bytes; split it into several"
     assert len(bad.text) <= 1024
-    whole = [line for some in read_lines(iter([data]), Encoding(codec), limit=100 * width) for line in some]
+    whole = [line for some in read_lines(iter([data]), TextEncoding(codec), limit=100 * width) for line in some]
     assert [type(line) for line in whole] == [type(line) for line in read]
 
 

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from transformers import AutoModel
 
-from bertfeat.tokens import batches, tokenize
+from bertfeat.tokens import cut_batches, tokenize
 from tests.support.tiny_models import LONG_TEXT, TEXTS, Tiny, build, documents
 
 FACTOR = 2.0  # of Hugging Face's own distance, root mean square; measured were 1.0 to 1.3
@@ -34,7 +34,7 @@ def test_as_near_to_float64_as_hugging_face(width: int, tmp_path: Path) -> None:
     sizes = {"hidden_size": 4 * width, "intermediate_size": 8 * width, "num_attention_heads": 4}
     tiny = Tiny.load(build("bert", tmp_path / "bert", **sizes))
     layout = tokenize(documents([*TEXTS, LONG_TEXT]), tiny.tokenizer, tiny.settings()).layout
-    (batch,) = batches(layout, 100_000, padded=False)
+    (batch,) = cut_batches(layout, 100_000, padded=False)
     every = range(tiny.model.num_layers + 1)
     stacked = np.stack([state.values.double().numpy() for state in tiny.encoder.hidden_states(batch, every)])
     bounds = [slice(int(a), int(a + n)) for a, n in zip(batch.starts, batch.lengths, strict=True)]

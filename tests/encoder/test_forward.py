@@ -10,7 +10,7 @@ from bertfeat.corpus import Document
 from bertfeat.encoder.packed import PackedEncoder
 from bertfeat.encoder.padded import LibraryEncoder
 from bertfeat.recipe import Pooling
-from bertfeat.tokens import Batch, batches, tokenize
+from bertfeat.tokens import TokenBatch, cut_batches, tokenize
 from tests.support.tiny_models import FAMILIES, PAIRS, TEXTS, Tiny, documents, reference_states, text_states
 
 BOUND = 3e-5
@@ -20,7 +20,7 @@ def states(tiny: Tiny, rows: Sequence[Document], layers: Sequence[int]) -> list[
     """The wanted layers of each document: ``[layers, T, H]``."""
     layout = tokenize(rows, tiny.tokenizer, tiny.settings()).layout
     found: dict[int, NDArray[np.float32]] = {}
-    for batch in batches(layout, 64, padded=tiny.encoder.padded):
+    for batch in cut_batches(layout, 64, padded=tiny.encoder.padded):
         given = [(s.layer, s.values.float().numpy().copy()) for s in tiny.encoder.hidden_states(batch, layers)]
         assert [layer for layer, _ in given] == sorted(layers)
         stacked = np.stack([values for _, values in given])
@@ -77,7 +77,7 @@ def test_the_longest_sequence_that_the_positions_allow(any_tiny: Tiny) -> None:
     piece = int(any_tiny.tokenizer.pieces(["river"], offsets=False)[0].ids[0])
     ids = np.full(any_tiny.model.max_tokens, piece, np.int32)
     types = np.zeros(len(ids), np.int8)
-    batch = Batch(np.array([0]), ids, types, np.array([len(ids)]))
+    batch = TokenBatch(np.array([0]), ids, types, np.array([len(ids)]))
     (found,) = any_tiny.encoder.hidden_states(batch, [any_tiny.model.num_layers])
     wanted = reference_states(any_tiny.folder, ids.tolist(), types.tolist())[-1]
     np.testing.assert_allclose(found.values.numpy(), wanted, rtol=0, atol=BOUND)
@@ -86,7 +86,7 @@ def test_the_longest_sequence_that_the_positions_allow(any_tiny: Tiny) -> None:
 @pytest.mark.parametrize("layers", [(5,), (2, 5), (1,), (0, 3)], ids=str)
 def test_first_only_equals_the_first_tokens_of_the_full_pass(packed_tiny: Tiny, layers: tuple[int, ...]) -> None:
     layout = tokenize(documents(TEXTS), packed_tiny.tokenizer, packed_tiny.settings()).layout
-    for batch in batches(layout, 10_000, padded=False):
+    for batch in cut_batches(layout, 10_000, padded=False):
         short = list(packed_tiny.encoder.hidden_states(batch, layers, first_only=True))
         full = [s.values for s in packed_tiny.encoder.hidden_states(batch, layers)]
         assert [s.firsts for s in short] == [False] * (len(layers) - 1) + [True]

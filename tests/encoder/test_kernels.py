@@ -22,7 +22,7 @@ from bertfeat.encoder.kernels import (
 )
 from bertfeat.encoder.packed import Block, PackedEncoder, TorchFinish, usual_size
 from bertfeat.encoder.weights import Affine, BlockWeights
-from bertfeat.tokens import Batch, batches, tokenize
+from bertfeat.tokens import TokenBatch, cut_batches, tokenize
 from tests.support.tiny_models import CPU, Tiny, build, documents, text_states
 
 FP32, BF16 = torch.float32, torch.bfloat16
@@ -382,9 +382,9 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     return Tiny.load(build("bert", folder, hidden_size=64, num_attention_heads=2, intermediate_size=416))
 
 
-def hidden_states(tiny: Tiny, precision: Precision, *, first_only: bool = False) -> tuple[list[Tensor], Batch]:
+def hidden_states(tiny: Tiny, precision: Precision, *, first_only: bool = False) -> tuple[list[Tensor], TokenBatch]:
     layout = tokenize(documents(TEXTS), tiny.tokenizer, tiny.settings()).layout
-    (batch,) = batches(layout, 10_000, padded=False)
+    (batch,) = cut_batches(layout, 10_000, padded=False)
     encoder = PackedEncoder(tiny.model, precision, CPU)
     layers = range(tiny.model.num_layers + 1)
     return [

@@ -8,11 +8,12 @@ import torch
 from numpy.typing import NDArray
 
 from bertfeat.corpus import Document
+from bertfeat.derivation import derive
 from bertfeat.encoder import HiddenState, Precision
 from bertfeat.errors import BertfeatError
-from bertfeat.extraction.compute import compute
-from bertfeat.recipe import Pooling, derive, parse_recipes
-from bertfeat.tokens import Batch, LongTextPolicy, Subword, tokenize
+from bertfeat.extraction.compute import compute_features
+from bertfeat.recipe import Pooling, parse_recipes
+from bertfeat.tokens import LongTextPolicy, Subword, TokenBatch, tokenize
 from tests.support.slow_features import SlowText, slow_text, slow_words
 from tests.support.tiny_models import CPU, LONG_TEXT, PAIRS, TEXTS, Tiny, documents, given
 
@@ -160,7 +161,7 @@ def test_cls_of_the_deepest_layer_beside_means_of_others(packed_tiny: Tiny) -> N
     rows = documents([*TEXTS, LONG_TEXT])
     mixed = packed_tiny.columns("cls", Pooling.MEAN) + packed_tiny.columns("2,sum=1+4", Pooling.MEAN, Pooling.MAX)
     tokenized = tokenize(rows, packed_tiny.tokenizer, packed_tiny.settings())
-    quick = compute(packed_tiny.encoder, tokenized, mixed, batch_tokens=80).matrices
+    quick = compute_features(packed_tiny.encoder, tokenized, mixed, batch_tokens=80).matrices
     full = packed_tiny.features(rows, "last,2,sum=1+4", Pooling.CLS, Pooling.MEAN, Pooling.MAX)
     for name, matrix in quick.items():
         np.testing.assert_allclose(matrix, full[name], rtol=0, atol=1e-5)
@@ -263,7 +264,7 @@ class Tight:
         self.precision, self.device, self.padded = tiny.encoder.precision, CPU, tiny.encoder.padded
 
     def hidden_states(
-        self, batch: Batch, layers: Collection[int], *, first_only: bool = False
+        self, batch: TokenBatch, layers: Collection[int], *, first_only: bool = False
     ) -> Iterator[HiddenState]:
         for number, state in enumerate(self._encoder.hidden_states(batch, layers, first_only=first_only)):
             if number == 1 and len(batch.ids) > self._most:
@@ -287,9 +288,9 @@ def test_batches_are_split_where_memory_runs_out(family: str, error: Exception, 
     rows = documents([*TEXTS, LONG_TEXT])
     columns = model.columns("0,3,sum4", *EVERY)
     tokenized = tokenize(rows, model.tokenizer, model.settings(columns))
-    full = compute(model.encoder, tokenized, columns, batch_tokens=300)
+    full = compute_features(model.encoder, tokenized, columns, batch_tokens=300)
     told: list[int] = []
-    split = compute(Tight(model, 130, error), tokenized, columns, batch_tokens=300, on_batch=told.append)
+    split = compute_features(Tight(model, 130, error), tokenized, columns, batch_tokens=300, on_batch=told.append)
     assert full.split_batches == 0
     assert split.split_batches > 0
     assert sum(told) == split.computed_tokens == full.computed_tokens == len(tokenized.layout.ids)
@@ -308,9 +309,9 @@ def test_results_that_land_after_the_next_batch_are_the_same(
     columns = bert.columns("0,3,sum4", *EVERY)
     tokenized = tokenize(documents([*TEXTS, LONG_TEXT] * 3), bert.tokenizer, bert.settings(columns))
     model = Tight(bert, 130, OUT_OF_MEMORY[0]) if tight else bert.encoder
-    at_once = compute(model, tokenized, columns, batch_tokens=200)
+    at_once = compute_features(model, tokenized, columns, batch_tokens=200)
     monkeypatch.setattr("bertfeat.extraction.compute.BATCHES_BEHIND", {"cpu": 1})
-    behind = compute(model, tokenized, columns, batch_tokens=200)
+    behind = compute_features(model, tokenized, columns, batch_tokens=200)
     assert (at_once.split_batches > 0) is tight
     for column in columns:
         assert np.array_equal(behind.matrices[column.name], at_once.matrices[column.name]), column.name
@@ -320,14 +321,14 @@ def test_one_window_that_memory_cannot_hold(bert: Tiny) -> None:
     columns = bert.columns("all", Pooling.MEAN)
     tokenized = tokenize(documents(TEXTS), bert.tokenizer, bert.settings(columns))
     with pytest.raises(BertfeatError, match=r"one window of \d+ tokens; lower --max-length"):
-        compute(Tight(bert, 4, OUT_OF_MEMORY[0]), tokenized, columns, batch_tokens=300)
+        compute_features(Tight(bert, 4, OUT_OF_MEMORY[0]), tokenized, columns, batch_tokens=300)
 
 
 def test_other_errors_are_not_taken_for_a_lack_of_memory(bert: Tiny) -> None:
     columns = bert.columns("all", Pooling.MEAN)
     tokenized = tokenize(documents(TEXTS), bert.tokenizer, bert.settings(columns))
     with pytest.raises(RuntimeError, match="shape mismatch"):
-        compute(Tight(bert, 4, RuntimeError("shape mismatch")), tokenized, columns, batch_tokens=300)
+        compute_features(Tight(bert, 4, RuntimeError("shape mismatch")), tokenized, columns, batch_tokens=300)
 
 
 def test_padding_is_counted(tiny: Callable[[str], Tiny]) -> None:

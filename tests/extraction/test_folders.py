@@ -14,7 +14,7 @@ import pytest
 from bertfeat.corpus import open_corpus
 from bertfeat.errors import CorpusError, DamagedError, FeatureSetError, StorageError, UsageError
 from bertfeat.features import FeatureSet, list_parts
-from bertfeat.io import Kind, claim, kind_of, write_json
+from bertfeat.io import ResultKind, claim_folder, result_kind, write_json
 from tests.support.runs import contents, everything, extractor, failed_rows, jsonl_file, lines, text_file
 from tests.support.tiny_models import Tiny
 
@@ -79,10 +79,10 @@ def test_overwriting_starts_anew_over_damaged_parts_of_ours(bert: Tiny, corpus: 
 
 
 def test_another_kind_of_result_is_left_alone(bert: Tiny, corpus: Path, tmp_path: Path) -> None:
-    claim(tmp_path / "ner.tagger", Kind.TAGGER)
+    claim_folder(tmp_path / "ner.tagger", ResultKind.TAGGER)
     with pytest.raises(StorageError, match="holds a tagger; name another folder"):
         run(bert, corpus, tmp_path / "ner.tagger", overwrite=True)
-    assert kind_of(tmp_path / "ner.tagger") is Kind.TAGGER
+    assert result_kind(tmp_path / "ner.tagger") is ResultKind.TAGGER
 
 
 def test_a_pipe_in_the_place_of_a_part(bert: Tiny, corpus: Path, tmp_path: Path) -> None:
@@ -129,8 +129,8 @@ def test_a_second_run_does_not_read_the_first_ones_output(
 
 def test_results_of_every_kind_are_no_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for kind in Kind:
-        claim(Path(f"{kind}.result"), kind)
+    for kind in ResultKind:
+        claim_folder(Path(f"{kind}.result"), kind)
         Path(f"{kind}.result/told.jsonl").write_text('{"text": "not read"}\n')
         with pytest.raises(CorpusError, match=f"not a corpus but {kind.noun}"):
             open_corpus([f"{kind}.result"])

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from bertfeat.corpus import Blank, CorpusSettings, Document, Failure, Row, memory_corpus, open_corpus
+from bertfeat.corpus import BlankLine, CorpusSettings, Document, Failure, Row, memory_corpus, open_corpus
 from bertfeat.errors import UsageError
-from bertfeat.extraction.plan import PART_BYTES, PART_CHARACTERS, PlannedPart, plan
+from bertfeat.extraction.plan import PART_BYTES, PART_CHARACTERS, PlannedPart, plan_parts
 
 
 class Rows:
@@ -37,7 +37,7 @@ class Rows:
 
 
 def parts_of(rows: list[Row], part_rows: int = 10**9, row: float = 1.0, character: float = 0.0) -> list[PlannedPart]:
-    return list(plan(Rows(rows), part_rows=part_rows, bytes_per_row=row, bytes_per_character=character))
+    return list(plan_parts(Rows(rows), part_rows=part_rows, bytes_per_row=row, bytes_per_character=character))
 
 
 def digest_of(row: Row) -> str:
@@ -61,7 +61,7 @@ DOCUMENTS = st.builds(
     after=TEXT,
 )
 ROWS = st.one_of(
-    DOCUMENTS, st.builds(Failure, st.integers(0, 3), TEXT, TEXT, TEXT), st.builds(Blank, st.integers(0, 3))
+    DOCUMENTS, st.builds(Failure, st.integers(0, 3), TEXT, TEXT, TEXT), st.builds(BlankLine, st.integers(0, 3))
 )
 
 
@@ -103,7 +103,7 @@ def test_a_part_ends_before_16_mi_characters() -> None:
 def test_the_plan_is_lazy_and_tells_how_far_it_is() -> None:
     rows: list[Row] = [Document(n, str(n), "text") for n in range(10)]
     corpus = Rows(rows)
-    parts = plan(corpus, part_rows=4, bytes_per_row=1, bytes_per_character=1)
+    parts = plan_parts(corpus, part_rows=4, bytes_per_row=1, bytes_per_character=1)
     first = next(parts)
     assert corpus.read == 5  # one row ahead
     assert first.fraction == 0.5
@@ -164,8 +164,8 @@ def test_rows_that_are_written_alike_differ() -> None:
         Failure(0, "1", "a", ""),
         Failure(0, "1", "", "a"),
         Failure(0, "1a", "", ""),
-        Blank(0),
-        Blank(1),
+        BlankLine(0),
+        BlankLine(1),
     ]
     assert len({digest_of(row) for row in rows}) == len(rows)
 
@@ -174,7 +174,7 @@ def test_the_digest_stays_what_it_is() -> None:
     """Feature sets of earlier versions are resumed by it: a change of this value makes everything anew."""
     rows: list[Row] = [
         Document(0, "1", "은행 bank", "p", ("은행", "bank"), ("O", "B"), (1, 2.5, True, None, "x"), "b", "a"),
-        Blank(1),
+        BlankLine(1),
         Failure(2, "3", "bad", "value"),
     ]
     (part,) = parts_of(rows)
@@ -186,7 +186,7 @@ def test_sketches_meet_where_rows_are_shared() -> None:
     texts = [f"text {n}" for n in range(1000)]
 
     def sketch(texts: list[str]) -> set[str]:
-        (part,) = plan(memory_corpus(texts), part_rows=10**6, bytes_per_row=1, bytes_per_character=1)
+        (part,) = plan_parts(memory_corpus(texts), part_rows=10**6, bytes_per_row=1, bytes_per_character=1)
         assert len(part.sketch) == min(16, len(set(texts) - {""}))
         assert list(part.sketch) == sorted(part.sketch)
         return set(part.sketch)
@@ -204,7 +204,7 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path: Any) -> None:
         path.write_text("".join(f"a short document of a few words, number {n}\n" for n in range(count)))
         corpus = open_corpus([path], CorpusSettings())
         tracemalloc.start()
-        for _ in plan(corpus, part_rows=2000, bytes_per_row=1, bytes_per_character=1):
+        for _ in plan_parts(corpus, part_rows=2000, bytes_per_row=1, bytes_per_character=1):
             pass
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()

@@ -5,7 +5,8 @@ import pytest
 import torch
 from hypothesis import given, settings, strategies as st
 
-from bertfeat.extraction.pooling import pick, segment_max, segment_sum
+from bertfeat.extraction.pooling import POOLING_METHODS, segment_extreme, segment_sum, select_rows
+from bertfeat.recipe import Pooling
 
 SEGMENTS = st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=6), max_size=6)
 HIDDEN = torch.randn(10, 4, generator=torch.Generator().manual_seed(3))
@@ -26,7 +27,7 @@ def test_sums_and_maxima(segments: list[list[int]]) -> None:
     sums = np.array([hidden[rows].sum(axis=0) for rows in segments], np.float32).reshape(-1, 4)
     maxima = np.array([hidden[rows].max(axis=0) for rows in segments], np.float32).reshape(-1, 4)
     np.testing.assert_allclose(segment_sum(HIDDEN, picked, offsets), sums, rtol=0, atol=1e-5)
-    np.testing.assert_array_equal(segment_max(HIDDEN, picked, offsets), maxima)
+    np.testing.assert_array_equal(segment_extreme(HIDDEN, picked, offsets, which="max"), maxima)
 
 
 def test_an_empty_segment_sums_to_zero() -> None:
@@ -36,8 +37,13 @@ def test_an_empty_segment_sums_to_zero() -> None:
 
 
 @pytest.mark.parametrize("rows", [[], [3], [9, 0, 0]], ids=str)
-def test_pick(rows: list[int]) -> None:
-    np.testing.assert_array_equal(pick(HIDDEN, torch.tensor(rows, dtype=torch.int64)), HIDDEN.numpy()[rows])
+def test_selected_rows(rows: list[int]) -> None:
+    picked = torch.tensor(rows, dtype=torch.int64)
+    np.testing.assert_array_equal(select_rows(HIDDEN, picked, torch.arange(len(rows))), HIDDEN.numpy()[rows])
+
+
+def test_every_pooling_has_a_method() -> None:
+    assert set(POOLING_METHODS) == set(Pooling)
 
 
 def test_the_neighbours_of_a_segment_change_nothing() -> None:

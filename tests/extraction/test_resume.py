@@ -22,9 +22,9 @@ from bertfeat.errors import (
     SettingsDifferError,
 )
 from bertfeat.extraction import Extractor
-from bertfeat.extraction.run import Run
+from bertfeat.extraction.run import ExtractionRun
 from bertfeat.features import FeatureSet, list_parts, write_part as write
-from bertfeat.io import locked
+from bertfeat.io import folder_lock
 from tests.support.features_toy import as_first_format
 from tests.support.runs import contents, everything, extractor, failed_rows, jsonl_file, lines, text_file
 from tests.support.tiny_models import Tiny, build
@@ -275,7 +275,7 @@ def test_overwrite_that_cannot_read_its_corpus_touches_nothing(bert: Tiny, corpu
 
 def test_two_runs_at_once(bert: Tiny, corpus: Path, done: Path) -> None:
     before = everything(done)
-    with locked(done), pytest.raises(FolderLockedError, match=f"process {os.getpid()}"):
+    with folder_lock(done), pytest.raises(FolderLockedError, match=f"process {os.getpid()}"):
         run(bert, corpus, done, overwrite=True)
     assert everything(done) == before
 
@@ -295,7 +295,7 @@ def test_the_second_of_two_runs_meets_the_first_at_work(bert: Tiny, corpus: Path
 
 
 def test_a_dead_runs_lock_is_taken_over(bert: Tiny, corpus: Path, done: Path) -> None:
-    with locked(done):
+    with folder_lock(done):
         held = json.loads((done / ".bertfeat/lock").read_text())
     (done / ".bertfeat/lock").write_text(json.dumps({**held, "pid": 2**22 + 1}))
     assert run(bert, corpus, done).nothing_to_do
@@ -417,7 +417,7 @@ def test_an_error_of_the_reading_thread_arrives_as_it_is(
 def test_an_error_of_the_writing_thread_arrives_as_it_is(
     bert: Tiny, corpus: Path, tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = sys.modules[Run.__module__]
+    module = sys.modules[ExtractionRun.__module__]
 
     def write_part(folder: Path, header: Any, content: Any) -> Path:
         if header.number == number:

@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from bertfeat.corpus import Blank, CorpusSettings, Document, Failure, KeptColumn, Row, memory_corpus
+from bertfeat.corpus import BlankLine, CorpusSettings, Document, Failure, KeptColumn, Row, memory_corpus
 from bertfeat.errors import BertfeatError, CorpusError, FeatureSetError, RowFailedError, UsageError, WrongColumnsError
 from bertfeat.extraction import Progress
-from bertfeat.extraction.run import Run, writer_count
+from bertfeat.extraction.run import ExtractionRun, writer_count
 from bertfeat.features import FeatureSet, PartContent, PartHeader, check_part, list_parts, read_header, write_part
 from tests.support.runs import accounted, contents, extractor, failed_rows, jsonl_file, lines, text_file
 from tests.support.tiny_models import LONG_TEXT, SENTENCES, Tiny, build, rewrite, text_states
@@ -46,7 +46,7 @@ def mix(kinds: str) -> Rows:
         "D": lambda: Document(0, "x", next(texts)),
         "d": lambda: Document(0, "x", LONG_TEXT),
         "F": lambda: Failure(0, "x", "it failed"),
-        "B": lambda: Blank(0),
+        "B": lambda: BlankLine(0),
     }
     return Rows([made[kind]() for kind in kinds])
 
@@ -397,16 +397,16 @@ def test_float16_overflow_is_a_failed_row_not_a_stored_infinity(loud: Path, tmp_
 def test_rows_of_finished_parts_are_let_go(bert: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     alive: list[weakref.ref[Any]] = []
     most = 0
-    original = Run._header
+    original = ExtractionRun._header
 
-    def header(self: Run, planned: Any, prepared: Any, extracted: Any, corpus: Any) -> Any:
+    def header(self: ExtractionRun, planned: Any, prepared: Any, extracted: Any, corpus: Any) -> Any:
         nonlocal most
         alive.append(weakref.ref(extracted.content.vectors["last_mean"]))
         alive.append(weakref.ref(prepared.tokenized.layout.ids))
         most = max(most, sum(reference() is not None for reference in alive))
         return original(self, planned, prepared, extracted, corpus)
 
-    monkeypatch.setattr(Run, "_header", header)
+    monkeypatch.setattr(ExtractionRun, "_header", header)
     extractor(bert).extract(memory_corpus(lines(200)), tmp_path, part_rows=10)
     assert len(alive) == 40
     assert most <= 3  # this part's content and tokens, and the content of the one that is being written

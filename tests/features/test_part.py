@@ -22,7 +22,7 @@ from bertfeat.features import (
     seal as seal_module,
     write_part,
 )
-from bertfeat.features.header import decode_header, encode_header, settings_fingerprint
+from bertfeat.features.header import decode_header, encode_header
 from bertfeat.features.seal import SEAL_KEY, write_seal
 from tests.support.features_toy import KEPT, Toy, as_first_format, toy_part
 
@@ -300,8 +300,9 @@ def test_the_header_survives_json() -> None:
 
 
 def test_the_fingerprint_knows_settings_from_their_spelling() -> None:
-    assert settings_fingerprint({"a": (1, 2), "b": None}) == settings_fingerprint({"b": None, "a": [1, 2]})
-    assert settings_fingerprint({"a": 1}) != settings_fingerprint({"a": 1.5})
+    one, other = (FeatureSettings.decode(mapping) for mapping in ({"a": 1, "long": "window"}, {"long": "window", "a": 1}))
+    assert one.fingerprint == other.fingerprint
+    assert one.fingerprint != FeatureSettings.decode({"a": 1.5, "long": "window"}).fingerprint
 
 
 def _written(toy: Toy) -> tuple[Any, Any]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from bertfeat.corpus import KeptColumn
 from bertfeat.search import BuildOptions, VectorIndex, append_features, build_index, remove_documents
-from bertfeat.search.settings import FORMAT_VERSION, read_settings, write_settings
+from bertfeat.search.settings import FORMAT_VERSION, read_index_settings, write_index_settings
 from tests.support.features_toy import toy_part, toy_set
 from tests.support.index_toy import clustered, neighbours, vector_set
 
@@ -60,9 +60,9 @@ def document_index(folder: Path, work: Path, kind: str) -> list[Any]:
 def forget_paths(folder: Path) -> None:
     """No path of the machine on which this was run stays in the settings."""
     assert len(VectorIndex(folder))
-    settings = read_settings(folder)
+    settings = read_index_settings(folder)
     sources = tuple(replace(source, path=f"/corpus/{Path(source.path).name}") for source in settings.sources)
-    write_settings(replace(settings, sources=sources), folder)
+    write_index_settings(replace(settings, sources=sources), folder)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from typing import Any
 
 from bertfeat.features import FeatureSet
 from bertfeat.tagging import Tagger, TrainingSettings, train
-from bertfeat.tagging.saved import FORMAT_VERSION
+from bertfeat.tagging.tagger_files import FORMAT_VERSION
 from tests.support.features_toy import Toy, ToyDocument, toy_part, toy_set
 
 HERE = Path(__file__).parent

@@ -14,7 +14,7 @@ from bertfeat.features.folder import part_entry
 from bertfeat.features.part import HEADER_KEY, read_footer
 from bertfeat.features.seal import EMPTY_SEAL, SEAL_KEY, check_footer, write_seal
 from bertfeat.io import write_json
-from bertfeat.search.folder import file_state
+from bertfeat.search.folder import measure_file
 
 Header = dict[str, Any]
 ChangePart = Callable[[pa.Table, Header], tuple[pa.Table, Header]]
@@ -47,7 +47,7 @@ def forge_index(folder: Path, name: str) -> None:
     path = folder / "index.json"
     value = json.loads(path.read_text("utf-8"))
     del value["digest"]
-    value["files"][name] = dataclasses.asdict(file_state(folder / name))
+    value["files"][name] = dataclasses.asdict(measure_file(folder / name))
     write_json(path, value)
 
 

@@ -9,7 +9,7 @@ import click
 import pytest
 
 from bertfeat.cli import main
-from bertfeat.cli.options import Bytes, Listed
+from bertfeat.cli.options import ByteSize, CommaList
 from tests.hostile.judge import Rule
 from tests.hostile.process import Command
 from tests.hostile.verbs import BASES
@@ -94,10 +94,10 @@ def wrong_values(option: click.Option) -> Iterator[tuple[str, tuple[int, ...]]]:
         yield from ((value, any_code) for value in ("-1", "0", "1e308", "1e-320", "-0.0", "2"))
     elif isinstance(kind, click.Choice):
         yield from ((value, bad) for value in ("", "nonsense", "z" * 5000, "a\nb", "\udcff"))
-    elif isinstance(kind, Bytes):
+    elif isinstance(kind, ByteSize):
         yield from ((value, bad) for value in ("", "x", "-1", "0", "nan", "inf", "1Q", "9" * 40, "9" * 5000, "1 2"))
         yield from ((value, any_code) for value in ("1", "1k", "0.5", "4G"))
-    elif isinstance(kind, Listed):
+    elif isinstance(kind, CommaList):
         yield from ((value, bad) for value in ("", ",", "a,,b", " , "))
         yield from ((value, any_code) for value in (*_TEXTS[1:], "all,all", ",".join("abcdefgh" * 200)))
     elif isinstance(kind, click.File):  # a pipe is what a shell gives for <(…)

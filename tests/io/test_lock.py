@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bertfeat.errors import FolderLockedError, StorageError
-from bertfeat.io import LockOwner, locked
+from bertfeat.io import LockOwner, folder_lock
 
 ROOT = Path(__file__).parents[2]
 _HOLD = """
@@ -36,23 +36,27 @@ def test_a_second_run_is_told_who_holds_the_folder(tmp_path: Path, holder: subpr
     try:
         with (
             pytest.raises(FolderLockedError, match=f"another run.*process {holder.pid} on .* since 20"),
-            locked(tmp_path),
+            folder_lock(tmp_path),
         ):
             pass
     finally:
         holder.kill()
         holder.wait()
     assert (tmp_path / ".bertfeat" / "lock").exists()
-    with locked(tmp_path):  # left by the dead
+    with folder_lock(tmp_path):  # left by the dead
         pass
     assert not (tmp_path / ".bertfeat" / "lock").exists()
 
 
 def test_a_lock_is_released_after_errors(tmp_path: Path) -> None:
-    with pytest.raises(ZeroDivisionError), locked(tmp_path / "made" / "too"):
+    with pytest.raises(ZeroDivisionError), folder_lock(tmp_path / "made" / "too"):
         raise ZeroDivisionError
     assert not os.listdir(tmp_path / "made" / "too")
-    with locked(tmp_path / "made" / "too"), pytest.raises(FolderLockedError), locked(tmp_path / "made" / "too"):
+    with (
+        folder_lock(tmp_path / "made" / "too"),
+        pytest.raises(FolderLockedError),
+        folder_lock(tmp_path / "made" / "too"),
+    ):
         pass
 
 
@@ -65,15 +69,15 @@ def _leave(folder: Path, **changes: object) -> None:
 def test_a_lock_that_only_its_content_holds(tmp_path: Path) -> None:
     """As on a file system that knows no flock."""
     _leave(tmp_path)
-    with pytest.raises(FolderLockedError, match=f"process {os.getpid()} on"), locked(tmp_path):
+    with pytest.raises(FolderLockedError, match=f"process {os.getpid()} on"), folder_lock(tmp_path):
         pass
     _leave(tmp_path, ticks=1)  # the number is another process's by now
-    with locked(tmp_path):
+    with folder_lock(tmp_path):
         pass
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     _leave(tmp_path, pid=dead.pid)
-    with locked(tmp_path):
+    with folder_lock(tmp_path):
         pass
 
 
@@ -81,12 +85,12 @@ def test_a_lock_of_another_machine_is_not_judged(tmp_path: Path) -> None:
     _leave(tmp_path, host="node7", boot="another", pid=1)
     with (
         pytest.raises(FolderLockedError, match=r"process 1 on node7 .*cannot be seen.*delete .*/lock"),
-        locked(tmp_path),
+        folder_lock(tmp_path),
     ):
         pass
     assert (tmp_path / ".bertfeat" / "lock").exists()
     _leave(tmp_path, host="container", pid=2**22 + 1)  # another name, but this machine
-    with locked(tmp_path):
+    with folder_lock(tmp_path):
         pass
 
 
@@ -94,14 +98,14 @@ def test_a_lock_of_another_machine_is_not_judged(tmp_path: Path) -> None:
 def test_a_half_written_lock_is_nobodys(tmp_path: Path, content: str) -> None:
     (tmp_path / ".bertfeat").mkdir()
     (tmp_path / ".bertfeat" / "lock").write_text(content)
-    with locked(tmp_path):
+    with folder_lock(tmp_path):
         pass
 
 
 @pytest.mark.parametrize("pid", [0, -1, 2**31, 10**30, "x", 1.5, None, True, [1]], ids=str)
 def test_a_number_that_no_process_has_is_nobodys(tmp_path: Path, pid: object) -> None:
     _leave(tmp_path, pid=pid)
-    with locked(tmp_path):
+    with folder_lock(tmp_path):
         pass
     assert not (tmp_path / ".bertfeat" / "lock").exists()
 
@@ -115,7 +119,7 @@ def test_of_many_who_find_a_stale_lock_one_gets_it(tmp_path: Path) -> None:
         def take(barrier: threading.Barrier, release: threading.Barrier, got: list[int]) -> None:
             barrier.wait()
             try:
-                with locked(tmp_path):
+                with folder_lock(tmp_path):
                     got.append(1)
                     release.wait()
             except FolderLockedError:
@@ -131,7 +135,7 @@ def test_of_many_who_find_a_stale_lock_one_gets_it(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StorageError, match=r"cannot write to .*choose another folder"), locked(tmp_path / "file"):
+    with pytest.raises(StorageError, match=r"cannot write to .*choose another folder"), folder_lock(tmp_path / "file"):
         pass
 
 

@@ -8,59 +8,68 @@ from pathlib import Path
 import pytest
 
 from bertfeat.errors import StorageError
-from bertfeat.io import Kind, atomic, claim, forsake, kind_of, locked, open_regular, read_regular
+from bertfeat.io import (
+    ResultKind,
+    atomic,
+    claim_folder,
+    folder_lock,
+    open_regular,
+    read_regular,
+    release_folder,
+    result_kind,
+)
 from tests.support.features_toy import toy_parts, toy_set
 
 
-@pytest.mark.parametrize("kind", Kind)
-def test_a_claimed_folder_says_what_it_is(tmp_path: Path, kind: Kind) -> None:
-    claim(tmp_path / "made", kind)
-    claim(tmp_path / "made", kind)
-    assert kind_of(tmp_path / "made") is kind
-    other = next(each for each in Kind if each is not kind)
+@pytest.mark.parametrize("kind", ResultKind)
+def test_a_claimed_folder_says_what_it_is(tmp_path: Path, kind: ResultKind) -> None:
+    claim_folder(tmp_path / "made", kind)
+    claim_folder(tmp_path / "made", kind)
+    assert result_kind(tmp_path / "made") is kind
+    other = next(each for each in ResultKind if each is not kind)
     with pytest.raises(StorageError, match=f"holds {kind.noun}"):
-        claim(tmp_path / "made", other)
-    forsake(tmp_path / "made")
+        claim_folder(tmp_path / "made", other)
+    release_folder(tmp_path / "made")
     assert not (tmp_path / "made").exists()
 
 
 @pytest.mark.parametrize(
     ("files", "kind"),
     [
-        ({"index.json": "{}", "index.faiss": "", "documents.arrow": ""}, Kind.INDEX),
-        ({"tagger.json": "{}", "tagger.safetensors": ""}, Kind.TAGGER),
-        ({"_settings.json": '{"data": {}, "model": "", "training": {}}', "runs/x": ""}, Kind.TABLE7),
+        ({"index.json": "{}", "index.faiss": "", "documents.arrow": ""}, ResultKind.INDEX),
+        ({"tagger.json": "{}", "tagger.safetensors": ""}, ResultKind.TAGGER),
+        ({"_settings.json": '{"data": {}, "model": "", "training": {}}', "runs/x": ""}, ResultKind.TABLE7),
         ({"_settings.json": '{"colour": "red"}', "runs/x": ""}, None),
         ({"_settings.json": "[" * 100_000, "runs/x": ""}, None),
         ({"index.json": '{"pages": []}'}, None),
         ({"_manifest.json": "{}", "a.txt": "b"}, None),
         ({"part-00000.parquet": "no Parquet"}, None),
         ({".bertfeat/kind": "nonsense\n", "a.txt": "b"}, None),
-        ({".bertfeat/kind": "tagger\n"}, Kind.TAGGER),
+        ({".bertfeat/kind": "tagger\n"}, ResultKind.TAGGER),
         ({}, None),
     ],
     ids=range(11),
 )
 def test_a_folder_without_a_marker_is_known_by_its_content(
-    tmp_path: Path, files: dict[str, str], kind: Kind | None
+    tmp_path: Path, files: dict[str, str], kind: ResultKind | None
 ) -> None:
     for name, content in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(content)
-    assert kind_of(tmp_path) is kind
-    assert kind_of(tmp_path / "nowhere") is None
+    assert result_kind(tmp_path) is kind
+    assert result_kind(tmp_path / "nowhere") is None
 
 
 def test_a_feature_set_is_known_by_its_parts(tmp_path: Path) -> None:
     folder = toy_set(tmp_path / "f", *toy_parts())
     assert not (folder / ".bertfeat" / "kind").exists()
-    assert kind_of(folder) is Kind.FEATURES
+    assert result_kind(folder) is ResultKind.FEATURES
 
 
 def test_a_folder_with_something_in_it_stays(tmp_path: Path) -> None:
-    claim(tmp_path / "f", Kind.INDEX)
+    claim_folder(tmp_path / "f", ResultKind.INDEX)
     (tmp_path / "f" / "mine.txt").write_text("mine")
-    forsake(tmp_path / "f")
+    release_folder(tmp_path / "f")
     assert (tmp_path / "f" / "mine.txt").read_text() == "mine"
 
 
@@ -71,7 +80,7 @@ def test_nothing_is_written_through_links(tmp_path: Path) -> None:
     (tmp_path / "precious").write_text("mine")
     (tmp_path / "set" / ".bertfeat").mkdir(parents=True)
     (tmp_path / "set" / ".bertfeat" / "lock").symlink_to(tmp_path / "precious")
-    with pytest.raises(StorageError, match="symbolic link"), locked(tmp_path / "set"):
+    with pytest.raises(StorageError, match="symbolic link"), folder_lock(tmp_path / "set"):
         pass
     (tmp_path / "set" / ".x.json.tmp").symlink_to(tmp_path / "precious")
     with atomic(tmp_path / "set" / "x.json") as temporary:
@@ -80,7 +89,7 @@ def test_nothing_is_written_through_links(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "other" / ".bertfeat").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(StorageError), locked(tmp_path / "other"):
+    with pytest.raises(StorageError), folder_lock(tmp_path / "other"):
         pass
     assert os.listdir(tmp_path / "elsewhere") == []
 

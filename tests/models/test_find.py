@@ -13,7 +13,7 @@ import pytest
 
 from bertfeat import models
 from bertfeat.errors import ModelError
-from bertfeat.models import DEFAULT_MODEL, Model, files, find, find_model
+from bertfeat.models import DEFAULT_MODEL, Model, digests, find, find_model
 from bertfeat.recipe import Pooling
 from tests.support.tiny_models import rewrite
 
@@ -127,7 +127,7 @@ def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return whole(stream, kind)
 
     monkeypatch.setattr(hashlib, "file_digest", spy)
-    monkeypatch.setattr(files, "_DIGESTS", {})
+    monkeypatch.setattr(digests, "_known_digests", {})
     return names
 
 

@@ -13,11 +13,11 @@ import pytest
 
 from bertfeat.errors import UsageError
 from bertfeat.features import FeatureSet
-from bertfeat.plots import draw_curves, draw_layers, draw_map, draw_table
-from bertfeat.plots.fonts import families
+from bertfeat.plots import draw_curves, draw_layers, draw_map, draw_table7
+from bertfeat.plots.font_choice import choose_fonts
 from bertfeat.plots.palette import NAMED
 from bertfeat.plots.texts import number_labels, one_line
-from bertfeat.probes import LayerProbe, Measured, Probed
+from bertfeat.probes import LayerProbe, ProbeReport, ProbeScores
 from tests.support.plots_toy import LONG, drawn_texts, inside, plotted, svg_texts
 
 pytest.importorskip("matplotlib")
@@ -52,15 +52,17 @@ def test_maps_of_a_given_size_fit_or_are_refused(
     assert told != "" or inside(drawn)
 
 
-def probed(layers: Sequence[str], label: str = "tags", model: str = "some/model") -> Probed:
-    measured = Measured(0.8, 0.02, 0.7, 0.03)
+def probed(layers: Sequence[str], label: str = "tags", model: str = "some/model") -> ProbeReport:
+    measured = ProbeScores(0.8, 0.02, 0.7, 0.03)
     found = [
         LayerProbe(name, int(name.removeprefix("layer")) if name.startswith("layer") else None, measured, True)
         for name in layers
     ]
-    baseline = Measured(0.3, 0.0, 0.1, 0.0)
+    baseline = ProbeScores(0.3, 0.0, 0.1, 0.0)
     counts: Mapping[str, int] = {"a": 60, "b": 40}
-    return Probed(*("corpus.features", model, label, "mean", 5, 100, 100, 0, 0, 0, counts, "a", baseline, tuple(found)))
+    return ProbeReport(
+        *("corpus.features", model, label, "mean", 5, 100, 100, 0, 0, 0, counts, "a", baseline, tuple(found))
+    )
 
 
 SINGLE = [f"layer{number}" for number in range(7)]
@@ -75,7 +77,9 @@ PROBES = {
 
 @pytest.mark.parametrize("width", [None, 3.3, 7.0])
 @pytest.mark.parametrize("probes", PROBES.values(), ids=PROBES)
-def test_layers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, probes: list[Probed], width: float | None) -> None:
+def test_layers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, probes: list[ProbeReport], width: float | None
+) -> None:
     with drawn_texts(monkeypatch) as drawn:
         draw_layers(probes, tmp_path / "layers.png", width=width)
     assert inside(drawn)
@@ -145,7 +149,7 @@ TABLES = {
 @pytest.mark.parametrize("made", TABLES.values(), ids=TABLES)
 def test_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: Any) -> None:
     with drawn_texts(monkeypatch) as drawn:
-        draw_table(made, tmp_path / "table7.png")
+        draw_table7(made, tmp_path / "table7.png")
     assert inside(drawn)
     shown = [text for text, _, _ in drawn]
     assert "development set" in shown
@@ -172,11 +176,11 @@ def test_fonts_are_found_for_characters_that_ours_lacks(caplog: pytest.LogCaptur
     paths = [font_manager.findfont(name) for name in ("STIXGeneral", "cmr10")]
     ours, stix = (ft2font.FT2Font(path).get_charmap() for path in (font_manager.findfont("DejaVu Sans"), paths[0]))
     only = chr(min(set(stix) - set(ours)))
-    assert families(["plain text"], paths) == ["DejaVu Sans"]
-    assert families([f"with {only}"], paths) == ["DejaVu Sans", "STIXGeneral"]
+    assert choose_fonts(["plain text"], paths) == ["DejaVu Sans"]
+    assert choose_fonts([f"with {only}"], paths) == ["DejaVu Sans", "STIXGeneral"]
     assert caplog.records == []
     with caplog.at_level(logging.WARNING, "bertfeat"):
-        assert families(["\U0010fffd"], [*paths, __file__]) == ["DejaVu Sans"]
+        assert choose_fonts(["\U0010fffd"], [*paths, __file__]) == ["DejaVu Sans"]
     assert "no installed font has \U0010fffd" in caplog.text
 
 

@@ -11,15 +11,15 @@ import pytest
 
 from bertfeat.errors import CorpusError, UsageError
 from bertfeat.plots import draw_layers
-from bertfeat.probes import LayerProbe, Measured, Probed, read_probes
+from bertfeat.probes import LayerProbe, ProbeReport, ProbeScores, read_probes
 
 
 @pytest.fixture
-def probed() -> Probed:
-    measured = Measured(0.9, 0.01, 0.8, 0.02)
+def probed() -> ProbeReport:
+    measured = ProbeScores(0.9, 0.01, 0.8, 0.02)
     layers = (LayerProbe("layer2", 2, measured, True), LayerProbe("sum4", None, measured, False))
     counts = {"high": 30, "low": 35}
-    return Probed("a", "toy/model", "kind", "mean", 5, 65, 65, 6, 0, 0, counts, "low", measured, layers)
+    return ProbeReport("a", "toy/model", "kind", "mean", 5, 65, 65, 6, 0, 0, counts, "low", measured, layers)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_what_is_no_probe(tmp_path: Path, text: str) -> None:
         (("layers", 0, "measured", "accuracy"), True),
     ],
 )
-def test_edited_probes_are_told(probed: Probed, tmp_path: Path, names: tuple[Any, ...], value: Any) -> None:
+def test_edited_probes_are_told(probed: ProbeReport, tmp_path: Path, names: tuple[Any, ...], value: Any) -> None:
     raw: Any = msgspec.to_builtins(probed)
     (tmp_path / "good.json").write_text(json.dumps(raw))
     assert read_probes(tmp_path / "good.json") == [probed]
@@ -69,7 +69,7 @@ def test_edited_probes_are_told(probed: Probed, tmp_path: Path, names: tuple[Any
         read_probes(tmp_path / "x.json")
 
 
-def test_probes_in_files_of_other_kinds(probed: Probed, tmp_path: Path) -> None:
+def test_probes_in_files_of_other_kinds(probed: ProbeReport, tmp_path: Path) -> None:
     line = json.dumps(msgspec.to_builtins(probed))
     (tmp_path / "marked.json").write_bytes(b"\xef\xbb\xbf" + line.encode() + b"\r\n\r\n" + line.encode())
     assert read_probes(tmp_path / "marked.json") == [probed, probed]
@@ -82,7 +82,7 @@ def test_probes_in_files_of_other_kinds(probed: Probed, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("measure", ["macro-f1", "accuracy"])
-def test_several_probes_in_one_picture(probed: Probed, tmp_path: Path, measure: str) -> None:
+def test_several_probes_in_one_picture(probed: ProbeReport, tmp_path: Path, measure: str) -> None:
     other = replace(probed, label="$x_$", layers=(replace(probed.layers[0], column="layer7", layer=7),))
     drawn = draw_layers([probed, other], tmp_path / "two.png", measure=measure)
     assert drawn.columns == ("layer2", "layer7", "sum4")
@@ -90,7 +90,7 @@ def test_several_probes_in_one_picture(probed: Probed, tmp_path: Path, measure: 
     assert (tmp_path / "two.png").read_bytes() == (tmp_path / "again.png").read_bytes()
 
 
-def test_what_cannot_be_drawn(probed: Probed, tmp_path: Path) -> None:
+def test_what_cannot_be_drawn(probed: ProbeReport, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no probes to draw"):
         draw_layers([], tmp_path / "x.png")
     with pytest.raises(UsageError, match="by macro-f1 or accuracy, not by 'loss'"):

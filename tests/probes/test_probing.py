@@ -14,8 +14,8 @@ from bertfeat.cli import main
 from bertfeat.corpus import KeptColumn, Value
 from bertfeat.errors import NotDerivableError, UsageError
 from bertfeat.features import FeatureSet
-from bertfeat.probes import Measured, ProbeSettings, probe, read_probes
-from bertfeat.probes.examples import Examples, check_size
+from bertfeat.probes import ProbeScores, ProbeSettings, probe_layers, read_probes
+from bertfeat.probes.examples import Examples, check_classifier_memory
 from tests.support.features_toy import Toy, ToyDocument, toy_part, toy_set
 
 sklearn = pytest.importorskip("sklearn")
@@ -73,17 +73,17 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> FeatureSet:
     return features(tmp_path_factory.mktemp("probes") / "toy.features")
 
 
-def expected(vectors: Any, labels: Any, groups: Any, seed: int, classifier: Any = None) -> Measured:
+def expected(vectors: Any, labels: Any, groups: Any, seed: int, classifier: Any = None) -> ProbeScores:
     """The same by scikit-learn's cross_validate."""
     classifier = classifier or make_pipeline(StandardScaler(), LogisticRegression(max_iter=500))
     cut = (StratifiedKFold if groups is None else StratifiedGroupKFold)(5, shuffle=True, random_state=seed)
     scoring = {"accuracy": "accuracy", "f1": "f1_macro"}
     found = cross_validate(classifier, vectors, labels, groups=groups, cv=cut, scoring=scoring)
     accuracy, f1 = found["test_accuracy"], found["test_f1"]
-    return Measured(accuracy.mean(), accuracy.std(), f1.mean(), f1.std())
+    return ProbeScores(accuracy.mean(), accuracy.std(), f1.mean(), f1.std())
 
 
-def same(found: Measured, wanted: Measured) -> None:
+def same(found: ProbeScores, wanted: ProbeScores) -> None:
     for name in ("accuracy", "accuracy_spread", "macro_f1", "macro_f1_spread"):
         assert getattr(found, name) == pytest.approx(getattr(wanted, name), abs=1e-9), name
 
@@ -92,7 +92,7 @@ COLUMNS = ["layer0", "layer1", "layer2", "layer3", "layer4", "concat4"]
 
 
 def test_documents_are_probed_as_scikit_learn_does(toy: FeatureSet) -> None:
-    probed = probe(toy, "kind")
+    probed = probe_layers(toy, "kind")
     there = [document for document in toy if document.values["kind"] is not None]
     labels = [str(document.values["kind"]) for document in there]
     assert [each.column for each in probed.layers] == COLUMNS
@@ -109,7 +109,7 @@ def test_documents_are_probed_as_scikit_learn_does(toy: FeatureSet) -> None:
 
 
 def test_words_are_probed_as_scikit_learn_does(toy: FeatureSet) -> None:
-    probed = probe(toy, "tags", ProbeSettings(layers=("2", "last", "4", "sum4"), seed=5))
+    probed = probe_layers(toy, "tags", ProbeSettings(layers=("2", "last", "4", "sum4"), seed=5))
     assert [each.column for each in probed.layers] == ["layer2", "layer4", "sum4"]
     for each in probed.layers:
         vectors, labels, groups = [], [], []
@@ -139,13 +139,13 @@ def test_no_document_is_on_both_sides(tmp_path: Path) -> None:
     tags = [[f"T{random.integers(2)}"] * length for length in lengths]
     content = replace(toy.content, words=replace(words, matrices={"last_word": alike}), tags=tags)
     found = FeatureSet(toy_set(tmp_path / "alike.features", replace(toy, content=content)))
-    assert probe(found, "tags").layers[0].measured.accuracy < 0.75
+    assert probe_layers(found, "tags").layers[0].measured.accuracy < 0.75
 
 
 def test_a_sample_is_of_whole_documents(toy: FeatureSet) -> None:
-    few = probe(toy, "tags", ProbeSettings(most=60, folds=3, layers=("2",)))
-    again = probe(toy, "tags", ProbeSettings(most=60, folds=3, layers=("2",)))
-    other = probe(toy, "tags", ProbeSettings(most=60, folds=3, layers=("2",), seed=2))
+    few = probe_layers(toy, "tags", ProbeSettings(most=60, folds=3, layers=("2",)))
+    again = probe_layers(toy, "tags", ProbeSettings(most=60, folds=3, layers=("2",)))
+    other = probe_layers(toy, "tags", ProbeSettings(most=60, folds=3, layers=("2",), seed=2))
     assert 50 < few.examples <= 60
     assert few == again
     assert few.classes != other.classes or few.layers != other.layers
@@ -153,19 +153,19 @@ def test_a_sample_is_of_whole_documents(toy: FeatureSet) -> None:
 
 def test_rare_classes_may_be_left_out(toy: FeatureSet) -> None:
     with pytest.raises(UsageError, match="'seldom' of 'rare' is in 2 documents, fewer than the 5 folds; leave such"):
-        probe(toy, "rare")
-    found = probe(toy, "rare", ProbeSettings(folds=2, layers=("last",)))
+        probe_layers(toy, "rare")
+    found = probe_layers(toy, "rare", ProbeSettings(folds=2, layers=("last",)))
     assert found.classes == {"often": 69, "seldom": 2}
     with pytest.raises(UsageError, match="at least two classes of 'rare' among what has a label; all there is is 'oft"):
-        probe(toy, "rare", ProbeSettings(min_members=3))
-    third = probe(toy, "third", ProbeSettings(min_members=3, layers=("last",)))
+        probe_layers(toy, "rare", ProbeSettings(min_members=3))
+    third = probe_layers(toy, "third", ProbeSettings(min_members=3, layers=("last",)))
     assert set(third.classes) == {"high", "low"}
     assert (third.rare, third.examples, third.nulls) == (2, 63, 6)
 
 
 def test_steps_are_told(toy: FeatureSet) -> None:
     told: list[tuple[int, int]] = []
-    probe(toy, "kind", ProbeSettings(layers=("1", "2"), folds=3), on_step=lambda *step: told.append(step))
+    probe_layers(toy, "kind", ProbeSettings(layers=("1", "2"), folds=3), on_step=lambda *step: told.append(step))
     assert told == [(step, 6) for step in range(1, 7)]
 
 
@@ -200,7 +200,7 @@ def test_steps_are_told(toy: FeatureSet) -> None:
 )
 def test_what_cannot_be_probed(toy: FeatureSet, label: str, settings: Any, error: type[Exception], told: str) -> None:
     with pytest.raises(error, match=told):
-        probe(toy, label, ProbeSettings(**settings))
+        probe_layers(toy, label, ProbeSettings(**settings))
 
 
 @pytest.mark.parametrize(
@@ -220,10 +220,10 @@ def test_settings_that_cannot_be(wrong: Any) -> None:
 
 
 def test_numbers_that_are_none_and_truth_values_are_labels_or_none(toy: FeatureSet) -> None:
-    halves = probe(toy, "halves", ProbeSettings(folds=2, layers=("last",)))
+    halves = probe_layers(toy, "halves", ProbeSettings(folds=2, layers=("last",)))
     assert halves.classes == {"0.0": 17, "1.5": 18}
     assert halves.nulls == 36  # null, and what is not a number
-    even = probe(toy, "even", ProbeSettings(folds=3, layers=("last",)))
+    even = probe_layers(toy, "even", ProbeSettings(folds=3, layers=("last",)))
     assert list(even.classes) == ["False", "True"]
     assert even.nulls == 8
 
@@ -233,11 +233,11 @@ def test_more_classes_than_memory_are_refused(toy: FeatureSet) -> None:
     members = np.repeat(np.arange(10_000), 100)
     examples = Examples(members >= 0, tuple(map(str, range(10_000))), members, np.arange(1_000_000), 0)
     with pytest.raises(UsageError, match=r"1,000,000 examples into 10,000 classes takes about \d+ GiB, and there are"):
-        check_size(examples, 100)
+        check_classifier_memory(examples, 100)
     few = Examples(members < 2, ("a", "b"), members[:200], np.arange(200), 0)
-    check_size(few, 768)
+    check_classifier_memory(few, 768)
     with pytest.raises(UsageError, match="give a smaller --most"):
-        check_size(examples, 10**6)
+        check_classifier_memory(examples, 10**6)
 
 
 def test_a_fold_that_lacks_a_class_is_measured_as_scikit_learn_does(tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_a_fold_that_lacks_a_class_is_measured_as_scikit_learn_does(tmp_path: Pa
     lengths = np.diff(words.offsets).tolist()
     tags = [[f"T{(row + at) % 2}" if row % 11 else "RARE" for at in range(size)] for row, size in enumerate(lengths)]
     found = FeatureSet(toy_set(tmp_path / "rare.features", replace(toy, content=replace(toy.content, tags=tags))))
-    probed = probe(found, "tags", ProbeSettings(folds=5, seed=5))
+    probed = probe_layers(found, "tags", ProbeSettings(folds=5, seed=5))
     vectors, labels, groups = [], [], []
     for document in found:
         assert document.words is not None
@@ -263,17 +263,17 @@ def test_a_fold_that_lacks_a_class_is_measured_as_scikit_learn_does(tmp_path: Pa
 def test_sets_without_what_the_label_needs(tmp_path: Path) -> None:
     words = features(tmp_path / "words.features", poolings=("word",))
     with pytest.raises(NotDerivableError, match="none of any pooling; extract with --pooling mean"):
-        probe(words, "kind")
+        probe_layers(words, "kind")
     documents = features(tmp_path / "documents.features", poolings=("mean",))
     with pytest.raises(NotDerivableError, match="extract with --pooling word"):
-        probe(documents, "tags")
+        probe_layers(documents, "tags")
     both = features(tmp_path / "both.features", poolings=("mean", "cls"))
     with pytest.raises(UsageError, match="say which vectors with --pooling: mean or cls"):
-        probe(both, "kind")
-    assert probe(both, "kind", ProbeSettings("cls", layers=("last",))).pooling == "cls"
+        probe_layers(both, "kind")
+    assert probe_layers(both, "kind", ProbeSettings("cls", layers=("last",))).pooling == "cls"
     plain = toy_set(tmp_path / "plain.features", toy_part(poolings=("word",)))
     with pytest.raises(UsageError, match="its words have no tags"):
-        probe(FeatureSet(plain), "tags")
+        probe_layers(FeatureSet(plain), "tags")
 
 
 # ── on the command line, and as a picture ───────────────────────────────────────────────────────────────────
@@ -290,7 +290,7 @@ def test_probed_printed_read_and_drawn(toy: FeatureSet, tmp_path: Path, monkeypa
     assert shown.stderr == "6 documents without kind left out\n"
     file = tmp_path / "kind.json"
     file.write_text(CliRunner().invoke(main, ["probe", str(toy.folder), "--label", "kind", "--json"]).stdout)
-    assert read_probes(file) == [probe(toy, "kind")]
+    assert read_probes(file) == [probe_layers(toy, "kind")]
     monkeypatch.chdir(tmp_path)
     drawn = CliRunner().invoke(main, ["plot", "layers", str(file), "--json"])
     assert json.loads(drawn.stdout) == {"path": "kind.layers.png", "probes": 1, "columns": COLUMNS}

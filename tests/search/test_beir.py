@@ -112,7 +112,7 @@ def test_documents_that_the_index_does_not_have(beir: Path, index: Index) -> Non
 def test_the_command_says_what_was_left_out(
     beir: Path, index: Index, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("bertfeat.search.index._extractor", lambda *_: Stand(clustered(COUNT)))
+    monkeypatch.setattr("bertfeat.search.index._open_query_encoder", lambda *_: Stand(clustered(COUNT)))
     command = ["evaluate", str(tmp_path / "toy.index"), "--beir", str(beir)]
     assert "kept: a hit may bear its query's id (--own-ids drop" in run(*command).stdout
     shown = run(*command, "--own-ids", "drop").stdout

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 from bertfeat.errors import BertfeatError, IndexFolderError
-from bertfeat.search import BuildOptions, VectorIndex, build_index, check_index, remove_documents
-from bertfeat.search.finish import finish
-from bertfeat.search.settings import FORMAT_VERSION, IndexSettings, read_settings, write_settings
+from bertfeat.search import BuildOptions, VectorIndex, build_index, remove_documents, verify_index
+from bertfeat.search.finish import finish_index_folder
+from bertfeat.search.settings import FORMAT_VERSION, IndexSettings, read_index_settings, write_index_settings
 from tests.support.features_toy import toy_part, toy_set
 from tests.support.index_toy import clustered, vector_set
 
@@ -36,7 +36,7 @@ def copied(tmp_path: Path) -> Callable[..., Path]:
 @pytest.mark.parametrize("version", FORMATS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_sound_index(kind: str, version: int) -> None:
-    found = check_index(GOLDEN / f"index-{version}" / kind)
+    found = verify_index(GOLDEN / f"index-{version}" / kind)
     settings = found.settings
     assert found.compared == found.vectors == settings.count
     assert (found.files, found.bytes) == (len(settings.files), sum(file.bytes for file in settings.files.values()))
@@ -48,15 +48,15 @@ def test_a_sound_index(kind: str, version: int) -> None:
 def test_every_flipped_byte_is_told(kind: str, version: int, copied: Callable[..., Path]) -> None:
     folder = copied(kind, version)
     random = np.random.default_rng(7)
-    for name in read_settings(folder).files:
+    for name in read_index_settings(folder).files:
         path, sound = folder / name, (folder / name).read_bytes()
         for at in sorted({0, len(sound) - 1, *random.integers(len(sound), size=25).tolist()}):
             path.write_bytes(sound[:at] + bytes([sound[at] ^ 1 << int(random.integers(8))]) + sound[at + 1 :])
-            for opening in (check_index, VectorIndex):
+            for opening in (verify_index, VectorIndex):
                 with pytest.raises(IndexFolderError, match=rf"{name} was changed after it was written"):
                     opening(folder)
         path.write_bytes(sound)
-    check_index(folder)
+    verify_index(folder)
 
 
 def test_large_files_are_told_by_the_check_alone(copied: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,7 +67,7 @@ def test_large_files_are_told_by_the_check_alone(copied: Callable[..., Path], mo
     (folder / "index.faiss").write_bytes(data)
     VectorIndex(folder)
     with pytest.raises(IndexFolderError, match=r"index\.faiss was changed"):
-        check_index(folder)
+        verify_index(folder)
 
 
 @pytest.mark.parametrize("name", ["documents.arrow", "pieces.arrow"])
@@ -112,14 +112,14 @@ def test_texts_that_are_no_text_are_an_error(tmp_path: Path, monkeypatch: pytest
 
 def rewritten(folder: Path, **changes: Any) -> None:
     """Give the files new digests, and the settings other values: what a bug of ours would leave."""
-    settings = replace(read_settings(folder), **changes)
+    settings = replace(read_index_settings(folder), **changes)
     finish_unchecked(settings, folder)
 
 
 def finish_unchecked(settings: IndexSettings, folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("bertfeat.search.finish.open_contents", lambda *_, **__: None)
-        finish(settings, folder)
+        finish_index_folder(settings, folder)
 
 
 def edit_store(folder: Path, name: str, **columns: Any) -> None:
@@ -188,7 +188,7 @@ def test_what_does_not_fit_is_told(case: str, copied: Callable[..., Path]) -> No
     damage(folder)
     rewritten(folder, **changes)
     with pytest.raises(IndexFolderError, match=message):
-        check_index(folder)
+        verify_index(folder)
 
 
 @pytest.mark.parametrize("kind", ["ivf", "disk"])
@@ -201,7 +201,7 @@ def test_a_vector_that_is_in_two_lists_is_told(kind: str, copied: Callable[..., 
     path.write_bytes(data.replace(seven, eight))
     rewritten(folder)
     with pytest.raises(IndexFolderError, match="2 vectors are missing, or there twice"):
-        check_index(folder)
+        verify_index(folder)
 
 
 ENGINES = {"flat": "Flat", "hnsw": "HNSW32", "ivf": "IVF4,Flat"}
@@ -210,7 +210,7 @@ FOREIGN = ("HNSW32", "IVF4,Flat", "PCA4,Flat", "SQ8", "Flat")
 
 def put_engine(folder: Path, factory: str) -> None:
     """Another FAISS index of as many vectors of the same width and metric, all of them of length 1."""
-    settings = read_settings(folder)
+    settings = read_index_settings(folder)
     vectors = clustered(settings.count, settings.width)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     index = faiss.index_factory(settings.width, factory, settings.metric.faiss_metric)
@@ -226,7 +226,7 @@ def put_engine(folder: Path, factory: str) -> None:
 def test_an_engine_of_another_type(kind: str, factory: str, copied: Callable[..., Path]) -> None:
     folder = copied(kind)
     put_engine(folder, factory)
-    for opening in (VectorIndex, check_index):
+    for opening in (VectorIndex, verify_index):
         with pytest.raises(IndexFolderError, match=r"index\.faiss is not the index that was written: it (is|does not)"):
             opening(folder)
 
@@ -237,10 +237,10 @@ def test_an_engine_of_another_type(kind: str, factory: str, copied: Callable[...
 def test_an_engine_of_other_parts_is_told_by_the_check(built: str, factory: str, tmp_path: Path) -> None:
     vector_set(tmp_path / "toy.features", clustered(50))
     build_index(tmp_path / "toy.features", tmp_path / "toy.index", options=BuildOptions(type=built, evaluate=False))
-    check_index(tmp_path / "toy.index")
+    verify_index(tmp_path / "toy.index")
     put_engine(tmp_path / "toy.index", factory)
     with pytest.raises(IndexFolderError, match=rf"index\.faiss is not the index that .*, where {built} has .* again"):
-        check_index(tmp_path / "toy.index")
+        verify_index(tmp_path / "toy.index")
 
 
 @pytest.mark.parametrize("column", ["document", "start", "segment"])
@@ -269,9 +269,9 @@ def test_files_of_another_index_are_told(tmp_path: Path) -> None:
         shutil.copy(tmp_path / "b.index" / name, tmp_path / "a.index" / name)
         if (tmp_path / "a.index" / name).read_bytes() != before:  # the documents are the same in both
             with pytest.raises(IndexFolderError, match=f"{name} was changed"):
-                check_index(tmp_path / "a.index")
+                verify_index(tmp_path / "a.index")
         (tmp_path / "a.index" / name).write_bytes(before)
-    check_index(tmp_path / "a.index")
+    verify_index(tmp_path / "a.index")
 
 
 REMOVED = {
@@ -297,22 +297,22 @@ def test_sources_that_changed_are_listed(tmp_path: Path) -> None:
     build_index([tmp_path / "a.features", tmp_path / "b.features"], tmp_path / "toy.index")
     shutil.rmtree(tmp_path / "b.features")
     vector_set(tmp_path / "b.features", clustered(21))
-    assert check_index(tmp_path / "toy.index").changed_sources == (str(tmp_path / "b.features"),)
+    assert verify_index(tmp_path / "toy.index").changed_sources == (str(tmp_path / "b.features"),)
 
 
 def test_words_after_updates(tmp_path: Path) -> None:
     toy_set(tmp_path / "toy.features", toy_part(poolings=("word", "token"), pairs=True))
     for column in ("concat4_word", "concat4_token"):
         build_index(tmp_path / "toy.features", tmp_path / "toy.index", column)
-        check_index(tmp_path / "toy.index")
+        verify_index(tmp_path / "toy.index")
         remove_documents(tmp_path / "toy.index", ["2", "5"])
-        found = check_index(tmp_path / "toy.index")
+        found = verify_index(tmp_path / "toy.index")
         assert found.documents == 4
         assert found.compared == found.vectors > 0
 
 
 def test_settings_survive_writing_and_reading(copied: Callable[..., Path]) -> None:
     folder = copied("disk")
-    settings = read_settings(folder)
-    write_settings(settings, folder)
-    assert read_settings(folder) == settings
+    settings = read_index_settings(folder)
+    write_index_settings(settings, folder)
+    assert read_index_settings(folder) == settings

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bertfeat.search.choose import choose, cluster_count
+from bertfeat.search.index_types import choose_index, cluster_count
 
 GB = 10**9
 
@@ -22,7 +22,7 @@ GB = 10**9
     ],
 )
 def test_auto(count: int, width: int, memory: int, recall: float, factory: str, reason: str) -> None:
-    choice = choose("auto", count=count, width=width, memory=memory, recall=recall)
+    choice = choose_index("auto", count=count, width=width, memory=memory, recall=recall)
     assert choice.factory == factory
     assert reason in choice.reason
     assert choice.on_disk == ("on disk" in choice.reason)
@@ -42,7 +42,7 @@ def test_auto(count: int, width: int, memory: int, recall: float, factory: str, 
     ],
 )
 def test_named_types(kind: str, factory: str) -> None:
-    choice = choose(kind, count=1_000_000, width=384, memory=None, recall=0.95)
+    choice = choose_index(kind, count=1_000_000, width=384, memory=None, recall=0.95)
     assert choice.factory == factory
     assert "as asked" in choice.reason
     assert choice.clusters == (0 if "IVF" not in factory else int(factory[3:7]))
@@ -50,7 +50,7 @@ def test_named_types(kind: str, factory: str) -> None:
 
 def test_product_codes_divide_any_width() -> None:
     for width in (8, 30, 50, 96, 100, 7, 257):
-        factory = choose("ivfpq", count=10_000, width=width, memory=GB, recall=0.95).factory
+        factory = choose_index("ivfpq", count=10_000, width=width, memory=GB, recall=0.95).factory
         assert width % int(factory.partition("PQ")[2].removesuffix("np")) == 0
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from bertfeat.corpus import KeptColumn, Value
 from bertfeat.errors import IndexFolderError
-from bertfeat.search import VectorIndex, append_features, build_index, check_index
+from bertfeat.search import VectorIndex, append_features, build_index, verify_index
 from tests.search.test_check import rewritten
 from tests.support.features_toy import toy_part, toy_set
 from tests.support.index_toy import clustered, vector_set
@@ -56,7 +56,7 @@ UNLIKE: dict[str, tuple[Callable[[pa.Table], pa.Table], str]] = {
 def test_columns_that_no_index_has(case: str, kept: Path) -> None:
     change, message = NEVER[case]
     change_documents(kept, change)
-    for opening in (VectorIndex, check_index):
+    for opening in (VectorIndex, verify_index):
         with pytest.raises(IndexFolderError, match=rf"documents\.arrow: cannot be read \({message}"):
             opening(kept)
 
@@ -66,9 +66,9 @@ def test_columns_that_are_not_those_of_the_features(case: str, kept: Path) -> No
     change, message = UNLIKE[case]
     change_documents(kept, change)
     with pytest.raises(IndexFolderError, match=rf"documents\.arrow.* {message}.*build the index again"):
-        check_index(kept)
+        verify_index(kept)
     shutil.rmtree(kept.with_name("toy.features"))
-    check_index(kept)  # nothing to hold them against
+    verify_index(kept)  # nothing to hold them against
 
 
 def test_documents_without_texts_may_be_appended(tmp_path: Path) -> None:
@@ -77,9 +77,9 @@ def test_documents_without_texts_may_be_appended(tmp_path: Path) -> None:
     for column in ("concat4_mean", "concat4_word"):
         build_index(tmp_path / "a.features", tmp_path / "toy.index", column)
         append_features(tmp_path / "toy.index", [tmp_path / "b.features"])
-        assert check_index(tmp_path / "toy.index").settings.has_text
+        assert verify_index(tmp_path / "toy.index").settings.has_text
         build_index([tmp_path / "a.features", tmp_path / "b.features"], tmp_path / "toy.index", column)
-        assert check_index(tmp_path / "toy.index").settings.has_text
+        assert verify_index(tmp_path / "toy.index").settings.has_text
 
 
 def test_a_column_of_another_type_cannot_be_appended(kept: Path, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from bertfeat.errors import BertfeatError
-from bertfeat.search import BuildOptions, VectorIndex, append_features, build_index, check_index, contents
+from bertfeat.search import BuildOptions, VectorIndex, append_features, build_index, index_files, verify_index
 from tests.support.index_toy import clustered, files_of, ids_of, vector_set
 from tests.support.steps import Ended, Stop, preload, start, steps
 
@@ -104,7 +104,7 @@ def test_an_update_that_is_stopped_while_another_runs(first: str, place: Place) 
             stopped.go_on()
             ended = stopped.wait()
         assert ids_of(place.index) == expected(ended, other, effects), f"step {step}"
-        check_index(place.index)
+        verify_index(place.index)
         assert sorted(path.name for path in place.work.glob(".*")) == []
 
 
@@ -117,7 +117,7 @@ def test_updates_that_start_together(place: Place) -> None:
             with start(place.remove, place.folders) as two:
                 ended = one.wait(), two.wait()
         assert ids_of(place.index) == expected(*ended, (NEW, GONE))
-        check_index(place.index)
+        verify_index(place.index)
 
 
 def test_a_build_and_an_append(place: Place) -> None:
@@ -135,7 +135,7 @@ def test_a_build_and_an_append(place: Place) -> None:
         assert appended.exit_code == 0 or LOCKED in appended.stderr
         allowed = [OTHER] if appended.exit_code else [OTHER, OTHER | NEW]
         assert ids_of(place.index) in allowed
-        check_index(place.index)
+        verify_index(place.index)
 
 
 @pytest.mark.parametrize("prepare", [None, WITHOUT_EXCHANGE], ids=["exchange", "two renames"])
@@ -155,7 +155,7 @@ def test_killed_at_a_step_the_old_index_or_the_new_one_is_there(
         found = files_of(place.index)
         assert found == whole or {name: data for name, data in found.items() if name != "index.json"} == done
         assert place.run(arguments, prepare=prepare).exit_code == 0
-        check_index(place.index)
+        verify_index(place.index)
         if command != "append" or found == whole:
             assert {name: data for name, data in files_of(place.index).items() if name != "index.json"} == done
         assert sorted(path.name for path in place.work.glob(".*")) == []
@@ -180,16 +180,16 @@ def rebuild(place: Place, name: str) -> None:
 def test_a_rebuild_between_two_files_is_not_seen(moment: str, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many documents in both indexes, so nothing but the folder's identity tells them apart."""
     vector_set(place.work / "same.features", clustered(60, seed=8), ids=[f"same {row}" for row in range(60)])
-    real: Callable[..., Any] = getattr(contents, moment)
+    real: Callable[..., Any] = getattr(index_files, moment)
     left = ["same"]
 
     def disturbed(*arguments: Any, **named: Any) -> Any:
         if left:
-            monkeypatch.setattr(contents, moment, real)
+            monkeypatch.setattr(index_files, moment, real)
             rebuild(place, left.pop())
         return real(*arguments, **named)
 
-    monkeypatch.setattr(contents, moment, disturbed)
+    monkeypatch.setattr(index_files, moment, disturbed)
     index = VectorIndex(place.index)
     assert not left
     found = index.search(clustered(60, seed=8), 1)
@@ -201,7 +201,7 @@ def test_a_rebuild_between_two_files_is_not_seen(moment: str, place: Place, monk
 def test_searches_while_indexes_are_replaced(exchange: bool, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each vector's document is the one that it was made of, whichever index is met; and one always is."""
     if not exchange:
-        monkeypatch.setattr("bertfeat.search.replace._swapped", lambda _one, _other: False)
+        monkeypatch.setattr("bertfeat.search.replacement._swapped", lambda _one, _other: False)
     stop, wrong, seen = threading.Event(), list[str](), set[str]()
     vectors = {"old": clustered(60), "other": clustered(25, seed=2)}
 

@@ -13,8 +13,8 @@ from bertfeat.search import (
     VectorIndex,
     append_features,
     build_index,
-    check_index,
     remove_documents,
+    verify_index,
 )
 from tests.support.index_toy import clustered, neighbours, vector_set
 
@@ -103,7 +103,7 @@ def test_what_is_left_does_all_that_an_index_does(factory: str, sets: tuple[Path
 
 
 def finds_the_living(folder: Path, living: dict[str, Any], *, whole: bool) -> None:
-    check_index(folder)
+    verify_index(folder)
     index = VectorIndex(folder)
     assert len(index) == len(living)
     queries = clustered(10, seed=9)

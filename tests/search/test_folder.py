@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from bertfeat.errors import DamagedError, IndexFolderError
-from bertfeat.io import Kind, kind_of
-from bertfeat.search import VectorIndex, build_index, check_index
-from bertfeat.search.settings import read_settings, write_settings
+from bertfeat.io import ResultKind, result_kind
+from bertfeat.search import VectorIndex, build_index, verify_index
+from bertfeat.search.settings import read_index_settings, write_index_settings
 from tests.support.index_toy import clustered, vector_set
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -30,7 +30,7 @@ def test_the_folder_says_what_it_is(folder: Path) -> None:
     settings = VectorIndex(folder).settings
     names = sorted(path.name for path in folder.iterdir())
     assert names == [".bertfeat", "documents.arrow", "index.faiss", "index.json"]
-    assert kind_of(folder) is Kind.INDEX
+    assert result_kind(folder) is ResultKind.INDEX
     assert (settings.count, settings.documents, settings.width) == (200, 200, 16)
     assert (settings.column.name, settings.metric, settings.factory) == ("last_mean", "cosine", "Flat")
     assert settings.model.fingerprint == "f" * 64
@@ -39,7 +39,7 @@ def test_the_folder_says_what_it_is(folder: Path) -> None:
     assert settings.evaluation.recall == {"1": 1.0, "10": 1.0, "100": 1.0}
     assert settings.evaluation.queries_per_second > 0
     assert set(settings.files) == {"documents.arrow", "index.faiss"}
-    assert check_index(folder).settings == settings
+    assert verify_index(folder).settings == settings
 
 
 def test_it_moves_as_one(folder: Path) -> None:
@@ -61,9 +61,9 @@ def test_another_index_in_its_place(folder: Path, tmp_path: Path) -> None:
     vector_set(tmp_path / "b.features", clustered(200, 8))
     build_index(tmp_path / "b.features", tmp_path / "b.index")
     shutil.copy(tmp_path / "b.index" / "index.faiss", folder / "index.faiss")
-    other = read_settings(tmp_path / "b.index").files["index.faiss"]
-    settings = read_settings(folder)
-    write_settings(replace(settings, files={**settings.files, "index.faiss": other}), folder)
+    other = read_index_settings(tmp_path / "b.index").files["index.faiss"]
+    settings = read_index_settings(folder)
+    write_index_settings(replace(settings, files={**settings.files, "index.faiss": other}), folder)
     with pytest.raises(IndexFolderError, match="holds 200 vectors of 8 values, but 200 of 16 were written"):
         VectorIndex(folder)
 
@@ -152,7 +152,7 @@ def test_a_pipe_in_the_place_of_a_file(name: str, tmp_path: Path) -> None:
     with pytest.raises(IndexFolderError, match=rf"{name}.*not a regular file"):
         VectorIndex(tmp_path / "toy.index")
     with pytest.raises(IndexFolderError, match=rf"{name}.*not a regular file"):
-        check_index(tmp_path / "toy.index")
+        verify_index(tmp_path / "toy.index")
 
 
 def test_features_that_changed_since(folder: Path, tmp_path: Path) -> None:

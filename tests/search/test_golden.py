@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bertfeat.search import VectorIndex, append_features, check_index, remove_documents
-from bertfeat.search.settings import FORMAT_VERSION, read_settings
+from bertfeat.search import VectorIndex, append_features, remove_documents, verify_index
+from bertfeat.search.settings import FORMAT_VERSION, read_index_settings
 from tests.golden.make_index import COUNT, KINDS, NEW, REMOVED, WIDTH
 from tests.support.index_toy import clustered, vector_set
 
@@ -60,8 +60,8 @@ def test_an_update_brings_it_to_the_newest_format(kind: str, version: int, tmp_p
     remove_documents(folder, ["2"])
     vector_set(tmp_path / "more", clustered(5, WIDTH, seed=4), ids=[f"more {row}" for row in range(5)])
     append_features(folder, [tmp_path / "more"])
-    assert read_settings(folder).format_version == FORMAT_VERSION
-    assert check_index(folder).documents == len(VectorIndex(folder).documents)
+    assert read_index_settings(folder).format_version == FORMAT_VERSION
+    assert verify_index(folder).documents == len(VectorIndex(folder).documents)
     index = VectorIndex(folder)
     assert len(index) == len(LIVING) - 1 + 5
     assert index.documents.column("_source").tolist()[-5:] == [2] * 5

@@ -16,7 +16,7 @@ from bertfeat.errors import IndexFolderError, UsageError
 from bertfeat.features import DocumentFeatures, FeatureSet, ModelIdentity
 from bertfeat.recipe import Operation, Recipe, parse_recipes
 from bertfeat.search import BuildOptions, Metric, build_index, remove_documents
-from bertfeat.search.index import Index, Searched
+from bertfeat.search.index import Index, SearchScope
 from tests.support.features_toy import MODEL, toy_part, toy_set
 from tests.support.index_toy import LAYERS, clustered, neighbours, vector_set
 
@@ -159,12 +159,12 @@ def test_a_condition_is_read_before_the_model_is_loaded(folder: Path) -> None:
 
 
 def test_how_much_is_searched(folder: Path) -> None:
-    assert Index(folder).count() == Searched(100, 100)
-    assert Index(folder).count("year < 1910") == Searched(10, 10)
+    assert Index(folder).count() == SearchScope(100, 100)
+    assert Index(folder).count("year < 1910") == SearchScope(10, 10)
     build_index(folder.with_name("toy.features"), folder, options=BuildOptions(type="hnsw", evaluate=False))
     remove_documents(folder, ["1", "50"])
-    assert Index(folder).count() == Searched(98, 98)
-    assert Index(folder).count("year < 1910") == Searched(9, 9)
+    assert Index(folder).count() == SearchScope(98, 98)
+    assert Index(folder).count("year < 1910") == SearchScope(9, 9)
 
 
 def test_values_that_json_does_not_have_are_null(tmp_path: Path) -> None:

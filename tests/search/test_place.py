@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from bertfeat.errors import FolderLockedError, IndexFolderError, StorageError, UsageError
-from bertfeat.io import locked
-from bertfeat.search import BuildOptions, VectorIndex, append_features, build_index, check_index, remove_documents
-from bertfeat.search.replace import held
+from bertfeat.io import folder_lock
+from bertfeat.search import BuildOptions, VectorIndex, append_features, build_index, remove_documents, verify_index
+from bertfeat.search.replacement import hold_index_folder
 from tests.support.index_toy import clustered, vector_set
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -91,7 +91,7 @@ def test_killed_between_the_two_moves_the_old_index_comes_back(folder: Path) -> 
 
 def test_a_build_under_way_is_waited_for_and_not_disturbed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     work = work_folder(folder)
-    with locked(work):
+    with folder_lock(work):
         folder.rename(work / "old")
         back = threading.Timer(0.3, lambda: (work / "old").rename(folder))
         back.start()
@@ -138,7 +138,7 @@ def test_a_link_to_an_index_stays_a_link(folder: Path, tmp_path: Path) -> None:
 
 def test_two_names_of_one_index_share_a_lock(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "link.index").symlink_to(folder)
-    with locked(work_folder(folder)), pytest.raises(FolderLockedError):
+    with folder_lock(work_folder(folder)), pytest.raises(FolderLockedError):
         remove_documents(tmp_path / "link.index", ["1"])
 
 
@@ -147,7 +147,7 @@ def test_names_of_all_kinds(name: str, tmp_path: Path) -> None:
     vector_set(tmp_path / "toy.features", clustered(20))
     build_index(tmp_path / "toy.features", tmp_path / name)
     remove_documents(tmp_path / name, ["1"])
-    assert len(VectorIndex(tmp_path / name)) == check_index(tmp_path / name).documents == 19
+    assert len(VectorIndex(tmp_path / name)) == verify_index(tmp_path / name).documents == 19
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, "toy.features"])
 
 
@@ -214,7 +214,7 @@ def test_many_who_want_the_same_place(tmp_path: Path) -> None:
     def want() -> None:
         for _ in range(2000):
             try:
-                with held(tmp_path / "toy.index", new=True):
+                with hold_index_folder(tmp_path / "toy.index", new=True):
                     told["held"] += 1
             except FolderLockedError:
                 told["locked"] += 1

@@ -9,7 +9,15 @@ from numpy.typing import NDArray
 
 from bertfeat.corpus import KeptColumn, Value
 from bertfeat.errors import IndexFolderError
-from bertfeat.search import BuildOptions, Metric, VectorIndex, append_features, build_index, remove_documents, sources
+from bertfeat.search import (
+    BuildOptions,
+    Metric,
+    VectorIndex,
+    append_features,
+    build_index,
+    remove_documents,
+    source_sets,
+)
 from bertfeat.search.settings import SourceSet
 from tests.support.features_toy import toy_part, toy_set
 from tests.support.index_toy import clustered, neighbours, vector_set
@@ -167,8 +175,8 @@ def test_a_kept_column_with_the_name_of_the_stores_own(tmp_path: Path) -> None:
 def test_more_sets_than_two_bytes_can_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = made(tmp_path, clustered(20))
     many = tuple(SourceSet(f"/nowhere/{number}", 1, "") for number in range(40_000))
-    real = sources.with_sources
-    monkeypatch.setattr("bertfeat.search.update.with_sources", lambda known, sets: real([*known, *many], sets))
+    real = source_sets.merge_sources
+    monkeypatch.setattr("bertfeat.search.update.merge_sources", lambda known, sets: real([*known, *many], sets))
     vector_set(tmp_path / "new.features", clustered(3), ids=["a", "b", "c"])
     append_features(folder, [tmp_path / "new.features"])
     assert VectorIndex(folder).documents.column("_source").tolist()[-3:] == [40_001] * 3

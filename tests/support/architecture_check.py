@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from bertfeat.encoder import BatchForm
 from bertfeat.errors import BertfeatError
-from bertfeat.tokens import Batch, batches, tokenize
+from bertfeat.tokens import TokenBatch, cut_batches, tokenize
 from tests.support.runs import contents, extractor, text_file
 from tests.support.tiny_architectures import Architecture
 from tests.support.tiny_models import LONG_TEXT, PAIRS, TEXTS, Tiny, documents, reference_states
@@ -49,8 +49,8 @@ def check(architecture: Architecture, folder: Path, texts: Sequence[str | tuple[
     except BertfeatError as error:
         return Checked(refusal=str(error).removeprefix(f"{folder.name}: "))
     layout = tokenize(documents(texts), tiny.tokenizer, tiny.settings()).layout
-    company = list(batches(layout, 8192, padded=tiny.encoder.padded))
-    singles = list(batches(layout, 1, padded=False))
+    company = list(cut_batches(layout, 8192, padded=tiny.encoder.padded))
+    singles = list(cut_batches(layout, 1, padded=False))
     wanted = {at: reference_states(folder, each.ids.tolist(), each.types.tolist()) for at, each in _windows(singles)}
     together, alone = _states(tiny, company), _states(tiny, singles)
     again = _states(Tiny.load(folder), reversed(company))
@@ -80,7 +80,7 @@ def resumes(folder: Path, work: Path) -> bool:
 States = dict[int, NDArray[np.float32]]
 
 
-def _states(tiny: Tiny, given: Iterable[Batch]) -> States:
+def _states(tiny: Tiny, given: Iterable[TokenBatch]) -> States:
     """Every layer of each window. Shape: ``[L+1, T, H]``."""
     every, found = range(tiny.model.num_layers + 1), {}
     for batch in given:
@@ -90,7 +90,7 @@ def _states(tiny: Tiny, given: Iterable[Batch]) -> States:
     return found
 
 
-def _windows(singles: Iterable[Batch]) -> Iterable[tuple[int, Batch]]:
+def _windows(singles: Iterable[TokenBatch]) -> Iterable[tuple[int, TokenBatch]]:
     return ((int(each.windows[0]), each) for each in singles)
 
 

@@ -14,11 +14,11 @@ from bertfeat.corpus import Failure, KeptColumn, Value
 from bertfeat.features import (
     FORMAT_VERSION,
     Counts,
+    FeatureSettings,
     ModelIdentity,
     PartContent,
     PartHeader,
     Pieces,
-    settings_fingerprint,
     write_manifest,
     write_part,
 )
@@ -108,11 +108,11 @@ def toy_part(
     columns = feature_columns(
         layers, [Pooling(pooling) for pooling in poolings], num_layers=L, hidden_size=H, dtype=dtype
     )
-    settings = {"model": "toy/model", "layers": [layers], "text": text, **(settings or {})}
+    recorded = FeatureSettings.decode({"model": "toy/model", "layers": [layers], "text": text, **(settings or {})})
     header = PartHeader(
         format_version=FORMAT_VERSION,
-        settings=settings,
-        fingerprint=settings_fingerprint(settings),
+        settings=recorded,
+        fingerprint=recorded.fingerprint,
         number=number,
         first_row=first_row,
         last_row=first_row + rows,

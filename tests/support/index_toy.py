@@ -11,15 +11,15 @@ from bertfeat.corpus import KeptColumn, Value
 from bertfeat.features import (
     FORMAT_VERSION,
     Counts,
+    FeatureSettings,
     ModelIdentity,
     PartContent,
     PartHeader,
-    settings_fingerprint,
     write_manifest,
     write_part,
 )
 from bertfeat.recipe import Pooling, feature_columns
-from bertfeat.search import VectorIndex, replace
+from bertfeat.search import VectorIndex, replacement
 
 LAYERS = 4
 
@@ -77,12 +77,14 @@ def _unit(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _header(number: int, first: int, last: int, width: int, fingerprint: str) -> PartHeader:
-    settings = {"model": fingerprint, "precision": "fp32", "prompt": None, "special_tokens": True, "subword": None}
+    settings = FeatureSettings.decode(
+        {"model": fingerprint, "precision": "fp32", "prompt": None, "special_tokens": True, "subword": None}
+    )
     columns = feature_columns("last", [Pooling.MEAN], num_layers=LAYERS, hidden_size=width, dtype="float32")
     return PartHeader(
         format_version=FORMAT_VERSION,
         settings=settings,
-        fingerprint=settings_fingerprint(settings),
+        fingerprint=settings.fingerprint,
         number=number,
         first_row=first,
         last_row=last,
@@ -136,4 +138,4 @@ def ids_of(folder: Path) -> set[str]:
 
 def without_exchange() -> None:
     """Let this process be on a system that cannot exchange two folders in one step."""
-    setattr(replace, "_swapped", lambda _one, _other: False)  # noqa: B010
+    setattr(replacement, "_swapped", lambda _one, _other: False)  # noqa: B010

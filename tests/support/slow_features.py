@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.recipe import Operation, Recipe
-from bertfeat.tokens.windows import cut
+from bertfeat.tokens.windows import cut_windows
 from tests.support.tiny_models import Tiny, reference_states, reference_tokenizer
 
 Spans = list[tuple[int, int]]
@@ -78,12 +78,12 @@ def slow_text(tiny: Tiny, text: str, pair: str | None = None, max_length: int | 
     stop = body[-1] + 1 if body else first
     room = (max_length or tiny.model.max_tokens) - (len(ids) - len(body))
     kept: list[NDArray[np.float32]] = []
-    cuts = cut(len(body), room)
+    cuts = cut_windows(len(body), room)
     for number, each in enumerate(cuts):
         rows = [*range(first), *range(first + each.start, first + each.stop), *range(stop, len(ids))]
         states = reference_states(tiny.folder, [ids[at] for at in rows], [types[at] for at in rows])
-        begin = 0 if number == 0 else first + each.keep_start - each.start
-        end = len(rows) if number == len(cuts) - 1 else first + each.keep_stop - each.start
+        begin = 0 if number == 0 else first + each.take_start - each.start
+        end = len(rows) if number == len(cuts) - 1 else first + each.take_stop - each.start
         kept.append(states[:, begin:end])
     hidden = np.concatenate(kept, axis=1)
     assert hidden.shape[1] == len(ids)

@@ -1,4 +1,4 @@
-"""A small Table 7, made once for the tests that go on with it, look into it, or damage it."""
+"""A small Table7 7, made once for the tests that go on with it, look into it, or damage it."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -7,11 +7,11 @@ from typing import Any
 
 from bertfeat.features import FeatureSet
 from bertfeat.io import write_json
-from bertfeat.tagging import Table, TrainingSettings, table_rows, train_table
+from bertfeat.tagging import Table7, TrainingSettings, parse_rows, train_table
 from tests.support.tagging_toy import feature_set
 
 QUICK = TrainingSettings(hidden=4, epochs=2, dropout=0.1, learning_rate=0.01, batch_size=8)
-ROWS = table_rows(["last", "mix4"], 5)
+ROWS = parse_rows(["last", "mix4"], 5)
 SEEDS = (1, 2)
 SIZES = {"train": 40, "dev": 20, "test": 12}
 RUN = "runs/last/seed-1.json"
@@ -24,7 +24,7 @@ def made_sets(model: Path, home: Path, **settings: object) -> Sets:
     return {name: feature_set(model, home / name, size, size, **settings) for name, size in SIZES.items()}
 
 
-def made_table(sets: Sets, folder: Path, **changes: Any) -> Table:
+def made_table(sets: Sets, folder: Path, **changes: Any) -> Table7:
     """Make a table, or go on with it."""
     settings: dict[str, Any] = {"rows": ROWS, "seeds": SEEDS, "settings": QUICK} | changes
     return train_table(sets["train"], sets["dev"], sets.get("test"), folder, **settings)

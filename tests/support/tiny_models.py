@@ -13,10 +13,10 @@ from transformers import AutoModel, AutoTokenizer
 
 from bertfeat.corpus import Document
 from bertfeat.encoder import LoadedEncoder, Precision, load_encoder
-from bertfeat.extraction.compute import Computed, compute
+from bertfeat.extraction.compute import FeatureMatrices, compute_features
 from bertfeat.models import Model
 from bertfeat.recipe import FeatureColumn, Pooling, feature_columns
-from bertfeat.tokens import LongTextPolicy, Tokenized, Tokenizer, TokenSettings, tokenize
+from bertfeat.tokens import LongTextPolicy, TokenizedDocuments, Tokenizer, TokenSettings, tokenize
 from tests.support.tiny_families import (
     ALL as ALL,
     FAMILIES as FAMILIES,
@@ -129,15 +129,17 @@ class Tiny:
     ) -> "Features":
         columns = self.columns(layers, *poolings, dtype=dtype)
         tokenized = tokenize(documents_, self.tokenizer, self.settings(columns, **settings))
-        return Features(tokenized, compute(self.encoder, tokenized, columns, batch_tokens=batch_tokens), columns)
+        return Features(
+            tokenized, compute_features(self.encoder, tokenized, columns, batch_tokens=batch_tokens), columns
+        )
 
 
 @dataclass(frozen=True)
 class Features:
     """What bertfeat computed of some documents."""
 
-    tokenized: Tokenized
-    computed: Computed
+    tokenized: TokenizedDocuments
+    computed: FeatureMatrices
     columns: tuple[FeatureColumn, ...]
 
     def __getitem__(self, column: str) -> NDArray[np.floating]:

@@ -14,8 +14,8 @@ from safetensors.torch import load_file
 
 from bertfeat.errors import TaggerError
 from bertfeat.io import encode_json, read_json
-from bertfeat.tagging import Tagger, check_tagger
-from bertfeat.tagging.saved import FORMAT_VERSION, read_settings
+from bertfeat.tagging import Tagger, verify_tagger
+from bertfeat.tagging.tagger_files import FORMAT_VERSION, read_tagger_settings
 from tests.support.tagging_golden import GOLDEN, JSON, WEIGHTS, put, reweighted, rewritten
 
 
@@ -60,7 +60,7 @@ def test_tensors_that_do_not_fit_are_refused(
     tensors = load_file(tagger / WEIGHTS)
     change(tensors)
     reweighted(tagger, tensors)
-    for use in (check_tagger, Tagger):
+    for use in (verify_tagger, Tagger):
         with pytest.raises(TaggerError, match=problem):
             use(tagger)
 
@@ -108,28 +108,28 @@ def test_what_does_not_follow_is_told(tagger: Path, change: Callable[[dict[str, 
     rewritten(tagger, change)
     Tagger(tagger)  # reading it does not look so closely
     with pytest.raises(TaggerError, match=problem):
-        check_tagger(tagger)
+        verify_tagger(tagger)
 
 
 def test_features_that_changed_or_went_are_told(tagger: Path) -> None:
     features = tagger.parent / "features"
-    assert {str(state) for state in check_tagger(tagger).features.values()} == {"the same"}
+    assert {str(state) for state in verify_tagger(tagger).features.values()} == {"the same"}
     shutil.move(features, tagger.parent / "elsewhere")
-    assert {str(state) for state in check_tagger(tagger).features.values()} == {"not there"}
+    assert {str(state) for state in verify_tagger(tagger).features.values()} == {"not there"}
     shutil.copytree(GOLDEN / "v2" / "features", features)
-    assert {str(state) for state in check_tagger(tagger).features.values()} == {"changed since"}
+    assert {str(state) for state in verify_tagger(tagger).features.values()} == {"changed since"}
     (features / "_manifest.json").write_text("{")
-    assert {str(state) for state in check_tagger(tagger).features.values()} == {"changed since"}
+    assert {str(state) for state in verify_tagger(tagger).features.values()} == {"changed since"}
 
 
 def test_a_left_over_checkpoint_is_told(tagger: Path) -> None:
     (tagger / "checkpoint.json").write_text("{}")
     with pytest.raises(TaggerError, match=r"there is a checkpoint\.json beside a tagger that is done"):
-        check_tagger(tagger)
+        verify_tagger(tagger)
 
 
 def test_settings_are_written_as_they_are_read(tagger: Path) -> None:
     """And the names of labels may be anything that JSON holds."""
     rewritten(tagger, lambda raw: raw["labels"].update(names=["O", "B-\t", "B-\n", "B-\ud800", "B-é"]))
-    assert read_settings(tagger).labels.names == ("O", "B-\t", "B-\n", "B-\ud800", "B-é")
+    assert read_tagger_settings(tagger).labels.names == ("O", "B-\t", "B-\n", "B-\ud800", "B-é")
     assert json.loads(encode_json(read_json(tagger / JSON, dict[str, Any])))["labels"]["scheme"] == "BIO"

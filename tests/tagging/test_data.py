@@ -10,7 +10,7 @@ from bertfeat.errors import BertfeatError, NotDerivableError, TaggerError, Usage
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
 from bertfeat.tagging import TrainingSettings, train
-from bertfeat.tagging.layer_input import choose_input, derived_input, parse_input
+from bertfeat.tagging.layer_input import choose_input, derive_input, parse_input
 from tests.support.tagging_toy import feature_set
 from tests.support.tiny_models import Tiny
 
@@ -58,7 +58,7 @@ def test_the_only_stored_column_is_what_is_meant(
     single = feature_set(tiny("bert").folder, tmp_path / "one", 5, 3, layers="second-to-last", pooling="word,mean")
     assert choose_input(None, single.columns, 5).name == "second_to_last"
     with pytest.raises(NotDerivableError, match="--pooling word --layers concat4"):
-        derived_input(parse_input("mix4", 5), single)
+        derive_input(parse_input("mix4", 5), single)
 
 
 # ── wrong uses ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -14,13 +14,13 @@ from bertfeat.corpus import CorpusSettings
 from bertfeat.errors import CorpusError, TaggerError, UsageError
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
-from bertfeat.tagging import Scheme, Tagger, TrainingSettings, check_tagger, train
+from bertfeat.tagging import Scheme, Tagger, TrainingSettings, train, verify_tagger
 from bertfeat.tagging.capacity import refuse_too_large
 from bertfeat.tagging.crf import allowed_transitions
-from bertfeat.tagging.labels import Labels
+from bertfeat.tagging.labels import LabelSet
 from bertfeat.tagging.network import NetworkSettings
-from bertfeat.tagging.saved import network_forms
 from bertfeat.tagging.schemes import read_spans
+from bertfeat.tagging.tagger_files import network_forms
 from tests.support.tagging_toy import feature_set
 from tests.support.tiny_models import Tiny
 
@@ -53,7 +53,7 @@ def test_one_sentence_and_one_hidden_value_are_enough(bert: Tiny, tmp_path: Path
     one = tagged_set(bert, tmp_path / "one", [[("the", "O"), ("bank", "B-X")]])
     done = train(one, one, tmp_path / "t", settings=replace(QUICK, hidden=1, crf=crf))
     assert done.scores is not None
-    assert check_tagger(tmp_path / "t").labels == 2
+    assert verify_tagger(tmp_path / "t").labels == 2
     assert len(Tagger(tmp_path / "t").tag(["the bank"])[0].tags) == 2
 
 
@@ -105,14 +105,14 @@ def test_tags_of_any_characters_are_learnt_and_come_back(bert: Tiny, tmp_path: P
     again = Tagger(tmp_path / "t")
     assert list(next(iter(again.tag_features(some))).tags) == [tag for _, tag in odd[0]]
     assert again.score(some).f1 == 1.0
-    assert check_tagger(tmp_path / "t").labels == 6
+    assert verify_tagger(tmp_path / "t").labels == 6
 
 
 @pytest.mark.parametrize("scheme", [Scheme.BIO, Scheme.IOBES])
 def test_ten_thousand_labels(scheme: Scheme) -> None:
     sentences = [[f"B-L{at}", "O", f"B-L{at}", f"I-L{at}"] for at in range(10_000)]
     begun = time.perf_counter()
-    labels = Labels.of(sentences, inside=scheme)
+    labels = LabelSet.of(sentences, inside=scheme)
     assert len(labels) == 1 + 10_000 * (2 if scheme is Scheme.BIO else 3)
     numbers = list(labels.numbers(sentences))
     assert [labels.tags(each) for each in numbers] == sentences
@@ -148,13 +148,13 @@ def test_transitions_of_many_labels_are_quick_and_right() -> None:
 def test_what_no_memory_holds_is_refused_before_it_is_made(
     hidden: int, crf: bool, count: int, batch: int, problem: str
 ) -> None:
-    labels = Labels(tuple(map(str, range(count))), Scheme.PLAIN)
+    labels = LabelSet(tuple(map(str, range(count))), Scheme.PLAIN)
     shape = NetworkSettings(1536, 0, hidden, crf, 0.5)
     lengths = np.full(1000, 20, np.int32)
     with pytest.raises(UsageError, match=problem):
         refuse_too_large(network_forms(shape, labels), shape, count, lengths, batch, torch.device("cpu"))
     usual = NetworkSettings(3072, 0, 768, crf, 0.5)
-    few = Labels(("O", "B-A", "I-A"), Scheme.BIO)
+    few = LabelSet(("O", "B-A", "I-A"), Scheme.BIO)
     refuse_too_large(network_forms(usual, few), usual, 3, lengths, batch, torch.device("cpu"))
 
 
@@ -169,7 +169,7 @@ def test_overwriting_is_refused_before_anything_is_removed(sets: tuple[FeatureSe
 def test_a_loss_that_is_no_number_is_told(
     sets: tuple[FeatureSet, FeatureSet], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bertfeat.tagging.training.Training._learn", lambda *_: (float("nan"), 5))
+    monkeypatch.setattr("bertfeat.tagging.training_loop.Training._learn", lambda *_: (float("nan"), 5))
     with pytest.raises(
         TaggerError, match=r"the loss of epoch 1 is no finite number at a learning rate of 0\.01; give a"
     ):

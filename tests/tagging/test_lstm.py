@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn.utils.rnn import PackedSequence
 
 from bertfeat.tagging import lstm
-from bertfeat.tagging.lstm import BiLstm, mirror
+from bertfeat.tagging.lstm import BiLstm, reversed_order
 
 SIZES = [
     pytest.param((1,), id="one word"),
@@ -64,6 +64,6 @@ def test_masks_lie_between_layers() -> None:
 
 
 def test_mirrored_twice_is_as_before() -> None:
-    order = mirror((3, 2, 1, 1))
+    order = reversed_order((3, 2, 1, 1))
     assert order.tolist() == [6, 4, 2, 5, 1, 3, 0]
     assert order[order].tolist() == list(range(7))

@@ -13,9 +13,9 @@ from safetensors.torch import load_file, save_file
 
 from bertfeat.errors import TaggerError
 from bertfeat.features import FeatureSet
-from bertfeat.io import Kind, kind_of
-from bertfeat.tagging import Tagger, check_tagger
-from bertfeat.tagging.saved import FORMAT_VERSION
+from bertfeat.io import ResultKind, result_kind
+from bertfeat.tagging import Tagger, verify_tagger
+from bertfeat.tagging.tagger_files import FORMAT_VERSION
 from tests.support.tagging_golden import GOLDEN, JSON, WEIGHTS, put, rewritten
 
 
@@ -44,7 +44,7 @@ def test_a_golden_tagger_tags_as_when_it_was_trained(version: int) -> None:
     assert (tagger.settings.best_epoch, len(tagger.settings.history)) == (expected["best_epoch"], expected["epochs"])
     assert tagger.mix_weights is not None
     assert {str(layer): share for layer, share in tagger.mix_weights.items()} == pytest.approx(expected["mix"])
-    report = check_tagger(golden / "tagger")
+    report = verify_tagger(golden / "tagger")
     assert (report.format_version, report.epochs, report.labels) == (version, expected["epochs"], 5)
     assert report.bytes == sum((golden / "tagger" / name).stat().st_size for name in (JSON, WEIGHTS))
 
@@ -56,10 +56,10 @@ def test_a_tagger_of_a_newer_version_is_refused(tagger: Path) -> None:
 
 
 def test_a_copy_without_its_marker_is_a_tagger_too(tagger: Path) -> None:
-    before = check_tagger(tagger)
+    before = verify_tagger(tagger)
     shutil.rmtree(tagger / ".bertfeat")
-    assert check_tagger(tagger) == before
-    assert kind_of(tagger) is Kind.TAGGER
+    assert verify_tagger(tagger) == before
+    assert result_kind(tagger) is ResultKind.TAGGER
     assert Tagger(tagger).labels.has_spans
 
 
@@ -77,7 +77,7 @@ def test_flipped_and_missing_bytes_are_told(tagger: Path, name: str) -> None:
         if name == JSON and _same_values(good, bytes(flipped)):
             continue  # white space
         (tagger / name).write_bytes(bytes(flipped))
-        for use in (check_tagger, Tagger):
+        for use in (verify_tagger, Tagger):
             with pytest.raises(TaggerError, match=name.replace(".", r"\.")):
                 use(tagger)
     for cut in (0, 1, 9, len(good) // 2, len(good) - 1):
@@ -108,7 +108,7 @@ def test_what_is_no_file_is_told_and_never_waited_for(tagger: Path, name: str, p
         path.symlink_to(path)
     elif put == "device":
         path.symlink_to("/dev/zero")
-    for use in (check_tagger, Tagger):
+    for use in (verify_tagger, Tagger):
         with pytest.raises(TaggerError, match="tagger"):
             use(tagger)
 

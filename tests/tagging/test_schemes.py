@@ -7,7 +7,7 @@ import pytest
 from seqeval.metrics.sequence_labeling import get_entities
 
 from bertfeat.errors import CorpusError
-from bertfeat.tagging.schemes import Scheme, Span, detect_scheme, read_spans, to_bio, to_iobes
+from bertfeat.tagging.schemes import Scheme, TagSpan, detect_scheme, read_spans, to_bio, to_iobes
 
 TAGS = ("O", *(f"{prefix}-{label}" for prefix in "BIES" for label in ("A", "B-2")))
 # as CoNLL 2003 is tagged
@@ -20,18 +20,18 @@ def bilou(tags: list[str]) -> list[str]:
     return [{"E": "L", "S": "U"}.get(tag[0], tag[0]) + tag[1:] for tag in tags]
 
 
-def random_spans(length: int, seed: int) -> list[Span]:
+def random_spans(length: int, seed: int) -> list[TagSpan]:
     chance = random.Random(seed)
     spans, at = [], 0
     while at < length:
         stop = min(length, at + chance.randint(1, 3))
         if chance.random() < 0.6:
-            spans.append(Span(chance.choice("AB"), at, stop))
+            spans.append(TagSpan(chance.choice("AB"), at, stop))
         at = stop
     return spans
 
 
-def bio(spans: list[Span], length: int) -> list[str]:
+def bio(spans: list[TagSpan], length: int) -> list[str]:
     tags = ["O"] * length
     for span in spans:
         for at in range(span.start, span.stop):
@@ -39,8 +39,8 @@ def bio(spans: list[Span], length: int) -> list[str]:
     return tags
 
 
-def iob1(spans: list[Span], length: int) -> list[str]:
-    tags, before = ["O"] * length, Span("", 0, -1)
+def iob1(spans: list[TagSpan], length: int) -> list[str]:
+    tags, before = ["O"] * length, TagSpan("", 0, -1)
     for span in spans:
         for at in range(span.start, span.stop):
             touches = at == before.stop and span.label == before.label
@@ -53,15 +53,15 @@ def iob1(spans: list[Span], length: int) -> list[str]:
 def test_every_sequence_reads_as_seqeval_reads_it(length: int) -> None:
     tags = TAGS if length < 4 else TAGS[::2]
     for sequence in product(tags, repeat=length):
-        expected = [Span(label, first, last + 1) for label, first, last in get_entities(list(sequence))]
+        expected = [TagSpan(label, first, last + 1) for label, first, last in get_entities(list(sequence))]
         assert read_spans(sequence) == expected
         assert read_spans(bilou(list(sequence))) == expected
 
 
 def test_iob1_as_conll_2003_has_it() -> None:
     assert read_spans(REAL) == [
-        *(Span("MISC", 0, 1), Span("MISC", 3, 5), Span("MISC", 5, 6), Span("ORG", 7, 9)),
-        *(Span("PER", 9, 10), Span("PER", 10, 12)),
+        *(TagSpan("MISC", 0, 1), TagSpan("MISC", 3, 5), TagSpan("MISC", 5, 6), TagSpan("ORG", 7, 9)),
+        *(TagSpan("PER", 9, 10), TagSpan("PER", 10, 12)),
     ]
     assert " ".join(to_bio(REAL)) == "B-MISC O O B-MISC I-MISC B-MISC O B-ORG I-ORG B-PER B-PER I-PER"
     assert " ".join(to_iobes(REAL)) == "S-MISC O O B-MISC E-MISC S-MISC O B-ORG E-ORG S-PER B-PER E-PER"
@@ -99,7 +99,7 @@ def test_schemes_are_found(tags: str, scheme: Scheme) -> None:
 
 
 def test_tags_without_labels_make_spans() -> None:
-    assert read_spans(["B", "I", "O", "B"]) == [Span("_", 0, 2), Span("_", 3, 4)]
+    assert read_spans(["B", "I", "O", "B"]) == [TagSpan("_", 0, 2), TagSpan("_", 3, 4)]
     assert read_spans([]) == []
 
 

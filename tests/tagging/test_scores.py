@@ -8,8 +8,8 @@ from seqeval.metrics import accuracy_score, classification_report
 from sklearn.metrics import accuracy_score as plain_accuracy, confusion_matrix, precision_recall_fscore_support
 
 from bertfeat.errors import CorpusError, UsageError
-from bertfeat.tagging.schemes import Span
-from bertfeat.tagging.scores import Scores, score, score_tagger
+from bertfeat.tagging.schemes import TagSpan
+from bertfeat.tagging.scores import Scores, score_tagger, score_tags
 from tests.tagging.test_schemes import REAL, bilou, bio, iob1, random_spans
 from tests.test_house import loaded_by
 
@@ -44,19 +44,19 @@ def same_as_seqeval(scores: Scores, gold: list[list[str]], predicted: list[list[
 @pytest.mark.filterwarnings("ignore:.*seqeval.*")
 @pytest.mark.parametrize("write", [bio, iob1])
 @pytest.mark.parametrize("seed", range(10))
-def test_random_tags_score_as_seqeval_says(write: Callable[[list[Span], int], list[str]], seed: int) -> None:
+def test_random_tags_score_as_seqeval_says(write: Callable[[list[TagSpan], int], list[str]], seed: int) -> None:
     chance = random.Random(seed)
     gold = [write(random_spans(length, seed + length), length) for length in range(1, 30)]
     known = sorted({tag for tags in gold for tag in tags} | {"B-new", "I-new"})
     predicted = [noisy(tags, known, chance) for tags in gold]
-    scores = score(gold, predicted)
+    scores = score_tags(gold, predicted)
     same_as_seqeval(scores, gold, predicted)
     assert scores.accuracy == pytest.approx(accuracy_score(gold, predicted))
 
 
 def test_real_tags_score_as_seqeval_says() -> None:
     gold, predicted = sentences(GOLD), sentences(PREDICTED)
-    scores = score(gold, predicted)
+    scores = score_tags(gold, predicted)
     same_as_seqeval(scores, gold, predicted)
     assert scores.accuracy == pytest.approx(accuracy_score(gold, predicted))
     assert (scores.sentences, scores.words, scores.gold, scores.predicted, scores.correct) == (5, 40, 6, 7, 3)
@@ -68,12 +68,12 @@ def test_schemes_may_differ() -> None:
     spans = [random_spans(12, seed) for seed in range(9)]
     gold, predicted = [iob1(each, 12) for each in spans], [bio(each, 12) for each in spans]
     for right, tags in ((gold, predicted), (gold, gold), (predicted, gold)):
-        scores = score(right, tags)
+        scores = score_tags(right, tags)
         assert scores.f1 == 1.0
         assert scores.accuracy == pytest.approx(accuracy_score(right, tags))
         assert scores.accuracy == conlleval(right, tags)[0]
         assert score_tagger(right, predicted).accuracy == 1.0  # whatever scheme the file is in
-    assert score([REAL], [bilou(REAL)]).f1 == 1.0
+    assert score_tags([REAL], [bilou(REAL)]).f1 == 1.0
 
 
 def conlleval(gold: list[list[str]], predicted: list[list[str]]) -> tuple[float, float]:
@@ -121,20 +121,20 @@ def begins_chunk(before: str, label: str, tag: str, other: str) -> bool:
 )
 @pytest.mark.parametrize("seed", range(5))
 def test_random_tags_score_as_conlleval_says(
-    writers: tuple[Callable[[list[Span], int], list[str]], ...], seed: int
+    writers: tuple[Callable[[list[TagSpan], int], list[str]], ...], seed: int
 ) -> None:
     chance = random.Random(seed)
     spans = [random_spans(length, seed + length) for length in range(1, 30)]
     gold, other = ([write(each, at) for at, each in enumerate(spans, 1)] for write in writers)
     predicted = [noisy(tags, sorted({tag for tags in other for tag in tags}), chance) for tags in other]
-    scores = score(gold, predicted)
+    scores = score_tags(gold, predicted)
     assert (scores.accuracy, scores.f1) == pytest.approx(conlleval(gold, predicted))
 
 
 def test_tags_in_another_scheme_count_as_written() -> None:
     """As a BIO gold file and one of IOB1 predictions do."""
     gold, predicted = [["B-A", "I-A", "O", "B-B"]], [["I-A", "I-A", "O", "I-B"]]
-    assert (score(gold, predicted).f1, score(gold, predicted).accuracy) == (1.0, 0.5)
+    assert (score_tags(gold, predicted).f1, score_tags(gold, predicted).accuracy) == (1.0, 0.5)
     assert conlleval(gold, predicted) == (0.5, 1.0)
 
 
@@ -143,7 +143,7 @@ def test_plain_tags_score_as_scikit_learn_says(seed: int) -> None:
     chance = random.Random(seed)
     gold = [[chance.choice(("NN", "VB", "O", "-LRB-")) for _ in range(length)] for length in range(20)]
     predicted = [noisy(tags, ["NN", "VB", "JJ"], chance) for tags in gold]
-    scores = score(gold, predicted)
+    scores = score_tags(gold, predicted)
     flat = [[tag for tags in each for tag in tags] for each in (gold, predicted)]
     labels = sorted({tag for tags in flat for tag in tags})
     assert not scores.is_spans
@@ -156,12 +156,12 @@ def test_plain_tags_score_as_scikit_learn_says(seed: int) -> None:
 
 
 def test_confusion_of_spans_counts_words_by_label() -> None:
-    scores = score([["B-A", "I-A", "O", "B-B"]], [["B-A", "B-A", "B-B", "O"]])
+    scores = score_tags([["B-A", "I-A", "O", "B-B"]], [["B-A", "B-A", "B-B", "O"]])
     assert scores.confusion == {"A": {"A": 2}, "B": {"O": 1}, "O": {"B": 1}}
 
 
 def test_nothing_found() -> None:
-    scores = score([["O", "O"]], [["O", "O"]])
+    scores = score_tags([["O", "O"]], [["O", "O"]])
     assert (scores.f1, scores.accuracy, scores.gold, scores.is_spans) == (0.0, 1.0, 0, True)
 
 
@@ -176,17 +176,17 @@ def test_nothing_found() -> None:
 )
 def test_what_cannot_be_compared(gold: list[list[str]], predicted: list[list[str]], told: str) -> None:
     with pytest.raises(UsageError, match=told):
-        score(gold, predicted)
+        score_tags(gold, predicted)
 
 
 def test_spans_cannot_be_compared_with_plain_tags() -> None:
     with pytest.raises(
         CorpusError, match="the gold tags stand for spans, such as 'B-A', but not the others, such as 'NN'"
     ):
-        score([["O", "B-A"]], [["O", "NN"]])
+        score_tags([["O", "B-A"]], [["O", "NN"]])
     with pytest.raises(CorpusError, match="the predicted tags stand for spans, such as 'I-A', but not the others"):
-        score([["O", "NN"]], [["O", "I-A"]])
-    assert not score([["O", "NN"]], [["O", "O"]]).is_spans
+        score_tags([["O", "NN"]], [["O", "I-A"]])
+    assert not score_tags([["O", "NN"]], [["O", "O"]]).is_spans
 
 
 def test_scores_need_no_torch() -> None:

@@ -15,11 +15,11 @@ from bertfeat.errors import StorageError, TaggerError
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
 from bertfeat.tagging import Epoch, Tagger, TrainingSettings, train
-from bertfeat.tagging.batches import by_length, pack, shuffled
+from bertfeat.tagging.batches import batches_by_length, pack_sentences, shuffled_batches
 from bertfeat.tagging.layer_input import parse_input
 from bertfeat.tagging.scaling import feature_scale
 from bertfeat.tagging.sentences import SentenceStore
-from bertfeat.tagging.training import Training
+from bertfeat.tagging.training_loop import Training
 from tests.support.tagging_toy import feature_set, write_conll
 from tests.support.tiny_models import Tiny
 
@@ -230,16 +230,16 @@ def test_training_from_chunks(sets: tuple[FeatureSet, FeatureSet], tmp_path: Pat
 
 def test_batches_hold_every_word_once(sets: tuple[FeatureSet, FeatureSet]) -> None:
     (chunk,) = SentenceStore(sets[0], parse_input("last", 5), 1 << 30).chunks()
-    for batches in (list(shuffled(chunk, 7, (1,))), list(by_length(chunk, 7))):
+    for batches in (list(shuffled_batches(chunk, 7, (1,))), list(batches_by_length(chunk, 7))):
         words = np.concatenate([packed.words for packed in batches])
         assert sorted(words) == list(range(len(chunk.features)))
         assert max(packed.sizes[0] for packed in batches) <= 7
-    orders = [[packed.words.tolist() for packed in shuffled(chunk, 7, seed)] for seed in ((1,), (1,), (2,))]
+    orders = [[packed.words.tolist() for packed in shuffled_batches(chunk, 7, seed)] for seed in ((1,), (1,), (2,))]
     assert orders[0] == orders[1] != orders[2]
 
 
 def test_words_are_packed_time_by_time() -> None:
-    packed = pack(np.array([0, 1, 4, 6]), np.array([0, 1, 2]))
+    packed = pack_sentences(np.array([0, 1, 4, 6]), np.array([0, 1, 2]))
     assert packed.sentences.tolist() == [1, 2, 0]
     assert packed.sizes == (3, 2, 1)
     assert packed.words.tolist() == [1, 4, 0, 2, 5, 3]

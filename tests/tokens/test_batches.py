@@ -1,4 +1,4 @@
-"""Batches: every window in exactly one, within the budget; picks found again in each."""
+"""Batches: every window in exactly one, within the budget; groups found again in each."""
 
 from itertools import pairwise
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from bertfeat.tokens import Batch, Layout, Picks, batch_picks, batches
+from bertfeat.tokens import Layout, TokenBatch, TokenGroups, cut_batches, groups_in_batch
 
 
 def layout_of(lengths: list[int], targets: list[int] | None = None) -> Layout:
@@ -15,14 +15,16 @@ def layout_of(lengths: list[int], targets: list[int] | None = None) -> Layout:
     ids = np.arange(offsets[-1], dtype=np.int32)
     own = np.repeat(np.arange(len(lengths)), lengths)
     aims = own if targets is None else np.array(targets, np.int64)
-    picks = Picks(np.arange(len(ids), dtype=np.int32), aims.astype(np.int32), int(aims.max()) + 1 if len(aims) else 0)
-    return Layout(ids, (ids % 2).astype(np.int8), offsets, picks, picks, None, None)
+    groups = TokenGroups(
+        np.arange(len(ids), dtype=np.int32), aims.astype(np.int32), int(aims.max()) + 1 if len(aims) else 0
+    )
+    return Layout(ids, (ids % 2).astype(np.int8), offsets, groups, groups, None, None)
 
 
 @given(st.lists(st.integers(1, 30), max_size=40), st.integers(1, 100), st.booleans(), st.none() | st.integers(1, 5))
 def test_every_window_is_in_one_batch(lengths: list[int], budget: int, padded: bool, most: int | None) -> None:
     layout = layout_of(lengths)
-    found = list(batches(layout, budget, padded=padded, most=most))
+    found = list(cut_batches(layout, budget, padded=padded, most=most))
     assert sorted(w for batch in found for w in batch.windows.tolist()) == list(range(len(lengths)))
     for batch in found:
         cost = len(batch.lengths) * int(batch.lengths.max()) if padded else len(batch.ids)
@@ -37,7 +39,7 @@ def test_every_window_is_in_one_batch(lengths: list[int], budget: int, padded: b
         assert cost > budget or number - 1 == most
 
 
-def same_as_layout(layout: Layout, batch: Batch) -> None:
+def same_as_layout(layout: Layout, batch: TokenBatch) -> None:
     for window, start, length in zip(batch.windows, batch.starts, batch.lengths, strict=True):
         rows = slice(layout.window_offsets[window], layout.window_offsets[window + 1])
         assert batch.ids[start : start + length].tolist() == layout.ids[rows].tolist()
@@ -47,7 +49,7 @@ def same_as_layout(layout: Layout, batch: Batch) -> None:
 @given(st.lists(st.integers(1, 9), min_size=2, max_size=20))
 def test_halves_hold_what_the_whole_held(lengths: list[int]) -> None:
     layout = layout_of(lengths)
-    (batch,) = batches(layout, 1000, padded=False)
+    (batch,) = cut_batches(layout, 1000, padded=False)
     left, right = batch.halves(layout)
     assert [*left.windows, *right.windows] == batch.windows.tolist()
     assert abs(len(left.windows) - len(right.windows)) <= 1
@@ -61,29 +63,29 @@ def test_picks_of_all_batches_are_the_picks(data: st.DataObject, lengths: list[i
     steps = data.draw(st.lists(st.integers(0, 2), min_size=total, max_size=total))
     layout = layout_of(lengths, np.cumsum(steps).tolist())
     chosen = np.flatnonzero(data.draw(st.lists(st.booleans(), min_size=total, max_size=total)))
-    picks = Picks(layout.pooled.rows[chosen], layout.pooled.targets[chosen], layout.pooled.size)
+    groups = TokenGroups(layout.pooled.tokens[chosen], layout.pooled.targets[chosen], layout.pooled.size)
     found: dict[int, list[int]] = {}
-    for batch in batches(layout, budget, padded=False):
-        part = batch_picks(picks, layout, batch)
+    for batch in cut_batches(layout, budget, padded=False):
+        part = groups_in_batch(groups, layout, batch)
         for begin, end, target in zip(
-            part.offsets, np.append(part.offsets, len(part.rows))[1:], part.targets, strict=True
+            part.offsets, np.append(part.offsets, len(part.tokens))[1:], part.targets, strict=True
         ):
             assert end > begin
-            found.setdefault(int(target), []).extend(batch.ids[part.rows[begin:end]].tolist())
+            found.setdefault(int(target), []).extend(batch.ids[part.tokens[begin:end]].tolist())
     wanted: dict[int, list[int]] = {}
-    for row, target in zip(picks.rows.tolist(), picks.targets.tolist(), strict=True):
+    for row, target in zip(groups.tokens.tolist(), groups.targets.tolist(), strict=True):
         wanted.setdefault(target, []).append(row)
     assert {target: sorted(rows) for target, rows in found.items()} == wanted
 
 
 def test_a_document_in_two_windows_has_two_segments() -> None:
     layout = layout_of([3, 3], [0] * 6)
-    (batch,) = batches(layout, 100, padded=False)
-    picks = batch_picks(layout.pooled, layout, batch)
-    assert picks.offsets.tolist() == [0, 3]
-    assert picks.targets.tolist() == [0, 0]
+    (batch,) = cut_batches(layout, 100, padded=False)
+    groups = groups_in_batch(layout.pooled, layout, batch)
+    assert groups.offsets.tolist() == [0, 3]
+    assert groups.targets.tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("padded", [True, False])
 def test_no_windows_no_batches(padded: bool) -> None:
-    assert list(batches(layout_of([]), 10, padded=padded)) == []
+    assert list(cut_batches(layout_of([]), 10, padded=padded)) == []

@@ -7,7 +7,7 @@ import pytest
 
 from bertfeat.corpus import Document
 from bertfeat.recipe import Pooling
-from bertfeat.tokens import LongTextPolicy, Tokenized, tokenize
+from bertfeat.tokens import LongTextPolicy, TokenizedDocuments, tokenize
 from tests.support.slow_features import slow_text, slow_words
 from tests.support.tiny_models import LONG_TEXT, TEXTS, Tiny, documents, given, reference_ids, text_states
 
@@ -15,12 +15,12 @@ PROMPT = "query: "
 EVERY = (Pooling.MEAN, Pooling.CLS, Pooling.MAX, Pooling.TOKEN, Pooling.WORD)
 
 
-def tokens_of(tokenized: Tokenized, at: int = 0) -> list[str]:
+def tokens_of(tokenized: TokenizedDocuments, at: int = 0) -> list[str]:
     assert tokenized.tokens is not None
     return tokenized.tokens.strings[tokenized.tokens.offsets[at] : tokenized.tokens.offsets[at + 1]]
 
 
-def tokenized_by(tiny: Tiny, *rows: Document, **settings: object) -> Tokenized:
+def tokenized_by(tiny: Tiny, *rows: Document, **settings: object) -> TokenizedDocuments:
     return tokenize(rows, tiny.tokenizer, tiny.settings(tiny.columns("last", *EVERY), **settings))
 
 

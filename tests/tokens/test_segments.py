@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 from bertfeat.corpus import Document
 from bertfeat.models import find_model
 from bertfeat.tokens import TokenSettings, tokenize
-from bertfeat.tokens.segments import SEGMENT, pieces_of
+from bertfeat.tokens.segments import SEGMENT, split_texts
 from bertfeat.tokens.tokenizer import TextPieces, Tokenizer
 from tests.support.tiny_models import Tiny
 
@@ -68,7 +68,7 @@ def running_text(draw: np.random.Generator, words: int) -> str:
 def test_segments_join_to_the_whole(tokenizer: Tokenizer, seed: int, words: int, size: int, offsets: bool) -> None:
     text = running_text(np.random.default_rng(seed), words)
     (whole,) = tokenizer.pieces([text], offsets=offsets)
-    (joined,) = pieces_of(tokenizer, [text], offsets=offsets, segment=size)
+    (joined,) = split_texts(tokenizer, [text], offsets=offsets, segment=size)
     assert same(joined, whole)
 
 
@@ -77,14 +77,14 @@ def test_every_kind_of_tokenizer(any_tiny: Tiny) -> None:
     for seed in range(8):
         text = running_text(np.random.default_rng(seed), 300)
         (whole,) = tokenizer.pieces([text], offsets=True)
-        (joined,) = pieces_of(tokenizer, [text], offsets=True, segment=200)
+        (joined,) = split_texts(tokenizer, [text], offsets=True, segment=200)
         assert same(joined, whole)
 
 
 def test_long_and_short_texts_keep_their_order(tokenizer: Tokenizer) -> None:
     texts = ["short", "a river bank " * 50, "", "two words", "은행에서 " * 80]
     for joined, whole in zip(
-        pieces_of(tokenizer, texts, offsets=True, segment=100), tokenizer.pieces(texts, offsets=True), strict=True
+        split_texts(tokenizer, texts, offsets=True, segment=100), tokenizer.pieces(texts, offsets=True), strict=True
     ):
         assert same(joined, whole)
 
@@ -92,7 +92,7 @@ def test_long_and_short_texts_keep_their_order(tokenizer: Tokenizer) -> None:
 def test_a_long_text_is_given_in_small_pieces(tokenizer: Tokenizer) -> None:
     watched = Watched(tokenizer)
     text = "the river bank, " * 20_000
-    (joined,) = pieces_of(watched, [text], offsets=False)
+    (joined,) = split_texts(watched, [text], offsets=False)
     assert same(joined, tokenizer.pieces([text], offsets=False)[0])
     assert watched.longest < 70_000
     assert watched.characters < 1.1 * len(text)
@@ -103,7 +103,7 @@ def test_a_long_text_is_given_in_small_pieces(tokenizer: Tokenizer) -> None:
 )
 def test_a_word_without_end_is_read_whole(tokenizer: Tokenizer, text: str) -> None:
     watched = Watched(tokenizer)
-    (joined,) = pieces_of(watched, [text], offsets=True, segment=128)
+    (joined,) = split_texts(watched, [text], offsets=True, segment=128)
     assert same(joined, tokenizer.pieces([text], offsets=True)[0])
     assert watched.characters < 8 * len(text)  # and not once for each of its segments
 
@@ -118,12 +118,12 @@ def test_many_texts_are_given_some_at_a_time(tokenizer: Tokenizer) -> None:
 
     texts = [running_text(np.random.default_rng(seed), seed % 40) for seed in range(120)]
     for joined, whole in zip(
-        pieces_of(Counting(tokenizer), texts, offsets=True, segment=100),
+        split_texts(Counting(tokenizer), texts, offsets=True, segment=100),
         tokenizer.pieces(texts, offsets=True),
         strict=True,
     ):
         assert same(joined, whole)
-    assert pieces_of(tokenizer, [], offsets=True) == []
+    assert split_texts(tokenizer, [], offsets=True) == []
     assert max(calls) < 16 * 100 + 100 * 16 + 200
 
 

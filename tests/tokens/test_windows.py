@@ -5,30 +5,30 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, strategies as st
 
-from bertfeat.tokens.windows import Cut, around, cut
+from bertfeat.tokens.windows import TextWindow, cut_windows, fit_context
 
 
-def context(piece: int, window: Cut) -> int:
+def context(piece: int, window: TextWindow) -> int:
     """The shorter side of a piece's context within a window."""
     return min(piece - window.start, window.stop - 1 - piece)
 
 
 @given(st.integers(0, 400), st.integers(1, 70))
 def test_each_piece_is_kept_once_from_the_window_with_most_context(pieces: int, capacity: int) -> None:
-    windows = cut(pieces, capacity)
-    kept = [piece for window in windows for piece in range(window.keep_start, window.keep_stop)]
+    windows = cut_windows(pieces, capacity)
+    kept = [piece for window in windows for piece in range(window.take_start, window.take_stop)]
     assert kept == list(range(pieces))
     for window in windows:
         assert window.stop - window.start == min(pieces, capacity)
-        assert window.start <= window.keep_start <= window.keep_stop <= window.stop
-        for piece in range(window.keep_start, window.keep_stop):
+        assert window.start <= window.take_start <= window.take_stop <= window.stop
+        for piece in range(window.take_start, window.take_stop):
             best = max(context(piece, other) for other in windows if other.start <= piece < other.stop)
             assert context(piece, window) == best
 
 
 @given(st.integers(1, 400), st.integers(4, 70))
 def test_neighbours_overlap_by_a_quarter_and_the_last_is_full(pieces: int, capacity: int) -> None:
-    windows = cut(pieces, capacity)
+    windows = cut_windows(pieces, capacity)
     assert windows[0].start == 0
     assert windows[-1].stop == pieces
     for left, right in pairwise(windows):
@@ -40,12 +40,12 @@ def test_neighbours_overlap_by_a_quarter_and_the_last_is_full(pieces: int, capac
 
 @pytest.mark.parametrize(("pieces", "number"), [(0, 1), (510, 1), (511, 2), (893, 2), (894, 3)])
 def test_number_of_windows_of_a_model_with_512_positions(pieces: int, number: int) -> None:
-    assert len(cut(pieces, 510)) == number
+    assert len(cut_windows(pieces, 510)) == number
 
 
 @given(*[st.integers(0, 60)] * 4)
 def test_context_fills_the_room_as_evenly_as_it_can(before: int, own: int, after: int, capacity: int) -> None:
-    left, right = around(before, own, after, capacity)
+    left, right = fit_context(before, own, after, capacity)
     assert 0 <= left <= before
     assert 0 <= right <= after
     room = max(0, capacity - own)

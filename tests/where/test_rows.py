@@ -15,7 +15,7 @@ from hypothesis import given, settings, strategies as st
 
 from bertfeat.corpus import Value
 from bertfeat.errors import UsageError
-from bertfeat.where import Condition, kinds_of, select
+from bertfeat.where import Condition, column_kinds, select_rows
 
 KINDS = {
     "year": "int64",
@@ -245,13 +245,13 @@ def test_only_the_columns_of_the_condition_are_read() -> None:
     table = Table(
         pa.table({"a": pa.array([1, 2, 3, 4], pa.int16()), "b": ["x"] * 4, "c": [1.0, 2, 3, 4], "_d": [1] * 4}), 3
     )
-    assert select(table, "a > 1 and c < 4").tolist() == [False, True, True, False]
+    assert select_rows(table, "a > 1 and c < 4").tolist() == [False, True, True, False]
     assert table.read == {"a", "c"}
     with pytest.raises(UsageError, match=r"no column '_d'; there are: a, b, c"):
-        select(table, "_d = 1", but=("_d",))
-    assert select(Table(table.schema.empty_table(), 3), "a > 1").tolist() == []
+        select_rows(table, "_d = 1", but=("_d",))
+    assert select_rows(Table(table.schema.empty_table(), 3), "a > 1").tolist() == []
 
 
 def test_columns_of_other_types_cannot_be_named() -> None:
     schema = pa.schema({"a": pa.int32(), "b": pa.list_(pa.string()), "c": pa.float32(), "d": pa.binary()})
-    assert kinds_of(schema) == {"a": "int64", "c": "float64"}
+    assert column_kinds(schema) == {"a": "int64", "c": "float64"}

@@ -13,18 +13,18 @@ import torch
 from bertfeat.corpus import Corpus, CorpusSettings, Document, open_corpus
 from bertfeat.encoder import resolve_device
 from bertfeat.errors import TaggerError
-from bertfeat.extraction import Extractor, estimate_run
+from bertfeat.extraction import Extractor, estimate_extraction
 from bertfeat.features import FeatureSet
 from bertfeat.models import Model
-from bertfeat.tagging.batches import batch_of, shuffled
+from bertfeat.tagging.batches import gather_batch, shuffled_batches
 from bertfeat.tagging.datasets import is_feature_set
 from bertfeat.tagging.layer_input import parse_input
 from bertfeat.tagging.network import NetworkSettings, TaggerNetwork
-from bertfeat.tagging.sentences import Sentences
+from bertfeat.tagging.sentences import SentenceChunk
 from bertfeat.tagging.settings import TrainingSettings
-from bertfeat.tagging.table7.finetune import Sentence, fine_tune
-from bertfeat.tagging.table7.grid import Grid
-from bertfeat.tagging.table7.rows import Row
+from bertfeat.tagging.table7.finetune import TaggedSentence, fine_tune
+from bertfeat.tagging.table7.grid import GridPoint
+from bertfeat.tagging.table7.rows import TableRow
 from bertfeat.tokens import Tokenizer
 
 EPOCHS = 16
@@ -37,7 +37,7 @@ _LABELS = tuple(map(str, range(13)))
 
 
 @dataclass(frozen=True, slots=True)
-class TableEstimate:
+class Table7Estimate:
     """What a table would take, in seconds."""
 
     words: int  # of the training set
@@ -54,16 +54,16 @@ class TableEstimate:
 
 def estimate_table(
     given: Mapping[str, Path],
-    rows: Sequence[Row],
+    rows: Sequence[TableRow],
     seeds: int,
     settings: TrainingSettings,
     *,
     tuned: Model | None,
-    grid: Sequence[Grid],
+    grid: Sequence[GridPoint],
     reading: CorpusSettings,
     layers: str,
     extractor: Mapping[str, Any],
-) -> TableEstimate:
+) -> Table7Estimate:
     """Time the model, a few batches of every row, and some steps of fine-tuning; nothing is written.
 
     Raises:
@@ -71,10 +71,10 @@ def estimate_table(
     """
     corpora = {name: open_corpus([path], reading) for name, path in given.items() if not is_feature_set(path)}
     extraction = sum(
-        estimate_run(Extractor(layers=layers, pooling="word", **extractor), corpus).seconds
+        estimate_extraction(Extractor(layers=layers, pooling="word", **extractor), corpus).seconds
         for corpus in corpora.values()
     )
-    sample, words, count = _sampled(given["train"], corpora.get("train"))
+    sample, words, count = _sample_sentences(given["train"], corpora.get("train"))
     recorded = None if "train" in corpora else FeatureSet(given["train"]).header.model
     model = recorded or Extractor(**extractor).model
     training, lasting = 0.0, min(EPOCHS, settings.epochs)
@@ -82,15 +82,17 @@ def estimate_table(
         wanted = parse_input(row.name, model.num_layers)
         width = wanted.recipe.width(model.hidden_size)
         shape = NetworkSettings(width, wanted.mixed_layers, settings.hidden, settings.crf, settings.dropout)
-        training += words / _speed(shape, sample, settings.batch_size, extractor.get("device")) * lasting * seeds
+        training += (
+            words / _training_speed(shape, sample, settings.batch_size, extractor.get("device")) * lasting * seeds
+        )
     fine_tuning = 0.0
     if tuned is not None:
         some = sample[:_TUNED]
-        point = Grid(min(16, len(some)), 1e-6, 1)
+        point = GridPoint(min(16, len(some)), 1e-6, 1)
         done = fine_tune(tuned, some, some[:1], **asdict(point), seed=0, device=extractor.get("device"))
         epochs = (sum(point.epochs for point in grid) if len(grid) > 1 else 0) + seeds * grid[0].epochs
         fine_tuning = done.seconds / len(some) * count * epochs
-    return TableEstimate(words, lasting, extraction, training, fine_tuning)
+    return Table7Estimate(words, lasting, extraction, training, fine_tuning)
 
 
 def lower_cases(model: Model) -> bool:
@@ -109,10 +111,10 @@ def share_of_capitals(features: FeatureSet) -> float:
     return sum(1 for word in found if word != word.lower()) / max(1, len(found))
 
 
-def _sampled(path: Path, corpus: Corpus | None) -> tuple[list[Sentence], int, int]:
+def _sample_sentences(path: Path, corpus: Corpus | None) -> tuple[list[TaggedSentence], int, int]:
     """Some tagged sentences of the training set, and how many words and sentences it has."""
     if corpus is not None:
-        documents: list[Sentence] = [
+        documents: list[TaggedSentence] = [
             (row.words or (), row.tags or ()) for row in corpus.rows() if isinstance(row, Document)
         ]
     else:
@@ -130,19 +132,23 @@ def _sampled(path: Path, corpus: Corpus | None) -> tuple[list[Sentence], int, in
     return with_words[::step], words, len(with_words)
 
 
-def _speed(shape: NetworkSettings, sample: Sequence[Sentence], batch_size: int, device: str | None) -> float:
+def _training_speed(
+    shape: NetworkSettings, sample: Sequence[TaggedSentence], batch_size: int, device: str | None
+) -> float:
     """Words a second of a training."""
     where = resolve_device(device)
     network = TaggerNetwork(shape, _LABELS, spans=False).to(where)
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3, fused=True)
     offsets = np.cumsum([0, *(len(words) for words, _ in sample)], dtype=np.int64)
     features = np.zeros((int(offsets[-1]), shape.width), np.float16)
-    batches = list(islice(shuffled(Sentences(offsets, features, ()), batch_size, (0,)), _TIMED + _TIMED // 2))
+    batches = list(
+        islice(shuffled_batches(SentenceChunk(offsets, features, ()), batch_size, (0,)), _TIMED + _TIMED // 2)
+    )
     words, begun = 0, time.perf_counter()
     for number, packed in enumerate(batches):
         if number == len(batches) // 3:
             words, begun = 0, time.perf_counter()
-        batch = batch_of(features, packed, where)
+        batch = gather_batch(features, packed, where)
         loss = network.loss(batch, torch.zeros(len(packed.words), dtype=torch.long, device=where))
         optimizer.zero_grad()
         torch.autograd.backward(loss)

@@ -24,25 +24,25 @@ from bertfeat.encoder import resolve_device
 from bertfeat.errors import BertfeatError, UsageError
 from bertfeat.io import write_json, writing
 from bertfeat.models import Model
-from bertfeat.tagging.labels import Labels
+from bertfeat.tagging.labels import LabelSet
 from bertfeat.tagging.scores import Scores, score_tagger
-from bertfeat.tagging.table7.grid import Grid
+from bertfeat.tagging.table7.grid import GridPoint
 from bertfeat.tagging.table7.windows import Window, Windower
-from bertfeat.tagging.trainer import OnStep, quiet, random_state_kept, token_classifier, token_trainer
+from bertfeat.tagging.trainer import OnStep, keep_random_state, quiet_transformers, token_classifier, token_trainer
 
 RESULT_NAME = "finetuned.json"
 
-Sentence = tuple[Sequence[str], Sequence[str]]
+TaggedSentence = tuple[Sequence[str], Sequence[str]]
 """The words of a sentence and their tags."""
 
 
 @dataclass(frozen=True, slots=True)
-class FineTuned:
+class FineTuningReport:
     """A fine-tuning that is done, and how its tags score."""
 
     dev: Scores
     test: Scores | None
-    labels: Labels
+    labels: LabelSet
     loss: float  # mean over all steps
     steps: int
     seconds: float  # of training alone
@@ -52,9 +52,9 @@ class FineTuned:
 
 def fine_tune(
     model: Model,
-    train: Sequence[Sentence],
-    dev: Sequence[Sentence],
-    test: Sequence[Sentence] | None = None,
+    train: Sequence[TaggedSentence],
+    dev: Sequence[TaggedSentence],
+    test: Sequence[TaggedSentence] | None = None,
     *,
     batch_size: int,
     learning_rate: float,
@@ -63,7 +63,7 @@ def fine_tune(
     folder: str | Path | None = None,
     device: str | None = None,
     on_step: OnStep | None = None,
-) -> FineTuned:
+) -> FineTuningReport:
     """Fine-tune a model on tagged sentences and score it; ``folder`` gets the model, for transformers to read.
 
     Runs on one device and needs no network. Equal seeds give equal results on the same machine.
@@ -74,16 +74,16 @@ def fine_tune(
         ModelError: transformers has no such model for tags, or its weights are incomplete.
         BertfeatError: accelerate is not installed, or the loss is no longer a number.
     """
-    grid = Grid(batch_size, learning_rate, epochs)
+    grid = GridPoint(batch_size, learning_rate, epochs)
     _check_grid(grid)
     sets = {"train": train, "dev": dev} | ({} if test is None else {"test": test})
     for name, sentences in sets.items():
         _check_sentences(name, sentences)
-    on_cpu = _on_cpu(device)
-    labels = Labels.of(tags for _, tags in train)
+    on_cpu = _uses_cpu(device)
+    labels = LabelSet.of(tags for _, tags in train)
     windower = Windower(model)
     windows = {name: windower.windows([words for words, _ in sentences]) for name, sentences in sets.items()}
-    with quiet(), random_state_kept(), tempfile.TemporaryDirectory() as nowhere:
+    with quiet_transformers(), keep_random_state(), tempfile.TemporaryDirectory() as nowhere:
         from transformers import set_seed
 
         set_seed(seed)
@@ -98,12 +98,12 @@ def fine_tune(
         frequent = Counter(number for numbers in targets for number in numbers).most_common(1)[0][0]
         found = {
             name: score_tagger(
-                [tags for _, tags in sentences], _tags(trainer, windows[name], sentences, labels, frequent)
+                [tags for _, tags in sentences], _predict_tags(trainer, windows[name], sentences, labels, frequent)
             )
             for name, sentences in sets.items()
             if name != "train"
         }
-        done = FineTuned(
+        done = FineTuningReport(
             dev=found["dev"],
             test=found.get("test"),
             labels=labels,
@@ -121,14 +121,14 @@ def fine_tune(
 # ── what comes in ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _check_grid(grid: Grid) -> None:
+def _check_grid(grid: GridPoint) -> None:
     if grid.batch_size < 1 or grid.epochs < 1:
         raise UsageError(f"batch size {grid.batch_size}, epochs {grid.epochs}: give at least 1 of each")
     if not 0.0 < grid.learning_rate < 1.0:
         raise UsageError(f"learning rate {grid.learning_rate}: give one between 0 and 1; the paper has 5e-5 to 2e-5")
 
 
-def _check_sentences(name: str, sentences: Sequence[Sentence]) -> None:
+def _check_sentences(name: str, sentences: Sequence[TaggedSentence]) -> None:
     if not any(words for words, _ in sentences):
         raise UsageError(f"there are no words in the {name} sentences")
     for number, (words, tags) in enumerate(sentences, 1):
@@ -136,7 +136,7 @@ def _check_sentences(name: str, sentences: Sequence[Sentence]) -> None:
             raise UsageError(f"{name} sentence {number:,} has {len(words)} words, but {len(tags)} tags")
 
 
-def _on_cpu(device: str | None) -> bool:
+def _uses_cpu(device: str | None) -> bool:
     found = resolve_device(device)
     if found.index:
         raise UsageError(
@@ -156,8 +156,8 @@ def _examples(windows: Sequence[Window], targets: Sequence[Sequence[int]] | None
 # ── what comes out ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _tags(
-    trainer: Any, windows: Sequence[Window], sentences: Sequence[Sentence], labels: Labels, frequent: int
+def _predict_tags(
+    trainer: Any, windows: Sequence[Window], sentences: Sequence[TaggedSentence], labels: LabelSet, frequent: int
 ) -> list[list[str]]:
     """The tags that the model gives the words of sentences."""
     numbers = [[frequent] * len(words) for words, _ in sentences]
@@ -173,11 +173,11 @@ def _long_sentences(windows: Sequence[Window]) -> int:
     return sum(count > 1 for count in Counter(window.sentence for window in windows).values())
 
 
-def _without_pieces(windows: Sequence[Window], sentences: Sequence[Sentence]) -> int:
+def _without_pieces(windows: Sequence[Window], sentences: Sequence[TaggedSentence]) -> int:
     return sum(len(words) for words, _ in sentences) - sum(len(window.words) for window in windows)
 
 
-def _save(module: Any, model: Model, folder: Path, grid: Grid, seed: int, done: FineTuned) -> None:
+def _save(module: Any, model: Model, folder: Path, grid: GridPoint, seed: int, done: FineTuningReport) -> None:
     """Write the model with its tokenizer in safetensors and JSON, and what it came to."""
     from transformers import AutoTokenizer
 

@@ -8,7 +8,7 @@ from msgspec import Meta
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class GridPoint:
     """One point of the grid that the paper searches on the development set."""
 
     batch_size: Annotated[int, Meta(ge=1)]  # sentences
@@ -16,5 +16,5 @@ class Grid:
     epochs: Annotated[int, Meta(ge=1)]
 
 
-PAPER_GRID = tuple(Grid(*point) for point in product((16, 32), (5e-5, 3e-5, 2e-5), (2, 3, 4)))
+PAPER_GRID = tuple(GridPoint(*point) for point in product((16, 32), (5e-5, 3e-5, 2e-5), (2, 3, 4)))
 """Section A.3 of the paper."""

@@ -1,4 +1,4 @@
-"""What a Table 7 came to, for programs and for people."""
+"""What a Table7 7 came to, for programs and for people."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -6,9 +6,9 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from bertfeat.io import atomic, refuse_folder, remove, write_json
-from bertfeat.tagging.table7.rows import FINE_TUNING, PAPER_SOURCE, Row
-from bertfeat.tagging.table7.runs import FORMAT_VERSION, Measure, Run, TableIdentity
+from bertfeat.io import atomic, refuse_folder_path, remove_file, write_json
+from bertfeat.tagging.table7.rows import FINE_TUNING, PAPER_SOURCE, TableRow
+from bertfeat.tagging.table7.runs import FORMAT_VERSION, Measure, TableIdentity, TableRun
 
 RESULTS_NAME = "table7.json"
 MARKDOWN_NAME = "table7.md"
@@ -19,8 +19,8 @@ PICTURE_NAME = "table7.png"
 class RowResult:
     """What the runs of a row came to."""
 
-    row: Row
-    runs: tuple[Run, ...]
+    row: TableRow
+    runs: tuple[TableRun, ...]
 
     @property
     def dev(self) -> tuple[float, ...]:
@@ -34,7 +34,7 @@ class RowResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class Table7:
     """The rows that were trained, in order, and what they were trained on."""
 
     model: str
@@ -48,40 +48,40 @@ class Table:
         return asdict(self) | {"settings": self.settings.plain}
 
 
-def write_table(folder: Path, table: Table) -> None:
+def write_table7(folder: Path, table: Table7) -> None:
     """Write ``table7.json`` and ``table7.md``; a picture of an earlier table is removed.
 
     Raises:
         StorageError: the folder cannot be written.
     """
     for name in (RESULTS_NAME, MARKDOWN_NAME, PICTURE_NAME):
-        refuse_folder(folder / name)
+        refuse_folder_path(folder / name)
     for name in (MARKDOWN_NAME, PICTURE_NAME):  # nothing stays beside a table that it does not show
-        remove(folder / name)
+        remove_file(folder / name)
     write_json(folder / RESULTS_NAME, {"format_version": FORMAT_VERSION, **table.plain, "paper": PAPER_SOURCE})
     with atomic(folder / MARKDOWN_NAME) as temporary:
-        temporary.write_text(markdown(table), encoding="utf-8", errors="backslashreplace")
+        temporary.write_text(format_markdown(table), encoding="utf-8", errors="backslashreplace")
 
 
-def mean_and_spread(values: Sequence[float]) -> tuple[float, float]:
+def mean_and_deviation(values: Sequence[float]) -> tuple[float, float]:
     """Mean and standard deviation (of the sample, n-1) of percentages; the spread of one value is 0."""
     percent = [100 * value for value in values]
     return fmean(percent), stdev(percent) if len(percent) > 1 else 0.0
 
 
-def markdown(table: Table) -> str:
+def format_markdown(table: Table7) -> str:
     """The table in Markdown, with the paper's numbers beside it."""
     has_test = any(result.test for result in table.rows)
     head = ["features", "layers", f"dev {table.measure}", *([f"test {table.measure}"] if has_test else []), "paper*"]
-    lines = [_line(head), _line(["---", "---", *["---:"] * (len(head) - 2)])]
+    lines = [_markdown_line(head), _markdown_line(["---", "---", *["---:"] * (len(head) - 2)])]
     for result in table.rows:
-        scores = [_shown(result.dev), *([_shown(result.test)] if has_test else [])]
+        scores = [_format_scores(result.dev), *([_format_scores(result.test)] if has_test else [])]
         paper = "" if result.row.paper is None else f"{result.row.paper:.1f}"
-        lines.append(_line([result.row.title, result.row.name, *scores, paper]))
-    return "\n".join([*lines, "", *(line for note in _notes(table) for line in (note, ""))])
+        lines.append(_markdown_line([result.row.title, result.row.name, *scores, paper]))
+    return "\n".join([*lines, "", *(line for note in _table_notes(table) for line in (note, ""))])
 
 
-def _notes(table: Table) -> list[str]:
+def _table_notes(table: Table7) -> list[str]:
     seeds = max(len(result.runs) for result in table.rows)
     notes = [
         f"{table.model}; mean ± standard deviation over {seeds} seed{'' if seeds == 1 else 's'}; the development set "
@@ -96,12 +96,12 @@ def _notes(table: Table) -> list[str]:
     return notes
 
 
-def _shown(values: Sequence[float]) -> str:
+def _format_scores(values: Sequence[float]) -> str:
     if not values:
         return ""
-    mean, spread = mean_and_spread(values)
+    mean, spread = mean_and_deviation(values)
     return f"{mean:.1f} ± {spread:.1f}" if len(values) > 1 else f"{mean:.1f}"
 
 
-def _line(cells: Iterable[str]) -> str:
+def _markdown_line(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"

@@ -10,7 +10,7 @@ PAPER_SOURCE = "Devlin et al. 2019, Table 7: BERT base (cased), development set 
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TableRow:
     """A row of the table: a way to make features of layers, or fine-tuning."""
 
     name: str  # as on the command line: a layer specification, or "fine-tuning"
@@ -24,31 +24,31 @@ class Row:
 
 
 PAPER_ROWS = (
-    Row("embeddings", "Embeddings", 91.0),
-    Row("second-to-last", "Second-to-Last Hidden", 95.6),
-    Row("last", "Last Hidden", 94.9),
-    Row("mix4", "Weighted Sum Last Four Hidden", 95.9),
-    Row("concat4", "Concat Last Four Hidden", 96.1),
-    Row("mix-all", "Weighted Sum All Layers", 95.5),
+    TableRow("embeddings", "Embeddings", 91.0),
+    TableRow("second-to-last", "Second-to-Last Hidden", 95.6),
+    TableRow("last", "Last Hidden", 94.9),
+    TableRow("mix4", "Weighted Sum Last Four Hidden", 95.9),
+    TableRow("concat4", "Concat Last Four Hidden", 96.1),
+    TableRow("mix-all", "Weighted Sum All Layers", 95.5),
 )
-FINE_TUNED_ROW = Row(FINE_TUNING, "Fine-tuned", 96.4)
+FINE_TUNED_ROW = TableRow(FINE_TUNING, "Fine-tuned", 96.4)
 """The paper's row of BERT base; BERT large came to 96.6."""
 
 
-def table_rows(names: Iterable[str], num_layers: int) -> tuple[Row, ...]:
+def parse_rows(names: Iterable[str], num_layers: int) -> tuple[TableRow, ...]:
     """The rows that are meant: ``paper`` for the paper's six, ``all`` for every single layer, or specifications.
 
     Raises:
         RecipeError: a name that is neither.
     """
     known = {row.name: row for row in PAPER_ROWS}
-    found: dict[str, Row] = {}
+    found: dict[str, TableRow] = {}
     for name in names:
         if name == "paper":
             found |= known
         elif name == "all":
-            found |= {str(layer): Row(str(layer), f"Layer {layer}") for layer in range(num_layers + 1)}
+            found |= {str(layer): TableRow(str(layer), f"Layer {layer}") for layer in range(num_layers + 1)}
         else:
             parse_input(name, num_layers)
-            found[name] = known.get(name) or Row(name, name)
+            found[name] = known.get(name) or TableRow(name, name)
     return tuple(found.values())

@@ -13,10 +13,10 @@ from msgspec import Meta
 from bertfeat.errors import TaggerError, UsageError
 from bertfeat.features import FeatureSet
 from bertfeat.io import JsonError, read_json, real_path, write_json, writing
-from bertfeat.tagging.digests import parts_digest, sentences_digest
+from bertfeat.tagging.feature_digests import parts_digest, sentences_digest
 from bertfeat.tagging.settings import Extraction, TrainingSettings, extraction_of
-from bertfeat.tagging.table7.grid import Grid
-from bertfeat.tagging.table7.rows import FINE_TUNING, Row
+from bertfeat.tagging.table7.grid import GridPoint
+from bertfeat.tagging.table7.rows import FINE_TUNING, TableRow
 
 FORMAT_VERSION = 2
 """Version of a table's files; since 2 they carry their own digests, and each run says of which table it is."""
@@ -30,7 +30,7 @@ _Count = Annotated[int, Meta(ge=1)]
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class TableRun:
     """One training of one row."""
 
     row: str
@@ -40,14 +40,14 @@ class Run:
     best_epoch: _Count
     epochs: _Count
     seconds: Annotated[float, Meta(ge=0)]
-    grid: Grid | None = None  # of fine-tuning
+    grid: GridPoint | None = None  # of fine-tuning
 
     @property
     def place(self) -> str:
         """Where it is kept below the folder of runs, without the file's ending."""
         point = self.grid
         if point is None:
-            return f"{Row(self.row, '').folder}/seed-{self.seed}"
+            return f"{TableRow(self.row, '').folder}/seed-{self.seed}"
         return (
             f"{FINE_TUNING}/batch-{point.batch_size}-rate-{point.learning_rate:g}-epochs-{point.epochs}"
             f"-seed-{self.seed}"
@@ -55,10 +55,10 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptRun:
+class StoredRun:
     """A run as it lies on disk."""
 
-    run: Run
+    run: TableRun
     measure: Measure
 
 
@@ -121,7 +121,7 @@ _NO_SEED = TrainingSettings().seed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _RunFile(Run):
+class _RunFile(TableRun):
     measure: Measure
     table: str | None = None  # digest of its table's identity; None in format 1
     format_version: int = 1
@@ -140,7 +140,7 @@ def read_identity(folder: Path) -> TableIdentity | None:
         return None
     except (OSError, JsonError, UsageError) as error:
         raise TaggerError(f"{path}: cannot be read ({error}); name another folder with -o") from error
-    _refuse_newer(identity.format_version, path)
+    _refuse_newer_table(identity.format_version, path)
     return identity
 
 
@@ -154,16 +154,16 @@ def run_path(folder: Path, place: str) -> Path:
     return folder / RUNS_NAME / f"{place}.json"
 
 
-def write_run(folder: Path, run: Run, measure: Measure, identity: TableIdentity) -> None:
+def write_run(folder: Path, run: TableRun, measure: Measure, identity: TableIdentity) -> None:
     """Keep a run that is done."""
     path = run_path(folder, run.place)
     with writing(folder):
         path.parent.mkdir(parents=True, exist_ok=True)
-    file = _RunFile(**_values(run), measure=measure, table=identity.digest, format_version=FORMAT_VERSION)
+    file = _RunFile(**_run_fields(run), measure=measure, table=identity.digest, format_version=FORMAT_VERSION)
     write_json(path, file)
 
 
-def read_run(path: Path, identity: TableIdentity) -> KeptRun | None:
+def read_run(path: Path, identity: TableIdentity) -> StoredRun | None:
     """Read a run that was kept; None where there is none.
 
     Raises:
@@ -175,14 +175,14 @@ def read_run(path: Path, identity: TableIdentity) -> KeptRun | None:
         return None
     except (OSError, JsonError, UsageError) as error:
         raise TaggerError(f"{path}: cannot be read ({error}); {_REMEDY}") from error
-    _refuse_newer(file.format_version, path)
-    run = Run(**_values(file))
-    if problem := _misfit(run, file, path, identity):
+    _refuse_newer_table(file.format_version, path)
+    run = TableRun(**_run_fields(file))
+    if problem := _run_problem(run, file, path, identity):
         raise TaggerError(f"{path}: {problem}; {_REMEDY}")
-    return KeptRun(run, file.measure)
+    return StoredRun(run, file.measure)
 
 
-def kept_runs(folder: Path, identity: TableIdentity) -> Iterator[KeptRun]:
+def read_runs(folder: Path, identity: TableIdentity) -> Iterator[StoredRun]:
     """All runs of a table, in the order of their names.
 
     Raises:
@@ -197,11 +197,11 @@ def kept_runs(folder: Path, identity: TableIdentity) -> Iterator[KeptRun]:
 _REMEDY = "remove it, and that run is done again"
 
 
-def _values(run: Run) -> dict[str, Any]:
-    return {each.name: getattr(run, each.name) for each in fields(Run)}
+def _run_fields(run: TableRun) -> dict[str, Any]:
+    return {each.name: getattr(run, each.name) for each in fields(TableRun)}
 
 
-def _misfit(run: Run, file: _RunFile, path: Path, identity: TableIdentity) -> str | None:
+def _run_problem(run: TableRun, file: _RunFile, path: Path, identity: TableIdentity) -> str | None:
     if file.table is not None and file.table != identity.digest:
         return "this run is of another table"
     if file.table is None and file.format_version >= 2:
@@ -218,6 +218,6 @@ def _misfit(run: Run, file: _RunFile, path: Path, identity: TableIdentity) -> st
     return None
 
 
-def _refuse_newer(version: int, path: Path) -> None:
+def _refuse_newer_table(version: int, path: Path) -> None:
     if version > FORMAT_VERSION:
         raise TaggerError(f"{path}: written in format {version} by a newer bertfeat; upgrade bertfeat")

@@ -12,23 +12,22 @@ from pathlib import Path
 
 from bertfeat.errors import TaggerError, UsageError
 from bertfeat.features import FeatureSet
-from bertfeat.io import Kind, writing
+from bertfeat.io import ResultKind, writing
 from bertfeat.models import Model
-from bertfeat.tagging.claims import claimed
-from bertfeat.tagging.epochs import OnEpoch, Trained
-from bertfeat.tagging.saved import remove_tagger
-from bertfeat.tagging.sentences import made_from
+from bertfeat.tagging.epochs import OnEpoch, TrainingReport
+from bertfeat.tagging.result_lock import hold_result_folder
+from bertfeat.tagging.sentences import describe_source
 from bertfeat.tagging.settings import TrainingSettings, check_same_features
-from bertfeat.tagging.table7.finetune import Sentence, fine_tune
-from bertfeat.tagging.table7.grid import PAPER_GRID, Grid
-from bertfeat.tagging.table7.report import RowResult, Table, write_table
-from bertfeat.tagging.table7.rows import FINE_TUNED_ROW, FINE_TUNING, PAPER_ROWS, Row
+from bertfeat.tagging.table7.finetune import TaggedSentence, fine_tune
+from bertfeat.tagging.table7.grid import PAPER_GRID, GridPoint
+from bertfeat.tagging.table7.report import RowResult, Table7, write_table7
+from bertfeat.tagging.table7.rows import FINE_TUNED_ROW, FINE_TUNING, PAPER_ROWS, TableRow
 from bertfeat.tagging.table7.runs import (
     FORMAT_VERSION,
-    KeptRun,
     Measure,
-    Run,
+    StoredRun,
     TableIdentity,
+    TableRun,
     read_identity,
     read_run,
     run_path,
@@ -36,9 +35,10 @@ from bertfeat.tagging.table7.runs import (
     write_run,
 )
 from bertfeat.tagging.tagger import Tagger
-from bertfeat.tagging.training import train
+from bertfeat.tagging.tagger_files import remove_tagger
+from bertfeat.tagging.training_loop import train
 
-OnRun = Callable[[Row, Run, bool], None]
+OnRun = Callable[[TableRow, TableRun, bool], None]
 """Called after each run; the last argument says whether it was there already."""
 
 
@@ -48,15 +48,15 @@ def train_table(
     test_set: FeatureSet | None,
     folder: str | Path,
     *,
-    rows: Sequence[Row] = PAPER_ROWS,
+    rows: Sequence[TableRow] = PAPER_ROWS,
     seeds: Sequence[int] = (1, 2, 3, 4, 5),
     settings: TrainingSettings | None = None,
     tuned: Model | None = None,
-    grid: Sequence[Grid] = PAPER_GRID,
+    grid: Sequence[GridPoint] = PAPER_GRID,
     device: str | None = None,
     on_run: OnRun | None = None,
     on_epoch: OnEpoch | None = None,
-) -> Table:
+) -> Table7:
     """Train every row with every seed, those that are not done yet, and write ``table7.json`` and ``table7.md``.
 
     With ``tuned``, that model is fine-tuned too: the first seed chooses the best point of the ``grid`` on the
@@ -68,7 +68,7 @@ def train_table(
         FolderLocked: another run is at work on the folder.
         StorageError: the folder cannot be written, or holds something else.
     """
-    with claimed(Path(folder), Kind.TABLE7):
+    with hold_result_folder(Path(folder), ResultKind.TABLE7):
         made = TableTraining(train_set, dev_set, test_set, Path(folder), settings, device)
         return made.run(rows, seeds, tuned=tuned, grid=grid, on_run=on_run, on_epoch=on_epoch)
 
@@ -96,14 +96,14 @@ class TableTraining:
 
     def run(
         self,
-        rows: Sequence[Row],
+        rows: Sequence[TableRow],
         seeds: Sequence[int],
         *,
         tuned: Model | None = None,
-        grid: Sequence[Grid] = PAPER_GRID,
+        grid: Sequence[GridPoint] = PAPER_GRID,
         on_run: OnRun | None = None,
         on_epoch: OnEpoch | None = None,
-    ) -> Table:
+    ) -> Table7:
         """Do what is not done yet of those rows and seeds, and write the table."""
         if not (rows or tuned) or not seeds:
             raise UsageError("a table needs at least one row and one seed")
@@ -113,8 +113,8 @@ class TableTraining:
             results.append(RowResult(row, tuple(runs)))
         if tuned is not None:
             results.append(self._fine_tuned(tuned, grid, seeds, on_run))
-        table = Table(self.sets[0].header.model.name, self.measure, self.identity, tuple(results))
-        write_table(self.folder, table)
+        table = Table7(self.sets[0].header.model.name, self.measure, self.identity, tuple(results))
+        write_table7(self.folder, table)
         return table
 
     def _identity(self) -> TableIdentity:
@@ -124,7 +124,7 @@ class TableTraining:
         for features in named.values():
             if "tags" not in features.names:
                 raise TaggerError(
-                    f"{made_from(features)}: its words have no tags; extract a corpus that has them, as CoNLL"
+                    f"{describe_source(features)}: its words have no tags; extract a corpus that has them, as CoNLL"
                 )
         ours = TableIdentity.of(self.folder, named, self.settings)
         assert ours.extraction is not None  # of this format
@@ -142,9 +142,9 @@ class TableTraining:
             write_identity(self.folder, ours)
         return ours
 
-    def _trained(self, row: Row, seed: int, on_epoch: OnEpoch | None) -> tuple[Run, bool]:
+    def _trained(self, row: TableRow, seed: int, on_epoch: OnEpoch | None) -> tuple[TableRun, bool]:
         """One row with one seed, and whether it was there already."""
-        path = run_path(self.folder, Run(row.name, seed, 0.0, None, 1, 1, 0.0).place)
+        path = run_path(self.folder, TableRun(row.name, seed, 0.0, None, 1, 1, 0.0).place)
         tagger_folder = path.with_suffix(".tagger")
         kept = self._kept(path)
         if kept is None:
@@ -154,14 +154,14 @@ class TableTraining:
             test = None if self.test_set is None else tagger.score(self.test_set, memory=self.settings.memory).value
             history = done.settings.history
             seconds = sum(epoch["seconds"] for epoch in history)
-            run = Run(row.name, seed, done.settings.score, test, done.settings.best_epoch, len(history), seconds)
+            run = TableRun(row.name, seed, done.settings.score, test, done.settings.best_epoch, len(history), seconds)
             write_run(self.folder, run, self.measure, self.identity)
         else:
             run = kept.run
         _remove(tagger_folder)  # also what a run left that was killed before it came to this
         return run, kept is not None
 
-    def _train(self, row: Row, seed: int, folder: Path, on_epoch: OnEpoch | None) -> Trained:
+    def _train(self, row: TableRow, seed: int, folder: Path, on_epoch: OnEpoch | None) -> TrainingReport:
         """Go on with what a killed run left, if it fits; else begin anew: it is of no other use."""
         left = folder.exists()
         settings = replace(self.settings, seed=seed)
@@ -176,7 +176,9 @@ class TableTraining:
         _remove(folder)
         return again()
 
-    def _fine_tuned(self, model: Model, grid: Sequence[Grid], seeds: Sequence[int], on_run: OnRun | None) -> RowResult:
+    def _fine_tuned(
+        self, model: Model, grid: Sequence[GridPoint], seeds: Sequence[int], on_run: OnRun | None
+    ) -> RowResult:
         """The fine-tuning row: the best point of the grid, with every seed."""
         if model.fingerprint != self.identity.model:
             raise TaggerError(
@@ -186,28 +188,28 @@ class TableTraining:
         train_words, dev_words = (_sentences(features) for features in self.sets)
         test = None if self.test_set is None else _sentences(self.test_set)
 
-        def run(point: Grid, seed: int) -> Run:
-            path = run_path(self.folder, Run(FINE_TUNING, seed, 0.0, None, 1, 1, 0.0, point).place)
+        def run(point: GridPoint, seed: int) -> TableRun:
+            path = run_path(self.folder, TableRun(FINE_TUNING, seed, 0.0, None, 1, 1, 0.0, point).place)
             kept = self._kept(path)
             if kept is not None:
                 return self._told(FINE_TUNED_ROW, (kept.run, True), on_run)
             done = fine_tune(model, train_words, dev_words, test, **asdict(point), seed=seed, device=self.device)
             value = None if done.test is None else done.test.value
             self.measure = "span F1" if done.labels.has_spans else "accuracy"
-            made = Run(FINE_TUNING, seed, done.dev.value, value, point.epochs, point.epochs, done.seconds, point)
+            made = TableRun(FINE_TUNING, seed, done.dev.value, value, point.epochs, point.epochs, done.seconds, point)
             write_run(self.folder, made, self.measure, self.identity)
             return self._told(FINE_TUNED_ROW, (made, False), on_run)
 
         points = grid if len(grid) == 1 else [max(grid, key=lambda point: run(point, seeds[0]).dev)]
         return RowResult(FINE_TUNED_ROW, tuple(run(points[0], seed) for seed in seeds))
 
-    def _kept(self, path: Path) -> KeptRun | None:
+    def _kept(self, path: Path) -> StoredRun | None:
         kept = read_run(path, self.identity)
         if kept is not None:
             self.measure = kept.measure
         return kept
 
-    def _told(self, row: Row, done: tuple[Run, bool], on_run: OnRun | None) -> Run:
+    def _told(self, row: TableRow, done: tuple[TableRun, bool], on_run: OnRun | None) -> TableRun:
         if on_run is not None:
             on_run(row, *done)
         return done[0]
@@ -221,7 +223,7 @@ def _remove(tagger: Path) -> None:
             shutil.rmtree(tagger)
 
 
-def _sentences(features: FeatureSet) -> list[Sentence]:
+def _sentences(features: FeatureSet) -> list[TaggedSentence]:
     """Words and tags of a feature set.
 
     Raises:
@@ -229,7 +231,7 @@ def _sentences(features: FeatureSet) -> list[Sentence]:
     """
     if "words" not in features.names:
         raise TaggerError(f"{features.folder}: made with --no-text, and fine-tuning needs the words")
-    found: list[Sentence] = []
+    found: list[TaggedSentence] = []
     for batch in features.stream(["words", "tags"]):
         words, tags = batch.column("words").to_pylist(), batch.column("tags").to_pylist()
         found.extend((each, tags[at]) for at, each in enumerate(words) if each)

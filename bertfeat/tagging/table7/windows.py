@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bertfeat.models import Model
 from bertfeat.tokens import Tokenizer
 from bertfeat.tokens.tokenizer import TextPieces
-from bertfeat.words import align, given_words
+from bertfeat.words import align_words, locate_words
 
 UNLABELLED = -100
 """What torch's cross entropy leaves out."""
@@ -65,7 +65,7 @@ class Windower:
 
     def _cut(self, sentence: int, words: Sequence[str], pieces: TextPieces) -> Iterator[Window]:
         assert pieces.spans is not None
-        first, stop = align(given_words(words), pieces.spans)
+        first, stop = align_words(locate_words(words), pieces.spans)
         there = np.flatnonzero(stop > first)
         starts = first[there]
         begin, total = 0, len(pieces.ids)

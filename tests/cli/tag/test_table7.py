@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from bertfeat.cli import main
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
-from bertfeat.tagging import check_table
+from bertfeat.tagging import verify_table7
 from tests.support.tagging_toy import sentences, write_conll
 from tests.support.tiny_models import Tiny
 
@@ -75,7 +75,7 @@ def test_rows_that_need_more_layers_are_extracted_into_the_same_table(home: Path
     assert "with these layers already" not in more.stderr
     assert [len(FeatureSet(f"t/features/{name}.features")) for name in NAMES] == [40, 20]
     assert kept.items() <= snapshot("t/runs").items()
-    report = check_table("t")
+    report = verify_table7("t")
     assert (report.rows, report.runs) == (2, 2)
     assert {str(state) for state in report.features.values()} == {"the same"}
     before = [snapshot(f"t/features/{name}.features") for name in NAMES]

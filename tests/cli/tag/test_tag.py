@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from bertfeat.cli import main
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
-from bertfeat.tagging import Tagger, read_spans, table_rows
+from bertfeat.tagging import Tagger, parse_rows, read_spans
 from tests.support.tagging_toy import sentences, write_conll
 from tests.support.tiny_models import Tiny
 
@@ -148,9 +148,9 @@ def test_table7_dry_run_writes_nothing() -> None:
 
 
 def test_rows() -> None:
-    assert [row.name for row in table_rows(["all"], 3)] == ["0", "1", "2", "3"]
-    assert [row.paper for row in table_rows(["paper"], 12)] == [91.0, 95.6, 94.9, 95.9, 96.1, 95.5]
-    assert [row.title for row in table_rows(["concat4", "sum4", "concat4"], 12)] == ["Concat Last Four Hidden", "sum4"]
+    assert [row.name for row in parse_rows(["all"], 3)] == ["0", "1", "2", "3"]
+    assert [row.paper for row in parse_rows(["paper"], 12)] == [91.0, 95.6, 94.9, 95.9, 96.1, 95.5]
+    assert [row.title for row in parse_rows(["concat4", "sum4", "concat4"], 12)] == ["Concat Last Four Hidden", "sum4"]
 
 
 # ── wrong uses ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -12,7 +12,7 @@ import pytest
 
 from bertfeat.errors import BertfeatError, TaggerError
 from bertfeat.features import FeatureSet
-from bertfeat.tagging import check_table
+from bertfeat.tagging import verify_table7
 from tests.support.tagging_tables import QUICK, ROWS, RUN, Sets, edited, made_sets, made_table
 from tests.support.tiny_models import Tiny
 
@@ -68,17 +68,17 @@ def test_edited_runs_are_told(
     with pytest.raises(TaggerError, match=problem):
         made_table(sets, table)
     with pytest.raises(TaggerError, match=problem):
-        check_table(table)
+        verify_table7(table)
     (table / RUN).unlink()  # the remedy
     made_table(sets, table)
-    assert check_table(table).runs == 4
+    assert verify_table7(table).runs == 4
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"[" * 100_000, b'{"dev": 1e999}', b"\xff"], ids=range(6))
 @pytest.mark.parametrize("name", [RUN, "_settings.json"])
 def test_what_is_no_json_of_ours(sets: Sets, table: Path, name: str, text: bytes) -> None:
     (table / name).write_bytes(text)
-    for use in (lambda: made_table(sets, table), lambda: check_table(table)):
+    for use in (lambda: made_table(sets, table), lambda: verify_table7(table)):
         with pytest.raises(BertfeatError, match="cannot be read"):
             use()
 
@@ -88,7 +88,7 @@ def test_a_pipe_in_its_place_is_not_waited_for(table: Path, name: str) -> None:
     (table / name).unlink()
     os.mkfifo(table / name)
     with pytest.raises(TaggerError, match="not a regular file"):
-        check_table(table)
+        verify_table7(table)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_edited_settings_are_told(sets: Sets, table: Path, name: str, value: Any
 def test_a_number_changed_by_hand_is_told(sets: Sets, table: Path) -> None:
     raw = json.loads((table / RUN).read_text())
     (table / RUN).write_text(json.dumps(raw | {"dev": 0.75}))
-    for use in (lambda: made_table(sets, table), lambda: check_table(table)):
+    for use in (lambda: made_table(sets, table), lambda: verify_table7(table)):
         with pytest.raises(TaggerError, match="digest does not hold"):
             use()
 
@@ -133,22 +133,22 @@ def test_a_table_that_does_not_follow_from_its_runs_is_told(
 ) -> None:
     edited(table / "table7.json", change)
     with pytest.raises(TaggerError, match=problem):
-        check_table(table)
+        verify_table7(table)
 
 
 def test_markdown_that_was_edited_is_told(table: Path) -> None:
     (table / "table7.md").write_text((table / "table7.md").read_text().replace("Last", "Best"))
     with pytest.raises(TaggerError, match="does not show what"):
-        check_table(table)
+        verify_table7(table)
     (table / "table7.md").unlink()
     with pytest.raises(TaggerError, match=r"table7\.md is missing"):
-        check_table(table)
+        verify_table7(table)
 
 
 def test_runs_of_another_table_are_told(sets: Sets, table: Path, tmp_path: Path) -> None:
     made_table(sets, tmp_path / "other", rows=ROWS[:1], settings=replace(QUICK, hidden=5))
     shutil.copyfile(tmp_path / "other" / RUN, table / RUN)
-    for use in (lambda: made_table(sets, table), lambda: check_table(table)):
+    for use in (lambda: made_table(sets, table), lambda: verify_table7(table)):
         with pytest.raises(TaggerError, match="this run is of another table"):
             use()
 
@@ -157,24 +157,28 @@ def test_features_are_looked_for_where_they_were(sets: Sets, tiny: Callable[[str
     own = {name: shutil.copytree(each.folder, tmp_path / f"{name}.features") for name, each in sets.items()}
     own["test"] = Path(shutil.move(own["test"], tmp_path / "table" / "features" / "test.features"))
     made_table({name: FeatureSet(place) for name, place in own.items()}, tmp_path / "table")
-    assert {str(state) for state in check_table(tmp_path / "table").features.values()} == {"the same"}
+    assert {str(state) for state in verify_table7(tmp_path / "table").features.values()} == {"the same"}
     shutil.move(tmp_path, tmp_path.with_name("moved"))  # together
     table = tmp_path.with_name("moved") / "table"
-    assert {str(state) for state in check_table(table).features.values()} == {"the same"}
+    assert {str(state) for state in verify_table7(table).features.values()} == {"the same"}
     shutil.rmtree(table.parent / "train.features")
     shutil.rmtree(table.parent / "dev.features")
     shutil.copytree(sets["test"].folder, table.parent / "dev.features")
-    assert [str(state) for state in check_table(table).features.values()] == ["not there", "changed since", "the same"]
+    assert [str(state) for state in verify_table7(table).features.values()] == [
+        "not there",
+        "changed since",
+        "the same",
+    ]
     part = table / "features" / "test.features" / "part-00000.parquet"
     data = bytearray(part.read_bytes())
     data[len(data) // 2] ^= 1
     part.write_bytes(bytes(data))
     with pytest.raises(BertfeatError, match="part-00000"):
-        check_table(table)
+        verify_table7(table)
     made_table(sets, table)  # elsewhere now, but the same sentences
-    assert {str(state) for state in check_table(table).features.values()} == {"the same"}
+    assert {str(state) for state in verify_table7(table).features.values()} == {"the same"}
 
 
 def test_no_table_at_all(tmp_path: Path) -> None:
     with pytest.raises(TaggerError, match="there is no Table 7 in it"):
-        check_table(tmp_path)
+        verify_table7(tmp_path)

@@ -12,8 +12,8 @@ from transformers import AutoModelForTokenClassification, AutoTokenizer
 
 from bertfeat.errors import BertfeatError, ModelError, TaggerError, UsageError
 from bertfeat.models import Model
-from bertfeat.tagging.scores import score
-from bertfeat.tagging.table7.finetune import FineTuned, Sentence, fine_tune
+from bertfeat.tagging.scores import score_tags
+from bertfeat.tagging.table7.finetune import FineTuningReport, TaggedSentence, fine_tune
 from bertfeat.tagging.table7.grid import PAPER_GRID
 from bertfeat.tagging.table7.windows import UNLABELLED, Windower
 from tests.support.tiny_models import Tiny, rewrite
@@ -26,7 +26,7 @@ KINDS = {"river": "A", "water": "A", "walked": "B", "money": "B"}
 SETTINGS: dict[str, Any] = {"batch_size": 4, "learning_rate": 2e-3, "epochs": 10, "seed": 3, "device": "cpu"}
 
 
-def sentences(count: int, seed: int, length: int = 7) -> list[Sentence]:
+def sentences(count: int, seed: int, length: int = 7) -> list[TaggedSentence]:
     """Words whose tags follow from them."""
     chance = random.Random(seed)
     made = [[chance.choice(WORDS) for _ in range(chance.randint(1, length))] for _ in range(count)]
@@ -44,12 +44,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def data() -> dict[str, list[Sentence]]:
+def data() -> dict[str, list[TaggedSentence]]:
     return {"train": sentences(100, 0, length=30), "dev": sentences(30, 1), "test": sentences(30, 2, length=150)}
 
 
 @pytest.fixture(scope="module")
-def done(tiny: Any, data: dict[str, list[Sentence]], folder: Path) -> FineTuned:
+def done(tiny: Any, data: dict[str, list[TaggedSentence]], folder: Path) -> FineTuningReport:
     model = tiny("bert").model
     return fine_tune(model, data["train"], data["dev"], data["test"], folder=folder, **SETTINGS)
 
@@ -97,7 +97,7 @@ def test_long_sentences_are_cut_between_words(bert: Tiny) -> None:
 # ── fine-tuning ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_tags_that_follow_from_words_are_learnt(done: FineTuned, data: dict[str, list[Sentence]]) -> None:
+def test_tags_that_follow_from_words_are_learnt(done: FineTuningReport, data: dict[str, list[TaggedSentence]]) -> None:
     assert done.test is not None
     assert done.dev.f1 > 0.9  # at 8 seeds, and rates of 0.001 to 0.003, it was 0.97 at least
     assert done.test.f1 > 0.9
@@ -107,7 +107,9 @@ def test_tags_that_follow_from_words_are_learnt(done: FineTuned, data: dict[str,
     assert done.long_sentences == sum(len(words) > 62 for words, _ in data["test"]) > 5
 
 
-def test_the_saved_model_is_transformers_own(done: FineTuned, data: dict[str, list[Sentence]], folder: Path) -> None:
+def test_the_saved_model_is_transformers_own(
+    done: FineTuningReport, data: dict[str, list[TaggedSentence]], folder: Path
+) -> None:
     module = AutoModelForTokenClassification.from_pretrained(folder).eval()
     tokenizer = AutoTokenizer.from_pretrained(folder)
     predicted = []
@@ -117,14 +119,14 @@ def test_the_saved_model_is_transformers_own(done: FineTuned, data: dict[str, li
             best = module(**encoded).logits[0].argmax(-1).tolist()
         firsts = {owner: at for at, owner in reversed(list(enumerate(encoded.word_ids()))) if owner is not None}
         predicted.append([module.config.id2label[best[firsts[word]]] for word in range(len(words))])
-    assert score([tags for _, tags in data["dev"]], predicted) == done.dev
+    assert score_tags([tags for _, tags in data["dev"]], predicted) == done.dev
     assert {path.suffix for path in folder.iterdir()} == {".json", ".safetensors"}
     told = json.loads((folder / "finetuned.json").read_text())
     assert (told["dev"]["f1"], told["batch_size"], told["seed"]) == (done.dev.f1, 4, 3)
 
 
 def test_equal_seeds_give_equal_results_quietly(
-    bert: Tiny, data: dict[str, list[Sentence]], capfd: pytest.CaptureFixture[str]
+    bert: Tiny, data: dict[str, list[TaggedSentence]], capfd: pytest.CaptureFixture[str]
 ) -> None:
     settings = SETTINGS | {"epochs": 1}
     heard: list[tuple[int, int]] = []
@@ -150,13 +152,13 @@ def test_equal_seeds_give_equal_results_quietly(
 @pytest.mark.parametrize(
     "family", ["roberta", "xlm-roberta", "distilbert", "electra", "modernbert", "mpnet", "albert", "deberta-v2"]
 )
-def test_other_families(tiny: Any, data: dict[str, list[Sentence]], family: str) -> None:
+def test_other_families(tiny: Any, data: dict[str, list[TaggedSentence]], family: str) -> None:
     run = fine_tune(tiny(family).model, data["train"][:16], data["dev"], **SETTINGS | {"epochs": 1})
     assert run.dev.words == sum(len(words) for words, _ in data["dev"])
     assert np.isfinite(run.loss)
 
 
-def test_words_without_pieces_get_the_most_frequent_label(bert: Tiny, data: dict[str, list[Sentence]]) -> None:
+def test_words_without_pieces_get_the_most_frequent_label(bert: Tiny, data: dict[str, list[TaggedSentence]]) -> None:
     dev = [(["the", "️", "river"], ["O", "O", "B-A"])]
     run = fine_tune(bert.model, data["train"], dev, **SETTINGS | {"epochs": 1})
     assert run.words_without_pieces == 1
@@ -170,7 +172,7 @@ def test_the_papers_grid() -> None:
 
 # ── what cannot be done ─────────────────────────────────────────────────────────────────────────────────────
 
-GOOD: list[Sentence] = [(["the", "river"], ["O", "B-A"])]
+GOOD: list[TaggedSentence] = [(["the", "river"], ["O", "B-A"])]
 
 
 @pytest.mark.parametrize(
@@ -186,7 +188,7 @@ GOOD: list[Sentence] = [(["the", "river"], ["O", "B-A"])]
     ],
 )
 def test_clear_errors(
-    bert: Tiny, train: list[Sentence], dev: list[Sentence], changes: Any, error: type[Exception], told: str
+    bert: Tiny, train: list[TaggedSentence], dev: list[TaggedSentence], changes: Any, error: type[Exception], told: str
 ) -> None:
     with pytest.raises(error, match=told):
         fine_tune(bert.model, train, dev, **SETTINGS | changes)

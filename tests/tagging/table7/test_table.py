@@ -12,9 +12,9 @@ import pytest
 from bertfeat.errors import TaggerError, UsageError
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
-from bertfeat.io import Kind, kind_of
-from bertfeat.tagging import Row, Run, check_table, markdown, train
-from bertfeat.tagging.digests import parts_digest, sentences_digest
+from bertfeat.io import ResultKind, result_kind
+from bertfeat.tagging import TableRow, TableRun, format_markdown, train, verify_table7
+from bertfeat.tagging.feature_digests import parts_digest, sentences_digest
 from bertfeat.tagging.table7.finetune import fine_tune
 from tests.support.tagging_tables import QUICK, ROWS, RUN, SEEDS, Sets, edited, made_sets, made_table
 from tests.support.tagging_toy import feature_set, sentences, write_conll
@@ -42,12 +42,12 @@ def table(made: Path, tmp_path: Path) -> Path:
 
 
 def test_what_is_made_is_sound_and_not_made_again(sets: Sets, table: Path) -> None:
-    assert kind_of(table) is Kind.TABLE7
+    assert result_kind(table) is ResultKind.TABLE7
     assert sorted(str(path.relative_to(table)) for path in table.rglob("*") if path.is_file()) == [
         *(".bertfeat/kind", "_settings.json", "runs/last/seed-1.json", "runs/last/seed-2.json"),
         *("runs/mix4/seed-1.json", "runs/mix4/seed-2.json", "table7.json", "table7.md"),
     ]
-    report = check_table(table)
+    report = verify_table7(table)
     assert (report.rows, report.runs, report.unfinished) == (2, 4, 0)
     assert {str(state) for state in report.features.values()} == {"the same"}
     told: list[bool] = []
@@ -55,7 +55,7 @@ def test_what_is_made_is_sound_and_not_made_again(sets: Sets, table: Path) -> No
     again = made_table(sets, table, on_run=lambda _row, _run, there: told.append(there))
     assert told == [True] * 4
     assert {path: path.read_bytes() for path in table.rglob("*") if path.is_file()} == before
-    assert (table / "table7.md").read_text() == markdown(again)
+    assert (table / "table7.md").read_text() == format_markdown(again)
     assert [run["dev"] for row in json.loads((table / "table7.json").read_text())["rows"] for run in row["runs"]] == [
         json.loads((table / "runs" / name / f"seed-{seed}.json").read_text())["dev"]
         for name in ("last", "mix4")
@@ -66,10 +66,10 @@ def test_what_is_made_is_sound_and_not_made_again(sets: Sets, table: Path) -> No
 def test_a_table_that_is_not_finished_is_sound_too(table: Path) -> None:
     (table / "table7.json").unlink()
     with pytest.raises(TaggerError, match=r"table7\.json is missing"):  # as long as what is made of it is there
-        check_table(table)
+        verify_table7(table)
     (table / "table7.md").unlink()
     (table / "runs" / "last" / "seed-3.tagger").mkdir()
-    assert (check_table(table).rows, check_table(table).unfinished) == (0, 1)
+    assert (verify_table7(table).rows, verify_table7(table).unfinished) == (0, 1)
 
 
 def test_taggers_that_a_killed_run_left_go(sets: Sets, table: Path) -> None:
@@ -152,7 +152,7 @@ def test_other_settings_and_ways_are_another_table(sets: Sets, tiny: Callable[[s
     with pytest.raises(TaggerError, match="other extraction"):
         made_table(sets, table)
     with pytest.raises(TaggerError, match="is of another table"):
-        check_table(table)
+        verify_table7(table)
 
 
 def test_sets_of_two_models_make_no_table(sets: Sets, tiny: Callable[[str], Tiny], tmp_path: Path) -> None:
@@ -198,15 +198,15 @@ def in_first_format(sets: Sets, table: Path) -> None:
 def test_a_table_of_the_first_version_goes_on(sets: Sets, table: Path) -> None:
     before = json.loads((table / "table7.json").read_text())["rows"]
     in_first_format(sets, table)
-    assert kind_of(table) is Kind.TABLE7
-    assert (check_table(table).rows, check_table(table).runs) == (2, 4)
+    assert result_kind(table) is ResultKind.TABLE7
+    assert (verify_table7(table).rows, verify_table7(table).runs) == (2, 4)
     told: list[bool] = []
     made_table(sets, table, seeds=(1, 2, 3), on_run=lambda _row, _run, there: told.append(there))
     assert told == [True, True, False] * 2
     after = json.loads((table / "table7.json").read_text())["rows"]
     assert [row["runs"][:2] for row in after] == [row["runs"] for row in before]
     assert json.loads((table / "_settings.json").read_text())["format_version"] == 2
-    assert check_table(table).runs == 6
+    assert verify_table7(table).runs == 6
     made_table(sets, table)
 
 
@@ -224,16 +224,16 @@ def test_a_table_of_the_first_version_of_other_data_is_refused(sets: Sets, table
 
 def test_fine_tuning_is_kept_by_point_and_seed(sets: Sets, tiny: Callable[[str], Tiny], tmp_path: Path) -> None:
     pytest.importorskip("accelerate")
-    from bertfeat.tagging import Grid
+    from bertfeat.tagging import GridPoint
 
-    points = (Grid(8, 1e-3, 1), Grid(8, 2e-3, 1))
-    told: list[tuple[Run, bool]] = []
+    points = (GridPoint(8, 1e-3, 1), GridPoint(8, 2e-3, 1))
+    told: list[tuple[TableRun, bool]] = []
 
     def run() -> Any:
         return made_table(
             sets,
             tmp_path / "table",
-            rows=(Row("last", "Last Hidden", 94.9),),
+            rows=(TableRow("last", "Last Hidden", 94.9),),
             tuned=tiny("bert").model,
             grid=points,
             on_run=lambda _row, run, there: told.append((run, there)),
@@ -241,7 +241,7 @@ def test_fine_tuning_is_kept_by_point_and_seed(sets: Sets, tiny: Callable[[str],
 
     table = run()
     assert [there for _, there in told] == [False] * 4 + [True, False]  # the first seed chose the point
-    assert check_table(tmp_path / "table").rows == 2
+    assert verify_table7(tmp_path / "table").rows == 2
     words = [
         [([word for word, _ in each], [tag for _, tag in each]) for each in sentences(size, size)] for size in (40, 20)
     ]

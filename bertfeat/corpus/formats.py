@@ -1,0 +1,45 @@
+"""The formats of corpus files: one table, which everything that depends on a format asks.
+
+To add a format, write a file with its reader and add a line to :data:`FORMATS`. A reader is a class that is made of an
+:class:`~bertfeat.corpus.input_file.InputFile`. It gives either rows (``RowReader``: text, CoNLL), or records with named
+fields (``RecordFile``: JSONL, CSV, Parquet), of which ``RecordReader`` makes rows.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_RECORD_OPTIONS = frozenset({"text_columns", "pair_column", "id_column", "tag_column", "keep", "pretokenized"})
+_SENTENCE_OPTIONS = frozenset({"tag_column", "document_context", "pretokenized"})
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A format of corpus files."""
+
+    name: str
+    endings: tuple[str, ...]  # of file names, below the ending of a compression
+    reader: str  # "module:class" in bertfeat.corpus; imported when a file of the format is opened
+    options: frozenset[str]  # the fields of CorpusSettings that the format takes
+    records: bool = False  # its records have named fields: the reader is a RecordFile
+    brings_words: bool = False  # documents bring their own words, with a tag each
+    binary: bool = False  # the file has no text encoding, and is not compressed as a whole
+
+
+FORMATS: Mapping[str, Format] = {
+    format.name: format
+    for format in (
+        Format("text", (".txt", ".text"), "text:TextReader", frozenset({"pairs", "pretokenized"})),
+        Format("jsonl", (".jsonl", ".ndjson", ".json"), "jsonl:JsonlFile", _RECORD_OPTIONS, records=True),
+        Format("csv", (".csv",), "delimited:CsvFile", _RECORD_OPTIONS, records=True),
+        Format("tsv", (".tsv", ".tab"), "delimited:TsvFile", _RECORD_OPTIONS, records=True),
+        Format("parquet", (".parquet", ".pq"), "parquet:ParquetFile", _RECORD_OPTIONS, records=True, binary=True),
+        Format(
+            "conll", (".conll", ".iob", ".iob2", ".bio"), "conll:ConllReader", _SENTENCE_OPTIONS, brings_words=True
+        ),
+        Format("conllu", (".conllu",), "conll:ConlluReader", _SENTENCE_OPTIONS, brings_words=True),
+    )
+}
+"""The formats by name; ``CorpusSettings.format`` may be any of these names."""
+
+ENDINGS: Mapping[str, Format] = {ending: format for format in FORMATS.values() for ending in format.endings}
+"""The format of a file by the ending of its name."""

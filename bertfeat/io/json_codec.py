@@ -1,0 +1,130 @@
+"""Dataclasses ⇄ JSON, decoded strictly by type: the one codec of every file that bertfeat writes."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import Self, TypeVar, get_type_hints
+
+import msgspec
+
+from bertfeat.errors import BertfeatError
+
+T = TypeVar("T")
+
+
+class JsonError(ValueError):
+    """A text that is not the JSON that was expected; the message says where and why, and the caller what to do."""
+
+
+class JsonForm:
+    """Base of a dataclass whose JSON object is not simply its fields; other dataclasses may have it as a field."""
+
+    __slots__ = ()
+
+    def encode(self) -> dict[str, object]:
+        """The object as JSON values."""
+        raise NotImplementedError
+
+    @classmethod
+    def decode(cls, mapping: Mapping[str, object]) -> Self:
+        """Build the object from JSON values.
+
+        Raises:
+            JsonError: a value of another type.
+        """
+        raise NotImplementedError
+
+
+def decode_json(text: bytes | str, kind: type[T]) -> T:
+    """Decode JSON as a dataclass (or another type), strictly: no string for a number, no number beyond its range.
+
+    Fields that the type does not know are left out, so that files of later versions can be read.
+
+    Raises:
+        JsonError: no JSON, of other types, nested too deeply, or with NaN or numbers that no float holds.
+    """
+    return convert_plain(parse_json(text), kind)
+
+
+def encode_json(value: object) -> str:
+    """Write a dataclass (mappings, enums, paths …) as indented JSON that ends with a newline."""
+    return json.dumps(to_plain(value), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def canonical_json(value: object) -> bytes:
+    """The JSON of a value in one form: equal values give equal bytes, whatever the order of their keys.
+
+    It is ASCII: ids and values may hold lone surrogates, which have no UTF-8 form.
+    """
+    return json.dumps(to_plain(value), sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
+
+
+def parse_json(text: bytes | str) -> object:
+    """Parse JSON into dictionaries, lists, strings and numbers.
+
+    Raises:
+        JsonError: no JSON, nested too deeply, or with NaN or numbers that no float holds.
+    """
+    try:
+        parsed: object = json.loads(text, parse_constant=_refuse_constant, parse_float=_parse_finite)
+    except RecursionError:
+        raise JsonError("nested too deeply") from None
+    except ValueError as error:  # also of bytes that are no UTF-8, and of numbers of thousands of digits
+        raise JsonError(f"no JSON ({error})") from None
+    return parsed
+
+
+def convert_plain(raw: object, kind: type[T]) -> T:
+    """Build a dataclass (or another type) from parsed JSON; errors as in :func:`decode_json`."""
+    try:
+        return msgspec.convert(_decode_forms(raw, kind), kind, from_attributes=True)
+    except (msgspec.ValidationError, BertfeatError) as error:  # settings check themselves when they are built
+        raise JsonError(str(error).replace("`", "'")) from None
+    except UnicodeEncodeError:  # where msgspec looks into a string
+        raise JsonError("half of a character (a lone surrogate) in the place of a value") from None
+    except RecursionError:
+        raise JsonError("nested too deeply") from None
+
+
+def to_plain(value: object) -> dict[str, object]:
+    """A dataclass or mapping as JSON values: dictionaries, lists, strings and numbers."""
+    if isinstance(value, JsonForm):
+        value = value.encode()
+    elif is_dataclass(value) and (forms := _form_fields(type(value))):
+        own = {field.name: getattr(value, field.name) for field in fields(value)}
+        value = own | {name: own[name].encode() for name in forms}
+    plain: dict[str, object] = msgspec.to_builtins(value, enc_hook=str)
+    return plain
+
+
+@cache
+def _form_fields(kind: type) -> Mapping[str, type[JsonForm]]:
+    """The fields of a dataclass that have a JSON form of their own."""
+    hints = get_type_hints(kind) if is_dataclass(kind) else {}
+    return {name: hint for name, hint in hints.items() if isinstance(hint, type) and issubclass(hint, JsonForm)}
+
+
+def _decode_forms(raw: object, kind: type) -> object:
+    forms = _form_fields(kind) if isinstance(kind, type) else {}
+    if not forms or not isinstance(raw, dict):
+        return raw
+    decoded = dict(raw)
+    for name, form in forms.items():
+        if isinstance(raw.get(name), dict):  # msgspec names what is missing or something else
+            try:
+                decoded[name] = form.decode(raw[name])
+            except JsonError as error:
+                raise JsonError(f"{name}: {error}") from None
+    return decoded
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is no number")
+
+
+def _parse_finite(digits: str) -> float:
+    value = float(digits)
+    if value in (float("inf"), float("-inf")):
+        raise ValueError(f"{digits} is beyond what a number holds")
+    return value

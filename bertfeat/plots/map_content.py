@@ -1,0 +1,47 @@
+"""A map before it has a form: where the points lie, what colours they have, and what is said of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertfeat.corpus import Value
+from bertfeat.plots.coloring import NONE, OTHER, Coloring, NameColors
+from bertfeat.plots.texts import one_line
+
+
+@dataclass(frozen=True, slots=True)
+class MapContent:
+    """Points of a map, with all that a picture or a page of it shows."""
+
+    flat: NDArray[np.float64]  # [n, 2]
+    title: str
+    note: str  # what a point is, how many there are, and how they were laid out
+    axes: tuple[str, str]
+    coloring: Coloring | None
+    values: Sequence[Value] | None  # [n] of the column that gives the colours
+
+    def codes(self) -> NDArray[np.int64]:
+        """The group of each point: a place in the palette (0 where there are no colours), or OTHER, or NONE."""
+        if self.coloring is None or self.values is None:
+            return np.zeros(len(self.flat), np.int64)
+        if isinstance(self.coloring, NameColors):
+            return self.coloring.codes(self.values)
+        return np.where(np.isfinite(self.coloring.numbers(self.values)), 0, NONE)
+
+    def numbers(self) -> NDArray[np.float64] | None:
+        """The number of each point, NaN where it has none; None where colours are no scale."""
+        if self.coloring is None or self.values is None or isinstance(self.coloring, NameColors):
+            return None
+        return self.coloring.numbers(self.values)
+
+    def label(self, code: int) -> str:
+        """What the legend calls a group."""
+        if code == NONE:
+            return "no value" if isinstance(self.coloring, NameColors) else "no number"
+        assert isinstance(self.coloring, NameColors)  # nothing else has a legend for its values
+        if code == OTHER:
+            return f"{self.coloring.others:,} other value{'' if self.coloring.others == 1 else 's'}"
+        name = one_line(self.coloring.frequent[code])
+        return name or "(empty)"

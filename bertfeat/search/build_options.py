@@ -1,0 +1,43 @@
+"""What is asked of a build, and how it tells how far it is."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bertfeat.errors import UsageError
+from bertfeat.search.metric import Metric
+
+
+@dataclass(frozen=True, slots=True)
+class BuildOptions:
+    """What kind of index is wanted."""
+
+    type: str = "auto"  # an IndexType or a FAISS factory string
+    metric: Metric = Metric.COSINE
+    memory: int | None = None  # bytes; None: half of this machine's
+    target_recall: float = 0.95  # at 10
+    evaluate: bool = True
+    keep_text: bool = True
+    query_prompt: str | None = None
+    device: str | None = None
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.target_recall <= 1.0:
+            raise UsageError(f"the wanted recall is {self.target_recall}, but a recall is above 0 and at most 1")
+        if self.memory is not None and not 0 < self.memory < float("inf"):  # NaN is neither
+            raise UsageError(f"the memory is {self.memory} bytes, but must be a number above 0")
+
+
+@dataclass(frozen=True, slots=True)
+class BuildProgress:
+    """How far a build has come."""
+
+    step: str  # sample, train, add, evaluate, write
+    done: int  # vectors, of those that the step goes through
+    total: int
+
+
+OnBuildProgress = Callable[[BuildProgress], None]
+
+
+def ignore_build_progress(_progress: BuildProgress) -> None:
+    """For builds that nobody watches."""

@@ -1,0 +1,173 @@
+"""The types of index, and which one is chosen: by number of vectors, width, memory and the recall that is wanted.
+
+A new type is a member of :class:`IndexType` and a function in the table :data:`_PLANS`.
+"""
+
+import math
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from bertfeat.errors import UsageError
+
+EXACT_SCAN_BYTES = 256 << 20  # about 20 ms a query; below that nothing is gained by being approximate
+POINTS_PER_CLUSTER = 64  # to train on; FAISS itself asks for 39 to 256
+NEIGHBOURS = 32  # links of a vector in an HNSW graph; its bottom layer has twice as many
+# "np" in a factory string: no polysemous training, which takes seconds to hours and is never used here
+CODE_WIDTHS = (2, 4, 8, 16)  # values that one byte of a product quantiser stands for, best first
+RECALL_OF_CODES = 0.8  # what product quantisation reaches without the vectors at hand; more is not promised
+
+
+class IndexType(StrEnum):
+    """Names for the usual FAISS indexes; a FAISS factory string stands for any other."""
+
+    AUTO = "auto"
+    FLAT = "flat"  # exact
+    HNSW = "hnsw"  # a graph over whole vectors: quickest at high recall, slow to build, cannot remove
+    IVF = "ivf"  # lists of whole vectors around cluster centres; a search reads the nearest lists
+    IVFPQ = "ivfpq"  # the same with product-quantised vectors
+    SQ8 = "sq8"  # every vector is scanned, a byte a value
+
+
+_NAMED = [kind.value for kind in IndexType if kind is not IndexType.AUTO]
+UPDATABLE = f"{', '.join(_NAMED[:-1])} or {_NAMED[-1]}"
+"""The types that have a name, in words; vectors can be added to each."""
+KNOWN_TYPES = f"auto, {', '.join(_NAMED)} or another FAISS factory string"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexChoice:
+    """An index to build."""
+
+    factory: str  # FAISS's own description of it
+    reason: str  # why this one
+    bytes: int  # about how large it becomes
+    clusters: int  # to be trained; 0 for none
+    on_disk: bool = False  # inverted lists are kept in a file of their own, because they pass the memory
+
+
+def choose_index(wanted: str, *, count: int, width: int, memory: int | None, recall: float) -> IndexChoice:
+    """Choose an index for ``count`` vectors of ``width`` values.
+
+    ``wanted`` is an :class:`IndexType` or a FAISS factory string. ``memory`` is the budget in bytes that the index
+    has to itself when it is built and searched; default half of this machine's.
+
+    Raises:
+        UsageError: a product quantiser does not fit the width or the number of vectors.
+    """
+    budget = memory or _half_of_memory()
+    if wanted == IndexType.AUTO:
+        return _choose_automatically(count, width, budget, recall)
+    if wanted not in list(IndexType):
+        return IndexChoice(wanted, "as asked", _factory_bytes(wanted, count, width), clusters_named(wanted))
+    choice = _PLANS[IndexType(wanted)](f"{wanted} as asked", count, width)
+    if choice.clusters and choice.bytes > budget:
+        reason = f"{choice.reason}; its lists on disk: {_over_budget(choice.bytes, budget)}"
+        return replace(choice, reason=reason, on_disk=True)
+    return choice
+
+
+def cluster_count(count: int) -> int:
+    """How many clusters ``count`` vectors are divided into: 4·√count, and enough vectors to train each."""
+    return max(1, min(round(4 * math.sqrt(count)), count // 39))
+
+
+def clusters_named(factory: str) -> int:
+    """The number after IVF in a factory string; 0 if there is none."""
+    named = re.search(r"IVF(\d+)(k?)", factory)
+    return int(named[1]) * (1024 if named[2] else 1) if named else 0
+
+
+def _choose_automatically(count: int, width: int, budget: int, recall: float) -> IndexChoice:
+    flat, clusters = count * width * 4, cluster_count(count)
+    vectors = f"{count:,} vectors of {width:,} values"
+    if flat <= min(EXACT_SCAN_BYTES, budget) or (recall >= 1.0 and flat <= budget):
+        why = "recall 1 is wanted" if flat > EXACT_SCAN_BYTES else "few enough to compare them all"
+        return IndexChoice("Flat", f"{vectors}: {why}, which is exact", flat, 0)
+    lists = f"IVF{clusters}"
+    overhead = count * 8 + clusters * width * 4
+    whole, bytewise = flat + overhead, count * width + overhead
+    why = (
+        f"{vectors}: comparing all reads {_gigabytes(flat)} a query, so a search reads the nearest of {clusters:,} "
+        f"clusters"
+    )
+    if whole <= budget:
+        fits = f"{why}; whole vectors fit the memory of {_gigabytes(budget)}"
+        return IndexChoice(f"{lists},Flat", fits, whole, clusters)
+    if bytewise <= budget and recall < 1.0:
+        reason = f"{why}; a byte a value, for {_over_budget(whole, budget)}"
+        return IndexChoice(f"{lists},SQ8", reason, bytewise, clusters)
+    if recall > RECALL_OF_CODES:
+        code, size = ("Flat", whole) if recall >= 1.0 else ("SQ8", bytewise)
+        over = _over_budget(size, budget)
+        reason = f"{why}; its lists on disk: {over}, and smaller codes do not reach recall {recall}"
+        return IndexChoice(f"{lists},{code}", reason, size, clusters, on_disk=True)
+    return _choose_codes(lists, clusters, count, width, budget, why)
+
+
+def _choose_codes(lists: str, clusters: int, count: int, width: int, budget: int, why: str) -> IndexChoice:
+    """Product quantisation with the largest codes that fit."""
+    for values in (values for values in CODE_WIDTHS if width % values == 0):
+        size = count * (width // values + 8) + clusters * width * 4
+        if size <= budget:
+            break
+    else:
+        values, size = 1, count * (width + 8) + clusters * width * 4
+    reason = f"{why}; a byte for {values} values, the best that fits {_gigabytes(budget)}"
+    return IndexChoice(f"{lists},PQ{width // values}np", reason, size, clusters, on_disk=size > budget)
+
+
+def _plan_flat(reason: str, count: int, width: int) -> IndexChoice:
+    return IndexChoice("Flat", reason, count * width * 4, 0)
+
+
+def _plan_hnsw(reason: str, count: int, width: int) -> IndexChoice:
+    return IndexChoice(f"HNSW{NEIGHBOURS}", reason, count * (width + 2 * NEIGHBOURS + 4) * 4, 0)
+
+
+def _plan_ivf(reason: str, count: int, width: int) -> IndexChoice:
+    clusters = cluster_count(count)
+    return IndexChoice(f"IVF{clusters},Flat", reason, (count + clusters) * width * 4 + count * 8, clusters)
+
+
+def _plan_ivfpq(reason: str, count: int, width: int) -> IndexChoice:
+    if count < 256:
+        raise UsageError(
+            f"ivfpq cannot be trained on {count:,} vectors: its codes have 256 values each",
+            remedy="choose flat, or sq8",
+        )
+    clusters = cluster_count(count)
+    values = next((values for values in (4, 8, 2, 3, 5) if width % values == 0), 1)
+    size = count * (width // values + 8) + clusters * width * 4
+    return IndexChoice(f"IVF{clusters},PQ{width // values}np", reason, size, clusters)
+
+
+def _plan_sq8(reason: str, count: int, width: int) -> IndexChoice:
+    return IndexChoice("SQ8", reason, count * width, 0)
+
+
+_PLANS: Mapping[IndexType, Callable[[str, int, int], IndexChoice]] = {
+    IndexType.FLAT: _plan_flat,
+    IndexType.HNSW: _plan_hnsw,
+    IndexType.IVF: _plan_ivf,
+    IndexType.IVFPQ: _plan_ivfpq,
+    IndexType.SQ8: _plan_sq8,
+}
+
+
+def _factory_bytes(factory: str, count: int, width: int) -> int:
+    return count * width * (1 if "SQ" in factory or "PQ" in factory else 4)
+
+
+def _over_budget(size: int, budget: int) -> str:
+    return f"{_gigabytes(size)} pass the memory of {_gigabytes(budget)}"
+
+
+def _gigabytes(number: float) -> str:
+    return f"{number / 1e9:.1f} GB" if number >= 1e8 else f"{number / 1e6:.0f} MB"
+
+
+def _half_of_memory() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2

@@ -1,0 +1,33 @@
+"""What a network makes of sentences: their tags."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+
+from bertfeat.tagging.batches import batches_by_length, gather_batch
+from bertfeat.tagging.labels import LabelSet
+from bertfeat.tagging.network import TaggerNetwork
+from bertfeat.tagging.sentences import SentenceChunk, SentenceStore
+
+_EVALUATED = 128  # sentences of a batch where nothing is learnt
+
+
+def predict_store(
+    network: TaggerNetwork, labels: LabelSet, store: SentenceStore, device: torch.device
+) -> Iterator[list[str]]:
+    """The tags of each sentence of a store, in order: BIO for spans."""
+    for sentences in store.chunks():
+        yield from predict_chunk(network, labels, sentences, device)
+
+
+def predict_chunk(
+    network: TaggerNetwork, labels: LabelSet, sentences: SentenceChunk, device: torch.device
+) -> Iterator[list[str]]:
+    """The tags of each sentence, in order: BIO for spans."""
+    network.eval()
+    found = np.empty(len(sentences.features), np.int64)
+    for packed in batches_by_length(sentences, _EVALUATED):
+        found[packed.words] = network.decode(gather_batch(sentences.features, packed, device)).cpu().numpy()
+    for first, last in zip(sentences.offsets[:-1], sentences.offsets[1:], strict=True):
+        yield labels.tags(found[first:last].tolist())

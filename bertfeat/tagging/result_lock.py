@@ -1,0 +1,65 @@
+"""A result folder that one run at a time works on, from its first look into it to its last rename."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bertfeat.errors import StorageError
+from bertfeat.io import ResultKind, claim_folder, folder_lock, release_folder, result_kind, writing
+
+
+@contextmanager
+def hold_result_folder(folder: Path, kind: ResultKind) -> Iterator[None]:
+    """Hold a folder, made if need be, for results of that kind; everything read and written in it goes inside.
+
+    What a killed run left half written is removed. A folder that was not there, and into which nothing was written
+    when the block fails, is removed again.
+
+    Raises:
+        FolderLocked: another run is at work on the folder.
+        StorageError: it holds something else, or cannot be written.
+    """
+    existed = folder.exists()
+    try:
+        with folder_lock(folder):
+            _refuse_other_files(folder, kind)
+            claim_folder(folder, kind)
+            _remove_half_written(folder)
+            yield
+    except BaseException:
+        if not existed:
+            release_folder(folder)
+        raise
+
+
+def _refuse_other_files(folder: Path, kind: ResultKind) -> None:
+    """Refuse a folder with files of others, which a run might take for its own and replace or remove."""
+    if result_kind(folder) is None:
+        with writing(folder):
+            names = set(os.listdir(folder)) - _HARMLESS.get(kind, set())
+        foreign = sorted(name for name in names if not name.startswith("."))
+        if foreign:
+            raise StorageError(
+                f"{folder} holds {foreign[0]!r} and is not {kind.noun}; name another folder with -o, or an empty one"
+            )
+
+
+def _remove_half_written(folder: Path) -> None:
+    """Remove the temporary files of :func:`bertfeat.io.atomic`, whose writers are dead."""
+    with writing(folder):
+        for pattern in _HALF_WRITTEN:
+            for path in folder.glob(pattern):
+                path.unlink(missing_ok=True)
+
+
+_HARMLESS = {ResultKind.TABLE7: {"features"}}  # what is there first, and is never removed
+
+_HALF_WRITTEN = (
+    ".tagger.*.tmp",
+    ".checkpoint*.tmp",
+    ".curves.*.tmp",
+    "._settings.json.tmp",
+    ".table7.*.tmp",
+    "runs/*/.*.json.tmp",
+)

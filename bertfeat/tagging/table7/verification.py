@@ -1,0 +1,134 @@
+"""Whether a Table7 7 is what its runs came to."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bertfeat.errors import BertfeatError, DamagedError, TaggerError, UsageError
+from bertfeat.features import FeatureSet
+from bertfeat.io import JsonError, read_json, read_regular, real_path
+from bertfeat.tagging.feature_digests import sentences_digest
+from bertfeat.tagging.table7.report import MARKDOWN_NAME, RESULTS_NAME, RowResult, Table7, format_markdown
+from bertfeat.tagging.table7.rows import FINE_TUNED_ROW, PAPER_ROWS, PAPER_SOURCE, TableRow
+from bertfeat.tagging.table7.runs import Measure, StoredRun, TableIdentity, read_identity, read_runs
+from bertfeat.tagging.verification import FeaturesState
+
+
+@dataclass(frozen=True, slots=True)
+class Table7VerifyReport:
+    """A Table7 7 that was found sound."""
+
+    folder: Path
+    rows: int  # of the table; 0 while it is not finished
+    runs: int  # that are kept, those of rows that the table no longer shows, too
+    unfinished: int  # trainings that were begun
+    features: Mapping[str, FeaturesState]  # of train, dev and test
+
+
+@dataclass(frozen=True, slots=True)
+class _TableFile:
+    """``table7.json`` as it is written; of runs only what tells them from others is believed."""
+
+    model: str
+    measure: Measure
+    settings: TableIdentity
+    rows: tuple[RowResult, ...]
+    paper: str
+
+
+def verify_table7(folder: str | Path) -> Table7VerifyReport:
+    """Read every run of a table against its digest and the table's settings, and derive the table from them again.
+
+    Feature sets that lie in the folder are read, every byte of them, and held against the settings, too.
+
+    Raises:
+        TaggerError: there is no table, or something of it does not hold.
+        Damaged: a feature set in the folder is not sound.
+    """
+    folder = Path(folder)
+    identity = read_identity(folder)
+    if identity is None:
+        raise TaggerError(f"{folder}: there is no Table 7 in it; bertfeat tag table7 makes one")
+    kept = tuple(read_runs(folder, identity))
+    if len({each.measure for each in kept}) > 1:
+        raise TaggerError(f"{folder}: its runs are measured in different ways; remove those that do not belong to it")
+    results = _read_results(folder)
+    if results is not None:
+        _check_results(folder, identity, results, kept)
+    return Table7VerifyReport(
+        folder=folder,
+        rows=0 if results is None else len(results.rows),
+        runs=len(kept),
+        unfinished=len(list((folder / "runs").glob("*/*.tagger"))),
+        features={name: _table_features_state(folder, identity, name) for name in identity.data},
+    )
+
+
+def _read_results(folder: Path) -> _TableFile | None:
+    path = folder / RESULTS_NAME
+    try:
+        return read_json(path, _TableFile, digest_from=2)
+    except FileNotFoundError as error:
+        if (folder / MARKDOWN_NAME).exists():  # which is written after it
+            raise TaggerError(f"{path} is missing; {_REMEDY}") from error
+        return None
+    except (OSError, JsonError, UsageError) as error:
+        raise TaggerError(f"{path}: cannot be read ({error}); {_REMEDY}") from error
+
+
+def _check_results(folder: Path, identity: TableIdentity, results: _TableFile, kept: Sequence[StoredRun]) -> None:
+    """Put the rows and seeds that the table shows together again, from the runs alone."""
+    runs = {each.run.place: each.run for each in kept}
+    rows = []
+    for result in results.rows:
+        if result.row != _standard_row(result.row):
+            raise TaggerError(f"{folder / RESULTS_NAME}: there is no row {result.row.title!r} as it has; {_REMEDY}")
+        if lacking := [run.place for run in result.runs if run.place not in runs]:
+            raise TaggerError(f"{folder / RESULTS_NAME}: the run {lacking[0]} is not there; {_REMEDY}")
+        if strange := [run.row for run in result.runs if run.row != result.row.name]:
+            raise TaggerError(f"{folder / RESULTS_NAME}: row {result.row.name} has a run of {strange[0]}; {_REMEDY}")
+        rows.append(RowResult(result.row, tuple(runs[run.place] for run in result.runs)))
+    measure = kept[0].measure if kept else results.measure
+    derived = Table7(results.model, measure, results.settings, tuple(rows))
+    told = Table7(results.model, results.measure, results.settings, results.rows)
+    if derived != told or identity.differences(results.settings) or results.paper != PAPER_SOURCE:
+        raise TaggerError(f"{folder / RESULTS_NAME}: it does not say what the runs say; {_REMEDY}")
+    _check_markdown(folder, derived)
+
+
+def _standard_row(row: TableRow) -> TableRow:
+    """The row of that name as every table has it."""
+    known: dict[str, TableRow] = {each.name: each for each in (*PAPER_ROWS, FINE_TUNED_ROW)}
+    layer = row.name.isascii() and row.name.isdigit() and row.title == f"Layer {row.name}"
+    return known.get(row.name) or (TableRow(row.name, row.title) if layer else TableRow(row.name, row.name))
+
+
+def _check_markdown(folder: Path, table: Table7) -> None:
+    path = folder / MARKDOWN_NAME
+    try:
+        text = read_regular(path)
+    except FileNotFoundError as error:
+        raise TaggerError(f"{path} is missing: a run was killed before it was written; {_REMEDY}") from error
+    except OSError as error:
+        raise TaggerError(f"{path}: cannot be read ({error}); {_REMEDY}") from error
+    if text != format_markdown(table).encode("utf-8", "backslashreplace"):
+        raise TaggerError(f"{path}: it does not show what {RESULTS_NAME} says; {_REMEDY}")
+
+
+def _table_features_state(folder: Path, identity: TableIdentity, name: str) -> FeaturesState:
+    """What became of a set; one that lies in the table's own folder is read, every byte of it."""
+    place = folder / identity.places.get(name, ".")
+    try:
+        features = FeatureSet(place)
+    except DamagedError:
+        raise
+    except BertfeatError:
+        return FeaturesState.ABSENT  # or not finished
+    if real_path(folder) in real_path(place).parents:
+        for _ in features.check():
+            pass
+    same = sentences_digest(features) == identity.data[name]
+    return FeaturesState.SAME if same else FeaturesState.CHANGED
+
+
+_REMEDY = "run the same bertfeat tag table7 command again: what is done is not done again"

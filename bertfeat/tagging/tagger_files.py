@@ -1,0 +1,154 @@
+"""A saved tagger on disk: its weights, and ``tagger.json``, which says what they are and is written last."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Annotated
+
+import torch
+from msgspec import Meta
+from torch import Tensor
+
+from bertfeat.errors import TaggerError, UsageError
+from bertfeat.features import ModelIdentity
+from bertfeat.io import JsonError, read_json, read_version, remove_file, write_json
+from bertfeat.tagging.labels import LabelSet
+from bertfeat.tagging.layer_input import parse_input
+from bertfeat.tagging.network import NetworkSettings, TaggerNetwork
+from bertfeat.tagging.settings import EpochRecord, Extraction, TaggerSettings, TrainingSettings
+from bertfeat.tagging.tensors import FileDigest, TensorForm, TensorsError, read_tensors, write_tensors
+
+FORMAT_VERSION = 2
+"""Version of a tagger's format that this bertfeat writes; older ones are read, newer ones refused.
+
+Since 2 ``tagger.json`` carries its own digest and that of the weights, and names the places of the features.
+"""
+
+SETTINGS_NAME = "tagger.json"
+WEIGHTS_NAME = "tagger.safetensors"
+PICTURE_NAME = "curves.png"
+
+_MOST_LAYERS = 10_000  # of a model: what "all" means must not fill the memory
+
+
+@dataclass(frozen=True, slots=True)
+class _TaggerFile:
+    """``tagger.json`` as it is written."""
+
+    format_version: int
+    model: ModelIdentity
+    extraction: Extraction
+    input: str  # a layer specification
+    network: NetworkSettings
+    labels: LabelSet
+    training: TrainingSettings
+    data: Mapping[str, str]
+    best_epoch: Annotated[int, Meta(ge=1)]
+    score: Annotated[float, Meta(ge=0, le=1)]
+    history: Annotated[tuple[EpochRecord, ...], Meta(min_length=1)]
+    versions: Mapping[str, str]
+    places: Mapping[str, str] = field(default_factory=dict)
+    weights: FileDigest | None = None
+
+
+def network_forms(settings: NetworkSettings, labels: LabelSet) -> dict[str, TensorForm]:
+    """The tensors of a network, without making it."""
+    with torch.device("meta"):
+        network = TaggerNetwork(settings, labels.names, spans=False)  # which labels may follow is no tensor of its own
+    return {name: TensorForm.of(tensor) for name, tensor in network.state_dict().items()}
+
+
+def write_tagger(folder: Path, settings: TaggerSettings, tensors: Mapping[str, Tensor]) -> TaggerSettings:
+    """Save a tagger; until the last byte of ``tagger.json`` is there, the folder holds none.
+
+    Raises:
+        StorageError: the folder cannot be written.
+    """
+    settings = replace(settings, weights=write_tensors(folder / WEIGHTS_NAME, tensors))
+    given = {each.name: getattr(settings, each.name) for each in fields(_TaggerFile) if each.name != "input"}
+    write_json(folder / SETTINGS_NAME, _TaggerFile(input=settings.input.given or settings.input.spec, **given))
+    return settings
+
+
+def remove_tagger(folder: Path) -> None:
+    """Remove a saved tagger; first what makes it one."""
+    for name in (SETTINGS_NAME, WEIGHTS_NAME, PICTURE_NAME):
+        remove_file(folder / name)
+
+
+def has_tagger(folder: Path) -> bool:
+    """Whether a folder holds a finished tagger, sound or not."""
+    return (folder / SETTINGS_NAME).exists()
+
+
+def read_tagger_settings(folder: Path) -> TaggerSettings:
+    """Read ``tagger.json``.
+
+    Raises:
+        TaggerError: there is none, it cannot be read or contradicts itself, or a newer bertfeat wrote it.
+    """
+    path = folder / SETTINGS_NAME
+    try:
+        version = read_version(path)
+        if version > FORMAT_VERSION:
+            raise TaggerError(
+                f"{path}: written in format {version} by a newer bertfeat; this one reads formats up to "
+                f"{FORMAT_VERSION}: upgrade bertfeat"
+            )
+        return _decoded_settings(read_json(path, _TaggerFile, digest_from=2))
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise TaggerError(
+            f"{folder}: this is no finished tagger: it has no {SETTINGS_NAME}; bertfeat tag train makes one"
+        ) from error
+    except OSError as error:
+        raise TaggerError(f"{path}: cannot be read ({error.strerror or error}); {_REMEDY}") from error
+    except (JsonError, UsageError) as error:
+        raise TaggerError(f"{path}: cannot be read ({error}); {_REMEDY}") from error
+
+
+def read_tagger_weights(folder: Path, settings: TaggerSettings) -> dict[str, Tensor]:
+    """Read the weights that belong to settings, every byte of them.
+
+    Raises:
+        TaggerError: they are not those that the settings describe.
+    """
+    path = folder / WEIGHTS_NAME
+    try:
+        return read_tensors(path, network_forms(settings.network, settings.labels), settings.weights)
+    except OSError as error:
+        raise TaggerError(f"{path}: cannot be read ({error.strerror or error}); {_REMEDY}") from error
+    except TensorsError as error:
+        raise TaggerError(f"{path}: these are not the weights of {SETTINGS_NAME}: {error}; {_REMEDY}") from error
+
+
+_REMEDY = "copy the whole tagger again from where it was made, or train it again, with --overwrite"
+
+
+def _decoded_settings(saved: _TaggerFile) -> TaggerSettings:
+    if saved.model.num_layers > _MOST_LAYERS:
+        raise JsonError(f"a model of {saved.model.num_layers:,} layers")
+    given = {each.name: getattr(saved, each.name) for each in fields(_TaggerFile) if each.name != "input"}
+    settings = TaggerSettings(input=parse_input(saved.input, saved.model.num_layers), **given)
+    if problem := _settings_problem(settings):
+        raise JsonError(problem)
+    return settings
+
+
+def _settings_problem(settings: TaggerSettings) -> str | None:
+    """What of the settings does not fit the rest of them."""
+    network, training = settings.network, settings.training
+    expected = {
+        "width": settings.input.recipe.width(settings.model.hidden_size),
+        "mixed_layers": settings.input.mixed_layers,
+        "hidden": training.hidden,
+        "crf": training.crf,
+        "dropout": training.dropout,
+    }
+    for name, value in expected.items():
+        if getattr(network, name) != value:
+            return f"the network's {name} is {getattr(network, name)}, and has to be {value}"
+    if settings.format_version >= 2 and settings.weights is None:
+        return "it does not say what its weights' file holds"
+    if settings.best_epoch > len(settings.history):
+        return f"the best of {len(settings.history)} epochs is number {settings.best_epoch}"
+    return None

@@ -1,0 +1,70 @@
+"""Text on a terminal: cleaned, measured by the columns that its signs take, and cut between whole signs."""
+
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Iterator
+
+import regex
+
+WIDTH = 100
+"""Columns of a line where there is no terminal."""
+
+MIN_TEXT_WIDTH = 24
+"""Columns for a text, however narrow the terminal."""
+
+_FORMAT = regex.compile(r"(?![\u200c\u200d])\p{Cf}+")  # but not the joiners of emoji and of Persian and Hindi words
+_SPACE = regex.compile(r"[\s\p{Z}\p{Cc}\p{Cn}\p{Co}\p{Cs}]+")
+
+
+def terminal_width(wanted: int | None) -> int:
+    """Columns of a line: what was asked for, else those of the terminal, else :data:`WIDTH`."""
+    return wanted or shutil.get_terminal_size((WIDTH, 24)).columns
+
+
+def has_colour() -> bool:
+    """Whether stdout is a terminal that shows colours, and NO_COLOR does not forbid them."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def one_line(text: str) -> str:
+    """A text on one line, without what moves a terminal's cursor or turns the direction of what follows."""
+    return str(_SPACE.sub(" ", _FORMAT.sub("", text)))
+
+
+def cell_width(text: str) -> int:
+    """Columns that a text takes: two for wide signs, none for combining marks."""
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def pad(text: str, width: int, *, right: bool = False) -> str:
+    """A text with spaces up to a width, after it or, to stand at the ``right``, before it."""
+    spaces = " " * (width - cell_width(text))
+    return spaces + text if right else text + spaces
+
+
+def cut_end(text: str, width: int) -> str:
+    """The beginning of a text that fits the width; an ellipsis says that there is more."""
+    if cell_width(text) <= width:
+        return text
+    return "".join(_clusters_that_fit(regex.findall(r"\X", text), width - 1)) + "…" if width > 0 else ""
+
+
+def cut_start(text: str, width: int) -> str:
+    """The end of a text that fits the width; an ellipsis says that there is more."""
+    if cell_width(text) <= width:
+        return text
+    if width <= 0:
+        return ""
+    return "…" + "".join(reversed(list(_clusters_that_fit(reversed(regex.findall(r"\X", text)), width - 1))))
+
+
+def _clusters_that_fit(clusters: Iterable[str], width: int) -> Iterator[str]:
+    """As many whole signs, with their marks, as fit."""
+    for cluster in clusters:
+        width -= cell_width(cluster)
+        if width < 0:
+            return
+        yield cluster

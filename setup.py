@@ -1,0 +1,44 @@
+"""The kernels: one library for every Python 3, since they are plain C behind ctypes; everything else is pyproject.toml."""
+
+import os
+from pathlib import Path
+
+from setuptools import setup
+from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build_ext import build_ext
+
+
+class BuildKernels(build_ext):
+    """Build the kernels under a name without the version of Python.
+
+    Without a C compiler they are left out with a warning; with BERTFEAT_REQUIRE_KERNELS=1 the build fails.
+    """
+
+    def finalize_options(self) -> None:
+        """Make the kernels obligatory where the environment says so."""
+        super().finalize_options()
+        if os.environ.get("BERTFEAT_REQUIRE_KERNELS", "") not in ("", "0"):
+            for extension in self.extensions:
+                extension.optional = False
+
+    def get_ext_filename(self, fullname: str) -> str:
+        """Name the library ``_kernels.so``, which every Python 3 finds."""
+        return str(Path(*fullname.split("."))) + ".so"
+
+    def build_extension(self, ext: object) -> None:
+        """Build, and remove a library under an older name, which Python would find first."""
+        super().build_extension(ext)
+        built = Path(self.get_ext_fullpath(ext.name))  # type: ignore[attr-defined]
+        for older in built.parent.glob(f"{built.stem}.*.so"):
+            older.unlink()
+
+
+class KernelWheel(bdist_wheel):
+    """A wheel for a platform and any Python 3."""
+
+    def get_tag(self) -> tuple[str, str, str]:
+        """Tag the wheel ``py3-none-<platform>``."""
+        return "py3", "none", super().get_tag()[2]
+
+
+setup(cmdclass={"build_ext": BuildKernels, "bdist_wheel": KernelWheel})
