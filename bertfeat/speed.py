@@ -79,7 +79,7 @@ def measure_speed(
     speeds = tuple(each.tokens_per_second for each, _ in found)
     rate, flop = median(rate or 0.0 for rate in rates), _token_flop(extractor)
     return Speed(
-        model=extractor.files.name,
+        model=extractor.model.name,
         device=str(extractor.device),
         precision=extractor.precision.value,
         threads=torch.get_num_threads(),
@@ -130,11 +130,11 @@ def _waiting_seconds(report: ExtractionReport) -> float:
 def _measure_ceiling(extractor: Extractor) -> float | None:
     if extractor.encoder.padded:
         return None
-    hidden, inner = extractor.files.hidden_size, extractor.files.inner_size
+    hidden, inner = extractor.model.hidden_size, extractor.model.inner_size
     return product_rate(hidden, inner, extractor.precision, extractor.device, rows=extractor.batch_tokens)
 
 
 def _token_flop(extractor: Extractor) -> int:
     """Operations of the products a token, up to the deepest layer that the columns need."""
     deepest = needed_layers(extractor.columns)[-1]
-    return deepest * block_flop(extractor.files.hidden_size, extractor.files.inner_size)
+    return deepest * block_flop(extractor.model.hidden_size, extractor.model.inner_size)

@@ -13,9 +13,9 @@ from bertfeat.errors import UsageError
 ENVIRONMENT = {
     # threads that wait for work sleep, and leave the cores to those that read and write
     "OMP_WAIT_POLICY": "PASSIVE",
-    # products remember this many shapes, not 1,024: each batch has a new shape, and a long run would grow by 150 MB
-    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64",
-    "LRU_CACHE_CAPACITY": "64",
+    # each of torch's caches keeps so many shapes of products, not 1,024, which a long run fills with some 150 MB
+    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "128",
+    "LRU_CACHE_CAPACITY": "128",
 }
 """Variables that torch reads when it is imported or first computes; what the user has set stays."""
 
@@ -63,7 +63,7 @@ def end_process(end: SystemExit) -> NoReturn:
     """End the process with the exit code of ``end``.
 
     A run that was stopped may leave a thread inside a library's native code. Python's regular shutdown would unwind
-    that thread, which aborts the process, so it is used only after success.
+    that thread, which aborts the process, so that way is taken only after success.
     """
     if not end.code:
         raise end

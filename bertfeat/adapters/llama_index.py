@@ -31,7 +31,7 @@ class LlamaIndexEmbedding(BaseEmbedding):
 
     def __init__(self, extractor: Extractor, *, normalize_embeddings: bool = False, **settings: Any) -> None:
         made = check_extractor(extractor)
-        super().__init__(**{"model_name": made.files.name, "embed_batch_size": _BATCH} | settings)
+        super().__init__(**{"model_name": made.model.name, "embed_batch_size": _BATCH} | settings)
         self._extractor, self._normalize = made, normalize_embeddings
 
     @classmethod

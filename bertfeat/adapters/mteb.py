@@ -71,9 +71,9 @@ def _model_meta(extractor: Extractor, prompts: Mapping[str, str], normalized: bo
     }
     return ModelMeta.create_empty(
         {
-            "name": f"bertfeat/{PurePath(extractor.files.name).name}",
-            "revision": extractor.model.fingerprint,
-            "adapted_from": extractor.files.name,
+            "name": f"bertfeat/{PurePath(extractor.model.name).name}",
+            "revision": extractor.identity.fingerprint,
+            "adapted_from": extractor.model.name,
             "embed_dim": extractor.get_embedding_dimension(),
             "max_tokens": extractor.max_seq_length,
             "framework": ["PyTorch"],

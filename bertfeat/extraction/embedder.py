@@ -15,7 +15,7 @@ from bertfeat.errors import FeatureSetError, UsageError
 from bertfeat.extraction.compute import FeatureMatrices, compute_features
 from bertfeat.extraction.part_content import PartRows, assemble_part, find_overflows, find_oversized, partition_rows
 from bertfeat.extraction.settings import parse_poolings
-from bertfeat.features import ModelIdentity, PartContent
+from bertfeat.features import FeatureSettings, ModelIdentity, PartContent
 from bertfeat.io import keep_freed_memory, stage
 from bertfeat.models import Model, find_model
 from bertfeat.recipe import FeatureColumn, Pooling, feature_columns
@@ -68,7 +68,7 @@ class Embedder:
         prompt: str | None = None,
         revision: str | None = None,
     ) -> None:
-        self.files: Model = find_model(model, revision=revision)
+        self.model: Model = find_model(model, revision=revision)
         self.device = resolve_device(device)
         self.precision = resolve_precision(precision, self.device)
         if dtype not in ("float16", "float32"):
@@ -77,16 +77,16 @@ class Embedder:
             raise UsageError(f"a batch of {batch_tokens} tokens holds no text; give at least 1")
         self.columns: tuple[FeatureColumn, ...] = feature_columns(
             layers,
-            parse_poolings(pooling, lambda: self.files.pooling),
-            num_layers=self.files.num_layers,
-            hidden_size=self.files.hidden_size,
+            parse_poolings(pooling, lambda: self.model.pooling),
+            num_layers=self.model.num_layers,
+            hidden_size=self.model.hidden_size,
             dtype=dtype,
         )
         poolings = {column.pooling for column in self.columns}
         self.token_settings = TokenSettings(
-            max_length=_max_length(max_length, self.files),
+            max_length=_max_length(max_length, self.model),
             long=_choice(LongTextPolicy, long, "--long"),
-            prompt=self.files.default_prompt if prompt is None else prompt,
+            prompt=self.model.default_prompt if prompt is None else prompt,
             special_tokens=special_tokens,
             subword=_choice(Subword, subword, "--subword"),
             with_tokens=Pooling.TOKEN in poolings,
@@ -98,7 +98,7 @@ class Embedder:
     def recorded(
         cls,
         model: ModelIdentity,
-        settings: Mapping[str, Any],
+        settings: FeatureSettings,
         columns: Sequence[FeatureColumn],
         *,
         name: str | Path | None = None,
@@ -126,28 +126,28 @@ class Embedder:
             revision=None if name else model.revision,
             layers=[column.recipe.spec for column in columns],
             pooling=[str(column.pooling) for column in columns],
-            precision=precision or settings["precision"],
-            long=settings["long"],
-            max_length=settings["max_length"],
+            precision=precision or settings.precision,
+            long=settings.long,
+            max_length=settings.max_length,
             device=device,
-            dtype=settings["dtype"],
-            subword=settings["subword"] or "first",
-            special_tokens=settings["special_tokens"],
-            prompt=settings["prompt"] if prompt is None else prompt,
+            dtype=settings.dtype,
+            subword=settings.subword or "first",
+            special_tokens=settings.special_tokens,
+            prompt=settings.prompt if prompt is None else prompt,
         )
         made.columns = tuple(columns)
         return made
 
     @cached_property
-    def model(self) -> ModelIdentity:
-        """Which model this is, with the fingerprint of its files."""
-        files = self.files
-        return ModelIdentity(files.name, files.fingerprint, files.revision, files.num_layers, files.hidden_size)
+    def identity(self) -> ModelIdentity:
+        """Name, revision, size and fingerprint of the model, as feature sets record them."""
+        model = self.model
+        return ModelIdentity(model.name, model.fingerprint, model.revision, model.num_layers, model.hidden_size)
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
         """The model's tokenizer."""
-        return Tokenizer(self.files)
+        return Tokenizer(self.model)
 
     @cached_property
     def encoder(self) -> Encoder:
@@ -155,7 +155,7 @@ class Embedder:
         _bound_caches()
         if self.device.type == "cpu":
             keep_freed_memory()
-        return load_encoder(self.files, self.precision, self.device)
+        return load_encoder(self.model, self.precision, self.device)
 
     @cached_property
     def batch_tokens(self) -> int:
@@ -165,7 +165,7 @@ class Embedder:
         if self.device.type != "cuda":
             return CPU_BATCH_TOKENS
         free, _ = torch.cuda.mem_get_info(self.device)
-        fitting = int(free) // (2 * _CUDA_BYTES_A_TOKEN * self.files.hidden_size)
+        fitting = int(free) // (2 * _CUDA_BYTES_A_TOKEN * self.model.hidden_size)
         return max(self.token_settings.max_length, min(_CUDA_BATCH_TOKENS, fitting))
 
     # ── steps, which a run overlaps ─────────────────────────────────────────────────────────────────────────

@@ -104,7 +104,7 @@ class TextEncoder(CorpusExtractor):
     @property
     def prompts(self) -> Mapping[str, str]:
         """The model's prompts by name; ``query`` and ``document`` are always there, empty if the model has none."""
-        return {"query": "", "document": "", **self.files.prompts}
+        return {"query": "", "document": "", **self.model.prompts}
 
     def _prompt(self, options: EncodeOptions) -> str:
         if options.prompt is not None:

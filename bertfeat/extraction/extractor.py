@@ -31,7 +31,7 @@ class CorpusExtractor(Embedder):
         corpus = memory_corpus(items, corpus_settings or CorpusSettings())
         found: list[DocumentFeatures] = []
         for content in self.contents(corpus):
-            found.extend(content_documents(content, self.columns, self.files.num_layers))
+            found.extend(content_documents(content, self.columns, self.model.num_layers))
         return found
 
     def contents(self, corpus: Corpus, *, batch_size: int | None = None) -> Iterator[PartContent]:

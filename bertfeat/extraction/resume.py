@@ -1,14 +1,13 @@
 """What a folder already holds of a run, and whether it is this run's at all."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from bertfeat.errors import AnotherCorpusError, DamagedError, FeatureSetError, SettingsDifferError
 from bertfeat.extraction.plan import PlannedPart
 from bertfeat.extraction.settings import list_differences
-from bertfeat.features import PartHeader, check_part, list_parts, part_path, read_header
+from bertfeat.features import FeatureSettings, PartHeader, check_part, list_parts, part_path, read_header
 
 
 @dataclass(slots=True)
@@ -37,11 +36,11 @@ class Existing:
         return existing
 
     @property
-    def settings(self) -> Mapping[str, Any] | None:
+    def settings(self) -> FeatureSettings | None:
         """Settings of the earlier runs; None where there are no parts."""
         return next(iter(self.headers.values())).settings if self.headers else None
 
-    def check_settings(self, settings: Mapping[str, Any], fingerprint: str) -> None:
+    def check_settings(self, settings: FeatureSettings) -> None:
         """Refuse to go on with other settings.
 
         Raises:

@@ -28,17 +28,17 @@ from bertfeat.extraction.plan import PlannedPart, plan_parts
 from bertfeat.extraction.progress import RunProgress
 from bertfeat.extraction.report import ExtractionReport, OnProgress
 from bertfeat.extraction.resume import Existing, remove_parts
-from bertfeat.extraction.settings import PART_ROWS, RunSettings
+from bertfeat.extraction.settings import PART_ROWS, bytes_per_character, bytes_per_row, record_settings
 from bertfeat.extraction.spool import STDIN, spool_stdin
 from bertfeat.features import (
     FORMAT_VERSION,
+    FeatureSettings,
     PartHeader,
     check_kept,
     list_parts,
     read_manifest,
     remove_leftovers,
     remove_manifest,
-    settings_fingerprint,
     write_manifest,
     write_part,
 )
@@ -155,14 +155,14 @@ class ExtractionRun:
 
     def _settle(self, corpus: Corpus, existing: Existing) -> None:
         """Fix the settings, and refuse a folder that belongs to another run before anything is touched."""
-        embedder, recorded = self._embedder, existing.settings or {}
+        embedder, recorded = self._embedder, existing.settings or FeatureSettings()
         check_kept(corpus.kept, embedder.columns)
         if embedder.token_settings.prompt and self._reading.document_context:
             raise UsageError("a prompt and --document-context both stand before a text: give one of them")
-        tokens = embedder.given_batch_tokens or recorded.get("batch_tokens") or embedder.batch_tokens
-        rows = self._options.part_rows or recorded.get("part_rows") or PART_ROWS
+        tokens = embedder.given_batch_tokens or recorded.batch_tokens or embedder.batch_tokens
+        rows = self._options.part_rows or recorded.part_rows or PART_ROWS
         self._settings = RunSettings(
-            model=embedder.model,
+            model=embedder.identity,
             columns=embedder.columns,
             tokens=embedder.token_settings,
             precision=embedder.precision.value,
@@ -178,12 +178,12 @@ class ExtractionRun:
         existing.check_corpus(self._plan(corpus))
 
     def _plan(self, corpus: Corpus) -> Iterator[PlannedPart]:
-        settings = self._settings
+        columns, tokens = self._embedder.columns, self._embedder.token_settings
         return plan_parts(
             corpus,
-            part_rows=settings.part_rows,
-            bytes_per_row=settings.bytes_per_row,
-            bytes_per_character=settings.bytes_per_character,
+            part_rows=self._part_rows,
+            bytes_per_row=bytes_per_row(columns, special_tokens=tokens.special_tokens),
+            bytes_per_character=bytes_per_character(columns),
         )
 
     # ── the work ────────────────────────────────────────────────────────────────────────────────────────────
@@ -239,9 +239,9 @@ class ExtractionRun:
         return self._embedder.extracted(
             prepared,
             corpus,
-            batch_tokens=self._settings.batch_tokens,
+            batch_tokens=self._batch_tokens,
             kept=corpus.kept,
-            keep_text=self._settings.keep_text,
+            keep_text=self._options.keep_text,
             on_batch=on_batch,
         )
 
@@ -256,8 +256,8 @@ class ExtractionRun:
     ) -> PartHeader:
         return PartHeader(
             format_version=FORMAT_VERSION,
-            settings=self._plain,
-            fingerprint=self._fingerprint,
+            settings=self._settings,
+            fingerprint=self._settings.fingerprint,
             number=planned.number,
             first_row=planned.first_row,
             last_row=planned.first_row + len(planned.rows),
@@ -265,7 +265,7 @@ class ExtractionRun:
             sketch=planned.sketch,
             blank=prepared.rows.blank,
             failures=extracted.failures,
-            model=self._embedder.model,
+            model=self._embedder.identity,
             columns=self._embedder.columns,
             sources=corpus.sources,
             counts=count_part(extracted.content, prepared.rows.documents),

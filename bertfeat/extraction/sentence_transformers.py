@@ -68,7 +68,7 @@ class Extractor(TextEncoder):
         """How vectors are compared: what the model's configuration names, else ``cosine``; may be set."""
         named = None
         with suppress(OSError, ValueError, AttributeError):
-            file = self.files.folder / "config_sentence_transformers.json"
+            file = self.model.folder / "config_sentence_transformers.json"
             named = json.loads(file.read_text("utf-8")).get("similarity_fn_name")
         return named if named in MEASURES else "cosine"  # as sentence-transformers takes one that it does not know
 
@@ -109,14 +109,14 @@ class Extractor(TextEncoder):
     @cached_property
     def model_card_data(self) -> ModelCard:
         """What evaluators found out, and the model's name."""
-        return ModelCard(self.files.name)
+        return ModelCard(self.model.name)
 
     @property
     def settings(self) -> dict[str, Any]:
         """The arguments that make an equal Extractor, as JSON values."""
         tokens, columns = self.token_settings, self.columns
         return {
-            "model": self.files.name,
+            "model": self.model.name,
             "layers": list(dict.fromkeys(column.recipe.spec for column in columns)),
             "pooling": list(dict.fromkeys(str(column.pooling) for column in columns)),
             "precision": str(self.precision),
@@ -128,7 +128,7 @@ class Extractor(TextEncoder):
             "special_tokens": tokens.special_tokens,
             "batch_tokens": self.given_batch_tokens,
             "prompt": tokens.prompt if self.own_prompt else None,
-            "revision": self.files.revision,
+            "revision": self.model.revision,
         }
 
     def __repr__(self) -> str:

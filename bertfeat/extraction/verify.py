@@ -67,8 +67,8 @@ def verify_features(
     features = FeatureSet(folder)
     parts = sum(1 for _ in features.check())
     if bound is None:
-        bound = BOUNDS[str(features.header.settings["precision"])]
-    has_texts = "text" in features.names and not features.header.settings["document_context"]
+        bound = BOUNDS[features.header.settings.precision]
+    has_texts = "text" in features.names and not features.header.settings.document_context
     if not sample or not len(features) or (corpus is None and not has_texts):
         return VerifyReport(parts, len(features), 0, bound, ())
     rows = _sampled_rows(features, sample, seed)
@@ -125,7 +125,7 @@ def _compute_again(
     embedder: Embedder, documents: Sequence[Document], corpus: Corpus | None
 ) -> Iterator[DocumentFeatures]:
     extracted = embedder.extracted(embedder.prepared(documents), corpus or memory_corpus(documents, CorpusSettings()))
-    return content_documents(extracted.content, embedder.columns, embedder.files.num_layers)
+    return content_documents(extracted.content, embedder.columns, embedder.model.num_layers)
 
 
 def _deviation(column: str, stored: Mapping[int, DocumentFeatures], again: Mapping[int, DocumentFeatures]) -> Deviation:

@@ -61,7 +61,7 @@ def open_with_layers(
     folder: Path, extractor: Extractor, layers: str | None, *, allow_unfinished: bool = False
 ) -> FeatureSet | None:
     """The feature set in a folder if it can be read and holds the layers; None for any other."""
-    inputs = parse_inputs(layers, extractor.files)
+    inputs = parse_inputs(layers, extractor.model)
     try:
         features = FeatureSet(folder, allow_unfinished=allow_unfinished)
         for layer_input in inputs:
@@ -88,4 +88,4 @@ def was_made_by(features: FeatureSet, extractor: Extractor, expected: Mapping[st
     """Whether a feature set was made by the extractor's model with these settings."""
     settings = features.header.settings
     same = all(settings.get(name) == value for name, value in expected.items())
-    return same and features.header.model.fingerprint == extractor.files.fingerprint
+    return same and features.header.model.fingerprint == extractor.model.fingerprint

@@ -109,7 +109,7 @@ def stored_features(
     """
     reading = reading or CorpusSettings()
     made = _recorded(like, reading, extractor) if like is not None else _new(layers, extractor)
-    wanted = [parse_input(spec, made.files.num_layers) for spec in layers.split(",")]
+    wanted = [parse_input(spec, made.model.num_layers) for spec in layers.split(",")]
     try:
         there = FeatureSet(features_beside(given))
         for each in wanted:
@@ -149,7 +149,7 @@ def _opened(folder: Path, made: Extractor) -> FeatureSet:
         features = FeatureSet(folder)
     except BertfeatError as error:
         raise TaggerError(f"{folder} was changed by another run after it was made: {error}") from error
-    if (features.header.model, features.columns) != (made.model, made.columns):
+    if (features.header.model, features.columns) != (made.identity, made.columns):
         raise TaggerError(f"{folder} was changed by another run after it was made; run the same command again")
     return features
 
@@ -192,7 +192,7 @@ def _new(layers: str | None, arguments: dict[str, Any]) -> Extractor:
 
 def _usable(folder: Path, made: Extractor, layers: str | None, reading: CorpusSettings) -> FeatureSet | None:
     """The feature set that is there already, if it was made in the same way and holds the layers."""
-    wanted = [parse_input(spec, made.files.num_layers) for spec in (layers or DEFAULT_LAYERS).split(",")]
+    wanted = [parse_input(spec, made.model.num_layers) for spec in (layers or DEFAULT_LAYERS).split(",")]
     try:
         there = FeatureSet(folder, allow_unfinished=True)
         for each in wanted:
@@ -218,7 +218,7 @@ def _settings(made: Extractor, reading: CorpusSettings) -> dict[str, Any]:
 def _made_alike(there: FeatureSet, made: Extractor, expected: Mapping[str, Any]) -> bool:
     settings = there.header.settings
     same = all(settings.get(name) == value for name, value in expected.items())
-    return same and there.header.model.fingerprint == made.files.fingerprint
+    return same and there.header.model.fingerprint == made.model.fingerprint
 
 
 def _keeps_text(folder: Path) -> bool:

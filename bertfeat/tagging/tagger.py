@@ -124,7 +124,7 @@ class Tagger:
         blocks = iter(lambda: list(islice(rows, _BLOCK)), [])
         for prepared in prefetched(embedder.prepared(block) for block in blocks):
             extracted = embedder.extracted(prepared, corpus)
-            documents = list(content_documents(extracted.content, embedder.columns, embedder.files.num_layers))
+            documents = list(content_documents(extracted.content, embedder.columns, embedder.model.num_layers))
             found: list[TaggedText | Failure] = [*self.tag_documents(documents), *extracted.failures]
             yield from sorted(found, key=lambda each: each.row)
 

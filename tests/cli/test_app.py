@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,31 +21,12 @@ from bertfeat.cli.errors import reported_errors
 from bertfeat.cli.options import listed_option, output_options
 from bertfeat.cli.paths import default_output
 from bertfeat.errors import DamagedError, RecipeError
+from tests.support.commands import COMMANDS, find_command
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
 
 
-def leaves(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """The words that call each command, those of groups in groups too."""
-    for name in group.list_commands(click.Context(group)):
-        found = group.get_command(click.Context(group), name)
-        if isinstance(found, click.Group):
-            yield from leaves(found, (*path, name))
-        else:
-            yield (*path, name)
-
-
 VERBS = main.list_commands(click.Context(main))
-COMMANDS = list(leaves(main))
-
-
-def command(words: tuple[str, ...]) -> click.Command:
-    found: click.Command | None = main
-    for word in words:
-        assert isinstance(found, click.Group)
-        found = found.get_command(click.Context(found), word)
-    assert found is not None
-    return found
 
 
 # ── every command is documented ─────────────────────────────────────────────────────────────────────────────
@@ -53,7 +34,7 @@ def command(words: tuple[str, ...]) -> click.Command:
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_command_is_documented(words: tuple[str, ...]) -> None:
-    documented, called = command(words), f"bertfeat {' '.join(words)}"
+    documented, called = find_command(words), f"bertfeat {' '.join(words)}"
     assert documented.name == words[-1]
     assert documented.help is not None
     assert f"{called} " in documented.help, "the help shows no example"
@@ -62,8 +43,8 @@ def test_command_is_documented(words: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_defaults_stand_in_brackets_once(words: tuple[str, ...]) -> None:
-    context = click.Context(command(words))
-    for each in command(words).params:
+    context = click.Context(find_command(words))
+    for each in find_command(words).params:
         if isinstance(each, click.Option):
             assert "efault" not in (each.help or ""), each.name
             assert isinstance(each.show_default, str) or each.is_flag or each.show_default, each.name
@@ -73,8 +54,8 @@ def test_defaults_stand_in_brackets_once(words: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_options_are_set_in_the_environment_by_their_names(words: tuple[str, ...]) -> None:
-    context = click.Context(command(words), auto_envvar_prefix="BERTFEAT_X")
-    for each in command(words).params:
+    context = click.Context(find_command(words), auto_envvar_prefix="BERTFEAT_X")
+    for each in find_command(words).params:
         if isinstance(each, click.Option) and each.name != "help":
             name = max(each.opts, key=len).lstrip("-").replace("-", "_").upper()
             with pytest.MonkeyPatch.context() as patch:
@@ -84,7 +65,7 @@ def test_options_are_set_in_the_environment_by_their_names(words: tuple[str, ...
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_every_option_has_help(words: tuple[str, ...]) -> None:
-    options = [parameter for parameter in command(words).params if isinstance(parameter, click.Option)]
+    options = [parameter for parameter in find_command(words).params if isinstance(parameter, click.Option)]
     assert [option.name for option in options if not option.help] == []
     assert {"as_json", "quiet"} <= {option.name for option in options}
 
@@ -116,7 +97,7 @@ def test_unknown_command_is_wrong_usage() -> None:
 def test_the_first_sentence_of_every_command_is_whole() -> None:
     shown = " ".join(CliRunner().invoke(main, ["--help"]).output.split())
     for verb in VERBS:
-        told = command((verb,)).help
+        told = find_command((verb,)).help
         assert told is not None
         first = " ".join(told.split("\n\n")[0].split())
         assert first.partition(". ")[0].rstrip(".") in shown

@@ -3,13 +3,13 @@
 import ast
 from pathlib import Path
 
-import click
 import pytest
 from click.testing import CliRunner
 
 from bertfeat.cli.spelling import OPTIONS, SWITCHES, option_of, shell_spelling
 from bertfeat.errors import UNSET, UsageError, parameter
-from tests.cli.test_app import COMMANDS, command, toy_program
+from tests.cli.test_app import toy_program
+from tests.support.commands import declared_options
 
 ROOT = Path(__file__).parents[2]
 
@@ -44,12 +44,6 @@ def test_messages_are_spelt_for_the_shell_while_a_command_runs() -> None:
     result = CliRunner().invoke(toy_program(refuse), ["toy"])
     assert result.stderr == "error: --part-rows 0 is no number of rows\n"
     assert parameter("part_rows", 0) == "part_rows=0"
-
-
-def declared_options() -> set[str]:
-    """Every option of every command, those that switch off included."""
-    options = (each for words in COMMANDS for each in command(words).params if isinstance(each, click.Option))
-    return {name for each in options for name in (*each.opts, *each.secondary_opts)}
 
 
 def named_parameters() -> dict[str, str]:

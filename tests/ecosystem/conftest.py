@@ -33,7 +33,7 @@ def ours() -> Extractor:
 @pytest.fixture(scope="session")
 def theirs(ours: Extractor) -> Any:
     """The same files in sentence-transformers; its Normalize module is ``normalize_embeddings=True`` here."""
-    return oracle(ours.files.folder)
+    return oracle(ours.model.folder)
 
 
 @pytest.fixture(scope="session")

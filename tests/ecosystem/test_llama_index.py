@@ -53,7 +53,7 @@ def test_an_index(ours: Extractor, theirs: Any, texts: list[str]) -> None:
 
 def test_embeddings(ours: Extractor, theirs: Any, texts: list[str]) -> None:
     made = LlamaIndexEmbedding(ours, normalize_embeddings=True, embed_batch_size=7)
-    assert made.model_name == ours.files.name
+    assert made.model_name == ours.model.name
     assert np.allclose(made.get_text_embedding_batch(texts[:20]), theirs.encode(texts[:20]), atol=1e-6)
     assert np.allclose(asyncio.run(made.aget_text_embedding_batch(texts[:9])), theirs.encode(texts[:9]), atol=1e-6)
     assert np.allclose(made.get_text_embedding("a bank"), theirs.encode("a bank"), atol=1e-6)

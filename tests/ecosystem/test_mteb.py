@@ -108,12 +108,12 @@ def test_prompts_of_the_model(prompted: tuple[Extractor, Any]) -> None:
     assert found == pytest.approx(wanted, abs=1e-4)
     none = {"query": "", "document": ""}
     bare = scores(MtebEncoder(prompted[0], model_prompts=none), LocalRetrieval)
-    assert bare == pytest.approx(scores(MtebEncoder(peer(prompted[0].files.folder, prompt="")), LocalRetrieval))
+    assert bare == pytest.approx(scores(MtebEncoder(peer(prompted[0].model.folder, prompt="")), LocalRetrieval))
     assert bare != pytest.approx(found, abs=1e-3)
 
 
 def test_prompts(ours: Extractor) -> None:
-    theirs = oracle(ours.files.folder)  # one of its own, since MTEB writes the prompts into it
+    theirs = oracle(ours.model.folder)  # one of its own, since MTEB writes the prompts into it
     prompts = {"query": "a question about: ", "Retrieval-document": "an answer: "}
     found = scores(MtebEncoder(ours, model_prompts=prompts, normalize_embeddings=True), LocalRetrieval)
     wanted = scores(SentenceTransformerEncoderWrapper(theirs, model_prompts=prompts), LocalRetrieval)

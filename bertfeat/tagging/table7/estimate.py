@@ -76,7 +76,7 @@ def estimate_table(
     )
     sample, words, count = _sample_sentences(given["train"], corpora.get("train"))
     recorded = None if "train" in corpora else FeatureSet(given["train"]).header.model
-    model = recorded or Extractor(**extractor).model
+    model = recorded or Extractor(**extractor).identity
     training, lasting = 0.0, min(EPOCHS, settings.epochs)
     for row in rows:
         wanted = parse_input(row.name, model.num_layers)
