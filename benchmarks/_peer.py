@@ -90,8 +90,7 @@ def tokens_ours_not_stored(model: str, length: int, precision: str) -> Run:
     ours = _ours(model, length, precision, layers="concat4", pooling="token")
 
     def run(texts: list[str]) -> None:
-        corpus = memory_corpus(texts)
-        ours.extracted(ours.prepared(list(corpus.rows())), corpus)
+        ours.compute_rows(ours.tokenize_rows(list(memory_corpus(texts).rows())))
 
     return run
 

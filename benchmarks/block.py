@@ -2,8 +2,8 @@
 
     python benchmarks/block.py
 
-Output product, residual, norm, up product, gelu, down product, residual, norm: :class:`KernelFinish` and
-:class:`TorchFinish` (oneDNN's prepacked and fused products) on the same rows, in turn, medians of 15 runs after a
+Output product, residual, norm, up product, gelu, down product, residual, norm: :class:`KernelPostAttention` and
+:class:`TorchPostAttention` (oneDNN's prepacked and fused products) on the same rows, in turn, medians of 15 runs after a
 warm-up. GFLOP/s count 18·H² a row, the three products alone, whose inner width is 4·H.
 """
 
@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from _machine import machine
 
-from bertfeat.encoder.kernels import KernelFinish, finish_kernels
-from bertfeat.encoder.packed import TorchFinish
+from bertfeat.encoder.kernels import KernelPostAttention, find_post_attention_kernels
+from bertfeat.encoder.packed import TorchPostAttention
 from bertfeat.encoder.weights import Affine, BlockWeights
 
 RESULTS = Path(__file__).parent / "results" / "block.json"
@@ -45,13 +45,13 @@ def main() -> None:
 @torch.inference_mode()
 def compare(model: str, repeats: int) -> list[dict[str, Any]]:
     hidden = WIDTHS[model]
-    kernels = finish_kernels(CPU, torch.bfloat16, hidden, 4 * hidden)
+    kernels = find_post_attention_kernels(CPU, torch.bfloat16, hidden, 4 * hidden)
     if kernels is None:
         raise SystemExit("the kernels were not built here, or this CPU has no AMX")
     weights = block_weights(hidden, 4 * hidden)
     runs = {
-        "kernel": KernelFinish(weights, EPS, ACTIVATION, kernels),
-        "torch": TorchFinish(weights, EPS, ACTIVATION, CPU, torch.bfloat16),
+        "kernel": KernelPostAttention(weights, EPS, ACTIVATION, kernels),
+        "torch": TorchPostAttention(weights, EPS, ACTIVATION, CPU, torch.bfloat16),
     }
     rows = []
     for number in ROWS:

@@ -47,23 +47,24 @@ def main() -> None:
 
 def step(lines: list[str], repeats: int) -> dict[str, Any]:
     """Tokens a second, stored and not, in turn after a warm-up of each."""
-    import bertfeat.extraction.run as run
     from bertfeat import Extractor, memory_corpus
+    from bertfeat.extraction import part_writer, run_manifest
 
     extractor = Extractor(layers="concat4", pooling="token")
-    writers = {"stored": (run.write_part, run.write_manifest), "not stored": (_nothing, _nothing)}
+    stored = (part_writer.write_part, run_manifest.write_manifest)
+    writers = {"stored": stored, "not stored": (_nothing, _nothing)}
     speeds: dict[str, list[float]] = {name: [] for name in writers}
     for repeat in range(repeats + 1):
-        for name, (run.write_part, run.write_manifest) in writers.items():
+        for name, (part_writer.write_part, run_manifest.write_manifest) in writers.items():
             with tempfile.TemporaryDirectory() as folder:
                 report = extractor.extract(memory_corpus(lines), Path(folder) / "features")
             if repeat:
                 speeds[name].append(report.tokens_per_second)
-    stored, not_stored = speeds.values()
+    with_parts, without = speeds.values()
     return {
         "tokens_per_second": {name: round(median(each)) for name, each in speeds.items()},
         "runs": {name: [round(speed) for speed in each] for name, each in speeds.items()},
-        "ratio": round(median(a / b for a, b in zip(stored, not_stored, strict=True)), 3),
+        "ratio": round(median(a / b for a, b in zip(with_parts, without, strict=True)), 3),
     }
 
 

@@ -10,7 +10,7 @@ from .corpus import (
 )
 from .errors import BertfeatError as BertfeatError
 from .extraction import ExtractionReport as ExtractionReport, Extractor as Extractor, verify_features as verify_features
-from .features import DocumentFeatures as DocumentFeatures, FeatureSet as FeatureSet, export as export
+from .features import DocumentFeatures as DocumentFeatures, FeatureSet as FeatureSet, export_features as export_features
 from .recipe import FeatureColumn as FeatureColumn, Operation as Operation, Pooling as Pooling, Recipe as Recipe
 from .search import build_index as build_index
 from .search.index import Hit as Hit, Index as Index

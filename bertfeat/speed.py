@@ -15,8 +15,7 @@ import torch
 from bertfeat.corpus import Corpus, Document, memory_corpus
 from bertfeat.encoder import block_flop, kernels_in_use, product_rate, synchronize
 from bertfeat.errors import CorpusError
-from bertfeat.extraction.report import ExtractionReport
-from bertfeat.extraction.sentence_transformers import Extractor
+from bertfeat.extraction import ExtractionReport, Extractor
 from bertfeat.io import recorded_stages
 from bertfeat.recipe import needed_layers
 

@@ -1,40 +1,43 @@
-"""The frame around the commands: commands found when they are asked for, and help that begins with what matters."""
+"""The program and its parts: commands that are imported when they are called, options, and their help."""
 
 import difflib
 import importlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from .errors import reported_errors
 
+if TYPE_CHECKING:
+    from click.types import OptionHelpExtra
+
 ENVIRONMENT_PREFIX = "BERTFEAT"
 
 
 class Option(click.Option):
-    """An option; a ``further`` one stands at the end of the help, under a heading of its own.
+    """An option; a ``further`` one is listed at the end of the help, under "Further options".
 
-    Its default is shown in the help; ``show_default`` says it in words where it is no constant.
+    The help shows its default; where that is not a constant, ``show_default`` describes it.
     """
 
-    def __init__(self, *args: Any, further: bool = False, **kwargs: Any) -> None:
-        if not kwargs.get("is_flag"):  # of a flag there is nothing to say
-            kwargs.setdefault("show_default", True)
-        super().__init__(*args, **kwargs)
+    def __init__(self, declarations: Sequence[str] | None = None, *, further: bool = False, **settings: Any) -> None:
+        if not settings.get("is_flag"):  # a flag's default goes without saying
+            settings.setdefault("show_default", True)
+        super().__init__(declarations, **settings)
         self.further = further
 
     def resolve_envvar_value(self, ctx: click.Context) -> str | None:
-        """Its value in the environment: under the name that is typed, BERTFEAT_INFO_TEXT_COLUMN, or click's own."""
+        """Its value in the environment: BERTFEAT_INFO_TEXT_COLUMN for --text-column, or by click's name for it."""
         if ctx.auto_envvar_prefix and self.allow_from_autoenv and not self.envvar:
-            typed = max(self.opts, key=len).lstrip("-").replace("-", "_").upper()
-            if value := os.environ.get(f"{ctx.auto_envvar_prefix}_{typed}"):
+            name = max(self.opts, key=len).lstrip("-").replace("-", "_").upper()
+            if value := os.environ.get(f"{ctx.auto_envvar_prefix}_{name}"):
                 return value
         return super().resolve_envvar_value(ctx)
 
-    def get_help_extra(self, ctx: click.Context) -> Any:
-        """What stands in brackets after the help; click puts a default in words into parentheses as well."""
+    def get_help_extra(self, ctx: click.Context) -> "OptionHelpExtra":
+        """What is in brackets after the help; click also puts a described default into parentheses."""
         extra = super().get_help_extra(ctx)
         if isinstance(self.show_default, str) and "default" in extra:
             extra["default"] = self.show_default
@@ -72,7 +75,13 @@ class Command(click.Command):
             formatter.write_text(f"Every option is also {ctx.auto_envvar_prefix}_<OPTION>, in capitals.")
 
 
-def option(*declarations: str, further: bool = False, **settings: Any) -> Callable[[Any], Any]:
+Callback = Callable[..., object]
+"""The function of a command."""
+
+Decorator = Callable[[Callback], Callback]
+
+
+def option(*declarations: str, further: bool = False, **settings: Any) -> Decorator:
     """Declare an :class:`Option`, as ``click.option`` does."""
     return click.option(*declarations, cls=Option, further=further, **settings)
 
@@ -80,9 +89,9 @@ def option(*declarations: str, further: bool = False, **settings: Any) -> Callab
 class Program(click.Group):
     """The program itself: imports a command's module only when that command, or the help, is asked for."""
 
-    def __init__(self, *args: Any, verbs: Mapping[str, Sequence[str]], **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.verbs = verbs  # heading → names of commands, each the name of a module with a `command` in it
+    def __init__(self, *, verbs: Mapping[str, Sequence[str]], **settings: Any) -> None:
+        super().__init__(**settings)
+        self.verbs = verbs  # heading → names of commands; a command `x` is `command` in the module `x`
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Every command, in the order of the help."""
@@ -123,7 +132,7 @@ class Program(click.Group):
         with reported_errors():
             return super().parse_args(ctx, args)
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: click.Context) -> object:
         """Run the command; errors end it with a message and a documented exit code."""
         with reported_errors():
             return super().invoke(ctx)

@@ -9,8 +9,7 @@ from bertfeat.errors import CorpusError
 
 from .app import Command, option
 from .console import Console, two_columns
-from .extract import FeatureOptions, feature_options
-from .options import ModelOptions, model_options, output_options, reading_options
+from .options import FeatureOptions, ModelOptions, feature_options, model_options, output_options, reading_options
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings

@@ -1,4 +1,4 @@
-"""Which options were typed."""
+"""Which options are on the command line; those that are set in the environment are meant for every command."""
 
 from collections.abc import Collection
 
@@ -6,12 +6,22 @@ import click
 from click.core import ParameterSource
 
 
-def on_command_line(option: str) -> bool:
-    """Whether an option stands on the command line; one that is set in the environment is meant for every command."""
-    return click.get_current_context().get_parameter_source(option) is ParameterSource.COMMANDLINE
+def on_command_line(name: str) -> bool:
+    """Whether the option that reaches the command as ``name`` is on the command line."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
-def options_on_command_line(*, but: Collection[str] = ("as_json", "quiet")) -> list[str]:
-    """The options on the command line, such as ``--text-column``, but for some."""
-    options = [each for each in click.get_current_context().command.params if isinstance(each, click.Option)]
-    return [max(each.opts, key=len) for each in options if each.name not in but and on_command_line(str(each.name))]
+def options_on_command_line(
+    *, among: Collection[str] | None = None, but: Collection[str] = ("as_json", "quiet")
+) -> list[str]:
+    """The options on the command line as they are written, such as ``--text-column`` and ``--no-text``.
+
+    ``among`` limits them to some and ``but`` leaves some out, by the names by which they reach the command.
+    """
+    context = click.get_current_context()
+    options = [each for each in context.command.params if isinstance(each, click.Option) and each.name not in but]
+    return [
+        max(option.secondary_opts if context.params.get(str(option.name)) is False else option.opts, key=len)
+        for option in options
+        if (among is None or option.name in among) and on_command_line(str(option.name))
+    ]

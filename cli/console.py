@@ -1,4 +1,4 @@
-"""What a command says: results on stdout, everything else on stderr."""
+"""What a command prints: results on stdout, everything else on stderr."""
 
 import dataclasses
 import json
@@ -6,9 +6,12 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 _SHOWN = 200  # characters of a name
 _ENDLESS = re.compile(r"\S{500,}")
@@ -18,41 +21,41 @@ _HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u206
 
 @dataclass(frozen=True, slots=True)
 class Console:
-    """How a command was asked to speak."""
+    """Where a command prints, and how: ``--json`` and ``--quiet``."""
 
     as_json: bool
     quiet: bool
 
-    def result(self, value: Any, lines: Iterable[str]) -> None:
+    def result(self, value: object, lines: Iterable[str]) -> None:
         """Print a result on stdout: ``value`` as one line of JSON if that was asked for, else ``lines``."""
         if self.as_json:
-            click.echo(json.dumps(value, default=_for_json, ensure_ascii=False))
+            click.echo(json.dumps(value, default=_to_json_type, ensure_ascii=False))
             return
         for line in lines:
             click.echo(line)
 
     def say(self, line: str) -> None:
-        """Tell something by the way, on stderr; not with ``--quiet``."""
+        """Print a note on stderr; nothing with ``--quiet``."""
         if not self.quiet:
             write_stderr(line)
 
     def warn(self, line: str) -> None:
-        """Tell something that the user ought to know, on stderr, even with ``--quiet``."""
+        """Print a warning on stderr, even with ``--quiet``."""
         write_stderr(f"warning: {line}")
 
 
 def write_stderr(line: str) -> None:
-    """Write a line to stderr; a name in it can neither act on the terminal, nor fill it, nor look like a message."""
+    """Write a line to stderr; a name in it cannot control the terminal, fill it, or look like another message."""
     shortened = _ENDLESS.sub(lambda name: f"{name[0][:_SHOWN]}…", escape_controls(line))
     click.echo(_MESSAGE.sub(r"\\n", shortened), err=True)
 
 
 def escape_controls(text: str) -> str:
-    """A text without what moves a terminal's cursor or turns the direction of what follows: escapes in its place."""
+    """Escape the characters of a text that control a terminal or change the direction of writing."""
     return _HIDDEN.sub(lambda sign: repr(sign[0])[1:-1], text)
 
 
-def two_columns(rows: Iterable[tuple[str, Any]]) -> list[str]:
+def two_columns(rows: Iterable[tuple[str, object]]) -> list[str]:
     """Lay out names and values in two columns; a value of several lines is indented under its first."""
     shown = [(name, escape_controls(str(value)).split("\n")) for name, value in rows if value is not None]
     width = max((len(name) for name, _ in shown), default=0)
@@ -85,17 +88,19 @@ def format_duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
-def fields_of(value: Any) -> dict[str, Any]:
+def fields_of(value: "DataclassInstance") -> dict[str, object]:
     """The fields of a dataclass by name."""
     return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
 
 
-def _for_json(value: Any) -> Any:
-    """What JSON does not know: dataclasses become objects, paths strings, sets and arrays lists."""
-    if dataclasses.is_dataclass(value):
-        return fields_of(value)
+def _to_json_type(value: object) -> object:
+    """Convert what JSON does not know: dataclasses become objects, paths strings, sets and arrays lists."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return value.encode() if hasattr(value, "encode") else fields_of(value)  # type: ignore[union-attr]
     if isinstance(value, Path):
         return str(value)
     if hasattr(value, "tolist"):
         return value.tolist()
-    return list(value)
+    if isinstance(value, Iterable):
+        return list(value)
+    raise TypeError(f"JSON has no form of {type(value).__name__}")

@@ -42,10 +42,10 @@ def command(folder: Path, to: str, output: Path | None, column: str | None, over
     bertfeat export corpus.features --to npy --column concat4_mean
     bertfeat export corpus.features --to csv --column sum4 -o vectors.csv
     """
-    from bertfeat.features import export
+    from bertfeat.features import export_features
 
     target = output or default_output([folder], ENDINGS[to])
-    exported = export(folder, to, target, column=column, overwrite=overwrite)
+    exported = export_features(folder, to, target, column=column, overwrite=overwrite)
     said = f"{exported.documents:,} documents, {exported.vectors:,} vectors"
     files = [f"{escape_controls(str(path))}  {format_size(path.stat().st_size)}" for path in exported.files]
     console.result(exported, [said, *files])

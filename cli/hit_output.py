@@ -1,4 +1,4 @@
-"""The hits of a search as lines: score, id, kept columns and text, whole or cut to a width."""
+"""The hits of a search as lines: score, id, kept columns and text, in full or cut to a width."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -29,7 +29,7 @@ def hit_lines(hits: Sequence["Hit"], width: int | None, show: Sequence[str] = ()
 
 
 def hit_text(hit: "Hit", width: int | None = None) -> str:
-    """The text of a hit on one line; in an index of words the word between stars, which is kept in sight."""
+    """The text of a hit on one line; in an index of words with the word between stars, which is never cut away."""
     texts = [hit.text or ""] if hit.pair is None else [hit.text or "", hit.pair]
     before, word, after = "", "", ""
     for number, text in enumerate(texts):

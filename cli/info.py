@@ -10,7 +10,7 @@ import click
 from .app import Command, option
 from .command_line import on_command_line, options_on_command_line
 from .console import Console, fields_of, format_size, two_columns
-from .index import recall_line
+from .index_output import recall_line
 from .options import output_options, reading_options
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def describe_features(folder: Path) -> Description:
             {"name": c.name, "width": c.width, "dtype": c.dtype, "layers": c.recipe.layers} for c in features.columns
         ],
         "kept": features.kept,
-        "settings": features.header.settings,
+        "settings": features.header.settings.encode(),
         "sources": features.sources,
         "times": features.manifest.times if features.manifest else {},
         "versions": features.manifest.versions if features.manifest else {},
@@ -126,7 +126,7 @@ def describe_features(folder: Path) -> Description:
         ("", f"fingerprint {model.fingerprint[:16]}…" + (f", revision {model.revision}" if model.revision else "")),
         ("columns", "\n".join(columns)),
         ("kept", "\n".join(f"{column.name}  {column.type}" for column in features.kept) or None),
-        ("settings", "\n".join(f"{key} = {shown}" for key, shown in features.header.settings.items())),
+        ("settings", "\n".join(f"{key} = {shown}" for key, shown in features.header.settings.encode().items())),
         ("sources", "\n".join(features.sources)),
     ]
     return Description(value, rows)

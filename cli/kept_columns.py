@@ -1,13 +1,13 @@
-"""``--show``: kept columns beside what was found, in lines, in CSV and in JSON."""
+"""``--show``: kept columns beside hits and usages, in lines, in CSV and in JSON."""
 
 import difflib
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from .options import listed_option
+from .option_types import listed_option
 from .terminal import cell_width, cut_end, one_line, pad
 
 if TYPE_CHECKING:
@@ -33,15 +33,15 @@ def columns_to_show(show: Sequence[str], kept: Sequence[str]) -> tuple[str, ...]
         if name not in kept:
             near = difflib.get_close_matches(name, kept, 1)
             meant = f"; did you mean {near[0]}?" if near else ""
-            there = f"there are: {', '.join(kept)}" if kept else "none was kept (bertfeat extract --keep keeps them)"
-            raise click.UsageError(one_line(f"--show {name}: there is no such kept column; {there}{meant}"))
+            existing = f"there are: {', '.join(kept)}" if kept else "none was kept (bertfeat extract --keep keeps them)"
+            raise click.UsageError(one_line(f"--show {name}: there is no such kept column; {existing}{meant}"))
     return tuple(show)
 
 
 def value_columns(rows: Sequence[Mapping[str, "Value"]], names: Sequence[str], room: int | None) -> list[str]:
-    """The values of each row, side by side and aligned, with a gap after each; ``room`` limits the columns they take.
+    """The values of each row, side by side and aligned, with a gap after each, in at most ``room`` columns.
 
-    Numbers stand at the right. Without a limit nothing is cut.
+    Numbers are aligned at the right. Without a limit nothing is cut.
     """
     shown = {name: [one_line(format_value(row.get(name))).strip() for row in rows] for name in names}
     widths = {name: max(map(cell_width, texts), default=0) for name, texts in shown.items()}
@@ -57,14 +57,14 @@ def value_columns(rows: Sequence[Mapping[str, "Value"]], names: Sequence[str], r
 
 
 def format_value(value: "Value") -> str:
-    """A value as people read it; nothing for null."""
+    """A value as text; an empty text for null."""
     if value is None:
         return ""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def json_values(values: Mapping[str, "Value"], names: Sequence[str]) -> dict[str, Any]:
-    """Those values for JSON, which has no NaN and no infinity."""
+def json_values(values: Mapping[str, "Value"], names: Sequence[str]) -> dict[str, "Value"]:
+    """The values of those columns for JSON, which has no NaN and no infinity."""
     return {
         name: None if isinstance(value, float) and not math.isfinite(value) else value
         for name, value in values.items()
@@ -73,7 +73,7 @@ def json_values(values: Mapping[str, "Value"], names: Sequence[str]) -> dict[str
 
 
 def _narrowed(widths: dict[str, int], room: int) -> dict[str, int]:
-    """Widths that fit the room, if they can: the widest gives way first."""
+    """Widths that fit the room, if possible: the widest becomes narrower first."""
     while widths and sum(widths.values()) + len(_GAP) * len(widths) > room:
         widest = max(widths, key=widths.__getitem__)
         if widths[widest] <= _NARROWEST:

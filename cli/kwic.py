@@ -1,4 +1,4 @@
-"""Keyword in context: lines with the word aligned in the middle, by the width that signs have on a terminal."""
+"""Keyword in context: lines with the word aligned in the middle, by the columns that text takes on a terminal."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -24,7 +24,7 @@ def kwic_lines(usages: Sequence["Usage"], width: int, *, show: Sequence[str] = (
     values = value_columns([usage.values for usage in usages], show, base // 3)
     room = max(MIN_TEXT_WIDTH, base - max(map(cell_width, values), default=0))
     words = [cut_end(one_line(usage.word), room // 3) for usage in usages]
-    left_width = (room - _typical(map(cell_width, words))) // 2
+    left_width = (room - _median_width(map(cell_width, words))) // 2
     for usage, score, shown, kept, word in zip(usages, scores, ids, values, words, strict=True):
         head = f"{score}{pad(shown, wide)}  {kept}"
         left = cut_start(one_line(usage.left).lstrip(), left_width)
@@ -35,7 +35,7 @@ def kwic_lines(usages: Sequence["Usage"], width: int, *, show: Sequence[str] = (
         yield f"{head}{before}{word}{right}"
 
 
-def _typical(widths: Iterable[int]) -> int:
-    """The middle one of the words' widths, so that one long word does not move the others."""
+def _median_width(widths: Iterable[int]) -> int:
+    """The median width of the words, so that one long word does not move the others."""
     ordered = sorted(widths)
     return ordered[len(ordered) // 2] if ordered else 0

@@ -1,89 +1,19 @@
-"""Bundles of options that several commands share; each reaches its command as one object."""
+"""The bundles of options that several commands share."""
 
-import functools
-import re
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from bertfeat.recipe import Pooling
+
 from .app import option
+from .bundles import bundle
 from .console import Console
+from .option_types import listed_option
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings
-
-Decorator = Callable[[Any], Any]
-
-
-class CommaList(click.ParamType):  # type: ignore[type-arg]  # generic only in newer clicks
-    """Values separated by commas."""
-
-    name = "list"
-
-    def __init__(self, choices: tuple[str, ...] = ()) -> None:
-        self.choices = choices
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        """Split at the commas and check each value against the choices, if there are any."""
-        if not isinstance(value, str):
-            return tuple(value)
-        items = tuple(item.strip() for item in value.split(","))
-        for item in items:
-            if not item:
-                self.fail(f"{value!r} has an empty item", param, ctx)
-            if self.choices and item not in self.choices:
-                self.fail(f"{item!r} is not one of {', '.join(self.choices)}", param, ctx)
-        return items
-
-
-class ByteSize(click.ParamType):  # type: ignore[type-arg]  # generic only in newer clicks
-    """A number of bytes, such as ``4G``, ``500MB`` or ``1.5GiB``; of fewer than ``least`` a unit was forgotten."""
-
-    name = "size"
-
-    def __init__(self, least: int = 1) -> None:
-        self.least = least
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Read the number and its unit."""
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", str(value).strip().lower(), re.ASCII)
-        if not match or (match[3] and not match[2]):
-            self.fail(f"{value!r} is no size; write 4G, 500M or 1.5GiB", param, ctx)
-        power = "kmgt".index(match[2]) + 1 if match[2] else 0
-        size = int(Decimal(match[1]) * (1024 if match[3] else 1000) ** power)
-        if not self.least <= size < 2**62:
-            self.fail(f"{value!r} is no size that memory can have; write 4G or 500M, with a unit", param, ctx)
-        return size
-
-
-def listed_option(*declarations: str, choices: tuple[str, ...] = (), **settings: Any) -> Decorator:
-    """Declare an option that takes values separated by commas, or repeated; they arrive as one flat tuple."""
-
-    def flat(_context: click.Context, _option: click.Parameter, lists: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(item for items in lists for item in items))
-
-    return option(*declarations, type=CommaList(choices), multiple=True, callback=flat, **settings)
-
-
-def bundle(argument: str, make: Callable[..., Any], names: Sequence[str], *options: Decorator) -> Decorator:
-    """Make a decorator that adds ``options`` and hands the command ``argument=make(**those options' values)``."""
-
-    def decorate(function: Any) -> Any:
-        @functools.wraps(function)
-        def command(**values: Any) -> Any:
-            chosen = {name: values.pop(name) for name in names}
-            return function(**values, **{argument: make(**chosen)})
-
-        decorated: Any = command
-        for add in reversed(options):  # click lists the option that was added last first
-            decorated = add(decorated)
-        return decorated
-
-    return decorate
-
 
 output_options = bundle(
     "console",
@@ -131,10 +61,82 @@ model_options = bundle(
 """Which model and how it runs; the command gets ``model``, a :class:`ModelOptions`."""
 
 
-def _corpus_settings(**chosen: Any) -> "CorpusSettings":
+@dataclass(frozen=True, slots=True)
+class FeatureOptions:
+    """What is computed of each text; the names are those of ``Extractor``'s arguments."""
+
+    layers: tuple[str, ...]
+    pooling: tuple[str, ...] | None
+    long: str
+    max_length: int | None
+    dtype: str
+    subword: str
+    special_tokens: bool
+    prompt: str | None
+
+
+feature_options = bundle(
+    "features",
+    lambda layers, pooling, **others: FeatureOptions(layers or ("last",), pooling or None, **others),
+    ("layers", "pooling", "long", "max_length", "dtype", "subword", "special_tokens", "prompt"),
+    listed_option(
+        "--layers",
+        metavar="SPEC[,SPEC]",
+        help="Such as last, concat4, sum4, mean-all, -1,-2, all, embeddings, cls, mean=1..6, concat=9+12.",
+        show_default="last",
+    ),
+    listed_option(
+        "--pooling",
+        choices=tuple(Pooling),
+        metavar="KIND[,KIND]",
+        help="One vector a text: mean, cls, max; one each: token, word.",
+        show_default="the model's own, else mean",
+    ),
+    option(
+        "--long",
+        type=click.Choice(["window", "truncate", "error"]),
+        default="window",
+        further=True,
+        help="Texts longer than the model's positions: overlapping windows, cut, or failed rows.",
+    ),
+    option(
+        "--max-length",
+        type=int,
+        metavar="N",
+        further=True,
+        help="Tokens at once.",
+        show_default="the model's positions",
+    ),
+    option(
+        "--dtype",
+        type=click.Choice(["float16", "float32"]),
+        default="float16",
+        further=True,
+        help="Of token and word matrices as stored; vectors of texts are float32.",
+    ),
+    option(
+        "--subword",
+        type=click.Choice(["first", "mean", "last"]),
+        default="first",
+        further=True,
+        help="Which piece stands for a word under word pooling.",
+        show_default="first",
+    ),
+    option(
+        "--special-tokens/--no-special-tokens",
+        default=True,
+        further=True,
+        help="Whether [CLS] and [SEP] count in mean, max and token pooling.",
+        show_default="they do",
+    ),
+    option("--prompt", metavar="TEXT", further=True, help="Put before each text; counts in document vectors only."),
+)
+
+
+def _corpus_settings(**values: Any) -> "CorpusSettings":
     from bertfeat.corpus import CorpusSettings  # here, because it imports pyarrow
 
-    return CorpusSettings(**chosen)
+    return CorpusSettings(**values)
 
 
 reading_options = bundle(

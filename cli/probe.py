@@ -8,7 +8,8 @@ import click
 
 from .app import Command, option
 from .console import Console, pluralize
-from .options import listed_option, output_options
+from .option_types import listed_option
+from .options import output_options
 from .progress import ProgressView, progress_display
 from .terminal import one_line
 

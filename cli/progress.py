@@ -1,4 +1,4 @@
-"""Progress of a long run on stderr: a bar on a terminal, a line a minute elsewhere, nothing when quiet."""
+"""Progress of a long run on stderr: a bar on a terminal, a line a minute elsewhere, nothing with ``--quiet``."""
 
 import sys
 import time
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 SECONDS_BETWEEN_LINES = 60.0
 
-ProgressT = TypeVar("Told")  # what a run tells of its progress
+ProgressT = TypeVar("ProgressT")  # the progress that a run reports
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ def view_extraction(progress: "Progress") -> ProgressView:
 
 
 def view_index_build(progress: "BuildProgress") -> ProgressView:
-    """The step of an index's build, and how far it is."""
+    """The step of the build of an index, and how far it is."""
     return ProgressView(
         progress.done / max(progress.total, 1), f"{progress.step} {progress.done:,} of {progress.total:,} vectors"
     )
@@ -43,30 +43,30 @@ def view_index_build(progress: "BuildProgress") -> ProgressView:
 
 @contextmanager
 def progress_display(
-    console: Console, look: Callable[[ProgressT], ProgressView]
+    console: Console, view: Callable[[ProgressT], ProgressView]
 ) -> Iterator[Callable[[ProgressT], None] | None]:
-    """Give a function to call with the run's progress; None if nobody wants to see it."""
+    """Give a function to call with the run's progress, which ``view`` words; None with ``--quiet``."""
     if console.quiet:
         yield None
     elif sys.stderr.isatty():
         with _progress_bar() as show:
-            yield lambda told: show(look(told))
+            yield lambda progress: show(view(progress))
     else:
-        yield _ProgressLines(look)
+        yield _ProgressLines(view)
 
 
 class _ProgressLines(Generic[ProgressT]):
     """Writes a line a minute."""
 
-    def __init__(self, look: Callable[[ProgressT], ProgressView]) -> None:
-        self._look = look
+    def __init__(self, view: Callable[[ProgressT], ProgressView]) -> None:
+        self._view = view
         self._next = time.monotonic() + SECONDS_BETWEEN_LINES
 
-    def __call__(self, told: ProgressT) -> None:
+    def __call__(self, progress: ProgressT) -> None:
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + SECONDS_BETWEEN_LINES
-            seen = self._look(told)
-            write_stderr(f"{seen.fraction:.0%}: {seen.text}")
+            shown = self._view(progress)
+            write_stderr(f"{shown.fraction:.0%}: {shown.text}")
 
 
 @contextmanager
@@ -77,4 +77,4 @@ def _progress_bar() -> Iterator[Callable[[ProgressView], None]]:
     columns = (BarColumn(), TaskProgressColumn(), TextColumn("{task.description}", markup=False))
     with Progress(*columns, console=RichConsole(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=1.0)
-        yield lambda seen: bar.update(task, completed=seen.fraction, description=seen.text)
+        yield lambda shown: bar.update(task, completed=shown.fraction, description=shown.text)

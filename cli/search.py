@@ -1,10 +1,11 @@
-"""``bertfeat search``: what is nearest to a query."""
+"""``bertfeat search``: the documents, tokens or words nearest to a query."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
@@ -13,15 +14,24 @@ from .command_line import on_command_line
 from .console import Console
 from .errors import errors_within
 from .hit_output import hit_lines
-from .kept_columns import columns_to_show, show_option
+from .kept_columns import columns_to_show, json_values, show_option
 from .options import output_options
 from .terminal import one_line, terminal_width
 
 if TYPE_CHECKING:
+    from bertfeat import Hit, Index
     from bertfeat.search.hits import Answer
-    from bertfeat.search.index import Index
 
 BLOCK = 256  # queries embedded and searched at once
+
+
+@dataclass(frozen=True, slots=True)
+class SearchConditions:
+    """What is asked of the index with every query; the names are those of ``Index.search``'s arguments."""
+
+    k: int
+    where: str | None
+    exact: bool
 
 
 @click.command(cls=Command, name="search")
@@ -79,7 +89,28 @@ def command(
     bertfeat search corpus.index --queries questions.txt -k 3 --json > answers.jsonl
     bertfeat search words.index "he sat on the *bank*"
     """
-    if sum(given is not None for given in (query, queries, vectors)) != 1:
+    _check_combination(query, queries, vectors, console)
+    from bertfeat import Index
+
+    index = Index(folder, model=model, device=device)
+    shown = columns_to_show(show, index.kept)
+    if not stale:
+        index.check_sources()
+    conditions = SearchConditions(k, where, exact)
+    if vectors is not None:
+        answers = _search_vectors(index, vectors, conditions)
+    elif queries is not None:
+        answers = _search_file(index, queries, conditions)
+    else:
+        answers = iter([index.search(query or "", k, where=where, exact=exact)])
+    lines = terminal_width(width) if width or sys.stdout.isatty() else None
+    if not _print_answers(answers, lines, shown, console, headings=query is None):
+        console.warn("there are no queries, so there is nothing to answer")
+
+
+def _check_combination(query: str | None, queries: BinaryIO | None, vectors: Path | None, console: Console) -> None:
+    """Refuse options that contradict one another, or would do nothing."""
+    if sum(value is not None for value in (query, queries, vectors)) != 1:
         raise click.UsageError("give one of QUERY, --queries and --vectors")
     for name in ("model", "device"):
         if vectors is not None and on_command_line(name):
@@ -88,43 +119,17 @@ def command(
             )
     if console.as_json and on_command_line("width"):
         raise click.UsageError("--width is for lines, and --json has none; leave one out")
-    from bertfeat.search.index import Index
-
-    index = Index(folder, model=model, device=device)
-    shown = columns_to_show(show, index.kept)
-    if not stale:
-        index.check_sources()
-    options = {"where": where, "exact": exact}
-    if vectors is not None:
-        answers = _by_vectors(index, vectors, k, options)
-    else:
-        answers = _by_text(index, query, queries, k, options)
-    width = terminal_width(width) if width or sys.stdout.isatty() else None
-    number = -1
-    for number, answer in enumerate(answers):
-        if console.as_json:
-            console.result(_plain(answer, shown), [])
-            continue
-        heading = [] if query is not None else [f"{chr(10) * (number > 0)}{_heading(answer, number)}"]
-        console.result(None, [*heading, *(hit_lines(answer.hits, width, shown) or ["nothing found"])])
-    if number < 0:
-        console.warn("there are no queries, so there is nothing to answer")
 
 
-def _by_text(
-    index: "Index", query: str | None, queries: BinaryIO | None, k: int, options: dict[str, Any]
-) -> Iterator["Answer"]:
-    if queries is None:
-        yield index.search(query or "", k, **options)
-        return
+def _search_file(index: "Index", queries: BinaryIO, conditions: SearchConditions) -> Iterator["Answer"]:
     from bertfeat.search.queries import read_queries
 
     lines = read_queries(queries, getattr(queries, "name", "<stdin>"))
     while block := list(islice(lines, BLOCK)):
-        yield from index.search_batch(block, k, **options)
+        yield from index.search_batch(block, conditions.k, where=conditions.where, exact=conditions.exact)
 
 
-def _by_vectors(index: "Index", path: Path, k: int, options: dict[str, Any]) -> Iterator["Answer"]:
+def _search_vectors(index: "Index", path: Path, conditions: SearchConditions) -> Iterator["Answer"]:
     from bertfeat.search.queries import query_vectors, read_vectors
 
     matrix = read_vectors(path)
@@ -134,15 +139,32 @@ def _by_vectors(index: "Index", path: Path, k: int, options: dict[str, Any]) -> 
     for start in range(0, max(len(matrix), 1), BLOCK):
         with errors_within(path):
             block = query_vectors(matrix[start : start + BLOCK], index.settings.width, first=start)
-        yield from index.search_vectors(block, k, **options)
+        yield from index.search_vectors(block, conditions.k, where=conditions.where, exact=conditions.exact)
 
 
-def _plain(answer: "Answer", shown: tuple[str, ...]) -> dict[str, Any]:
-    """The answer for JSON; if ``--show`` named columns, without the others."""
-    plain = answer.plain()
-    for hit in plain["hits"] if shown else ():
-        hit["values"] = {name: value for name, value in hit["values"].items() if name in shown}
-    return plain
+def _print_answers(
+    answers: Iterable["Answer"], width: int | None, shown: tuple[str, ...], console: Console, *, headings: bool
+) -> int:
+    """Print answers as they come, each under its query where there may be several, and return their number."""
+    number = 0
+    for number, answer in enumerate(answers, 1):
+        if console.as_json:
+            console.result(_answer_json(answer, shown), [])
+            continue
+        heading = [f"{chr(10) * (number > 1)}{_heading(answer, number - 1)}"] if headings else []
+        console.result(None, [*heading, *(hit_lines(answer.hits, width, shown) or ["nothing found"])])
+    return number
+
+
+def _answer_json(answer: "Answer", shown: tuple[str, ...]) -> dict[str, object]:
+    """The answer as JSON has it; where ``--show`` names columns, without the others."""
+    plain: dict[str, object] = answer.plain()
+    return plain if not shown else {**plain, "hits": [_hit_json(hit, shown) for hit in answer.hits]}
+
+
+def _hit_json(hit: "Hit", shown: tuple[str, ...]) -> dict[str, object]:
+    plain: dict[str, object] = hit.plain()
+    return {**plain, "values": json_values(hit.values, shown)}
 
 
 def _heading(answer: "Answer", number: int) -> str:

@@ -1,4 +1,4 @@
-"""Text on a terminal: cleaned, measured by the columns that its signs take, and cut between whole signs."""
+"""Text on a terminal: on one line, measured in columns, and cut between whole characters."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ _SPACE = regex.compile(r"[\s\p{Z}\p{Cc}\p{Cn}\p{Co}\p{Cs}]+")
 
 
 def terminal_width(wanted: int | None) -> int:
-    """Columns of a line: what was asked for, else those of the terminal, else :data:`WIDTH`."""
+    """Columns of a line: as wanted, else those of the terminal, else :data:`WIDTH`."""
     return wanted or shutil.get_terminal_size((WIDTH, 24)).columns
 
 
@@ -28,19 +28,19 @@ def has_colour() -> bool:
 
 
 def one_line(text: str) -> str:
-    """A text on one line, without what moves a terminal's cursor or turns the direction of what follows."""
+    """A text on one line, without characters that control a terminal or change the direction of writing."""
     return str(_SPACE.sub(" ", _FORMAT.sub("", text)))
 
 
 def cell_width(text: str) -> int:
-    """Columns that a text takes: two for wide signs, none for combining marks."""
+    """Columns that a text takes: two for wide characters, none for combining marks."""
     from rich.cells import cell_len
 
     return cell_len(text)
 
 
 def pad(text: str, width: int, *, right: bool = False) -> str:
-    """A text with spaces up to a width, after it or, to stand at the ``right``, before it."""
+    """A text with spaces up to a width: after it, or before it with ``right``."""
     spaces = " " * (width - cell_width(text))
     return spaces + text if right else text + spaces
 
@@ -62,7 +62,7 @@ def cut_start(text: str, width: int) -> str:
 
 
 def _clusters_that_fit(clusters: Iterable[str], width: int) -> Iterator[str]:
-    """As many whole signs, with their marks, as fit."""
+    """As many grapheme clusters (characters with their marks) as fit."""
     for cluster in clusters:
         width -= cell_width(cluster)
         if width < 0:

@@ -1,43 +1,76 @@
 """``bertfeat usages``: a word in its contexts, nearest in meaning first."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
 from .app import Command, option
+from .bundles import bundle
 from .command_line import on_command_line
 from .console import Console
-from .kept_columns import columns_to_show, show_option
+from .kept_columns import show_option
 from .options import output_options
 from .usage_output import UsageFormat, print_senses, print_usages
+
+
+@dataclass(frozen=True, slots=True)
+class UsageQuery:
+    """Which usages are looked for, and in what order."""
+
+    like: str | None
+    senses: int | None
+    match: str
+    k: int | None
+    column: str | None
+    where: str | None
+    one_per_document: bool
+    context: int | None
+
+    def arguments(self, *names: str) -> dict[str, Any]:
+        """Those arguments of the library's function that are given; the library knows the other defaults."""
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
+
+
+query_options = bundle(
+    "query",
+    UsageQuery,
+    ("like", "senses", "match", "k", "column", "where", "one_per_document", "context"),
+    option("--like", metavar="SENTENCE", help="Nearest first to what WORD means in this sentence."),
+    option("--senses", type=click.IntRange(min=2), metavar="N", help="Group the usages into N senses (scikit-learn)."),
+    option(
+        "--match",
+        type=click.Choice(["exact", "prefix", "any"]),
+        default="exact",
+        help="prefix: words that begin so (은행 finds 은행에서); any: every word, compared with --like.",
+    ),
+    option("-k", type=click.IntRange(1, 10_000), metavar="N", help="Lines.", show_default="10, or 5 for each sense"),
+    option(
+        "--column",
+        metavar="NAME",
+        help="Stored, or derived from what is: sum4, -2, last_word.",
+        show_default="the only one",
+    ),
+    option("--where", metavar="CONDITION", help="On kept columns: \"year > 1900 and lang in ('de', 'en')\"."),
+    option("--one-per-document", is_flag=True, help="Only the nearest usage, else the first, of each document."),
+    option(
+        "--context",
+        type=click.IntRange(min=0),
+        further=True,
+        metavar="N",
+        help="Characters each side.",
+        show_default="300",
+    ),
+)
 
 
 @click.command(cls=Command, name="usages")
 @click.argument("folder", metavar="FEATURES", type=click.Path(path_type=Path))
 @click.argument("word")
-@option("--like", metavar="SENTENCE", help="Nearest first to what WORD means in this sentence.")
-@option("--senses", type=click.IntRange(min=2), metavar="N", help="Group the usages into N senses (scikit-learn).")
-@option(
-    "--match",
-    type=click.Choice(["exact", "prefix", "any"]),
-    default="exact",
-    help="prefix: words that begin so (은행 finds 은행에서); any: every word, compared with --like.",
-)
-@option("-k", type=click.IntRange(1, 10_000), metavar="N", help="Lines.", show_default="10, or 5 for each sense")
-@option(
-    "--column",
-    metavar="NAME",
-    help="Stored, or derived from what is: sum4, -2, last_word.",
-    show_default="the only one",
-)
-@option("--where", metavar="CONDITION", help="On kept columns: \"year > 1900 and lang in ('de', 'en')\".")
+@query_options
 @show_option
-@option("--one-per-document", is_flag=True, help="Only the nearest usage, else the first, of each document.")
 @option("--csv", "as_csv", is_flag=True, help="Print the result as CSV, with more context than fits on a line.")
-@option(
-    "--context", type=click.IntRange(min=0), further=True, metavar="N", help="Characters each side.", show_default="300"
-)
 @option(
     "--width",
     type=click.IntRange(1, 10_000),
@@ -54,16 +87,9 @@ from .usage_output import UsageFormat, print_senses, print_usages
 def command(
     folder: Path,
     word: str,
-    like: str | None,
-    senses: int | None,
-    match: str,
-    k: int | None,
-    column: str | None,
-    where: str | None,
+    query: UsageQuery,
     show: tuple[str, ...],
-    one_per_document: bool,
     as_csv: bool,
-    context: int | None,
     width: int | None,
     model: str | None,
     device: str | None,
@@ -81,49 +107,56 @@ def command(
     bertfeat usages corpus.features bank --like "I *banked* the money." -k 20 --show author,year
     bertfeat usages corpus.features 은행 --match prefix --senses 2 --where "year > 1900"
     """
-    _check_use(like, senses, as_csv, console)
-    is_index = (folder / "index.json").is_file()
-    if is_index and (match != "any" or like is None or column is not None):
+    _check_combination(query, as_csv, console)
+    from bertfeat.io import ResultKind, result_kind
+
+    search = _search_index if result_kind(folder) is ResultKind.INDEX else _search_features
+    search(folder, word, query, UsageFormat(console, as_csv, width, show), model, device)
+
+
+def _search_index(
+    folder: Path, word: str, query: UsageQuery, form: UsageFormat, model: str | None, device: str | None
+) -> None:
+    if query.match != "any" or query.like is None or query.column is not None:
         raise click.UsageError(
             f"{folder} is an index, which answers only --match any with --like, by its own column; "
             f"give the features that it was made from"
         )
-    wanted: dict[str, Any] = {"one_per_document": one_per_document, "where": where}
-    wanted |= {name: value for name, value in (("k", k), ("context", context)) if value is not None}
-    if like is not None and is_index:
-        from bertfeat.search.index import Index
-        from bertfeat.usages import find_usages_in_index
+    from bertfeat import Index
+    from bertfeat.usages import find_usages_in_index
 
-        index = Index(folder, model=model, device=device)
-        form = UsageFormat(console, as_csv, width, columns_to_show(show, index.kept), index.kept)
-        print_usages(find_usages_in_index(index, word, like=like, **wanted), form, match)
-        return
+    index = Index(folder, model=model, device=device)
+    form = form.with_columns(index.kept)
+    arguments = query.arguments("like", "k", "where", "one_per_document", "context")
+    print_usages(find_usages_in_index(index, word, **arguments), form, query.match)
+
+
+def _search_features(
+    folder: Path, word: str, query: UsageQuery, form: UsageFormat, model: str | None, device: str | None
+) -> None:
     from bertfeat.features import FeatureSet
+    from bertfeat.usages import find_senses, find_usages
 
     features = FeatureSet(folder)
-    kept = tuple(each.name for each in features.kept)
-    form = UsageFormat(console, as_csv, width, columns_to_show(show, kept), kept)
-    wanted |= {"match": match, "column": column}
-    if senses is not None:
-        from bertfeat.usages import find_senses
-
-        print_senses(find_senses(features, word, senses, **wanted), form, match)
-    else:
-        from bertfeat.usages import find_usages
-
-        print_usages(find_usages(features, word, like=like, model=model, device=device, **wanted), form, match)
+    form = form.with_columns(tuple(column.name for column in features.kept))
+    arguments = query.arguments("match", "k", "column", "where", "one_per_document", "context")
+    if query.senses is not None:
+        print_senses(find_senses(features, word, query.senses, **arguments), form, query.match)
+        return
+    usages = find_usages(features, word, like=query.like, model=model, device=device, **arguments)
+    print_usages(usages, form, query.match)
 
 
-def _check_use(like: str | None, senses: int | None, as_csv: bool, console: Console) -> None:
+def _check_combination(query: UsageQuery, as_csv: bool, console: Console) -> None:
     """Refuse options that contradict one another, or would do nothing."""
-    if like is not None and senses is not None:
+    if query.like is not None and query.senses is not None:
         raise click.UsageError("--like orders usages and --senses groups them; give one of the two")
     if as_csv and console.as_json:
         raise click.UsageError("--csv and --json are two forms of one result; give one of the two")
     if (as_csv or console.as_json) and on_command_line("width"):
         raise click.UsageError("--width is for lines, and --csv and --json have none; leave it out")
     for name in ("model", "device"):
-        if like is None and on_command_line(name):
+        if query.like is None and on_command_line(name):
             raise click.UsageError(
                 f"--{name} is for the sentence of --like, and nothing else is embedded; leave it out"
             )

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .app import Command, option
+from .bundles import bundle, leave_out
 from .command_line import options_on_command_line
 from .console import Console, fields_of, format_size, pluralize, two_columns
-from .options import bundle, listed_option, output_options, reading_options
-from .tag.sets import leave_out
+from .option_types import listed_option
+from .options import output_options, reading_options
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings

@@ -5,18 +5,14 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 import numpy as np
 
-from bertfeat.corpus.document import KeptColumn, Value, quote_names
-from bertfeat.errors import UsageError
+from bertfeat.corpus.document import RESERVED_COLUMNS, KeptColumn, Value
+from bertfeat.errors import UsageError, parameter
+from bertfeat.io import quote_names
 
 TYPES = ("string", "int64", "float64", "bool")
-_TAKEN = (  # the feature set's own
-    *("row", "id", "text", "pair", "n_tokens", "n_unk", "n_truncated", "tokens", "token_start", "token_end"),
-    *("token_segment", "words", "word_start", "word_end", "word_segment", "aligned", "tags"),
-)
 _INT = re.compile(r"-?(0|[1-9][0-9]*)")  # 007 and +82 are names, not numbers
 _FLOAT = re.compile(r"-?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?|-?(nan|inf|NaN|Infinity)")
 _BOOLS = {"true": True, "false": False}
@@ -24,7 +20,7 @@ _INT64 = range(-(2**63), 2**63)
 
 
 class ConversionError(Exception):
-    """A value does not fit the type of its column; the caller makes a failure of the row of it."""
+    """A value does not fit the type of its column; the caller makes a failure of the row."""
 
 
 def select_kept_names(keep: Sequence[str], columns: Sequence[str], used: Iterable[str]) -> dict[str, str | None]:
@@ -38,39 +34,42 @@ def select_kept_names(keep: Sequence[str], columns: Sequence[str], used: Iterabl
     """
     if tuple(keep) == ("all",):
         elsewhere = set(used)
-        names: dict[str, str | None] = dict.fromkeys(column for column in columns if column not in elsewhere)
+        types: dict[str, str | None] = dict.fromkeys(column for column in columns if column not in elsewhere)
     else:
-        names = {}
-        there = frozenset(columns)
-        for one in keep:
-            name, kind = _name_and_type(one, there)
-            if names.get(name, kind) != kind:
-                raise UsageError(f"--keep {one}: the column is kept already, as {names[name] or 'its own type'}")
-            names[name] = kind
-    taken = tuple(name for name in names if name in _TAKEN)
-    if taken:
-        others = ",".join(name for name in names if name not in _TAKEN)
+        types = {}
+        existing = frozenset(columns)
+        for item in keep:
+            name, type_ = _name_and_type(item, existing)
+            if types.get(name, type_) != type_:
+                before = types[name] or "its own type"
+                raise UsageError(f"the column is kept already, as {before}", where=parameter("keep", (item,)))
+            types[name] = type_
+    reserved = tuple(name for name in types if name in RESERVED_COLUMNS)
+    if reserved:
+        others = tuple(name for name in types if name not in RESERVED_COLUMNS)
+        instead = f" or keep the others only: {parameter('keep', others)}" if others else ""
         raise UsageError(
-            f"--keep {','.join(keep)}: the feature set has its own column {quote_names(taken)}; rename it in the input"
-            + (f" or keep the others only: --keep {others}" if others else "")
+            f"the feature set has its own column {quote_names(reserved)}",
+            where=parameter("keep", tuple(keep)),
+            remedy=f"rename it in the input{instead}",
         )
-    return names
+    return types
 
 
-def _name_and_type(one: str, columns: Collection[str]) -> tuple[str, str | None]:
-    name, colon, kind = one.rpartition(":")
-    if not colon or one in columns:
-        return one, None
-    if kind in TYPES:
-        return name, kind
+def _name_and_type(item: str, columns: Collection[str]) -> tuple[str, str | None]:
+    name, colon, type_ = item.rpartition(":")
+    if not colon or item in columns:
+        return item, None
+    if type_ in TYPES:
+        return name, type_
     if name in columns:
-        raise UsageError(f"--keep {one}: not a type; there are {', '.join(TYPES)}")
-    return one, None
+        raise UsageError(f"not a type; there are {', '.join(TYPES)}", where=parameter("keep", (item,)))
+    return item, None
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnSample:
-    """What the first records of a corpus tell of its columns."""
+    """What the first records of a corpus say of its columns."""
 
     count: int  # records
     columns: tuple[str, ...]  # in order of appearance
@@ -80,30 +79,30 @@ class ColumnSample:
 def sample_columns(records: Iterable[object], size: int, *, cells: bool = False) -> ColumnSample:
     """Look at the mappings among the first ``size`` records; ``cells`` are strings that stand for values.
 
-    A column is int64, float64 (also where both occur), bool, else string; nulls tell nothing.
+    A column is int64, float64 (also where both occur), bool, else string; nulls say nothing.
     """
-    kinds: dict[str, set[str]] = {}
+    types: dict[str, set[str]] = {}
     count = 0
     for record in islice(records, size):
         if isinstance(record, Mapping):
             count += 1
             for name, value in record.items():
-                kind = _kind(parse_cell(value) if cells else value)
-                kinds.setdefault(name, set()).update(() if kind is None else (kind,))
-    columns = tuple(str(name) for name in kinds)
-    return ColumnSample(count, columns, {name: joint_type(seen) for name, seen in kinds.items() if seen})
+                type_ = _value_type(parse_cell(value) if cells else value)
+                types.setdefault(name, set()).update(() if type_ is None else (type_,))
+    columns = tuple(str(name) for name in types)
+    return ColumnSample(count, columns, {name: joint_type(seen) for name, seen in types.items() if seen})
 
 
-def joint_type(kinds: set[str]) -> str:
+def joint_type(types: set[str]) -> str:
     """The type that holds values of all these types."""
-    if len(kinds) == 1:
-        return next(iter(kinds))
-    return "float64" if kinds == {"int64", "float64"} else "string"
+    if len(types) == 1:
+        return next(iter(types))
+    return "float64" if types == {"int64", "float64"} else "string"
 
 
-def parse_cell(cell: str | None) -> object:
+def parse_cell(cell: object) -> object:
     """What a cell of a CSV file stands for: a number, a truth value, nothing, or itself."""
-    bare = "" if cell is None else cell.strip(" \t\r\n")
+    bare = "" if cell is None else str(cell).strip(" \t\r\n")
     if not bare:
         return None
     if _INT.fullmatch(bare):
@@ -113,7 +112,7 @@ def parse_cell(cell: str | None) -> object:
     return _BOOLS.get(bare.lower(), cell)
 
 
-def _kind(value: object) -> str | None:
+def _value_type(value: object) -> str | None:
     """Type of a value; whole numbers beyond 64 bits, lists and objects are kept as strings."""
     if isinstance(value, np.generic):
         value = value.item()
@@ -126,11 +125,11 @@ def _kind(value: object) -> str | None:
     return "float64" if isinstance(value, float) else "string"
 
 
-def convert_values(columns: Sequence[KeptColumn], fields: Mapping[str, Any]) -> tuple[Value, ...]:
+def convert_values(columns: Sequence[KeptColumn], fields: Mapping[str, object]) -> tuple[Value, ...]:
     """The kept values of a record; a missing field is null, lists and objects become JSON.
 
     Raises:
-        Misfit: a value that does not fit its column's type, with the remedy.
+        ConversionError: a value that does not fit its column's type, with the remedy.
     """
     return tuple([_convert(fields.get(column.name), column) for column in columns])
 
@@ -145,7 +144,8 @@ def _convert(value: object, column: KeptColumn) -> Value:
     try:
         return _CONVERTERS[column.type](value)
     except (ValueError, OverflowError):
-        raise ConversionError(f"field '{column.name}' is not {column.type}; give --keep {column.name}:string") from None
+        remedy = f"give {parameter('keep', (f'{column.name}:string',))}"
+        raise ConversionError(f"field '{column.name}' is not {column.type}; {remedy}") from None
 
 
 def _to_string(value: object) -> str:

@@ -1,6 +1,6 @@
 """The bytes of a file, decompressed, a block at a time.
 
-Memory stays bounded whatever a file expands to, what could be read before a damage is given first, and archives of
+Memory stays bounded whatever a file expands to, what stands before a damaged place is still read, and archives of
 several members are read to their end.
 """
 
@@ -22,9 +22,7 @@ COMPRESSIONS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd"}
 _CHUNK = 2**18  # bytes read from disk at once
 _BLOCK = 2**20  # most bytes that a decompressed block has
 _ZSTD_STEP = 2**11  # zstandard gives all of a piece's output at once: 2 KiB become 64 MiB at worst
-
-
-_MOST_PADDING = 2**24  # zeros after the data, as tapes leave them; more are a damage
+_MOST_PADDING = 2**24  # zeros after the data, as tapes leave them; more are damage
 
 
 @dataclass(slots=True)
@@ -45,17 +43,17 @@ def read_blocks(path: Path, name: str, compression: str | None, meter: Meter) ->
     """Read a file from its start in blocks of about 1 MiB or less, never empty.
 
     Raises:
-        CorpusError: the file is not there, not readable, or not a sound archive; names it as ``name``.
+        CorpusError: the file does not exist, is not readable, or is not a sound archive; names it as ``name``.
     """
     try:
         with path.open("rb") as file:
-            chunks = _chunks(iter(lambda: file.read(_CHUNK), b""), meter)
+            chunks = _count_bytes(iter(lambda: file.read(_CHUNK), b""), meter)
             yield from chunks if compression is None else _decompress(chunks, compression, name)
     except OSError as error:
-        raise CorpusError(f"{name}: cannot be read: {error.strerror or error}") from error
+        raise CorpusError(f"cannot be read: {error.strerror or error}", where=name) from error
 
 
-def _chunks(chunks: Iterator[bytes], meter: Meter) -> Iterator[bytes]:
+def _count_bytes(chunks: Iterator[bytes], meter: Meter) -> Iterator[bytes]:
     for chunk in chunks:
         meter.read += len(chunk)
         yield chunk
@@ -63,7 +61,7 @@ def _chunks(chunks: Iterator[bytes], meter: Meter) -> Iterator[bytes]:
 
 def _decompress(chunks: Iterator[bytes], compression: str, name: str) -> Iterator[bytes]:
     """Members one after the other; what is left when the file ends inside one was cut off."""
-    new_decoder, feed, magics, padding = _KINDS[compression]
+    new_decoder, feed, magics, padding = _ARCHIVES[compression]
     decoder: _Decoder | None = None
     rest = b""  # of a magic number that a chunk's end cut in two
     started, padded = False, 0
@@ -75,28 +73,33 @@ def _decompress(chunks: Iterator[bytes], compression: str, name: str) -> Iterato
                 if started and padding:
                     padded += len(data) - len(data := data.lstrip(padding))
                     if padded > _MOST_PADDING:
-                        raise CorpusError(_not_an_archive(name, compression, started))
+                        raise _archive_error(name, compression, started)
                 if len(data) < len(magics[0]):
                     rest, data = data, b""
                     continue
                 if not data.startswith(magics):
-                    raise CorpusError(_not_an_archive(name, compression, started))
+                    raise _archive_error(name, compression, started)
                 decoder, started = new_decoder(), True
             try:
                 yield from feed(decoder, data)
             except (OSError, ValueError, EOFError, zlib.error, lzma.LZMAError, zstandard.ZstdError) as error:
-                raise CorpusError(f"{name}: damaged {compression} data ({error}); make the file again") from error
+                raise CorpusError(
+                    f"damaged {compression} data ({error})", where=name, remedy="make the file again"
+                ) from error
             data, decoder = (decoder.unused_data, None) if decoder.eof else (b"", decoder)
     if rest:
-        raise CorpusError(_not_an_archive(name, compression, started))
+        raise _archive_error(name, compression, started)
     if decoder is not None or not started:
-        raise CorpusError(f"{name}: the {compression} data end too early (truncated?); make the file again")
+        raise CorpusError(
+            f"the {compression} data end too early (truncated?)", where=name, remedy="make the file again"
+        )
 
 
-def _not_an_archive(name: str, compression: str, started: bool) -> str:
+def _archive_error(name: str, compression: str, started: bool) -> CorpusError:
     if started:
-        return f"{name}: something that is not {compression} data follows the {compression} data; make the file again"
-    return f"{name}: not {compression} data, in spite of the ending; rename it"
+        problem = f"something that is not {compression} data follows the {compression} data"
+        return CorpusError(problem, where=name, remedy="make the file again")
+    return CorpusError(f"not {compression} data, in spite of the ending", where=name, remedy="rename it")
 
 
 def _feed_gzip(decoder: "zlib._Decompress", data: bytes) -> Iterator[bytes]:
@@ -143,7 +146,7 @@ def _new_zstd() -> _ZstdFrame:
 _ZSTD_MAGICS = (b"\x28\xb5\x2f\xfd", *(bytes([first]) + b"\x2a\x4d\x18" for first in range(0x50, 0x60)))
 
 # new decoder, how it is fed, magic numbers (of one length), padding that may follow a member
-_KINDS: dict[str, tuple[Callable[[], _Decoder], Callable[..., Iterator[bytes]], tuple[bytes, ...], bytes]] = {
+_ARCHIVES: dict[str, tuple[Callable[[], _Decoder], Callable[..., Iterator[bytes]], tuple[bytes, ...], bytes]] = {
     "gzip": (lambda: zlib.decompressobj(31), _feed_gzip, (b"\x1f\x8b",), b"\0"),
     "bzip2": (bz2.BZ2Decompressor, _feed_bounded, (b"BZh",), b""),
     "xz": (lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ), _feed_bounded, (b"\xfd7zXZ\0",), b"\0"),

@@ -1,15 +1,16 @@
-"""CoNLL files: a word a line with its columns, sentences parted by blank lines, ``-DOCSTART-`` between documents."""
+"""CoNLL files: a word a line with its columns, blank lines between sentences, ``-DOCSTART-`` between documents."""
 
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
+from typing import ClassVar
 
-from bertfeat.corpus.compression import Meter, read_blocks
+from bertfeat.corpus.compression import Meter
 from bertfeat.corpus.context import DocumentStart, add_context
-from bertfeat.corpus.document import MAX_TEXT, Document, Failure, Row, shorten
-from bertfeat.corpus.lines import BadLine, TextEncoding, read_lines
-from bertfeat.corpus.settings import CorpusSettings
-from bertfeat.corpus.sources import Source
-from bertfeat.errors import CorpusError
+from bertfeat.corpus.document import MAX_TEXT, Document, Failure, Row
+from bertfeat.corpus.input_file import InputFile
+from bertfeat.corpus.lines import BadLine
+from bertfeat.errors import CorpusError, parameter
+from bertfeat.io import shorten
 
 DOCUMENT_START = "-DOCSTART-"
 
@@ -35,7 +36,7 @@ class _Sentence:
             self.cells.clear()
             self.fail(number, "too large: no blank line ends the sentence; split it", line)
         elif not self.problem:
-            self.cells.append(_cells(line))
+            self.cells.append(_split_columns(line))
 
     def fail(self, number: int, problem: str, value: str) -> None:
         self.first_line = self.first_line or number
@@ -44,21 +45,20 @@ class _Sentence:
 
 
 class ConllReader:
-    """Reads CoNLL files, their words in the first column and their tags in the last (or as ``--tag-column`` says).
+    """Reads CoNLL files, their words in the first column and their tags in the last, or as ``tag_column`` says.
 
-    Columns are parted by tabs, or by spaces in a line without tabs. CoNLL-U has its words in the second column and,
-    by default, its tags in the fourth; its multiword and empty tokens are left out.
+    Columns are separated by tabs, or by spaces in a line without tabs.
     """
 
-    def __init__(self, source: Source, encoding: TextEncoding, settings: CorpusSettings, prefix: str) -> None:
-        self._source = source
-        self._encoding = encoding
-        self._prefix = prefix
-        self._universal = source.format == "conllu"
-        self._word = 1 if self._universal else 0
-        tag = int(settings.tag_column or (4 if self._universal else -1))
+    universal: ClassVar[bool] = False  # whether it is CoNLL-U
+    word_column: ClassVar[int] = 0
+    tag_column: ClassVar[int] = -1  # where the settings name no other; counted from 1, or negative from the end
+
+    def __init__(self, file: InputFile) -> None:
+        self._file = file
+        tag = int(file.settings.tag_column or self.tag_column)
         self._tag = tag - 1 if tag > 0 else tag
-        self._context = settings.document_context
+        self._context = file.settings.document_context
         if self._context:
             self._require_document_starts()
 
@@ -90,26 +90,24 @@ class ConllReader:
             yield self._row(row, row - first, sentence)
 
     def _lines(self, meter: Meter) -> Iterator[tuple[int, str | BadLine]]:
-        source = self._source
-        some = read_lines(read_blocks(source.path, source.name, source.compression, meter), self._encoding)
-        return enumerate((line for lines in some for line in lines), 1)
+        return enumerate((line for lines in self._file.lines(meter) for line in lines), 1)
 
     def _is_comment(self, line: str) -> bool:
         """Comments stand before a sentence; elsewhere, and with a tab, ``#`` is a word."""
         if not line.startswith("#") or "\t" in line:
             return False
-        return self._universal or " = " in line
+        return self.universal or " = " in line
 
     def _row(self, row: int, number: int, sentence: _Sentence) -> Row:
-        name = f"{self._prefix}{number}"
+        name = f"{self._file.id_prefix}{number}"
         cells = sentence.cells
-        if self._universal:
+        if self.universal:
             cells = [line for line in cells if line[0].isdecimal()]  # not the ranges 1-2 and the empty nodes 1.1
         problem = sentence.problem or self._problem(cells, sentence.first_line)
         if problem:
             value = sentence.value or " ".join(line[0] for line in cells[:80])
-            return Failure(row, name, f"{self._source.name}, {problem}", shorten(value))
-        words = tuple([line[self._word] for line in cells])
+            return Failure(row, name, f"{self._file.name}, {problem}", shorten(value))
+        words = tuple([line[self.word_column] for line in cells])
         return Document(row, name, " ".join(words), words=words, tags=tuple([line[self._tag] for line in cells]))
 
     def _problem(self, cells: list[list[str]], first_line: int) -> str:
@@ -120,28 +118,37 @@ class ConllReader:
             return f"{where}: no words; leave the sentence out"
         if any(len(line) != width for line in cells):
             short = next(i for i, line in enumerate(cells) if len(line) != width)
-            return f"{where}: {width} columns at first but {len(cells[short])} for word {short + 1}; mend the line"
-        if width <= self._word or width < place or (self._tag == -1 and width == 1):
-            return f"{where}: words but no tags ({width} columns); add them, or name their column with --tag-column"
-        if any(not line[self._word] or not line[self._tag] for line in cells):
-            return f"{where}: an empty word or tag; mend the line"
-        if not self._universal and width == 10 and [line[0] for line in cells] == [*map(str, range(1, len(cells) + 1))]:
-            return f"{where}: numbers in place of words: this is CoNLL-U; give --format conllu"
+            return f"{where}: {width} columns at first but {len(cells[short])} for word {short + 1}; correct the line"
+        if width <= self.word_column or width < place or (self._tag == -1 and width == 1):
+            remedy = f"add them, or name their column with {parameter('tag_column')}"
+            return f"{where}: words but no tags ({width} columns); {remedy}"
+        if any(not line[self.word_column] or not line[self._tag] for line in cells):
+            return f"{where}: an empty word or tag; correct the line"
+        if not self.universal and width == 10 and [line[0] for line in cells] == [*map(str, range(1, len(cells) + 1))]:
+            return f"{where}: numbers in place of words: this is CoNLL-U; give {parameter('format', 'conllu')}"
         return ""
 
     def _require_document_starts(self) -> None:
-        start = DOCUMENT_START.encode(self._encoding.name)
+        start = DOCUMENT_START.encode(self._file.encoding.name)
         tail = b""
-        for block in read_blocks(self._source.path, self._source.name, self._source.compression, Meter()):
+        for block in self._file.blocks(Meter()):
             if start in tail + block:
                 return
             tail = block[-len(start) :]
-        raise CorpusError(
-            f"{self._source.name}: --document-context needs lines '{DOCUMENT_START}' between documents; there is none"
-        )
+        context = parameter("document_context", True)
+        problem = f"{context} needs lines '{DOCUMENT_START}' between documents; there is none"
+        raise CorpusError(problem, where=self._file.name)
 
 
-def _cells(line: str) -> list[str]:
+class ConlluReader(ConllReader):
+    """Reads CoNLL-U files: words in the second column, tags in the fourth; multiword and empty tokens are left out."""
+
+    universal = True
+    word_column = 1
+    tag_column = 4
+
+
+def _split_columns(line: str) -> list[str]:
     if "\t" in line:
         return [cell.strip(" ") for cell in line.split("\t")]
     return [cell for cell in line.split(" ") if cell]

@@ -1,22 +1,48 @@
 """CSV and TSV files, with a header, quoted as in the csv module's dialects excel and excel-tab."""
 
-import csv
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.util import find_spec, module_from_spec
+from typing import ClassVar, Protocol, cast
 
 from bertfeat.corpus.columns import sample_columns
-from bertfeat.corpus.compression import Meter, read_blocks
-from bertfeat.corpus.document import MAX_LINE, quote_names
-from bertfeat.corpus.lines import BadLine, TextEncoding, read_lines
+from bertfeat.corpus.compression import Meter
+from bertfeat.corpus.document import MAX_LINE
+from bertfeat.corpus.input_file import InputFile
+from bertfeat.corpus.lines import BadLine
 from bertfeat.corpus.records import BadRecord, Record
-from bertfeat.corpus.sources import Source
 from bertfeat.errors import CorpusError
+from bertfeat.io import quote_names
 
-_DELIMITERS = {"csv": ",", "tsv": "\t"}
+
+class _CsvModule(Protocol):
+    """What is used of Python's csv module."""
+
+    Error: type[Exception]
+
+    def field_size_limit(self, limit: int, /) -> int: ...
+    def reader(self, lines: Iterable[str], /, *, delimiter: str, strict: bool) -> Iterator[list[str]]: ...
 
 
-class _Lines:
-    """The lines that a csv reader asks for, remembering what it was given that could not be read."""
+def _own_csv_module() -> _CsvModule:
+    """Load the csv parser a second time, with a limit of its own.
+
+    ``csv.field_size_limit`` is one for the whole process: raised there, it would change the program that calls us.
+    """
+    spec = find_spec("_csv")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.field_size_limit(MAX_LINE)
+    return cast(_CsvModule, module)
+
+
+_csv = _own_csv_module()
+
+
+class _CsvLines:
+    """The lines that a csv reader asks for; remembers those that could not be read."""
 
     def __init__(self, lines: Iterator[Sequence[str | BadLine]]) -> None:
         self._lines = (line for some in lines for line in some)
@@ -37,28 +63,30 @@ class _Lines:
         return line + "\n"
 
 
-class Separated:
-    """A CSV or TSV file; its first line names the columns."""
+class CsvFile:
+    """A CSV file; its first line names the columns."""
 
+    delimiter: ClassVar[str] = ","
     complete = True
     cells = True
 
-    def __init__(self, source: Source, encoding: TextEncoding, sample_size: int) -> None:
-        self.name = source.name
-        self._source = source
-        self._encoding = encoding
+    def __init__(self, file: InputFile) -> None:
+        self.name = file.name
+        self._file = file
         self.columns = self._header(self._reader(lines := self._lines(Meter())), lines)
-        sample = sample_columns(self.records(Meter(), self.columns), sample_size, cells=True)
+        sample = sample_columns(self.records(Meter(), self.columns), file.sample_size, cells=True)
         self.sampled = sample.count
-        self.types = sample.types
+        self.types: Mapping[str, str] = sample.types
 
     def records(self, meter: Meter, names: Sequence[str]) -> Iterator[Record]:
-        """Read all records after the header, an empty line as nothing."""
+        """Read all records after the header; an empty line is None."""
         lines = self._lines(meter)
         reader = self._reader(lines)
         columns = self._header(reader, lines)
         if columns != self.columns:
-            raise CorpusError(f"{self.name}: the first line has changed since the file was opened; start again")
+            raise CorpusError(
+                "the first line has changed since the file was opened", where=self.name, remedy="start again"
+            )
         while True:
             lines.bad = None
             first = lines.number + 1
@@ -66,48 +94,52 @@ class Separated:
                 cells = next(reader)
             except StopIteration:
                 return
-            except csv.Error as error:
-                yield self._unreadable(lines, first, str(error))
+            except _csv.Error as error:
+                yield self._bad_record(lines, first, str(error))
                 continue
             if lines.bad is not None:
-                yield self._unreadable(lines, first, "")
+                yield self._bad_record(lines, first, "")
             elif len(cells) == len(columns):
                 yield dict(zip(columns, cells, strict=True))
             elif not cells:
                 yield None
             else:
-                yield self._unreadable(lines, first, f"{len(cells)} cells under {len(columns)} columns")
+                yield self._bad_record(lines, first, f"{len(cells)} cells under {len(columns)} columns")
 
-    def _lines(self, meter: Meter) -> _Lines:
-        source = self._source
-        some = read_blocks(source.path, source.name, source.compression, meter)
-        return _Lines(read_lines(some, self._encoding, keep_returns=True))
+    def _lines(self, meter: Meter) -> _CsvLines:
+        return _CsvLines(self._file.lines(meter, keep_returns=True))
 
-    def _reader(self, lines: _Lines) -> Iterator[list[str]]:
-        # the limit is the csv module's own and of the whole process: only ever raised
-        csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE))
-        return csv.reader(lines, delimiter=_DELIMITERS[self._source.format], strict=True)
+    def _reader(self, lines: _CsvLines) -> Iterator[list[str]]:
+        return _csv.reader(lines, delimiter=self.delimiter, strict=True)
 
-    def _header(self, reader: Iterator[list[str]], lines: _Lines) -> tuple[str, ...]:
-        name = self.name
+    def _header(self, reader: Iterator[list[str]], lines: _CsvLines) -> tuple[str, ...]:
+        must = "the first line, which must name the columns, is"
         try:
             columns = tuple(next(reader))
         except StopIteration:
-            raise CorpusError(f"{name}: empty; the first line must name the columns") from None
-        except csv.Error as error:
-            raise CorpusError(f"{name}: the first line, which must name the columns, is not sound: {error}") from None
+            raise CorpusError("empty", where=self.name, remedy="the first line must name the columns") from None
+        except _csv.Error as error:
+            raise CorpusError(f"{must} not sound: {error}", where=self.name) from None
         if lines.bad is not None:
-            raise CorpusError(f"{name}: the first line, which must name the columns, is {lines.bad.reason}")
-        twice = tuple(column for column, count in Counter(columns).items() if count > 1)
-        if twice:
+            raise CorpusError(f"{must} {lines.bad.reason}", where=self.name)
+        repeated = tuple(column for column, count in Counter(columns).items() if count > 1)
+        if repeated:
             raise CorpusError(
-                f"{name}: more than one column is called {quote_names(twice)}; rename them in the first line"
+                f"more than one column is called {quote_names(repeated)}",
+                where=self.name,
+                remedy="rename them in the first line",
             )
         return columns
 
-    def _unreadable(self, lines: _Lines, first: int, reason: str) -> BadRecord:
+    def _bad_record(self, lines: _CsvLines, first: int, reason: str) -> BadRecord:
         where = f"line {first}" if first == lines.number else f"lines {first} to {lines.number}"
         if lines.bad is not None:
             return BadRecord(where, lines.bad.reason, lines.bad.text)
         remedy = "a cell with a separator, a quotation mark or a line end stands in quotation marks, doubled inside"
         return BadRecord(where, f"{reason}; {remedy}", lines.last)
+
+
+class TsvFile(CsvFile):
+    """A TSV file: as CSV, with tabs."""
+
+    delimiter = "\t"

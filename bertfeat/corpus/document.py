@@ -13,7 +13,15 @@ MAX_TEXT = 16 * 2**20
 MAX_LINE = 64 * 2**20
 """Bytes of the longest line or record that is read; a longer one fails."""
 
-_SHOWN = 80  # characters of an offending value that a failure shows
+
+# fmt: off
+RESERVED_COLUMNS = (
+    "row", "id", "text", "pair", "n_tokens", "n_unk", "n_truncated", "tags",
+    "tokens", "token_start", "token_end", "token_segment",
+    "words", "word_start", "word_end", "word_segment", "aligned",
+)
+# fmt: on
+"""Names of the columns that every feature set has for itself; no kept column may have one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +69,14 @@ Row = Document | Failure | BlankLine
 
 @dataclass(frozen=True, slots=True)
 class KeptColumn:
-    """A column of the input that is carried over to the feature set."""
+    """A column of the corpus that is stored beside the features."""
 
     name: str
     type: str  # "string" | "int64" | "float64" | "bool"
 
 
 class Corpus(Protocol):
-    """A corpus that can be read from its start as often as wanted, a row at a time."""
+    """A corpus that can be read from its start any number of times, a row at a time."""
 
     @property
     def kept(self) -> tuple[KeptColumn, ...]:
@@ -102,24 +110,10 @@ class Corpus(Protocol):
         """Read the corpus from its start.
 
         Raises:
-            CorpusError: a file cannot be read on; the rows before that point have been given.
+            CorpusError: the rest of a file cannot be read; the rows before that point have been given.
         """
 
 
 def size_problem(text: str) -> str:
-    """Why a text cannot be read, if it is too large; else nothing."""
+    """Why a text cannot be read, if it is too large; else an empty string."""
     return "" if len(text) <= MAX_TEXT else f"too large: the text has more than {MAX_TEXT:,} characters; split it"
-
-
-def shorten(value: object) -> str:
-    """Show a value in at most 80 characters that can be stored as UTF-8."""
-    text = value if isinstance(value, str) else repr(value)
-    if len(text) > _SHOWN:
-        text = text[: _SHOWN - 1] + "…"
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")[:_SHOWN]
-
-
-def quote_names(names: tuple[str, ...], limit: int = 30) -> str:
-    """Write names for a message: quoted, comma-separated, the first ``limit`` of them."""
-    shown = ", ".join(f"'{shorten(name)}'" for name in names[:limit])
-    return f"{shown} and {len(names) - limit} more" if len(names) > limit else shown or "none"

@@ -1,10 +1,10 @@
-"""The encoding of a file: by its byte order mark or as wanted, refused with a proposal where it cannot be right."""
+"""The encoding of a file: by its byte order mark or as given; where it cannot be right, another is proposed."""
 
 import codecs
 import re
 
 from bertfeat.corpus.lines import BadLine, TextEncoding, decode_lines, last_newline
-from bertfeat.errors import CorpusError
+from bertfeat.errors import CorpusError, parameter
 
 _MARKS = (  # UTF-32 first: its little-endian mark begins with the one of UTF-16
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -14,6 +14,7 @@ _MARKS = (  # UTF-32 first: its little-endian mark begins with the one of UTF-16
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _WITH_MARKS = {"utf-8-sig": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}  # what they are without a mark
+_PARQUET = "Parquet"
 _BINARY = (
     (re.compile(rb"%PDF-"), "a PDF"),
     (re.compile(rb"PK\x03\x04"), "a ZIP archive (or an office document)"),
@@ -22,7 +23,7 @@ _BINARY = (
     (re.compile(rb"BZh[1-9]1AY&SY"), "bzip2 data (rename it to end in .bz2)"),
     (re.compile(rb"\xfd7zXZ\0"), "xz data (rename it to end in .xz)"),
     (re.compile(rb"\x28\xb5\x2f\xfd"), "zstd data (rename it to end in .zst)"),
-    (re.compile(rb"PAR1[\x00-\x1f\x80-\xff]"), "Parquet (give --format parquet)"),
+    (re.compile(rb"PAR1[\x00-\x1f\x80-\xff]"), _PARQUET),
     (re.compile(rb"ARROW1\0"), "an Arrow file"),
     (re.compile(rb"\x7fELF|MZ.{0,64}\0\0", re.DOTALL), "a program"),
     (re.compile(rb"\x93NUMPY|\x89HDF|SQLite format 3\0|7z\xbc\xaf|Rar!\x1a|\x80[\x02-\x05][\x95c}\]]"), "binary data"),
@@ -56,22 +57,22 @@ _LINES_TRIED = 100
 _FEW = 10  # so many undecodable lines are no accident where no line shows that the encoding is right
 
 
-def detect_encoding(head: bytes, wanted: str | None, name: str) -> TextEncoding:
-    """Find the encoding of a file from its first bytes: a byte order mark, else as wanted, else UTF-8.
+def detect_encoding(head: bytes, given: str | None, name: str) -> TextEncoding:
+    """Find the encoding of a file from its first bytes: a byte order mark, else as given, else UTF-8.
 
     Raises:
         CorpusError: the file is not text, or its first 100 lines do not decode; proposes what they look like.
     """
-    encoding = _by_mark(head, wanted)
+    encoding = _by_mark(head, given)
     _refuse_binary(head, encoding, name)
-    _refuse_undecodable(head, encoding, wanted is not None, name)
+    _refuse_undecodable(head, encoding, given is not None, name)
     return encoding
 
 
-def _by_mark(head: bytes, wanted: str | None) -> TextEncoding:
-    plain = None if wanted is None else codecs.lookup(wanted).name
+def _by_mark(head: bytes, given: str | None) -> TextEncoding:
+    plain = None if given is None else codecs.lookup(given).name
     for mark, codec in _MARKS:
-        # a wanted encoding takes its own mark only: "utf-16" either order, "utf-16-le" its own
+        # a given encoding takes its own mark only: "utf-16" either order, "utf-16-le" its own
         if head.startswith(mark) and (plain is None or codec == plain or codec.startswith(plain.removesuffix("-sig"))):
             return TextEncoding(codec, len(mark))
     return TextEncoding("utf-8" if plain is None else _WITH_MARKS.get(plain, plain))
@@ -80,7 +81,8 @@ def _by_mark(head: bytes, wanted: str | None) -> TextEncoding:
 def _refuse_binary(head: bytes, encoding: TextEncoding, name: str) -> None:
     for magic, what in _BINARY:
         if magic.match(head):
-            raise CorpusError(f"{name}: not text but {what}")
+            remedy = f"give {parameter('format', 'parquet')}" if what == _PARQUET else ""
+            raise CorpusError(f"not text but {what}", where=name, remedy=remedy)
     if len(encoding.newline) > 1:  # wide code units are full of zero bytes
         return
     zeros = head.count(0)
@@ -88,27 +90,27 @@ def _refuse_binary(head: bytes, encoding: TextEncoding, name: str) -> None:
         return
     for codec, first in (("utf-16-le", 1), ("utf-16-be", 0)):
         if head[first::2].count(0) > zeros * 0.8:
-            raise CorpusError(_proposal(f"{name}: full of zero bytes", codec))
+            raise CorpusError("full of zero bytes", where=name, remedy=_proposal(codec))
     if zeros * 10 > len(head):
-        raise CorpusError(f"{name}: not text: {zeros:,} of its first {len(head):,} bytes are zero")
+        raise CorpusError(f"not text: {zeros:,} of its first {len(head):,} bytes are zero", where=name)
 
 
-def _refuse_undecodable(head: bytes, encoding: TextEncoding, wanted: bool, name: str) -> None:
+def _refuse_undecodable(head: bytes, encoding: TextEncoding, is_given: bool, name: str) -> None:
     text = head[encoding.mark :]
     end = last_newline(text, encoding.newline)
     if end:
         lines = [line for line in decode_lines(text[:end], encoding)[:_LINES_TRIED] if line]
     else:  # one line, whose end may be missing
-        lines = ["" if _decodes(text, encoding.name) else BadLine("", "")] if text else []
+        lines = ["" if _is_decodable(text, encoding.name) else BadLine("", "")] if text else []
     bad = sum(isinstance(line, BadLine) for line in lines)
     telling = sum(isinstance(line, str) and not line.isascii() for line in lines)
-    hopeless = bad == len(lines) > 0 if wanted else bad * 2 > len(lines) or (bad >= _FEW and not telling)
+    hopeless = bad == len(lines) > 0 if is_given else bad * 2 > len(lines) or (bad >= _FEW and not telling)
     if hopeless:
-        what = f"{name}: {bad} of the first {len(lines)} lines are not {encoding.name}"
-        raise CorpusError(_proposal(what, _guess(head)))
+        problem = f"{bad} of the first {len(lines)} lines are not {encoding.name}"
+        raise CorpusError(problem, where=name, remedy=_proposal(_guess(head)))
 
 
-def _decodes(beginning: bytes, codec: str) -> bool:
+def _is_decodable(beginning: bytes, codec: str) -> bool:
     try:
         codecs.getincrementaldecoder(codec)().decode(beginning)
     except UnicodeError:
@@ -116,10 +118,11 @@ def _decodes(beginning: bytes, codec: str) -> bool:
     return True
 
 
-def _proposal(what: str, codec: str | None) -> str:
+def _proposal(codec: str | None) -> str:
     if codec is None:
-        return f"{what}; give the encoding of the file with --encoding, for example --encoding cp1252"
-    return f"{what}; it looks like {codec}: give --encoding {codec}"
+        example = parameter("encoding", "cp1252")
+        return f"give the encoding of the file with {parameter('encoding')}, for example {example}"
+    return f"it looks like {codec}: give {parameter('encoding', codec)}"
 
 
 def _guess(head: bytes) -> str | None:
@@ -130,14 +133,14 @@ def _guess(head: bytes) -> str | None:
     # where Latin letters are written, those outside ASCII are a minority
     latin = len(re.findall(rb"[\x80-\xff]", head)) < len(re.findall(rb"[A-Za-z]", head)) / 3
     for habits, enough in ((_WIDE, 0.2), (_LATIN if latin else _OTHER, 0.5)):
-        shares = {codec: _share(head, codec, usual) for codec, usual in habits.items()}
+        shares = {codec: _frequent_share(head, codec, usual) for codec, usual in habits.items()}
         best = max(shares, key=shares.__getitem__)
         if shares[best] >= enough:
             return best
     return None
 
 
-def _share(head: bytes, codec: str, usual: str) -> float:
+def _frequent_share(head: bytes, codec: str, usual: str) -> float:
     try:
         text = codecs.getincrementaldecoder(codec)().decode(head)
     except UnicodeError:

@@ -1,30 +1,27 @@
 """A corpus of files: opened, looked into, and read one after the other."""
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Protocol
 
 from bertfeat.corpus.compression import Meter, read_blocks
-from bertfeat.corpus.conll import ConllReader
-from bertfeat.corpus.delimited import Separated
-from bertfeat.corpus.document import KeptColumn, Row
+from bertfeat.corpus.document import Corpus, Document, Failure, KeptColumn, Row
 from bertfeat.corpus.encodings import detect_encoding
-from bertfeat.corpus.jsonl import JsonLines
+from bertfeat.corpus.input_file import InputFile, RecordFile, RowReader
 from bertfeat.corpus.lines import TextEncoding
-from bertfeat.corpus.parquet import ParquetTable
 from bertfeat.corpus.settings import CorpusSettings
 from bertfeat.corpus.sources import Source, find_sources
-from bertfeat.corpus.tables import SAMPLE, RecordFile, RecordReader, find_kept_columns, require_columns
-from bertfeat.corpus.text import TextReader
-from bertfeat.errors import CorpusError
+from bertfeat.corpus.tables import SAMPLE, RecordReader, find_kept_columns, require_columns
+from bertfeat.errors import CorpusError, WrongColumnsError, parameter
+from bertfeat.io import quote_names
 
+HOPELESS = 100
+"""If so many rows at the beginning of a corpus all fail, its format or columns are wrong."""
+
+_MOST_HELD = 10_000  # rows held back at most, where blank lines hide what the corpus is like
 _HEAD = 2**17  # bytes of a file that are looked into
 _LEAST_SAMPLE = 20  # records of every file, to see its columns
 _DEFAULT_SETTINGS = CorpusSettings()
-
-
-class _Reader(Protocol):
-    def rows(self, row: int, meter: Meter) -> Generator[Row, None, int]: ...
 
 
 class FileCorpus:
@@ -33,7 +30,7 @@ class FileCorpus:
     def __init__(
         self,
         sources: Sequence[Source],
-        readers: Sequence[_Reader],
+        readers: Sequence[RowReader],
         columns: tuple[str, ...],
         kept: tuple[KeptColumn, ...],
         settings: CorpusSettings,
@@ -69,59 +66,90 @@ def open_corpus(sources: Sequence[str | Path], settings: CorpusSettings = _DEFAU
     """Open files, globs and folders as one corpus and look at the beginning of each file.
 
     Raises:
-        CorpusError: a file that is not there, or that cannot be read as its format at all.
-        WrongColumns: a CSV or Parquet file without a column that the settings name.
+        CorpusError: a file that does not exist, or that cannot be read as its format at all.
+        WrongColumnsError: a CSV or Parquet file without a column that the settings name.
         UsageError: settings that do not fit the files, or an unknown column to keep.
     """
-    found = find_sources(sources, settings.format)
-    _check_settings(found, settings)
-    opened = _open_all(found, settings)
-    tables = tuple(one for one in opened if not isinstance(one, TextReader | ConllReader))
+    files = find_sources(sources, settings.format)
+    _check_formats(files, settings)
+    readers = _open_readers(files, settings)
+    tables = tuple(reader for reader, _ in readers if isinstance(reader, RecordFile))
     for table in tables:
         require_columns(table, settings)
     kept = find_kept_columns(tables, settings)
-    readers: list[_Reader] = [
-        one if isinstance(one, TextReader | ConllReader) else RecordReader(one, settings, kept, _prefix(source, found))
-        for one, source in zip(opened, found, strict=True)
+    row_readers = [
+        RecordReader(reader, settings, kept, prefix) if isinstance(reader, RecordFile) else reader
+        for reader, prefix in readers
     ]
     columns = tuple(dict.fromkeys(name for table in tables for name in table.columns))
-    return FileCorpus(found, readers, columns, kept, settings)
+    return FileCorpus(files, row_readers, columns, kept, settings)
 
 
-def _check_settings(found: Sequence[Source], settings: CorpusSettings) -> None:
-    first = found[0]
-    for source in found:
+def check_readable(rows: Iterable[Row], corpus: Corpus) -> Iterator[Row]:
+    """Pass the rows of a corpus on, unless the first 100 (of fewer: all), blank lines aside, are failures.
+
+    Raises:
+        WrongColumnsError: before any row is given; shows the first failure and the columns that there are.
+    """
+    rest = iter(rows)
+    held: list[Row] = []
+    failures: list[Failure] = []
+    for row in rest:
+        held.append(row)
+        if isinstance(row, Failure):
+            failures.append(row)
+        if len(failures) == HOPELESS:
+            raise _unreadable_error(failures, corpus)
+        if isinstance(row, Document) or len(held) == _MOST_HELD:
+            break
+    else:
+        if failures:
+            raise _unreadable_error(failures, corpus)
+    yield from held
+    yield from rest
+
+
+def _unreadable_error(failures: list[Failure], corpus: Corpus) -> WrongColumnsError:
+    count = f"the first {len(failures)} rows" if len(failures) == HOPELESS else f"all rows ({len(failures)})"
+    columns = f"the columns that there are: {quote_names(corpus.columns)}" if corpus.columns else ""
+    return WrongColumnsError(f"{count} cannot be read, the first because: {failures[0].reason}", remedy=columns)
+
+
+def _check_formats(sources: Sequence[Source], settings: CorpusSettings) -> None:
+    first = sources[0]
+    for source in sources:
         settings.check_for(source.format, source.name)
         for what, has in (("words", settings.has_words), ("tags", settings.has_tags)):
             if has(source.format) != has(first.format):
                 one, other = (source, first) if has(source.format) else (first, source)
+                remedy = f", or give {parameter('pretokenized', True)}" if what == "words" else ""
                 raise CorpusError(
-                    f"{one.name} brings its own {what}, {other.name} does not: read them as two corpora"
-                    + (", or give --pretokenized" if what == "words" else "")
+                    f"{one.name} brings its own {what}, {other.name} does not: read them as two corpora{remedy}"
                 )
 
 
-def _open_all(found: Sequence[Source], settings: CorpusSettings) -> list[TextReader | ConllReader | RecordFile]:
-    opened: list[TextReader | ConllReader | RecordFile] = []
-    wanted = SAMPLE  # records still to be sampled
-    for source in found:
-        if source.format == "parquet":
-            opened.append(ParquetTable(source))
-            continue
-        encoding = _look_into(source, settings)
-        if source.format == "text":
-            opened.append(TextReader(source, encoding, settings, _prefix(source, found)))
-        elif source.format in ("conll", "conllu"):
-            opened.append(ConllReader(source, encoding, settings, _prefix(source, found)))
-        else:
-            table = (JsonLines if source.format == "jsonl" else Separated)(source, encoding, max(wanted, _LEAST_SAMPLE))
-            wanted -= table.sampled
-            opened.append(table)
-    return opened
+def _open_readers(sources: Sequence[Source], settings: CorpusSettings) -> list[tuple[RowReader | RecordFile, str]]:
+    """The reader of each file, and what stands before the ids of its rows."""
+    readers = []
+    left = SAMPLE  # records still to be sampled
+    for source in sources:
+        prefix = f"{source.name}:" if len(sources) > 1 else ""
+        encoding = TextEncoding("utf-8") if source.format.binary else _find_encoding(source, settings)
+        reader = _open_reader(InputFile(source, encoding, settings, prefix, max(left, _LEAST_SAMPLE)))
+        if isinstance(reader, RecordFile):
+            left -= reader.sampled
+        readers.append((reader, prefix))
+    return readers
 
 
-def _look_into(source: Source, settings: CorpusSettings) -> TextEncoding:
-    """The encoding by the first bytes of a file; damage further on is for the reading to meet."""
+def _open_reader(file: InputFile) -> RowReader | RecordFile:
+    module, _, name = file.source.format.reader.partition(":")
+    reader: Callable[[InputFile], RowReader | RecordFile] = getattr(import_module(f"bertfeat.corpus.{module}"), name)
+    return reader(file)
+
+
+def _find_encoding(source: Source, settings: CorpusSettings) -> TextEncoding:
+    """The encoding by the first bytes of a file; damage further on is met when the file is read."""
     head = b""
     try:
         for block in read_blocks(source.path, source.name, source.compression, Meter()):
@@ -132,8 +160,3 @@ def _look_into(source: Source, settings: CorpusSettings) -> TextEncoding:
         if not head:
             raise
     return detect_encoding(head[:_HEAD], settings.encoding, source.name)
-
-
-def _prefix(source: Source, found: Sequence[Source]) -> str:
-    """What stands before the number of a line or record in an id."""
-    return f"{source.name}:" if len(found) > 1 else ""

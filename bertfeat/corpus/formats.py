@@ -26,20 +26,20 @@ class Format:
 
 
 FORMATS: Mapping[str, Format] = {
-    format.name: format
-    for format in (
+    file_format.name: file_format
+    for file_format in (
         Format("text", (".txt", ".text"), "text:TextReader", frozenset({"pairs", "pretokenized"})),
         Format("jsonl", (".jsonl", ".ndjson", ".json"), "jsonl:JsonlFile", _RECORD_OPTIONS, records=True),
         Format("csv", (".csv",), "delimited:CsvFile", _RECORD_OPTIONS, records=True),
         Format("tsv", (".tsv", ".tab"), "delimited:TsvFile", _RECORD_OPTIONS, records=True),
         Format("parquet", (".parquet", ".pq"), "parquet:ParquetFile", _RECORD_OPTIONS, records=True, binary=True),
-        Format(
-            "conll", (".conll", ".iob", ".iob2", ".bio"), "conll:ConllReader", _SENTENCE_OPTIONS, brings_words=True
-        ),
+        Format("conll", (".conll", ".iob", ".iob2", ".bio"), "conll:ConllReader", _SENTENCE_OPTIONS, brings_words=True),
         Format("conllu", (".conllu",), "conll:ConlluReader", _SENTENCE_OPTIONS, brings_words=True),
     )
 }
 """The formats by name; ``CorpusSettings.format`` may be any of these names."""
 
-ENDINGS: Mapping[str, Format] = {ending: format for format in FORMATS.values() for ending in format.endings}
+ENDINGS: Mapping[str, Format] = {
+    ending: file_format for file_format in FORMATS.values() for ending in file_format.endings
+}
 """The format of a file by the ending of its name."""

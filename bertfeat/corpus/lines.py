@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from bertfeat.corpus.document import MAX_LINE
+from bertfeat.errors import parameter
 
 _SHOWN = 1024  # bytes that are kept of a line that is too long
 
@@ -75,14 +76,14 @@ def read_lines(
         end = last_newline(block, newline)
         if end and line.too_long:
             first = _first_newline(block, newline)
-            yield [_too_long(line.take(), encoding, limit)]
+            yield [_long_line(line.take(), encoding, limit)]
             block, end = block[first:], end - first
         if end:
             yield decode_lines(line.take() + block[:end], encoding, keep_returns, limit)
             block = block[end:]
         line.add(block)
     if line.too_long:
-        yield [_too_long(line.take(), encoding, limit)]
+        yield [_long_line(line.take(), encoding, limit)]
     elif line.length:
         yield decode_lines(line.take(), encoding, keep_returns, limit)
 
@@ -97,7 +98,7 @@ def decode_lines(
         except UnicodeError:
             pass
         else:
-            return _split(text if keep_returns or "\r" not in text else text.replace("\r\n", "\n"))
+            return _split_lines(text if keep_returns or "\r" not in text else text.replace("\r\n", "\n"))
     return [_decode_line(line, encoding, keep_returns, limit) for line in _split_bytes(data, encoding.newline)]
 
 
@@ -136,7 +137,7 @@ def _in_whole_units(blocks: Iterator[bytes], mark: int, width: int) -> Iterator[
         yield rest
 
 
-def _split(text: str) -> list[str]:
+def _split_lines(text: str) -> list[str]:
     lines = text.split("\n")  # not splitlines, which knows ten more line ends
     if not lines[-1]:
         lines.pop()
@@ -154,19 +155,19 @@ def _split_bytes(data: bytes, newline: bytes) -> Iterator[bytes]:
 
 def _decode_line(line: bytes, encoding: TextEncoding, keep_returns: bool, limit: int) -> Line:
     if len(line) - len(encoding.newline) > limit:
-        return _too_long(line[:_SHOWN], encoding, limit)
+        return _long_line(line[:_SHOWN], encoding, limit)
     try:
         text = line.decode(encoding.name)
     except UnicodeError as error:
         at = f" at byte {error.start + 1}" if isinstance(error, UnicodeDecodeError) else ""
-        remedy = "mend the line, or give the encoding of the file with --encoding"
+        remedy = f"correct the line, or give the encoding of the file with {parameter('encoding')}"
         return BadLine(f"not {encoding.name}{at}; {remedy}", _escaped(line, encoding))
     if not text.endswith("\n"):
         return text
     return text[:-1] if keep_returns else text[:-1].removesuffix("\r")
 
 
-def _too_long(beginning: bytes, encoding: TextEncoding, limit: int) -> BadLine:
+def _long_line(beginning: bytes, encoding: TextEncoding, limit: int) -> BadLine:
     size = f"{limit // 2**20} MiB" if limit >= 2**20 else f"{limit} bytes"
     reason = f"too large: the line is longer than {size}; split it into several"
     return BadLine(reason, _escaped(beginning, encoding))

@@ -2,16 +2,16 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from bertfeat.corpus.columns import ColumnSample, sample_columns, select_kept_names
-from bertfeat.corpus.document import Document, Failure, KeptColumn, Row, shorten, size_problem
+from bertfeat.corpus.document import Document, Failure, KeptColumn, Row, size_problem
 from bertfeat.corpus.records import RecordShape, is_storable
 from bertfeat.corpus.settings import CorpusSettings
 from bertfeat.corpus.tables import SAMPLE, find_kept_columns
-from bertfeat.errors import UsageError
+from bertfeat.errors import UsageError, parameter
+from bertfeat.io import shorten
 
-CorpusItem = str | tuple[str, str] | Sequence[str] | Mapping[str, Any] | Document
+CorpusItem = str | tuple[str, str] | Sequence[str] | Mapping[str, object] | Document
 """What a corpus in memory is made of."""
 
 _DEFAULT_SETTINGS = CorpusSettings()
@@ -19,8 +19,8 @@ _ACCEPTED = "texts, pairs as tuples (a, b), mappings, Documents or, with pretoke
 
 
 @dataclass(frozen=True, slots=True)
-class _Mappings:
-    """The mappings among the items as a table."""
+class _MappingColumns:
+    """The columns of the mappings among the items."""
 
     columns: tuple[str, ...]
     types: Mapping[str, str]
@@ -40,11 +40,11 @@ class MemoryCorpus:
         documents = [item for item in items if isinstance(item, Document)]
         sample = sample_columns((item for item in items if isinstance(item, Mapping)), SAMPLE)
         self.columns = sample.columns
-        self.kept = _kept(documents, sample, settings)
+        self.kept = _kept_columns_of(documents, sample, settings)
         tuples = not settings.pretokenized and any(isinstance(item, tuple) for item in items)
-        self.has_pairs = settings.has_pairs or tuples or any(one.pair is not None for one in documents)
-        self.has_words = settings.pretokenized or any(one.words is not None for one in documents)
-        self.has_tags = settings.tag_column is not None or any(one.tags is not None for one in documents)
+        self.has_pairs = settings.has_pairs or tuples or any(document.pair is not None for document in documents)
+        self.has_words = settings.pretokenized or any(document.words is not None for document in documents)
+        self.has_tags = settings.tag_column is not None or any(document.tags is not None for document in documents)
         self._shape = RecordShape.of(settings, self.columns, self.kept)
         for number, item in enumerate(items, 1):
             problem = self._problem(item)
@@ -64,23 +64,25 @@ class MemoryCorpus:
             yield self._row(row, item)
 
     def _row(self, row: int, item: CorpusItem) -> Row:
-        made = self._document(row, item)
-        if isinstance(made, Document) and not _storable(made):
-            reason = "half of a surrogate pair (such as '\\ud83d' alone) in a string; it cannot be stored"
-            return Failure(row, shorten(made.id), f"item {row + 1}: {reason}", shorten(made.text))
-        if isinstance(made, Document) and (problem := size_problem(made.text) or size_problem(made.pair or "")):
-            return Failure(row, shorten(made.id), f"item {row + 1}: {problem}", shorten(made.text))
-        return made
+        result = self._read_item(row, item)
+        if not isinstance(result, Document):
+            return result
+        problem = size_problem(result.text) or size_problem(result.pair or "")
+        if not _is_storable_document(result):
+            problem = "half of a surrogate pair (such as '\\ud83d' alone) in a string; it cannot be stored"
+        if problem:
+            return Failure(row, shorten(result.id), f"item {row + 1}: {problem}", shorten(result.text))
+        return result
 
-    def _document(self, row: int, item: CorpusItem) -> Document | Failure:
+    def _read_item(self, row: int, item: CorpusItem) -> Document | Failure:
         number = str(row + 1)
         if isinstance(item, str):
             return Document(row, number, item)
         if isinstance(item, Document):
             return replace(item, row=row)
         if isinstance(item, Mapping):
-            made = self._shape.read(row, item, number)
-            return replace(made, reason=f"item {number}: {made.reason}") if isinstance(made, Failure) else made
+            result = self._shape.read(row, item, number)
+            return replace(result, reason=f"item {number}: {result.reason}") if isinstance(result, Failure) else result
         if self._given_words:
             return Document(row, number, " ".join(item), words=tuple(item))
         return Document(row, number, item[0], item[1])
@@ -89,7 +91,7 @@ class MemoryCorpus:
         """What is wrong with an item, if anything: its type, or that it is unlike the others."""
         if isinstance(item, str):
             if self.has_words:
-                return "a string, where lists of words are wanted"
+                return "a string, where a list of words is needed"
             return "a single text among pairs" if self.has_pairs else ""
         if isinstance(item, Mapping):
             alike = self.has_pairs == (self._shape.pair is not None) and self.has_words == self._given_words
@@ -97,23 +99,24 @@ class MemoryCorpus:
         if isinstance(item, Document):
             return self._document_problem(item)
         if self._given_words:
-            good = isinstance(item, list | tuple) and all(isinstance(word, str) and word for word in item)
-            return "" if good else f"{type(item).__name__}, not a list of words that are strings and not empty"
+            has_words = isinstance(item, list | tuple) and all(isinstance(word, str) and word for word in item)
+            return "" if has_words else f"{type(item).__name__}, not a list of words that are strings and not empty"
         if isinstance(item, tuple) and len(item) == 2 and all(isinstance(text, str) for text in item):
-            return "" if not self.has_words else "a pair, where words are wanted"
+            return "" if not self.has_words else "a pair, where a list of words is needed"
         return f"of type {type(item).__name__}" + (", not two strings" if isinstance(item, tuple) else "")
 
     def _document_problem(self, document: Document) -> str:
-        given = (document.pair is not None, document.words is not None, document.tags is not None)
-        for what, has, wanted in zip(
-            ("pair", "words", "tags"), given, (self.has_pairs, self.has_words, self.has_tags), strict=True
+        for what, has, others_have in (
+            ("pair", document.pair is not None, self.has_pairs),
+            ("words", document.words is not None, self.has_words),
+            ("tags", document.tags is not None, self.has_tags),
         ):
-            if has != wanted:
+            if has != others_have:
                 return f"a Document {'with' if has else 'without'} {what}, unlike other items"
         if document.tags is not None and len(document.tags) != len(document.words or ()):
             return f"a Document of {len(document.words or ())} words with {len(document.tags)} tags"
         if len(document.kept) != len(self.kept):
-            return f"a Document with {len(document.kept)} kept values, where --keep names {len(self.kept)}"
+            return f"a Document with {len(document.kept)} kept values, where {parameter('keep')} names {len(self.kept)}"
         return ""
 
 
@@ -125,25 +128,27 @@ def memory_corpus(items: Iterable[CorpusItem], settings: CorpusSettings = _DEFAU
     Raises:
         UsageError: an item of another type (named by its 1-based number), or unlike the others.
     """
-    if len(getattr(items, "shape", ())) > 1:  # a table, over which one iterates by its columns' names
+    if len(getattr(items, "shape", ())) > 1:  # a table, whose iterator gives the names of its columns
         raise UsageError(
-            f"a corpus is a list of {_ACCEPTED}, not a table ({type(items).__name__}); give one of its columns, or its "
-            f"rows as mappings, as to_dict('records') and to_pylist() make them"
+            f"a corpus is a list of {_ACCEPTED}, not a table ({type(items).__name__})",
+            remedy="give one of its columns, or its rows as mappings, as to_dict('records') and to_pylist() make them",
         )
     if isinstance(items, str | bytes | Mapping | Document) or not isinstance(items, Iterable):
         raise UsageError(f"a corpus is a list of {_ACCEPTED}, not one {type(items).__name__}")
     return MemoryCorpus(items if isinstance(items, list | tuple) else list(items), settings)
 
 
-def _kept(documents: Sequence[Document], sample: ColumnSample, settings: CorpusSettings) -> tuple[KeptColumn, ...]:
+def _kept_columns_of(
+    documents: Sequence[Document], sample: ColumnSample, settings: CorpusSettings
+) -> tuple[KeptColumn, ...]:
     if sample.count or not documents:
-        return find_kept_columns((_Mappings(sample.columns, sample.types),), settings)
+        return find_kept_columns((_MappingColumns(sample.columns, sample.types),), settings)
     names = select_kept_names(settings.keep, (), ())
-    values = sample_columns((dict(zip(names, one.kept, strict=False)) for one in documents), SAMPLE)
+    values = sample_columns((dict(zip(names, document.kept, strict=False)) for document in documents), SAMPLE)
     return tuple(KeptColumn(name, kind or values.types.get(name, "string")) for name, kind in names.items())
 
 
-def _storable(document: Document) -> bool:
+def _is_storable_document(document: Document) -> bool:
     if document.pair is None and document.words is None and not document.kept and document.id.isascii():
         return document.text.isascii() or is_storable(document.text)
     return is_storable([document.id, document.text, document.pair, document.words, document.tags, document.kept])

@@ -3,11 +3,12 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from bertfeat.corpus.columns import ConversionError, convert_values
-from bertfeat.corpus.document import Document, Failure, KeptColumn, Value, quote_names, shorten, size_problem
+from bertfeat.corpus.document import Document, Failure, KeptColumn, Value, size_problem
 from bertfeat.corpus.settings import CorpusSettings
+from bertfeat.errors import parameter
+from bertfeat.io import quote_names, shorten
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +20,14 @@ class BadRecord:
     value: str
 
 
-Record = Mapping[str, Any] | BadRecord | None
-"""Fields by name; or what is wrong; or nothing, for a blank line."""
+Fields = Mapping[str, object]
+"""The fields of a record by name."""
+
+Record = Fields | BadRecord | None
+"""Fields; or what is wrong; or None, for a blank line."""
 
 
-class _BadField(Exception):
+class _BadFieldError(Exception):
     """Ends the reading of a record: what is wrong with a field, and its value."""
 
     def __init__(self, reason: str, value: object = "") -> None:
@@ -67,7 +71,7 @@ class RecordShape:
         single = [name for name in (self.pair, self.id, self.tags) if name is not None]
         return tuple(dict.fromkeys([*self.texts, *single, *(column.name for column in self.kept)]))
 
-    def read(self, row: int, fields: Mapping[str, Any], number: str) -> Document | Failure:
+    def read(self, row: int, fields: Fields, number: str) -> Document | Failure:
         """Make a document of a record, or a failure whose reason still lacks the place of the record.
 
         ``number`` is the id where the record has none.
@@ -77,17 +81,17 @@ class RecordShape:
             name = self._id(fields, number)
             words = self._words(fields) if self.words else None
             text = self._text(fields) if words is None else " ".join(words)
-            pair = None if self.pair is None else _string(fields, self.pair, "--pair-column")
-            for each in (text, pair or ""):
-                if problem := size_problem(each):
-                    raise _BadField(problem, each)
+            pair = None if self.pair is None else _string_field(fields, self.pair, "pair_column")
+            for part in (text, pair or ""):
+                if problem := size_problem(part):
+                    raise _BadFieldError(problem, part)
             tags = None if self.tags is None or words is None else self._tags(fields, self.tags, len(words))
             kept = self._kept(fields) if self.kept else ()
             return Document(row, name, text, pair, words, tags, kept)
-        except _BadField as bad:
+        except _BadFieldError as bad:
             return Failure(row, name, bad.reason, shorten(bad.value))
 
-    def _id(self, fields: Mapping[str, Any], number: str) -> str:
+    def _id(self, fields: Fields, number: str) -> str:
         if self.id is None:
             return number
         value = fields.get(self.id)
@@ -96,43 +100,44 @@ class RecordShape:
         if value is None and not self.needs_id:
             return number
         if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise _BadField(_wrong(fields, self.id, "a string or a number", "--id-column"), _shown(value))
+            raise _BadFieldError(_field_problem(fields, self.id, "a string or a number", "id_column"), _display(value))
         return str(value)
 
-    def _text(self, fields: Mapping[str, Any]) -> str:
+    def _text(self, fields: Fields) -> str:
         if len(self.texts) == 1:
-            return _string(fields, self.texts[0], "--text-column")
-        parts = [_string(fields, name, "--text-column") for name in self.texts]
+            return _string_field(fields, self.texts[0], "text_columns")
+        parts = [_string_field(fields, name, "text_columns") for name in self.texts]
         return " ".join([part for part in parts if part])
 
-    def _words(self, fields: Mapping[str, Any]) -> tuple[str, ...]:
-        return tuple([word for name in self.texts for word in self._list(fields, name, "--text-column")])
+    def _words(self, fields: Fields) -> tuple[str, ...]:
+        return tuple([word for name in self.texts for word in self._list(fields, name, "text_columns")])
 
-    def _tags(self, fields: Mapping[str, Any], name: str, count: int) -> tuple[str, ...]:
-        tags = self._list(fields, name, "--tag-column")
+    def _tags(self, fields: Fields, name: str, count: int) -> tuple[str, ...]:
+        tags = self._list(fields, name, "tag_column")
         if len(tags) != count:
-            raise _BadField(f"{count} words but {len(tags)} tags in '{name}'; make them as many")
+            raise _BadFieldError(f"{count} words but {len(tags)} tags in '{name}'; make them as many")
         return tuple(tags)
 
-    def _list(self, fields: Mapping[str, Any], name: str, option: str) -> list[str]:
+    def _list(self, fields: Fields, name: str, option: str) -> list[str]:
         value = fields.get(name)
         if self.cells and isinstance(value, str):
             return value.split()
         if not isinstance(value, list | tuple):
-            raise _BadField(_wrong(fields, name, "a list of strings (as --pretokenized asks)", option), _shown(value))
-        if option == "--tag-column":  # data sets number their tags
+            wanted = f"a list of strings (as {parameter('pretokenized', True)} asks)"
+            raise _BadFieldError(_field_problem(fields, name, wanted, option), _display(value))
+        if option == "tag_column":  # data sets number their tags
             value = [str(tag) if isinstance(tag, int) else tag for tag in value]
         for place, item in enumerate(value, 1):
             if not isinstance(item, str) or not item:
                 what = "empty" if item == "" else f"{_type_name(item)}, not a string"
-                raise _BadField(f"item {place} of '{name}' is {what}; mend the list", _shown(value))
+                raise _BadFieldError(f"item {place} of '{name}' is {what}; correct the list", _display(value))
         return list(value)
 
-    def _kept(self, fields: Mapping[str, Any]) -> tuple[Value, ...]:
+    def _kept(self, fields: Fields) -> tuple[Value, ...]:
         try:
             return convert_values(self.kept, fields)
-        except ConversionError as misfit:
-            raise _BadField(str(misfit), _shown([fields.get(column.name) for column in self.kept])) from None
+        except ConversionError as error:
+            raise _BadFieldError(str(error), _display([fields.get(column.name) for column in self.kept])) from None
 
 
 def is_storable(value: object) -> bool:
@@ -145,28 +150,29 @@ def is_storable(value: object) -> bool:
 
 
 def id_column(settings: CorpusSettings, columns: tuple[str, ...]) -> str | None:
-    """The column of the ids: as wanted, else ``id`` or ``_id`` where there is one."""
+    """The column of the ids: as the settings name it, else ``id`` or ``_id`` where there is one."""
     if settings.id_column is not None:
         return settings.id_column
     return next((name for name in ("id", "_id") if name in columns), None)
 
 
-def _string(fields: Mapping[str, Any], name: str, option: str) -> str:
+def _string_field(fields: Fields, name: str, option: str) -> str:
     value = fields.get(name)
     if isinstance(value, str):
         return value
-    reason = _wrong(fields, name, "a string", option)
+    reason = _field_problem(fields, name, "a string", option)
     if isinstance(value, list):
-        reason += "; --pretokenized takes lists of words"
-    raise _BadField(reason, _shown(value))
+        reason += f"; {parameter('pretokenized', True)} takes lists of words"
+    raise _BadFieldError(reason, _display(value))
 
 
-def _wrong(fields: Mapping[str, Any], name: str, wanted: str, option: str) -> str:
+def _field_problem(fields: Fields, name: str, wanted: str, field_of_settings: str) -> str:
+    option = parameter(field_of_settings)
     if name not in fields:
         return f"no field '{name}'; there are {quote_names(tuple(map(str, fields)))}: name one with {option}"
     if fields[name] is None:
         return f"field '{name}' is null; fill it, or name another with {option}"
-    return f"field '{name}' is {_type_name(fields[name])}, not {wanted}; mend it, or name another with {option}"
+    return f"field '{name}' is {_type_name(fields[name])}, not {wanted}; correct it, or name another with {option}"
 
 
 def _type_name(value: object) -> str:
@@ -175,5 +181,5 @@ def _type_name(value: object) -> str:
     return names.get(type(value), type(value).__name__)
 
 
-def _shown(value: object) -> str:
+def _display(value: object) -> str:
     return "" if value is None else value if isinstance(value, str) else json.dumps(value, default=str)[:1000]

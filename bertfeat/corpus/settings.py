@@ -3,13 +3,9 @@
 import codecs
 from dataclasses import dataclass
 
-from bertfeat.errors import UsageError
+from bertfeat.corpus.formats import FORMATS, Format
+from bertfeat.errors import UsageError, parameter
 
-FORMATS = ("text", "jsonl", "csv", "tsv", "parquet", "conll", "conllu")
-"""The formats that ``CorpusSettings.format`` may name."""
-
-_RECORDS = ("jsonl", "csv", "tsv", "parquet")  # formats whose records have named fields
-_SENTENCES = ("conll", "conllu")
 _NOT_FOR_FILES = ("utf-7", "unicode-escape", "raw-unicode-escape", "idna", "punycode", "undefined")
 
 
@@ -21,7 +17,7 @@ class CorpusSettings:
         UsageError: an unknown format or encoding, or options that exclude each other.
     """
 
-    format: str | None = None  # one of FORMATS; None: by the file's ending, else text
+    format: str | None = None  # a name in FORMATS; None: by the file's ending, else text
     encoding: str | None = None  # None: UTF-8, or UTF-16 and UTF-32 by their byte order mark
     text_columns: tuple[str, ...] = ()  # default "text"; several are joined by one space
     pair_column: str | None = None
@@ -34,15 +30,21 @@ class CorpusSettings:
 
     def __post_init__(self) -> None:
         if self.format is not None and self.format not in FORMATS:
-            raise UsageError(f"--format {self.format}: not a format; there are {', '.join(FORMATS)}")
+            raise UsageError(f"not a format; there are {', '.join(FORMATS)}", where=parameter("format", self.format))
         if self.encoding is not None:
             _check_encoding(self.encoding)
+        pairs, pair_column = parameter("pairs"), parameter("pair_column")
         if (self.pairs or self.pair_column is not None) and self.pretokenized:
-            raise UsageError("--pretokenized does not go with --pairs or --pair-column: words are given for one text")
+            raise UsageError(
+                f"{parameter('pretokenized')} cannot be used with {pairs} or {pair_column}: words are for one text"
+            )
         if self.pairs and self.pair_column is not None:
-            raise UsageError("--pairs is for lines of text written 'a ||| b', --pair-column for records: give one")
+            raise UsageError(
+                f"{pairs} is for lines of text written 'a ||| b', {pair_column} for records", remedy="give one of them"
+            )
         if "all" in self.keep and len(self.keep) > 1:
-            raise UsageError(f"--keep all keeps every column: leave out {', '.join(self.keep)} or 'all'")
+            others = ", ".join(name for name in self.keep if name != "all")
+            raise UsageError("it keeps every column", where=parameter("keep", ("all",)), remedy=f"leave out {others}")
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -54,42 +56,48 @@ class CorpusSettings:
         """Whether documents are pairs of texts."""
         return self.pairs or self.pair_column is not None
 
-    def has_words(self, kind: str) -> bool:
-        """Whether a file of the format ``kind`` brings its own words."""
-        return self.pretokenized or kind in _SENTENCES
+    def has_words(self, file_format: Format) -> bool:
+        """Whether a file of the format brings its own words."""
+        return self.pretokenized or file_format.brings_words
 
-    def has_tags(self, kind: str) -> bool:
-        """Whether a file of the format ``kind`` brings tags."""
-        return kind in _SENTENCES or self.tag_column is not None
+    def has_tags(self, file_format: Format) -> bool:
+        """Whether a file of the format brings tags."""
+        return self.tag_column is not None or file_format.brings_words
 
-    def check_for(self, kind: str, name: str) -> None:
-        """Refuse options that mean nothing for the file ``name`` of the format ``kind``.
+    def check_for(self, file_format: Format, name: str) -> None:
+        """Refuse options that mean nothing for the file ``name`` of the format.
 
         Raises:
             UsageError: names the file and the option.
         """
-        misfits = ", ".join(self._misfits(kind))
-        if misfits:
-            raise UsageError(f"{name}: {misfits} cannot be used with {kind} files; --format names another format")
-        if kind in _RECORDS and self.tag_column is not None and not self.pretokenized:
-            raise UsageError(f"{name}: --tag-column needs --pretokenized: tags belong to given words")
-        if kind in _SENTENCES and self.tag_column is not None and not _is_column_number(self.tag_column):
+        unused = [option for option in self._set_options() if option not in file_format.options]
+        if unused:
+            options = ", ".join(parameter(option) for option in unused)
+            remedy = f"choose another format with {parameter('format')}"
+            raise UsageError(f"{options} cannot be used with {file_format.name} files", where=name, remedy=remedy)
+        if self.tag_column is None:
+            return
+        if file_format.records and not self.pretokenized:
+            needed = parameter("pretokenized", True)
+            raise UsageError(f"{parameter('tag_column')} needs {needed}: tags belong to given words", where=name)
+        if file_format.brings_words and not _is_column_number(self.tag_column):
             raise UsageError(
-                f"{name}: --tag-column {self.tag_column}: for CoNLL a column number, 1 for the first or -1 for the last"
+                "for CoNLL a column number, 1 for the first or -1 for the last",
+                where=f"{name}: {parameter('tag_column', self.tag_column)}",
             )
 
-    def _misfits(self, kind: str) -> list[str]:
-        records, sentences = kind in _RECORDS, kind in _SENTENCES
-        given = {
-            "--text-column": bool(self.text_columns) and not records,
-            "--pair-column": self.pair_column is not None and not records,
-            "--id-column": self.id_column is not None and not records,
-            "--keep": bool(self.keep) and not records,
-            "--tag-column": self.tag_column is not None and kind == "text",
-            "--pairs": self.pairs and kind != "text",
-            "--document-context": self.document_context and not sentences,
+    def _set_options(self) -> list[str]:
+        options = {
+            "text_columns": bool(self.text_columns),
+            "pair_column": self.pair_column is not None,
+            "id_column": self.id_column is not None,
+            "keep": bool(self.keep),
+            "tag_column": self.tag_column is not None,
+            "pairs": self.pairs,
+            "pretokenized": self.pretokenized,
+            "document_context": self.document_context,
         }
-        return [option for option, wrong in given.items() if wrong]
+        return [option for option, is_set in options.items() if is_set]
 
 
 def _is_column_number(text: str) -> bool:
@@ -107,4 +115,8 @@ def _check_encoding(name: str) -> None:
     except (LookupError, UnicodeError, ValueError):  # unknown, one from bytes to bytes, or with a NUL in its name
         known = False
     if not known:
-        raise UsageError(f"--encoding {name}: not an encoding of text files that Python knows; try utf-8 or cp1252")
+        raise UsageError(
+            "not an encoding of text files that Python knows",
+            where=parameter("encoding", name),
+            remedy="try utf-8 or cp1252",
+        )

@@ -8,27 +8,9 @@ from functools import cache
 from pathlib import Path
 
 from bertfeat.corpus.compression import COMPRESSIONS
-from bertfeat.errors import CorpusError, UsageError
+from bertfeat.corpus.formats import ENDINGS, FORMATS, Format
+from bertfeat.errors import CorpusError, UsageError, parameter
 from bertfeat.io import is_own_part, result_kind
-
-ENDINGS = {
-    ".txt": "text",
-    ".text": "text",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "jsonl",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".tab": "tsv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".conll": "conll",
-    ".iob": "conll",
-    ".iob2": "conll",
-    ".bio": "conll",
-    ".conllu": "conllu",
-}
-"""Format by the ending of a file name, below the ending of its compression."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,36 +19,36 @@ class Source:
 
     name: str  # as the user gave it; within a folder or glob, the path that leads there
     path: Path
-    format: str
+    format: Format
     compression: str | None
     size: int  # bytes on disk
 
 
-def find_sources(given: Sequence[str | Path], wanted_format: str | None) -> tuple[Source, ...]:
-    """Turn files, globs and folders into the files to read; what one of the given stands for is sorted by name.
+def find_sources(paths: Sequence[str | Path], format_name: str | None) -> tuple[Source, ...]:
+    """Turn files, globs and folders into the files to read; the files of one folder or glob are sorted by name.
 
-    Folders are searched to their bottom for files of known endings (of any ending when the format is given). Hidden
-    files, files that begin with an underscore and what bertfeat wrote itself are left out.
+    Folders are searched at any depth for files of known endings (of any ending when the format is given). Hidden files,
+    files whose name begins with an underscore, and what bertfeat wrote itself are left out.
 
     Raises:
-        CorpusError: a file that is not there or no regular file, a folder or glob without files.
-        UsageError: nothing was given.
+        CorpusError: a file that does not exist or is no regular file, a folder or glob without files.
+        UsageError: no path was given.
     """
-    if not given:
+    if not paths:
         raise UsageError("no corpus given: name a file, a folder or a glob such as 'texts/*.txt'")
-    search = _Search(wanted_format)
-    names = [name for one in given for name in search.expanded(os.fspath(one))]
-    return tuple(_source(name, wanted_format) for name in names)
+    search = _FileSearch(format_name)
+    names = [name for path in paths for name in search.expand(os.fspath(path))]
+    return tuple(_make_source(name, format_name) for name in names)
 
 
-class _Search:
-    """Looks for the files of a corpus; what bertfeat wrote itself is none."""
+class _FileSearch:
+    """Looks for the files of a corpus, and leaves out what bertfeat wrote itself."""
 
-    def __init__(self, wanted_format: str | None) -> None:
-        self._format = wanted_format
-        self._kind_of = cache(result_kind)  # files of one folder ask for it again and again
+    def __init__(self, format_name: str | None) -> None:
+        self._any_ending = format_name is not None
+        self._result_kind = cache(result_kind)  # asked for every file of a folder
 
-    def expanded(self, name: str) -> list[str]:
+    def expand(self, name: str) -> list[str]:
         """The files that a name stands for: itself, those of a folder, or those that match a pattern."""
         if os.path.isdir(name):
             return self._files_in(name)
@@ -74,65 +56,77 @@ class _Search:
             return [name]
         files = [file for match in sorted(glob.glob(name, recursive=True)) for file in self._matched(match)]
         if not files:
-            raise CorpusError(f"{name}: no file matches (what bertfeat wrote is left out); check the pattern")
+            raise CorpusError(
+                "no file matches (what bertfeat wrote is left out)", where=name, remedy="check the pattern"
+            )
         # with "**" a folder's files are matched by themselves as well
         return list(dict.fromkeys(files))
 
     def _matched(self, match: str) -> Iterator[str]:
         path = Path(match)
-        if any(self._kind_of(folder) for folder in (path, *path.parents[:-1])):
+        if any(self._result_kind(folder) for folder in (path, *path.parents[:-1])):
             return
         if path.is_dir():
             yield from self._walk(match)
-        elif not _is_own_part(match):
+        elif not _is_result_part(match):
             yield match
 
     def _files_in(self, folder: str) -> list[str]:
-        if kind := self._kind_of(Path(folder)):
-            raise CorpusError(f"{folder}: not a corpus but {kind.noun}, which bertfeat wrote; name the corpus itself")
+        if kind := self._result_kind(Path(folder)):
+            problem = f"not a corpus but {kind.noun}, which bertfeat wrote"
+            raise CorpusError(problem, where=folder, remedy="name the corpus itself")
         files = list(self._walk(folder))
         if not files:
-            known = "at all" if self._format else f"with a known ending ({' '.join(ENDINGS)}, compressed or not)"
-            raise CorpusError(
-                f"{folder}: no file {known} to read in this folder; name the files, with --format if need be"
-            )
+            known = "at all" if self._any_ending else f"with a known ending ({' '.join(ENDINGS)}, compressed or not)"
+            remedy = f"name the files, with {parameter('format')} if need be"
+            raise CorpusError(f"no file {known} to read in this folder", where=folder, remedy=remedy)
         return files
 
     def _walk(self, folder: str) -> Iterator[str]:
         try:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         except OSError as error:
-            raise CorpusError(f"{folder}: cannot be read: {error.strerror}") from error
+            raise CorpusError(f"cannot be read: {error.strerror}", where=folder) from error
         for entry in entries:
             if entry.name.startswith((".", "_")):
                 continue
             if entry.is_dir(follow_symlinks=False):
-                if self._kind_of(Path(entry.path)) is None:
+                if self._result_kind(Path(entry.path)) is None:
                     yield from self._walk(entry.path)
-            elif entry.is_file() and (self._format or _endings(entry.name)[0]) and not _is_own_part(entry.path):
+            elif (
+                entry.is_file()
+                and (self._any_ending or _read_endings(entry.name)[0])
+                and not _is_result_part(entry.path)
+            ):
                 yield entry.path
 
 
-def _is_own_part(path: str) -> bool:
+def _is_result_part(path: str) -> bool:
     return path.endswith(".parquet") and is_own_part(Path(path))
 
 
-def _source(name: str, wanted_format: str | None) -> Source:
+def _make_source(name: str, format_name: str | None) -> Source:
     path = Path(name)
     if not path.exists():
-        raise CorpusError(f"{name}: no such file or folder; check the path")
+        raise CorpusError("no such file or folder", where=name, remedy="check the path")
     if not path.is_file():
-        raise CorpusError(f"{name}: not a regular file; pipe it in and give '-' instead")
-    by_ending, compression = _endings(path.name)
-    kind = wanted_format or by_ending or "text"
-    if kind == "parquet" and compression is not None:
-        raise CorpusError(f"{name}: Parquet has its own compression; decompress the file first")
+        raise CorpusError("not a regular file", where=name, remedy="pipe it in and give '-' instead")
+    file_format, compression = format_of(path.name, format_name), _read_endings(path.name)[1]
+    if file_format.binary and compression is not None:
+        raise CorpusError(
+            f"a {file_format.name} file is not compressed as a whole", where=name, remedy="decompress the file first"
+        )
     shown = os.fsencode(name).decode("utf-8", "backslashreplace")  # a name need not be UTF-8, what is stored must be
-    return Source(shown, path, kind, compression, path.stat().st_size)
+    return Source(shown, path, file_format, compression, path.stat().st_size)
 
 
-def _endings(name: str) -> tuple[str | None, str | None]:
-    """Format and compression that a file's name tells."""
+def format_of(name: str, format_name: str | None = None) -> Format:
+    """The format of a file: the one that is given, else by the ending of its name, else text."""
+    return FORMATS[format_name] if format_name is not None else _read_endings(name)[0] or FORMATS["text"]
+
+
+def _read_endings(name: str) -> tuple[Format | None, str | None]:
+    """Format and compression by the endings of a file's name."""
     stem, last = os.path.splitext(name.lower())
     compression = COMPRESSIONS.get(last)
     if compression is not None:

@@ -2,32 +2,32 @@
 
 from collections.abc import Callable, Generator
 
-from bertfeat.corpus.compression import Meter, read_blocks
-from bertfeat.corpus.document import BlankLine, Document, Failure, Row, shorten, size_problem
-from bertfeat.corpus.lines import BadLine, TextEncoding, read_lines
-from bertfeat.corpus.settings import CorpusSettings
-from bertfeat.corpus.sources import Source
+from bertfeat.corpus.compression import Meter
+from bertfeat.corpus.document import BlankLine, Document, Failure, Row, size_problem
+from bertfeat.corpus.input_file import InputFile
+from bertfeat.corpus.lines import BadLine
+from bertfeat.errors import parameter
+from bertfeat.io import shorten
 
 SEPARATOR = " ||| "
-"""What stands between the two texts of a pair; where it stands more than once, the last one parts them."""
+"""What stands between the two texts of a pair; where it stands more than once, the last one separates them."""
 
 
 class TextReader:
     """Reads a text file; white space within a line, at its ends too, belongs to the document."""
 
-    def __init__(self, source: Source, encoding: TextEncoding, settings: CorpusSettings, prefix: str) -> None:
-        self._source = source
-        self._encoding = encoding
-        self._prefix = prefix
+    def __init__(self, file: InputFile) -> None:
+        self._file = file
+        settings = file.settings
         self._make: Callable[[int, int, str], Row] = (
             self._words if settings.pretokenized else self._pair if settings.pairs else self._text
         )
 
     def rows(self, row: int, meter: Meter) -> Generator[Row, None, int]:
         """Read the rows of the file, numbered from ``row``; returns the number after the last."""
-        source, make = self._source, self._make
-        before = row - 1  # what a row's number exceeds its line's number by
-        for lines in read_lines(read_blocks(source.path, source.name, source.compression, meter), self._encoding):
+        make = self._make
+        before = row - 1  # the difference between a row's number and its line's number
+        for lines in self._file.lines(meter):
             for line in lines:
                 if isinstance(line, BadLine):
                     yield self._failure(row, row - before, line.reason, line.text)
@@ -41,17 +41,19 @@ class TextReader:
         return row
 
     def _text(self, row: int, number: int, line: str) -> Row:
-        return Document(row, f"{self._prefix}{number}", line)
+        return Document(row, f"{self._file.id_prefix}{number}", line)
 
     def _words(self, row: int, number: int, line: str) -> Row:
         words = tuple(line.split())
-        return Document(row, f"{self._prefix}{number}", " ".join(words), words=words)
+        return Document(row, f"{self._file.id_prefix}{number}", " ".join(words), words=words)
 
     def _pair(self, row: int, number: int, line: str) -> Row:
         text, separator, pair = line.rpartition(SEPARATOR)
         if not separator:
-            return self._failure(row, number, f"no '{SEPARATOR}' in the line, as --pairs asks: write 'a ||| b'", line)
-        return Document(row, f"{self._prefix}{number}", text, pair)
+            reason = f"no '{SEPARATOR}' in the line, as {parameter('pairs', True)} asks: write 'a ||| b'"
+            return self._failure(row, number, reason, line)
+        return Document(row, f"{self._file.id_prefix}{number}", text, pair)
 
     def _failure(self, row: int, number: int, reason: str, value: str) -> Failure:
-        return Failure(row, f"{self._prefix}{number}", f"{self._source.name}, line {number}: {reason}", shorten(value))
+        file = self._file
+        return Failure(row, f"{file.id_prefix}{number}", f"{file.name}, line {number}: {reason}", shorten(value))

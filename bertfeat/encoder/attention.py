@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from bertfeat.encoder.kernels import KernelAttention, attention_kernels
-from bertfeat.encoder.transfer import to_device
+from bertfeat.encoder.kernels import KernelAttention, find_attention_kernels
+from bertfeat.encoder.transfer import move_to_device
 
 STEP = 16  # CPU attention takes half the time for lengths that are multiples of this
 
@@ -27,7 +27,7 @@ class Attention(Protocol):
     def __call__(self, qkv: Tensor, heads: int) -> Tensor:
         """Attend. Shape: ``qkv [T, 3H]`` → ``[T, H]``."""
 
-    def first(self, query: Tensor, key_value: Tensor, heads: int) -> Tensor:
+    def for_first_tokens(self, query: Tensor, key_value: Tensor, heads: int) -> Tensor:
         """Attend for the first token of each sequence only. Shape: ``[S, H]``, ``[T, 2H]`` → ``[S, H]``."""
 
 
@@ -36,7 +36,7 @@ def make_attention(lengths: NDArray[np.int64], device: torch.device, dtype: torc
 
     ``width`` is that of a head.
     """
-    if kernels := attention_kernels(device, dtype, width):
+    if kernels := find_attention_kernels(device, dtype, width):
         return KernelAttention(lengths, kernels)
     varlen = _varlen() if device.type == "cuda" and dtype is not torch.float32 else None
     return VarlenAttention(lengths, device, varlen) if varlen else GroupedAttention(lengths, device)
@@ -46,7 +46,7 @@ def make_attention(lengths: NDArray[np.int64], device: torch.device, dtype: torc
 
 
 @dataclass(frozen=True, slots=True)
-class _Group:
+class _LengthGroup:
     """Neighbouring sequences whose lengths round up to the same multiple of :data:`STEP`."""
 
     sequences: slice
@@ -62,7 +62,7 @@ class GroupedAttention:
     """Attention group by group; a sequence is padded by its own length alone, so batch mates change nothing."""
 
     def __init__(self, lengths: NDArray[np.int64], device: torch.device) -> None:
-        self._groups = _groups(lengths, device)
+        self._groups = _group_by_length(lengths, device)
         self._sequences = len(lengths)
 
     def __call__(self, qkv: Tensor, heads: int) -> Tensor:
@@ -70,55 +70,57 @@ class GroupedAttention:
         hidden = qkv.shape[1] // 3
         context = qkv.new_zeros(qkv.shape[0], hidden)
         for group in self._groups:
-            query, key, value = _split(qkv, group, 3, heads)
+            query, key, value = _split_heads(qkv, group, 3, heads)
             out = scaled_dot_product_attention(query, key, value, attn_mask=group.mask)  # [number, A, length, d]
             flat = out.transpose(1, 2).reshape(-1, hidden)
             context[group.rows] = flat if group.places is None else flat.index_select(0, group.places)
         return context
 
-    def first(self, query: Tensor, key_value: Tensor, heads: int) -> Tensor:
+    def for_first_tokens(self, query: Tensor, key_value: Tensor, heads: int) -> Tensor:
         """Attend for the first token of each sequence only. Shape: ``[S, H]``, ``[T, 2H]`` → ``[S, H]``."""
         context = torch.zeros_like(query)
         for group in self._groups:
-            key, value = _split(key_value, group, 2, heads)
+            key, value = _split_heads(key_value, group, 2, heads)
             asked = query[group.sequences].view(group.number, heads, 1, -1)
             out = scaled_dot_product_attention(asked, key, value, attn_mask=group.mask)
             context[group.sequences] = out.reshape(group.number, -1)
         return context
 
 
-def _split(packed: Tensor, group: _Group, parts: int, heads: int) -> tuple[Tensor, ...]:
+def _split_heads(packed: Tensor, group: _LengthGroup, parts: int, heads: int) -> tuple[Tensor, ...]:
     """Take a group's rows apart. Shape: ``[T, parts·H]`` → ``parts`` × ``[number, A, length, d]``."""
     rows = packed[group.rows] if group.spread is None else packed.index_select(0, group.spread)
     return rows.view(group.number, group.length, parts, heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
 
 
-def _groups(lengths: NDArray[np.int64], device: torch.device) -> list[_Group]:
+def _group_by_length(lengths: NDArray[np.int64], device: torch.device) -> list[_LengthGroup]:
     padded = -(-lengths // STEP) * STEP
     bounds = np.flatnonzero(np.diff(padded, prepend=-1, append=-1))
     rows = np.concatenate([[0], np.cumsum(lengths)])
     return [
-        _group(slice(int(a), int(b)), slice(int(rows[a]), int(rows[b])), lengths[a:b], int(padded[a]), device)
+        _make_group(slice(int(a), int(b)), slice(int(rows[a]), int(rows[b])), lengths[a:b], int(padded[a]), device)
         for a, b in pairwise(bounds)
         if padded[a]  # a text without tokens has nothing to attend to
     ]
 
 
-def _group(sequences: slice, rows: slice, lengths: NDArray[np.int64], length: int, device: torch.device) -> _Group:
+def _make_group(
+    sequences: slice, rows: slice, lengths: NDArray[np.int64], length: int, device: torch.device
+) -> _LengthGroup:
     number = len(lengths)
     if (lengths == length).all():
-        return _Group(sequences, rows, number, length, None, None, None)
+        return _LengthGroup(sequences, rows, number, length, None, None, None)
     filled = np.arange(length) < lengths[:, None]  # [number, length]
     starts = rows.start + np.cumsum(lengths) - lengths
     spread = np.where(filled, starts[:, None] + np.arange(length), starts[:, None])
-    return _Group(
+    return _LengthGroup(
         sequences,
         rows,
         number,
         length,
-        to_device(spread.reshape(-1), device),
-        to_device(filled[:, None, None, :], device),
-        to_device(np.flatnonzero(filled), device),
+        move_to_device(spread.reshape(-1), device),
+        move_to_device(filled[:, None, None, :], device),
+        move_to_device(np.flatnonzero(filled), device),
     )
 
 
@@ -139,7 +141,7 @@ class VarlenAttention:
     """Attention over sequences of any length side by side, without padding."""
 
     def __init__(self, lengths: NDArray[np.int64], device: torch.device, varlen: _Varlen) -> None:
-        self._bounds = to_device(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32), device)
+        self._bounds = move_to_device(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32), device)
         self._singles = torch.arange(len(lengths) + 1, dtype=torch.int32, device=device)
         self._longest = int(lengths.max())
         self._varlen = varlen
@@ -150,7 +152,7 @@ class VarlenAttention:
         out = self._varlen(query, key, value, self._bounds, self._bounds, self._longest, self._longest)
         return out.reshape(qkv.shape[0], -1)
 
-    def first(self, query: Tensor, key_value: Tensor, heads: int) -> Tensor:
+    def for_first_tokens(self, query: Tensor, key_value: Tensor, heads: int) -> Tensor:
         """Attend for the first token of each sequence only. Shape: ``[S, H]``, ``[T, 2H]`` → ``[S, H]``."""
         key, value = key_value.view(key_value.shape[0], 2, heads, -1).unbind(1)
         asked = query.view(query.shape[0], heads, -1)

@@ -6,7 +6,7 @@ from statistics import median
 
 import torch
 
-from bertfeat.encoder.linear import make_product
+from bertfeat.encoder.linear import make_linear_product
 from bertfeat.encoder.precision import Precision
 from bertfeat.io import keep_freed_memory
 
@@ -30,7 +30,7 @@ def product_rate(
         keep_freed_memory()  # fresh pages are no part of a product
     shapes = ((hidden, 3 * hidden), (hidden, hidden), (hidden, inner), (inner, hidden))
     draw = partial(torch.randn, device=device, dtype=precision.dtype)
-    products = [(make_product(draw(n, k), draw(n)), k) for k, n in shapes]
+    products = [(make_linear_product(draw(n, k), draw(n)), k) for k, n in shapes]
     inputs = {k: draw(rows, k) for k in (hidden, inner)}
     seconds = []
     with torch.inference_mode():

@@ -10,17 +10,17 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from bertfeat.encoder.precision import Precision
-from bertfeat.encoder.transfer import to_device
+from bertfeat.encoder.transfer import move_to_device
 from bertfeat.errors import ModelError
 from bertfeat.io import stage
-from bertfeat.models import Model, in_one_line
+from bertfeat.models import Model, one_line_message
 from bertfeat.tokens import TokenBatch
 from bertfeat.tokens.layout import ranges
 
 _READS_TYPES = frozenset({"xlnet"})  # segments that are no rows of a table
 
 
-class Forward:
+class TransformersForward:
     """A module and how it is called. Shapes: ``T`` tokens, ``S`` sequences, ``H`` hidden width."""
 
     def __init__(self, model: Model, module: nn.Module, precision: Precision, device: torch.device) -> None:
@@ -57,7 +57,7 @@ class Forward:
                 raise
             remedy = "" if self._precision is Precision.FP32 else "; --precision fp32 may help"
             raise ModelError(
-                f"{self._name}: transformers cannot run this model in {self._precision}: {in_one_line(error)}{remedy}"
+                f"{self._name}: transformers cannot run this model in {self._precision}: {one_line_message(error)}{remedy}"
             ) from error
 
     def _listed(self, inputs: dict[str, Tensor], layers: Collection[int]) -> dict[int, Tensor]:
@@ -101,12 +101,12 @@ class Forward:
         def padded(values: NDArray[np.integer] | int, padding: int) -> Tensor:
             filled = np.full(shape[0] * shape[1], padding, np.int64)
             filled[places] = values
-            return to_device(filled.reshape(shape), self.device)
+            return move_to_device(filled.reshape(shape), self.device)
 
         inputs = {"input_ids": padded(batch.ids, self._pad), "attention_mask": padded(1, 0)}
         if self._has_types:
             inputs["token_type_ids"] = padded(batch.types, 0)
-        return inputs, to_device(places, self.device)
+        return inputs, move_to_device(places, self.device)
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -88,7 +88,7 @@ def _integers(*names: str) -> list[tuple[str, type[ctypes.c_int64]]]:
 # ── attention ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class _Attention(ctypes.Structure):
+class _AttentionStruct(ctypes.Structure):
     _fields_ = [
         *_pointers("query", "key", "value", "out", "query_bounds", "key_bounds"),
         *_integers("sequences", "heads", "width", "query_stride", "key_stride", "out_stride"),
@@ -114,7 +114,7 @@ class KernelAttention:
         query, key, value = qkv.chunk(3, dim=1)
         return self._attend(query, key, value, self._bounds, heads)
 
-    def first(self, query: Tensor, key_value: Tensor, heads: int) -> Tensor:
+    def for_first_tokens(self, query: Tensor, key_value: Tensor, heads: int) -> Tensor:
         """Attend for the first token of each sequence only. Shape: ``[S, H]``, ``[T, 2H]`` → ``[S, H]``."""
         key, value = key_value.chunk(2, dim=1)
         return self._attend(query, key, value, self._singles, heads)
@@ -123,7 +123,7 @@ class KernelAttention:
         out = torch.empty(query.shape, dtype=query.dtype)
         out[bounds[-1] :] = 0  # rows after the last sequence, which fill a batch up to a usual size
         width = query.shape[1] // heads
-        job = _Attention(
+        job = _AttentionStruct(
             query=query.data_ptr(),
             key=key.data_ptr(),
             value=value.data_ptr(),
@@ -145,7 +145,7 @@ class KernelAttention:
         return out
 
 
-def attention_kernels(device: torch.device, dtype: torch.dtype, width: int) -> Kernels | None:
+def find_attention_kernels(device: torch.device, dtype: torch.dtype, width: int) -> Kernels | None:
     """Find the kernels if they compute attention with heads of this width on this device."""
     serves = device.type == "cpu" and dtype in _TYPES and width % _ATTENTION_STEP == 0
     return find_kernels() if serves else None
@@ -154,35 +154,35 @@ def attention_kernels(device: torch.device, dtype: torch.dtype, width: int) -> K
 # ── what follows attention ───────────────────────────────────────────────────────────────────────────────────
 
 
-class _Product(ctypes.Structure):
+class _ProductStruct(ctypes.Structure):
     _fields_ = [*_pointers("weight", "bias"), *_integers("in", "out")]
 
 
-class _Norm(ctypes.Structure):
+class _NormStruct(ctypes.Structure):
     _fields_ = [*_pointers("weight", "bias"), ("eps", ctypes.c_float)]
 
 
-class _Finish(ctypes.Structure):
+class _PostAttentionStruct(ctypes.Structure):
     _fields_ = [
         *_pointers("context", "residual", "out"),
         *_integers("rows", "activation"),
-        *((name, _Product) for name in ("output", "up", "down")),
-        *((name, _Norm) for name in ("attention_norm", "out_norm")),
+        *((name, _ProductStruct) for name in ("output", "up", "down")),
+        *((name, _NormStruct) for name in ("attention_norm", "out_norm")),
     ]
 
 
-class _Packed(NamedTuple):
+class _TiledProduct(NamedTuple):
     """A weight ``[out, in]`` as tiles, and its bias ``[out]``, float32."""
 
     weight: Tensor
     bias: Tensor
 
-    def native(self) -> _Product:
+    def native(self) -> _ProductStruct:
         outputs = len(self.bias)
-        return _Product(self.weight.data_ptr(), self.bias.data_ptr(), len(self.weight) // outputs, outputs)
+        return _ProductStruct(self.weight.data_ptr(), self.bias.data_ptr(), len(self.weight) // outputs, outputs)
 
 
-class KernelFinish:
+class KernelPostAttention:
     """What follows attention in a block (Vaswani et al. 2017; post-layer-norm), in bfloat16 on AMX.
 
     Output product, residual, norm, feed-forward, residual, norm. Products are of bfloat16, all sums, biases,
@@ -192,22 +192,26 @@ class KernelFinish:
     def __init__(self, weights: BlockWeights, eps: float, activation: str, kernels: Kernels) -> None:
         self._kernels, self._activation = kernels, _ACTIVATIONS[activation]
         products = (weights.attention_out, weights.up, weights.down)
-        self._products = [_Packed(kernels.pack(each.weight.bfloat16().contiguous()), each.bias) for each in products]
+        self._products = [
+            _TiledProduct(kernels.pack(each.weight.bfloat16().contiguous()), each.bias) for each in products
+        ]
         self._norms = [weights.attention_norm, weights.out_norm]
         self._natives = [
             *(each.native() for each in self._products),
-            *(_Norm(each.weight.data_ptr(), each.bias.data_ptr(), eps) for each in self._norms),
+            *(_NormStruct(each.weight.data_ptr(), each.bias.data_ptr(), eps) for each in self._norms),
         ]
 
     def __call__(self, context: Tensor, residual: Tensor) -> Tensor:
         """Compute. Shape: ``[T, H]``, ``[T, H]`` → ``[T, H]``."""
         out = torch.empty_like(residual)
         pointers = (context.data_ptr(), residual.data_ptr(), out.data_ptr())
-        self._kernels.call("bertfeat_finish", _Finish(*pointers, len(residual), self._activation, *self._natives))
+        self._kernels.call(
+            "bertfeat_finish", _PostAttentionStruct(*pointers, len(residual), self._activation, *self._natives)
+        )
         return out
 
 
-def finish_kernels(device: torch.device, dtype: torch.dtype, hidden: int, inner: int) -> Kernels | None:
+def find_post_attention_kernels(device: torch.device, dtype: torch.dtype, hidden: int, inner: int) -> Kernels | None:
     """Find the kernels if they compute what follows attention in these widths on this device."""
     serves = device.type == "cpu" and dtype is torch.bfloat16 and not (hidden % _PRODUCT_STEP or inner % _PRODUCT_STEP)
     found = find_kernels() if serves else None

@@ -13,7 +13,7 @@ from torch.nn import functional as F  # noqa: N812 - torch's own name
 
 Activation = Callable[[Tensor], Tensor]
 
-ACTIVATIONS: dict[str, Activation] = {
+ACTIVATION_FUNCTIONS: dict[str, Activation] = {
     "gelu": F.gelu,
     "gelu_new": lambda x: F.gelu(x, approximate="tanh"),
     "gelu_pytorch_tanh": lambda x: F.gelu(x, approximate="tanh"),
@@ -28,25 +28,25 @@ _FUSED = {
 _ROWS = 8192  # rows that weights are packed for; other numbers work too
 
 
-class Product(Protocol):
+class LinearProduct(Protocol):
     """``x @ weight.T + bias``. Shape: ``[T, in]`` → ``[T, out]``."""
 
     def __call__(self, x: Tensor) -> Tensor:
         """Multiply."""
 
-    def activated(self, x: Tensor, activation: str) -> Tensor:
-        """Multiply, then apply an activation of :data:`ACTIVATIONS`."""
+    def with_activation(self, x: Tensor, activation: str) -> Tensor:
+        """Multiply, then apply an activation of :data:`ACTIVATION_FUNCTIONS`."""
 
-    def added(self, x: Tensor, residual: Tensor) -> Tensor:
+    def plus_residual(self, x: Tensor, residual: Tensor) -> Tensor:
         """Multiply, then add a residual of the result's shape."""
 
 
-def make_product(weight: Tensor, bias: Tensor) -> Product:
+def make_linear_product(weight: Tensor, bias: Tensor) -> LinearProduct:
     """Choose the fastest form of a product for the weight's device and dtype."""
-    return OneDnnProduct(weight, bias) if onednn_serves(weight) else PlainProduct(weight, bias)
+    return OneDnnLinear(weight, bias) if onednn_serves(weight) else TorchLinear(weight, bias)
 
 
-class PlainProduct:
+class TorchLinear:
     """A product by plain torch."""
 
     def __init__(self, weight: Tensor, bias: Tensor) -> None:
@@ -56,16 +56,16 @@ class PlainProduct:
         """Multiply."""
         return F.linear(x, self._weight, self._bias)
 
-    def activated(self, x: Tensor, activation: str) -> Tensor:
+    def with_activation(self, x: Tensor, activation: str) -> Tensor:
         """Multiply, then apply an activation."""
-        return ACTIVATIONS[activation](self(x))
+        return ACTIVATION_FUNCTIONS[activation](self(x))
 
-    def added(self, x: Tensor, residual: Tensor) -> Tensor:
+    def plus_residual(self, x: Tensor, residual: Tensor) -> Tensor:
         """Multiply, then add a residual."""
         return self(x) + residual
 
 
-class OneDnnProduct:
+class OneDnnLinear:
     """A product by oneDNN, its weights packed once and its epilogue part of the kernel."""
 
     def __init__(self, weight: Tensor, bias: Tensor) -> None:
@@ -76,11 +76,11 @@ class OneDnnProduct:
         """Multiply."""
         return self._pointwise(x, "none", "")
 
-    def activated(self, x: Tensor, activation: str) -> Tensor:
+    def with_activation(self, x: Tensor, activation: str) -> Tensor:
         """Multiply, then apply an activation."""
         return self._pointwise(x, *_FUSED[activation])
 
-    def added(self, x: Tensor, residual: Tensor) -> Tensor:
+    def plus_residual(self, x: Tensor, residual: Tensor) -> Tensor:
         """Multiply, then add a residual."""
         result: Tensor = torch.ops.mkldnn._linear_pointwise.binary(x, residual, self._weight, self._bias, "add")
         return result

@@ -13,7 +13,7 @@ from torch.nn.modules.module import register_module_module_registration_hook
 from bertfeat.encoder.precision import Precision
 from bertfeat.encoder.tensors import StoredTensors
 from bertfeat.errors import ModelError
-from bertfeat.models import Model, quiet, reported
+from bertfeat.models import Model, silence_transformers, wrap_library_errors
 
 _MODULES, _MODULES_A_TENSOR = 1_000, 20  # what a model may have; most have two modules for each tensor
 _AFFORDABLE = 10_000_000  # numbers in vain; what is missing is then told by name
@@ -31,10 +31,10 @@ def load_module(model: Model, precision: Precision) -> nn.Module:
     """
     tensors = StoredTensors(model)
     config = model.library_config
-    with quiet():
+    with silence_transformers():
         skeleton = _skeleton(model, len(tensors.shapes))
         _check_amount(model, skeleton, tensors)
-        with reported(f"{model.name}: transformers cannot load this model"):
+        with wrap_library_errors(f"{model.name}: transformers cannot load this model"):
             loaded, info = type(skeleton).from_pretrained(
                 None,
                 config=config,
@@ -66,7 +66,7 @@ def _skeleton(model: Model, stored: int) -> Any:
 
     most = _MODULES + _MODULES_A_TENSOR * stored
     with (
-        reported(f"{model.name}: transformers cannot build this model"),
+        wrap_library_errors(f"{model.name}: transformers cannot build this model"),
         _at_most(most, f"{model.name}: its config.json describes a model of more than {most:,} parts"),
         torch.device("meta"),
     ):

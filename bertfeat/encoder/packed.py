@@ -16,18 +16,17 @@ from torch.nn.functional import embedding, layer_norm, linear
 
 from bertfeat.encoder.attention import make_attention
 from bertfeat.encoder.forks import tell_of_fork
-from bertfeat.encoder.kernels import KernelFinish, finish_kernels
-from bertfeat.encoder.linear import make_product
+from bertfeat.encoder.kernels import KernelPostAttention, find_post_attention_kernels
+from bertfeat.encoder.linear import make_linear_product
+from bertfeat.encoder.path import PACKED_SENTENCE, BatchForm, EncoderPath
 from bertfeat.encoder.precision import Precision
-from bertfeat.encoder.states import BatchForm, EncoderPath, HiddenState
-from bertfeat.encoder.transfer import to_device
-from bertfeat.encoder.weights import Affine, BlockWeights, activation, heads, read_weights
+from bertfeat.encoder.states import HiddenState
+from bertfeat.encoder.transfer import move_to_device
+from bertfeat.encoder.weights import Affine, BlockWeights, attention_heads, read_weights
 from bertfeat.errors import ModelError
 from bertfeat.io import stage
 from bertfeat.models import Model
 from bertfeat.tokens import TokenBatch
-
-PACKED_SENTENCE = "packed: bertfeat's own forward pass, without padding; batch mates change nothing"
 
 
 class PackedEncoder:
@@ -36,7 +35,7 @@ class PackedEncoder:
     padded = False
 
     def __init__(self, model: Model, precision: Precision, device: torch.device) -> None:
-        self._heads, weights = heads(model), read_weights(model)
+        self._heads, weights = attention_heads(model), read_weights(model)
         self.num_layers, self.hidden_size = model.num_layers, model.hidden_size
         self.precision, self.device = precision, device
         self.path = EncoderPath(BatchForm.PACKED, PACKED_SENTENCE, model.notes)
@@ -47,16 +46,18 @@ class PackedEncoder:
         self._words, self._positions = self._place(weights.words), self._place(weights.positions)
         self._types = None if weights.types is None else self._place(weights.types)
         self._norm = Affine(weights.norm.weight.to(device), weights.norm.bias.to(device))
-        self._project = make_product(*self._pair(weights.projection)) if weights.projection else None
-        self._blocks = [Block(block, self._eps, activation(model), device, self._dtype) for block in weights.blocks]
+        self._project = make_linear_product(*self._pair(weights.projection)) if weights.projection else None
+        self._blocks = [
+            TransformerBlock(block, self._eps, model.config.activation, device, self._dtype) for block in weights.blocks
+        ]
 
     @torch.inference_mode()
     def hidden_states(
-        self, batch: TokenBatch, layers: Collection[int], *, first_only: bool = False
+        self, batch: TokenBatch, layers: Collection[int], *, first_token_only: bool = False
     ) -> Iterator[HiddenState]:
         """Yield the wanted layers of a batch, ascending, and stop at the deepest.
 
-        With ``first_only`` the deepest is computed, and given, for the first token of each sequence alone.
+        With ``first_token_only`` the deepest is computed, and given, for the first token of each sequence alone.
 
         Shape: ``[T, H]`` each, or ``[S, H]``; of the encoder's precision.
         """
@@ -65,28 +66,28 @@ class PackedEncoder:
         with stage("embed"):
             hidden = self._embed(batch)
         if 0 in layers:
-            yield HiddenState(0, hidden[:tokens], firsts=False)
+            yield HiddenState(0, hidden[:tokens], first_token_only=False)
         attention = make_attention(batch.lengths, self.device, self._dtype, self.hidden_size // self._heads)
         for layer in range(1, deepest + 1):
             block = self._blocks[layer - 1]
-            if first_only and layer == deepest:
+            if first_token_only and layer == deepest:
                 with stage("QKV"):
                     residual = hidden.index_select(0, self._rows(batch.starts))
-                    query, key_value = block.project_first(hidden, residual)
+                    query, key_value = block.project_first_tokens(hidden, residual)
                 with stage("attention"):
-                    context = attention.first(query, key_value, self._heads)
+                    context = attention.for_first_tokens(query, key_value, self._heads)
                 with stage("FFN"):
-                    firsts = block.finish(context, residual)
-                yield HiddenState(layer, firsts[: len(batch.starts)], firsts=True)
+                    first_rows = block.post_attention(context, residual)
+                yield HiddenState(layer, first_rows[: len(batch.starts)], first_token_only=True)
                 return
             with stage("QKV"):
                 qkv = block.project(hidden)
             with stage("attention"):
                 context = attention(qkv, self._heads)
             with stage("FFN"):
-                hidden = block.finish(context, hidden)
+                hidden = block.post_attention(context, hidden)
             if layer in layers:
-                yield HiddenState(layer, hidden[:tokens], firsts=False)
+                yield HiddenState(layer, hidden[:tokens], first_token_only=False)
 
     def _embed(self, batch: TokenBatch) -> Tensor:
         summed = embedding(self._rows(batch.ids), self._words).float()
@@ -120,7 +121,7 @@ class PackedEncoder:
         size = usual_size(len(numbers)) if self.device.type == "cpu" else len(numbers)
         padded = np.zeros(size, np.int64)
         padded[: len(numbers)] = numbers
-        return to_device(padded, self.device)
+        return move_to_device(padded, self.device)
 
     def _place(self, table: Tensor) -> Tensor:
         return table.to(self.device, self._dtype)
@@ -138,7 +139,7 @@ def usual_size(rows: int) -> int:
     return -(-rows // step) * step
 
 
-class Block:
+class TransformerBlock:
     """One transformer block but for its attention."""
 
     def __init__(
@@ -146,33 +147,33 @@ class Block:
     ) -> None:
         joined = weights.query_key_value
         self._weight, self._bias = joined.weight.to(device, dtype), joined.bias.to(device, dtype)
-        self._qkv = make_product(self._weight, self._bias)
+        self._qkv = make_linear_product(self._weight, self._bias)
         inner, hidden = weights.up.weight.shape
-        self.finish: Finish = (
-            KernelFinish(weights, eps, activation, kernels)
-            if (kernels := finish_kernels(device, dtype, hidden, inner))
-            else TorchFinish(weights, eps, activation, device, dtype)
+        self.post_attention: PostAttention = (
+            KernelPostAttention(weights, eps, activation, kernels)
+            if (kernels := find_post_attention_kernels(device, dtype, hidden, inner))
+            else TorchPostAttention(weights, eps, activation, device, dtype)
         )
 
     def project(self, hidden: Tensor) -> Tensor:
         """Compute queries, keys and values. Shape: ``[T, H]`` → ``[T, 3H]``."""
         return self._qkv(hidden)
 
-    def project_first(self, hidden: Tensor, firsts: Tensor) -> tuple[Tensor, Tensor]:
+    def project_first_tokens(self, hidden: Tensor, first_rows: Tensor) -> tuple[Tensor, Tensor]:
         """Compute queries of first tokens alone. Shape: ``[T, H]``, ``[S, H]`` → ``[S, H]``, ``[T, 2H]``."""
         width = hidden.shape[1]
-        query = linear(firsts, self._weight[:width], self._bias[:width])
+        query = linear(first_rows, self._weight[:width], self._bias[:width])
         return query, linear(hidden, self._weight[width:], self._bias[width:])
 
 
-class Finish(Protocol):
+class PostAttention(Protocol):
     """What follows attention: output product, residual, norm, feed-forward, residual, norm."""
 
     def __call__(self, context: Tensor, residual: Tensor) -> Tensor:
         """Compute. Shape: ``[T, H]``, ``[T, H]`` → ``[T, H]``."""
 
 
-class TorchFinish:
+class TorchPostAttention:
     """What follows attention, by torch's operators, the products packed and fused."""
 
     def __init__(
@@ -180,7 +181,7 @@ class TorchFinish:
     ) -> None:
         self._eps, self._activation = eps, activation
         self._out, self._up, self._down = (
-            make_product(each.weight.to(device, dtype), each.bias.to(device, dtype))
+            make_linear_product(each.weight.to(device, dtype), each.bias.to(device, dtype))
             for each in (weights.attention_out, weights.up, weights.down)
         )
         self._attention_norm, self._out_norm = (
@@ -190,9 +191,9 @@ class TorchFinish:
 
     def __call__(self, context: Tensor, residual: Tensor) -> Tensor:
         """Compute. Shape: ``[T, H]``, ``[T, H]`` → ``[T, H]``."""
-        attended = self._normed(self._out.added(context, residual), self._attention_norm)
-        raised = self._up.activated(attended, self._activation)  # [T, I]
-        return self._normed(self._down.added(raised, attended), self._out_norm)
+        attended = self._normed(self._out.plus_residual(context, residual), self._attention_norm)
+        raised = self._up.with_activation(attended, self._activation)  # [T, I]
+        return self._normed(self._down.plus_residual(raised, attended), self._out_norm)
 
     def _normed(self, summed: Tensor, norm: Affine) -> Tensor:
         return layer_norm(summed, summed.shape[-1:], norm.weight, norm.bias, self._eps)

@@ -7,71 +7,18 @@ import torch
 from numpy.typing import NDArray
 
 from bertfeat.encoder.forks import tell_of_fork
-from bertfeat.encoder.forward import Forward
+from bertfeat.encoder.forward import TransformersForward
 from bertfeat.encoder.module import load_module
+from bertfeat.encoder.path import BatchForm, EncoderPath, planned_form
 from bertfeat.encoder.precision import Precision
 from bertfeat.encoder.selfcheck import self_check
-from bertfeat.encoder.states import BatchForm, EncoderPath, HiddenState
+from bertfeat.encoder.states import HiddenState
 from bertfeat.io import stage
 from bertfeat.models import Model
 from bertfeat.tokens import TokenBatch
 
-PADDING_HOLDS = frozenset(
-    {
-        "albert",
-        "bert",
-        "bert-generation",
-        "big_bird",
-        "camembert",
-        "clip_text_model",
-        "data2vec-text",
-        "deberta",
-        "deberta-v2",
-        "distilbert",
-        "dpr",
-        "electra",
-        "ernie",
-        "esm",
-        "esmc",
-        "eurobert",
-        "flaubert",
-        "gemma3_text",
-        "gte",
-        "ibert",
-        "jina_embeddings_v3",
-        "layoutlm",
-        "layoutlmv3",
-        "lilt",
-        "longformer",
-        "luke",
-        "markuplm",
-        "megatron-bert",
-        "modernbert",
-        "mpnet",
-        "neomme",
-        "nomic_bert",
-        "openai_privacy_filter",
-        "rembert",
-        "roberta",
-        "roberta-prelayernorm",
-        "roformer",
-        "splinter",
-        "squeezebert",
-        "tapas",
-        "tipsv2_text_model",
-        "ultrabert",
-        "visual_bert",
-        "xlm",
-        "xlm-roberta",
-        "xlm-roberta-xl",
-        "xlnet",
-        "xmod",
-    }
-)
-"""Families whose vectors padding does not change, by benchmarks/architectures.py; all others are never padded."""
 
-
-class LibraryEncoder:
+class TransformersEncoder:
     """A frozen encoder of any architecture that transformers knows.
 
     Raises:
@@ -84,9 +31,10 @@ class LibraryEncoder:
         self._none = torch.empty(
             (0, self.hidden_size), dtype=precision.dtype, device=device
         )  # of a batch without tokens
-        self._forward = Forward(model, load_module(model, precision), precision, device)
-        known = model.config.model_type in PADDING_HOLDS
-        found = self_check(self._forward, model, precision, planned_form(model), known=known)
+        self._forward = TransformersForward(model, load_module(model, precision), precision, device)
+        planned = planned_form(model)
+        known = planned is BatchForm.PADDED
+        found = self_check(self._forward, model, precision, planned, known=known)
         self._forward.stops_early = found.stops_early
         self.path = EncoderPath(found.form, found.sentence, (*model.notes, *found.notes), found.difference)
 
@@ -97,9 +45,9 @@ class LibraryEncoder:
 
     @torch.inference_mode()
     def hidden_states(
-        self, batch: TokenBatch, layers: Collection[int], *, first_only: bool = False
+        self, batch: TokenBatch, layers: Collection[int], *, first_token_only: bool = False
     ) -> Iterator[HiddenState]:
-        """Yield the wanted layers of a batch, ascending, and stop at the deepest; ``first_only`` saves nothing here.
+        """Yield the wanted layers of a batch, ascending; ``first_token_only`` saves nothing here.
 
         Shape: ``[T, H]`` each, padding left out.
         """
@@ -108,27 +56,22 @@ class LibraryEncoder:
         for layer in sorted(layers):
             with stage("forward"):
                 parts = [run.pop(layer) for run in runs] or [self._none]
-                yield HiddenState(layer, parts[0] if len(parts) == 1 else torch.cat(parts), firsts=False)
-
-
-def planned_form(model: Model) -> BatchForm:
-    """How batches of a model are planned to run, from its configuration alone."""
-    return BatchForm.PADDED if model.config.model_type in PADDING_HOLDS else BatchForm.EQUAL
+                yield HiddenState(layer, parts[0] if len(parts) == 1 else torch.cat(parts), first_token_only=False)
 
 
 # ── one batch as several ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _equal(batch: TokenBatch) -> list[TokenBatch]:
+def _equal_lengths(batch: TokenBatch) -> list[TokenBatch]:
     """The sequences of each length, which stand side by side, as batches of their own."""
-    return _cut(batch, np.flatnonzero(np.diff(batch.lengths)) + 1)
+    return _cut_batch(batch, np.flatnonzero(np.diff(batch.lengths)) + 1)
 
 
-def _single(batch: TokenBatch) -> list[TokenBatch]:
-    return _cut(batch, np.arange(1, len(batch.lengths)))
+def _each_alone(batch: TokenBatch) -> list[TokenBatch]:
+    return _cut_batch(batch, np.arange(1, len(batch.lengths)))
 
 
-def _cut(batch: TokenBatch, bounds: NDArray[np.int64]) -> list[TokenBatch]:
+def _cut_batch(batch: TokenBatch, bounds: NDArray[np.int64]) -> list[TokenBatch]:
     ends = [*bounds.tolist(), len(batch.lengths)]
     tokens = np.concatenate([[0], np.cumsum(batch.lengths)])
     return [
@@ -144,6 +87,6 @@ def _cut(batch: TokenBatch, bounds: NDArray[np.int64]) -> list[TokenBatch]:
 
 _SPLITS: dict[BatchForm, Callable[[TokenBatch], list[TokenBatch]]] = {
     BatchForm.PADDED: lambda batch: [batch],
-    BatchForm.EQUAL: _equal,
-    BatchForm.SINGLE: _single,
+    BatchForm.EQUAL: _equal_lengths,
+    BatchForm.SINGLE: _each_alone,
 }

@@ -15,9 +15,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertfeat.encoder.forward import Forward
+from bertfeat.encoder.forward import TransformersForward
+from bertfeat.encoder.path import BatchForm
 from bertfeat.encoder.precision import Precision
-from bertfeat.encoder.states import BatchForm
 from bertfeat.errors import ModelError
 from bertfeat.models import Model
 from bertfeat.tokens import TokenBatch
@@ -33,7 +33,7 @@ Ids = NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class SelfCheckReport:
     """What the check found."""
 
     form: BatchForm
@@ -44,7 +44,9 @@ class Findings:
 
 
 @torch.inference_mode()
-def self_check(forward: Forward, model: Model, precision: Precision, planned: BatchForm, *, known: bool) -> Findings:
+def self_check(
+    forward: TransformersForward, model: Model, precision: Precision, planned: BatchForm, *, known: bool
+) -> SelfCheckReport:
     """Find the form of batches under which company changes no vector, beginning with the planned one.
 
     A family that is not known is tried on a longer text too.
@@ -68,13 +70,13 @@ class _Company:
 class _Check:
     """The steps of the check, over a few texts."""
 
-    def __init__(self, forward: Forward, model: Model, precision: Precision) -> None:
+    def __init__(self, forward: TransformersForward, model: Model, precision: Precision) -> None:
         self._forward, self._model, self._precision = forward, model, precision
         self._kind = model.config.model_type
         self._every = range(model.num_layers + 1)
         self._texts = _Texts(model)
 
-    def findings(self, planned: BatchForm, *, known: bool) -> Findings:
+    def findings(self, planned: BatchForm, *, known: bool) -> SelfCheckReport:
         long = None if known else self._run(self._texts.long)
         alone = self._run(self._texts.short)
         self._finite(alone)
@@ -86,7 +88,7 @@ class _Check:
         if long is not None:
             self._same_again(self._texts.long, long)
         notes = self._notes(planned, form, company)
-        return Findings(form, stops_early, company.changes, self._sentence(form, company), notes)
+        return SelfCheckReport(form, stops_early, company.changes, self._sentence(form, company), notes)
 
     def _form(self, planned: BatchForm, alone: Layers) -> tuple[BatchForm, _Company]:
         """The first form, from the planned one on, under which company changes nothing."""
@@ -101,12 +103,12 @@ class _Check:
     def _in_company(self, alone: Layers, mate: Ids) -> _Company:
         short, begin = len(self._texts.short), len(mate)
         together = self._run(mate, self._texts.changed_first, self._texts.short)
-        beside = _cut(together, 0, short - 1)  # the same tokens as alone, but for those after them
-        after_another = _cut(together, begin + 1, begin + short)
+        beside = _cut_rows(together, 0, short - 1)  # the same tokens as alone, but for those after them
+        after_another = _cut_rows(together, begin + 1, begin + short)
         return _Company(
-            changes=_difference(alone, _cut(together, begin + short, begin + 2 * short)),
-            before=_difference(_cut(alone, 1, short), after_another),
-            after=_difference(_cut(alone, 0, short - 1), beside),
+            changes=_difference(alone, _cut_rows(together, begin + short, begin + 2 * short)),
+            before=_difference(_cut_rows(alone, 1, short), after_another),
+            after=_difference(_cut_rows(alone, 0, short - 1), beside),
         )
 
     def _finite(self, alone: Layers) -> None:
@@ -198,7 +200,7 @@ def _plain_ids(model: Model, number: int) -> Ids:
     return np.resize(np.array(plain, np.int32), number)
 
 
-def _cut(layers: Layers, begin: int, end: int) -> Layers:
+def _cut_rows(layers: Layers, begin: int, end: int) -> Layers:
     return {layer: rows[begin:end] for layer, rows in layers.items()}
 
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from bertfeat.encoder.path import EncoderPath
 from bertfeat.encoder.precision import Precision
 from bertfeat.tokens import TokenBatch
 
@@ -18,30 +18,7 @@ class HiddenState:
 
     layer: int
     values: Tensor  # [T, H], or [S, H] where only the first token of each sequence was computed
-    firsts: bool
-
-
-class BatchForm(StrEnum):
-    """How the sequences of a batch go through a model."""
-
-    PACKED = "packed"
-    """Side by side without padding, by bertfeat's own forward pass."""
-    PADDED = "padded"
-    """Padded to the longest one, by transformers."""
-    EQUAL = "equal lengths"
-    """Those of one length together, by transformers: padding would change their vectors, or is not known not to."""
-    SINGLE = "one at a time"
-    """Each by itself, by transformers: its company would change its vectors."""
-
-
-@dataclass(frozen=True, slots=True)
-class EncoderPath:
-    """On which path a model is computed, and what was found when it was loaded."""
-
-    form: BatchForm
-    sentence: str
-    notes: tuple[str, ...] = ()  # what a user should know of this model
-    difference: float | None = None  # largest relative one between a text alone and in company; None: not looked for
+    first_token_only: bool
 
 
 class Encoder(Protocol):
@@ -57,7 +34,7 @@ class Encoder(Protocol):
         """Whether a batch costs as many tokens as its longest sequence times their number."""
 
     def hidden_states(
-        self, batch: TokenBatch, layers: Collection[int], *, first_only: bool = False
+        self, batch: TokenBatch, layers: Collection[int], *, first_token_only: bool = False
     ) -> Iterator[HiddenState]:
         """Yield the wanted layers, ascending, each valid until the next is asked for."""
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from bertfeat.errors import ModelError
 from bertfeat.io import open_regular
-from bertfeat.models import Model, reported
+from bertfeat.models import Model, wrap_library_errors
 
 _FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
 _COUNTERS = ("_ids", "_index", "_mask", "num_batches_tracked")  # ends of names of numbers that are no weights
@@ -25,7 +25,7 @@ class StoredTensors:
         self._name = model.name
         self._files: dict[str, Any] = {}  # name of a tensor → the open file that holds it
         self._shapes: dict[str, tuple[int, ...]] = {}
-        with reported(f"{model.name}: its weights cannot be read"):
+        with wrap_library_errors(f"{model.name}: its weights cannot be read"):
             for path in model.weight_files:
                 open_regular(path).close()  # safe_open would wait for a pipe's writer
                 file: Any = safe_open(path, framework="pt")
@@ -56,6 +56,6 @@ class StoredTensors:
         Raises:
             ModelError: the file cannot be read.
         """
-        with reported(f"{self._name}: its weight {name} cannot be read"):
+        with wrap_library_errors(f"{self._name}: its weight {name} cannot be read"):
             tensor: Tensor = self._files[name].get_tensor(name)
         return tensor

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 
-def to_device(numbers: NDArray[Any], device: torch.device) -> Tensor:
+def move_to_device(numbers: NDArray[Any], device: torch.device) -> Tensor:
     """Put numbers onto the device; what is launched there after this sees them."""
     tensor = torch.from_numpy(numbers)
     if device.type != "cuda":

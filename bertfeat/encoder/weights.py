@@ -1,66 +1,15 @@
-"""BERT-family weights on disk → the tensors of the packed encoder: a table of names an architecture."""
+"""BERT-family weights on disk → the tensors of the packed encoder."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from bertfeat.encoder.linear import ACTIVATIONS
+from bertfeat.encoder.architectures import WEIGHT_NAMES, WeightNames
 from bertfeat.encoder.tensors import StoredTensors
 from bertfeat.errors import ModelError
 from bertfeat.models import Model
-
-
-@dataclass(frozen=True, slots=True)
-class Names:
-    """Where an architecture keeps its weights, below the model's own prefix."""
-
-    block: str  # of block {}
-    query: str
-    key: str
-    value: str
-    attention_out: str
-    attention_norm: str
-    up: str
-    down: str
-    out_norm: str
-    types: bool = True  # whether there are segment embeddings
-    projected: bool = False  # whether embeddings may have a width of their own
-
-
-_BERT = Names(
-    block="encoder.layer.{}.",
-    query="attention.self.query",
-    key="attention.self.key",
-    value="attention.self.value",
-    attention_out="attention.output.dense",
-    attention_norm="attention.output.LayerNorm",
-    up="intermediate.dense",
-    down="output.dense",
-    out_norm="output.LayerNorm",
-)
-_DISTILBERT = Names(
-    block="transformer.layer.{}.",
-    query="attention.q_lin",
-    key="attention.k_lin",
-    value="attention.v_lin",
-    attention_out="attention.out_lin",
-    attention_norm="sa_layer_norm",
-    up="ffn.lin1",
-    down="ffn.lin2",
-    out_norm="output_layer_norm",
-    types=False,
-)
-ARCHITECTURES: Mapping[str, Names] = {
-    "bert": _BERT,
-    "roberta": _BERT,
-    "xlm-roberta": _BERT,
-    "camembert": _BERT,
-    "electra": replace(_BERT, projected=True),
-    "distilbert": _DISTILBERT,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,17 +52,7 @@ class EncoderWeights:
     blocks: tuple[BlockWeights, ...]
 
 
-def is_packable(model: Model) -> bool:
-    """Whether the packed encoder computes this model: BERT family, post-layer-norm, absolute positions."""
-    return model.config.model_type in ARCHITECTURES and activation(model) in ACTIVATIONS
-
-
-def activation(model: Model) -> str:
-    """Name of the feed-forward activation."""
-    return model.config.activation
-
-
-def heads(model: Model) -> int:
+def attention_heads(model: Model) -> int:
     """Number of attention heads.
 
     Raises:
@@ -132,8 +71,8 @@ def read_weights(model: Model) -> EncoderWeights:
         ModelError: a weight is missing, of another shape than the configuration asks for, or no floating-point
             numbers; or a file is damaged.
     """
-    sizes, weights = model.sizes, _Weights(model)
-    names = ARCHITECTURES[model.config.model_type]
+    sizes, weights = model.sizes, _NamedTensors(model)
+    names = WEIGHT_NAMES[model.config.model_type]
     hidden = sizes.hidden_size
     embedded = (sizes.embedding_size or hidden) if names.projected else hidden
     return EncoderWeights(
@@ -148,7 +87,7 @@ def read_weights(model: Model) -> EncoderWeights:
     )
 
 
-def _block(weights: "_Weights", names: Names, number: int) -> BlockWeights:
+def _block(weights: "_NamedTensors", names: WeightNames, number: int) -> BlockWeights:
     prefix = names.block.format(number)
     width, inner = weights.model.hidden_size, weights.model.inner_size
     shapes: dict[str, tuple[int, ...]] = {
@@ -160,7 +99,7 @@ def _block(weights: "_Weights", names: Names, number: int) -> BlockWeights:
     return BlockWeights(**{n: weights.affine(prefix + getattr(names, n), *shape) for n, shape in shapes.items()})
 
 
-class _Weights:
+class _NamedTensors:
     """The weights of all files as float32, by their names below the model's own prefix (``bert.``)."""
 
     _ANCHOR = "embeddings.word_embeddings.weight"

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertfeat.encoder import Encoder, HiddenState, PendingCopy, is_out_of_memory, to_device
+from bertfeat.encoder import Encoder, HiddenState, PendingCopy, is_out_of_memory, move_to_device
 from bertfeat.errors import BertfeatError, parameter
 from bertfeat.extraction.pooling import POOLING_METHODS
 from bertfeat.io import stage
@@ -123,7 +123,7 @@ class _BatchPass:
             for pooling, groups in self._groups.items()
         }
         batch_columns = [_BatchColumn(column, segments[column.pooling]) for column in self._columns]
-        for state in self._encoder.hidden_states(batch, self._layers, first_only=self._first_only):
+        for state in self._encoder.hidden_states(batch, self._layers, first_token_only=self._first_only):
             with stage("pooling"):
                 _add_layer(state, batch_columns, segments)
         # all results before any is stored: a batch that runs out of memory is run again in halves
@@ -156,10 +156,10 @@ class _BatchSegments:
     """The groups of tokens of one pooling in a batch, as tensors."""
 
     def __init__(self, groups: BatchGroups, batch: TokenBatch, device: torch.device) -> None:
-        self.rows, self.offsets = to_device(groups.tokens, device), to_device(groups.offsets, device)
+        self.rows, self.offsets = move_to_device(groups.tokens, device), move_to_device(groups.offsets, device)
         self.targets = torch.from_numpy(groups.targets)
         # the rows' windows: where only the first token of each window was computed, these are its rows
-        self.windows = to_device(np.searchsorted(batch.starts, groups.tokens), device)
+        self.windows = move_to_device(np.searchsorted(batch.starts, groups.tokens), device)
 
 
 class _BatchColumn:
@@ -211,6 +211,6 @@ def _add_layer(state: HiddenState, columns: Iterable[_BatchColumn], segments: Ma
             continue
         if pooling not in reduced:
             groups = segments[pooling]
-            rows = groups.windows if state.firsts else groups.rows
+            rows = groups.windows if state.first_token_only else groups.rows
             reduced[pooling] = POOLING_METHODS[pooling].reduce(state.values, rows, groups.offsets)
         column.add(state.layer, reduced[pooling])

@@ -1,52 +1,66 @@
-"""A model and what is wanted of its layers, ready for rows of a corpus."""
+"""A model with the layers and poolings to compute, ready for rows of a corpus."""
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Self, TypeVar
 
 import torch
 
-from bertfeat.corpus import Corpus, Failure, KeptColumn, Row
+from bertfeat.corpus import Failure, KeptColumn, Row
 from bertfeat.encoder import Encoder, load_encoder, resolve_device, resolve_precision
-from bertfeat.errors import FeatureSetError, UsageError
-from bertfeat.extraction.compute import FeatureMatrices, compute_features
-from bertfeat.extraction.part_content import PartRows, assemble_part, find_overflows, find_oversized, partition_rows
-from bertfeat.extraction.settings import parse_poolings
+from bertfeat.errors import FeatureSetError, UsageError, parameter
+from bertfeat.extraction.compute import compute_features
+from bertfeat.extraction.part_content import (
+    PartRows,
+    assemble_part,
+    find_overflows,
+    find_oversized,
+    list_failures,
+    partition_rows,
+)
 from bertfeat.features import FeatureSettings, ModelIdentity, PartContent
 from bertfeat.io import keep_freed_memory, stage
 from bertfeat.models import Model, find_model
-from bertfeat.recipe import FeatureColumn, Pooling, feature_columns
+from bertfeat.recipe import FeatureColumn, Unit, feature_columns, parse_poolings
 from bertfeat.tokens import LongTextPolicy, Subword, TokenizedDocuments, Tokenizer, TokenSettings, tokenize
 
+Choice = TypeVar("Choice", bound=StrEnum)
 CPU_BATCH_TOKENS = 8192
+_LEAST_LENGTH = 8  # tokens of a window
 _CUDA_BATCH_TOKENS = 131_072
 _CUDA_BYTES_A_TOKEN = 64  # times hidden size: activations of one block, in 16 bit
-_CACHED_SHAPES = 128  # the layers of a batch share theirs; those of one batch hardly come again in the next
 
 
 @dataclass(frozen=True, slots=True)
 class TokenizedRows:
-    """Rows that are tokenized and wait for the encoder."""
+    """Rows of a corpus whose documents are tokenized, each text once, and wait for the encoder."""
 
     rows: PartRows
-    tokenized: TokenizedDocuments
+    tokens: TokenizedDocuments  # of rows.unique
     rejected: dict[int, str]  # number among the unique documents → reason
+
+    @property
+    def token_count(self) -> int:
+        """Tokens that go through the encoder, overlaps of windows included."""
+        return len(self.tokens.layout.ids)
 
 
 @dataclass(frozen=True, slots=True)
 class PartResult:
-    """The content of computed rows, and the rows that failed on the way."""
+    """The content of computed rows, and the rows that failed."""
 
     content: PartContent
     failures: tuple[Failure, ...]  # those of the corpus too, in row order
-    computed: FeatureMatrices
+    computed_tokens: int  # that went through the encoder, overlaps of windows included
+    padded_tokens: int  # padding that went through it too
+    split_batches: int  # batches that were split because memory ran out
 
 
 class Embedder:
-    """A frozen encoder with its tokenizer and what is wanted of its layers: rows go in, feature matrices come out.
+    """A frozen encoder, its tokenizer and the feature columns to compute: rows go in, feature matrices come out.
 
     The arguments are those of :class:`bertfeat.Extractor`.
     """
@@ -72,9 +86,9 @@ class Embedder:
         self.device = resolve_device(device)
         self.precision = resolve_precision(precision, self.device)
         if dtype not in ("float16", "float32"):
-            raise UsageError(f"unknown dtype {dtype!r}; token and word matrices are float16 or float32")
+            raise UsageError(f"unknown dtype {dtype!r}", remedy="token and word matrices are float16 or float32")
         if batch_tokens is not None and batch_tokens < 1:
-            raise UsageError(f"a batch of {batch_tokens} tokens holds no text; give at least 1")
+            raise UsageError(f"a batch of {batch_tokens} tokens holds no text", remedy="give at least 1")
         self.columns: tuple[FeatureColumn, ...] = feature_columns(
             layers,
             parse_poolings(pooling, lambda: self.model.pooling),
@@ -82,22 +96,22 @@ class Embedder:
             hidden_size=self.model.hidden_size,
             dtype=dtype,
         )
-        poolings = {column.pooling for column in self.columns}
+        units = {column.pooling.unit for column in self.columns}
         self.token_settings = TokenSettings(
             max_length=_max_length(max_length, self.model),
-            long=_choice(LongTextPolicy, long, "--long"),
+            long=_choice(LongTextPolicy, "long", long),
             prompt=self.model.default_prompt if prompt is None else prompt,
             special_tokens=special_tokens,
-            subword=_choice(Subword, subword, "--subword"),
-            with_tokens=Pooling.TOKEN in poolings,
-            with_words=Pooling.WORD in poolings,
+            subword=_choice(Subword, "subword", subword),
+            with_tokens=Unit.TOKEN in units,
+            with_words=Unit.WORD in units,
         )
         self.given_batch_tokens = batch_tokens
 
     @classmethod
-    def recorded(
+    def from_record(
         cls,
-        model: ModelIdentity,
+        identity: ModelIdentity,
         settings: FeatureSettings,
         columns: Sequence[FeatureColumn],
         *,
@@ -106,24 +120,24 @@ class Embedder:
         device: str | None = None,
         prompt: str | None = None,
     ) -> Self:
-        """Make the extractor that a feature set or an index records, to compute ``columns`` as they were computed.
+        """Make the extractor that a feature set, an index or a tagger records, to compute ``columns`` in the same way.
 
-        ``name`` says where the model is now, if not where it was; ``precision`` and ``prompt`` replace what is
-        recorded.
+        ``name`` is where the model is now, if it has moved; ``precision`` and ``prompt`` replace the recorded ones.
 
         Raises:
             FeatureSetError: the model there is not the recorded one.
         """
-        files = find_model(name or model.name, revision=None if name else model.revision)
-        if files.fingerprint != model.fingerprint:
+        location, revision = name or identity.name, None if name else identity.revision
+        model = find_model(location, revision=revision)
+        if model.fingerprint != identity.fingerprint:
             raise FeatureSetError(
-                f"the features were made by {model.name} with the fingerprint {model.fingerprint[:12]}…, but "
-                f"{files.name} has {files.fingerprint[:12]}…, and vectors of two models cannot be compared; "
-                f"name the right model with --model"
+                f"the features were made by {identity.name} with the fingerprint {identity.fingerprint[:12]}…, but "
+                f"{model.name} has {model.fingerprint[:12]}…, and vectors of two models cannot be compared",
+                remedy=f"name the right model with {parameter('model')}",
             )
-        made = cls(
-            name or model.name,
-            revision=None if name else model.revision,
+        embedder = cls(
+            location,
+            revision=revision,
             layers=[column.recipe.spec for column in columns],
             pooling=[str(column.pooling) for column in columns],
             precision=precision or settings.precision,
@@ -135,8 +149,9 @@ class Embedder:
             special_tokens=settings.special_tokens,
             prompt=settings.prompt if prompt is None else prompt,
         )
-        made.columns = tuple(columns)
-        return made
+        embedder.columns = tuple(columns)
+        embedder.model = model  # whose files have been hashed
+        return embedder
 
     @cached_property
     def identity(self) -> ModelIdentity:
@@ -152,7 +167,6 @@ class Embedder:
     @cached_property
     def encoder(self) -> Encoder:
         """The model's weights, ready to compute."""
-        _bound_caches()
         if self.device.type == "cpu":
             keep_freed_memory()
         return load_encoder(self.model, self.precision, self.device)
@@ -168,84 +182,75 @@ class Embedder:
         fitting = int(free) // (2 * _CUDA_BYTES_A_TOKEN * self.model.hidden_size)
         return max(self.token_settings.max_length, min(_CUDA_BATCH_TOKENS, fitting))
 
-    # ── steps, which a run overlaps ─────────────────────────────────────────────────────────────────────────
+    # ── the two steps, which a run overlaps ─────────────────────────────────────────────────────────────────
 
-    def prepared(self, rows: Sequence[Row]) -> TokenizedRows:
+    def tokenize_rows(self, rows: Sequence[Row]) -> TokenizedRows:
         """Tokenize the documents among rows, each text once."""
         with stage("tokenize"):
-            sorted_rows = partition_rows(rows)
-            documents = list(sorted_rows.unique)
-            tokenized = tokenize(documents, self.tokenizer, self.token_settings)
-            if large := find_oversized(tokenized, self.columns):
-                for at in large:  # they keep their places, without their tokens
-                    documents[at] = replace(documents[at], text="", pair=None, words=None, before="", after="")
-                tokenized = tokenize(documents, self.tokenizer, self.token_settings)
-        return TokenizedRows(sorted_rows, tokenized, {**tokenized.rejected, **large})
+            parted = partition_rows(rows)
+            documents = list(parted.unique)
+            tokens = tokenize(documents, self.tokenizer, self.token_settings)
+            oversized = find_oversized(tokens, self.columns)
+            if oversized:  # they keep their places, without their tokens
+                for number in oversized:
+                    documents[number] = replace(documents[number], text="", pair=None, words=None, before="", after="")
+                tokens = tokenize(documents, self.tokenizer, self.token_settings)
+        return TokenizedRows(parted, tokens, {**tokens.rejected, **oversized})
 
-    def extracted(
+    def compute_rows(
         self,
-        prepared: TokenizedRows,
-        corpus: Corpus,
+        tokenized: TokenizedRows,
         *,
         batch_size: int | None = None,
         batch_tokens: int | None = None,
         kept: Sequence[KeptColumn] = (),
         keep_text: bool = True,
+        tags: bool = False,
+        pairs: bool = False,
         on_batch: Callable[[int], None] | None = None,
     ) -> PartResult:
-        """Compute prepared rows and set their content together."""
-        computed = compute_features(
+        """Compute tokenized rows and assemble their content.
+
+        ``tags`` and ``pairs`` say whether the corpus has such, and so whether the content has columns for them;
+        ``on_batch`` gets the number of tokens of each batch.
+        """
+        matrices = compute_features(
             self.encoder,
-            prepared.tokenized,
+            tokenized.tokens,
             self.columns,
             batch_tokens=batch_tokens or self.batch_tokens,
             batch_size=batch_size,
             on_batch=on_batch,
         )
-        rows = prepared.rows
-        rejected = {**find_overflows(computed, prepared.tokenized, self.columns), **prepared.rejected}
+        rejected = {**find_overflows(matrices, tokenized.tokens, self.columns), **tokenized.rejected}
         content = assemble_part(
-            rows,
+            tokenized.rows,
             rejected,
-            prepared.tokenized,
-            computed,
+            tokenized.tokens,
+            matrices,
             self.columns,
             kept=kept,
             keep_text=keep_text,
-            tags=corpus.has_tags,
-            pairs=corpus.has_pairs,
+            tags=tags,
+            pairs=pairs,
         )
-        failed = [
-            Failure(document.row, document.id, f"row {document.row} (id {document.id}): {rejected[of]}")
-            for document, of in zip(rows.documents, rows.of.tolist(), strict=True)
-            if of in rejected
-        ]
-        failures = tuple(sorted([*rows.failures, *failed], key=lambda failure: failure.row))
-        return PartResult(content, failures, computed)
+        failures = list_failures(tokenized.rows, rejected)
+        return PartResult(content, failures, matrices.computed_tokens, matrices.padded_tokens, matrices.split_batches)
 
 
-def _max_length(wanted: int | None, model: Model) -> int:
+def _max_length(length: int | None, model: Model) -> int:
     limit = model.max_tokens
-    if wanted is None:
+    if length is None:
         return limit
-    least = 8
-    if not least <= wanted <= limit:
-        raise UsageError(f"--max-length {wanted}: {model.name} reads {least} to {limit} tokens at once")
-    return wanted
+    if not _LEAST_LENGTH <= length <= limit:
+        raise UsageError(
+            f"{model.name} reads {_LEAST_LENGTH} to {limit} tokens at once", where=parameter("max_length", length)
+        )
+    return length
 
 
-def _choice(kind: Any, wanted: str, option: str) -> Any:
+def _choice(kind: type[Choice], name: str, value: str) -> Choice:
     try:
-        return kind(wanted)
+        return kind(value)
     except ValueError:
-        raise UsageError(f"{option} {wanted}: known are {', '.join(kind)}") from None
-
-
-def _bound_caches() -> None:
-    """Limit what torch's products keep for each shape that they have met, unless the user has.
-
-    By default that is 1,024 shapes in each of two caches, and as every batch brings new ones, a run over a million
-    documents grows by some 150 MB while they fill, and is no faster for it. Both are read at the first product.
-    """
-    for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
-        os.environ.setdefault(name, str(_CACHED_SHAPES))
+        raise UsageError(f"known are {', '.join(kind)}", where=parameter(name, value)) from None

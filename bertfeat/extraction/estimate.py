@@ -49,13 +49,13 @@ def estimate_extraction(embedder: Embedder, corpus: Corpus, *, keep_text: bool =
                 sample[at] = row
     if not sample:
         return Estimate(sum(counts.values()), 0, counts[Failure], counts[BlankLine], 0, 0, 0.0, 0.0)
-    prepared = embedder.prepared(sample)
-    of = prepared.rows.of
-    tokens = float(prepared.tokenized.n_tokens[of].mean()) * counts[Document]
-    words = prepared.tokenized.words
+    tokenized = embedder.tokenize_rows(sample)
+    of = tokenized.rows.of
+    tokens = float(tokenized.tokens.n_tokens[of].mean()) * counts[Document]
+    words = tokenized.tokens.words
     word_count = 0.0 if words is None else float((words.offsets[1:] - words.offsets[:-1])[of].mean())
-    speed = _measure_rate(embedder, sample, corpus)
-    computed = len(prepared.tokenized.layout.ids) / max(1, len(prepared.rows.unique)) * counts[Document]
+    speed = _measure_rate(embedder, sample, pairs=corpus.has_pairs)
+    computed = tokenized.token_count / max(1, len(tokenized.rows.unique)) * counts[Document]
     return Estimate(
         rows=sum(counts.values()),
         documents=counts[Document],
@@ -79,11 +79,11 @@ def _estimate_bytes(embedder: Embedder, documents: int, tokens: float, words: fl
     return round(total + _PIECE_BYTES * sum(vectors[pooling] for pooling in pieces))
 
 
-def _measure_rate(embedder: Embedder, sample: list[Document], corpus: Corpus) -> float:
+def _measure_rate(embedder: Embedder, sample: list[Document], *, pairs: bool) -> float:
     """Tokens a second, from text to feature matrices."""
     per_document = max(1, sum(len(document.text) for document in sample) // len(sample) // 4)
     timed = sample[: max(1, _TIMED_TOKENS // per_document)]
-    embedder.extracted(embedder.prepared(timed[: max(1, len(timed) // 8)]), corpus)  # warm-up
+    embedder.compute_rows(embedder.tokenize_rows(timed[: max(1, len(timed) // 8)]), pairs=pairs)  # warm-up
     begin = time.perf_counter()
-    extracted = embedder.extracted(embedder.prepared(timed), corpus)
-    return max(1, extracted.computed.computed_tokens) / (time.perf_counter() - begin)
+    result = embedder.compute_rows(embedder.tokenize_rows(timed), pairs=pairs)
+    return max(1, result.computed_tokens) / (time.perf_counter() - begin)

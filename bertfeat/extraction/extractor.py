@@ -9,6 +9,7 @@ from bertfeat.errors import UsageError
 from bertfeat.extraction.embedder import Embedder
 from bertfeat.extraction.report import ExtractionReport, OnProgress
 from bertfeat.extraction.run import ExtractionOptions, ExtractionRun
+from bertfeat.extraction.source import CorpusSource
 from bertfeat.extraction.texts import take_texts
 from bertfeat.features import DocumentFeatures, PartContent, content_documents
 from bertfeat.io import prefetched
@@ -42,14 +43,15 @@ class CorpusExtractor(Embedder):
         """
         rows = corpus.rows()
         chunks = iter(lambda: list(islice(rows, _CHUNK)), [])
-        for prepared in prefetched(self.prepared(chunk) for chunk in chunks):
-            extracted = self.extracted(prepared, corpus, batch_size=batch_size)
-            _refuse_failures(extracted.failures)
-            yield extracted.content
+        pairs, tags = corpus.has_pairs, corpus.has_tags
+        for tokenized in prefetched(self.tokenize_rows(chunk) for chunk in chunks):
+            result = self.compute_rows(tokenized, batch_size=batch_size, pairs=pairs, tags=tags)
+            _refuse_failures(result.failures)
+            yield result.content
 
     def extract(
         self,
-        corpus: Corpus | str | Path | Sequence[str | Path],
+        corpus: CorpusSource,
         folder: str | Path,
         *,
         corpus_settings: CorpusSettings | None = None,
@@ -72,7 +74,9 @@ class CorpusExtractor(Embedder):
             RowFailed: a row failed and ``strict`` was asked for.
         """
         options = ExtractionOptions(part_rows, max_failures, strict, overwrite, keep_text)
-        return ExtractionRun(self, corpus, Path(folder), corpus_settings or CorpusSettings(), options, progress).go()
+        return ExtractionRun(
+            self, corpus, Path(folder), corpus_settings or CorpusSettings(), options, progress
+        ).execute()
 
 
 def _refuse_failures(failures: Sequence[Failure]) -> None:

@@ -117,6 +117,16 @@ def assemble_part(
     )
 
 
+def list_failures(rows: PartRows, rejected: Mapping[int, str]) -> tuple[Failure, ...]:
+    """The failures of the corpus and the documents that were rejected, in row order."""
+    failures = [
+        Failure(document.row, document.id, f"row {document.row} (id {document.id}): {rejected[number]}")
+        for document, number in zip(rows.documents, rows.of.tolist(), strict=True)
+        if number in rejected
+    ]
+    return tuple(sorted([*rows.failures, *failures], key=lambda failure: failure.row))
+
+
 def count_part(content: PartContent, documents: Sequence[Document]) -> Counts:
     """Add up what a part embedded."""
     aligned = None if content.words is None else content.words.aligned

@@ -1,4 +1,4 @@
-"""What a run has done so far: documents, tokens, failures, and where the time went."""
+"""The progress of a run: documents, tokens, failures, and the seconds it waited."""
 
 import time
 from collections.abc import Iterable, Iterator
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class RunProgress:
-    """Adds up the parts of a run and tells its progress."""
+    """Adds up the parts of a run and reports its progress."""
 
     def __init__(self, progress: OnProgress | None) -> None:
         self._progress = progress or (lambda _: None)
@@ -29,15 +29,15 @@ class RunProgress:
 
     @property
     def seconds(self) -> float:
-        """Seconds since the run began, without :meth:`apart`."""
+        """Seconds since the run began, without those that :meth:`exclude` left out."""
         return time.monotonic() - self._begin
 
-    def apart(self, seconds: float) -> None:
-        """Leave out seconds that are none of the run's, such as those of loading the model."""
+    def exclude(self, seconds: float) -> None:
+        """Leave seconds out of the run's time, such as those of loading the model."""
         self._begin += seconds
 
-    def part(self, header: PartHeader, planned: PlannedPart, *, kept: bool, padded: int = 0) -> None:
-        """Add a part that is there now."""
+    def add_part(self, header: PartHeader, planned: PlannedPart, *, kept: bool, padded: int = 0) -> None:
+        """Add a finished part; ``kept`` if an earlier run finished it."""
         self._counts += header.counts
         self.failed += len(header.failures)
         self._blank += header.blank
@@ -46,14 +46,14 @@ class RunProgress:
         self.parts += 1
         self._kept += kept
         self._fraction = planned.fraction
-        self._tell(0, planned.fraction)
+        self._notify(0, planned.fraction)
 
-    def batch(self, tokens: int, documents: int, planned: PlannedPart, share: float) -> None:
+    def add_batch(self, tokens: int, documents: int, planned: PlannedPart, share: float) -> None:
         """Add a batch of a part of ``documents``, of which a ``share`` is done with it."""
         self._computed += tokens
-        self._tell(int(documents * share), self._fraction + (planned.fraction - self._fraction) * share)
+        self._notify(int(documents * share), self._fraction + (planned.fraction - self._fraction) * share)
 
-    def timed(self, items: Iterable[T]) -> Iterator[T]:
+    def time_waiting(self, items: Iterable[T]) -> Iterator[T]:
         """Count the time in which the encoder has nothing to do."""
         iterator = iter(items)
         while True:
@@ -66,7 +66,7 @@ class RunProgress:
                 self._waited_tokens += time.monotonic() - begin
             yield item
 
-    def wait(self, pending: "Future[None]") -> None:
+    def wait_for_write(self, pending: "Future[None]") -> None:
         """Wait for a write to end, and count that time; its error is raised here."""
         begin = time.monotonic()
         pending.result()
@@ -91,5 +91,5 @@ class RunProgress:
             warnings=self.warnings,
         )
 
-    def _tell(self, documents: int, fraction: float) -> None:
+    def _notify(self, documents: int, fraction: float) -> None:
         self._progress(Progress(self._counts.documents + documents, self._computed, fraction, self.seconds))

@@ -1,17 +1,17 @@
-"""What a folder already holds of a run, and whether it is this run's at all."""
+"""The parts that earlier runs left in a folder, and whether they belong to this run."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
-from bertfeat.errors import AnotherCorpusError, DamagedError, FeatureSetError, SettingsDifferError
+from bertfeat.errors import AnotherCorpusError, DamagedError, FeatureSetError, SettingsDifferError, parameter
 from bertfeat.extraction.plan import PlannedPart
-from bertfeat.extraction.settings import list_differences
 from bertfeat.features import FeatureSettings, PartHeader, check_part, list_parts, part_path, read_header
 
 
 @dataclass(slots=True)
-class Existing:
+class ExistingParts:
     """The sound parts of earlier runs, by number."""
 
     folder: Path
@@ -19,11 +19,11 @@ class Existing:
     damaged: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, folder: Path) -> "Existing":
-        """Read what each part of the folder says of itself; damaged parts are noted, to be done again.
+    def read(cls, folder: Path) -> Self:
+        """Read the header of each part in the folder; damaged parts are noted, to be computed again.
 
         Raises:
-            FeatureSetError: a file named like a part is none, or is of a newer format.
+            FeatureSetError: a file that is named like a part is not one, or has a newer format.
         """
         existing = cls(folder)
         for path in list_parts(folder):
@@ -44,38 +44,40 @@ class Existing:
         """Refuse to go on with other settings.
 
         Raises:
-            SettingsDiffer: with the difference.
+            SettingsDifferError: with the difference.
         """
         for header in self.headers.values():
-            if header.fingerprint != fingerprint:
-                listed = "\n  ".join(list_differences(settings, header.settings))
+            if header.fingerprint != settings.fingerprint:
+                differences = settings.differences(header.settings)
+                listed = "\n  ".join(f"{pair.name}: {pair.theirs!r} → {pair.ours!r}" for pair in differences)
                 raise SettingsDifferError(
                     f"{self.folder} was made with other settings (there → here):\n  {listed}\n"
-                    f"use the settings it was made with, another folder (-o), or --overwrite to start anew"
+                    f"use the settings it was made with, another {parameter('folder')}, or "
+                    f"{parameter('overwrite', True)} to start anew"
                 )
 
     def check_corpus(self, parts: Iterable[PlannedPart]) -> None:
         """Refuse to go on if no part of the corpus has a document in common with what is there.
 
         Raises:
-            AnotherCorpus: nothing in common.
+            AnotherCorpusError: nothing in common.
         """
         if not self.headers:
             return
         digests = {header.digest for header in self.headers.values()}
         sketched = {digest for header in self.headers.values() for digest in header.sketch}
-        if not sketched:  # only failures and empty texts: nothing to tell corpora apart by
+        if not sketched:  # only failures and empty texts, which do not identify a corpus
             return
         if any(part.digest in digests or sketched.intersection(part.sketch) for part in parts):
             return
         sources = ", ".join(next(iter(self.headers.values())).sources) or "texts in memory"
         raise AnotherCorpusError(
-            f"{self.folder} was made from another corpus ({sources}): it has no document in common with this one; "
-            f"use another folder (-o), or --overwrite to start anew"
+            f"{self.folder} was made from another corpus ({sources}): it has no document in common with this one",
+            remedy=f"use another {parameter('folder')}, or {parameter('overwrite', True)} to start anew",
         )
 
-    def kept(self, part: PlannedPart) -> PartHeader | None:
-        """The header of a part that is there, made from the same rows, and whole; else None."""
+    def find(self, part: PlannedPart) -> PartHeader | None:
+        """The header of an existing part that is whole and was made from the same rows; else None."""
         header = self.headers.get(part.number)
         if header is None or header.digest != part.digest:
             return None
@@ -86,9 +88,9 @@ class Existing:
             return None
 
     def surplus(self, parts: int) -> list[Path]:
-        """The parts after the end of the plan."""
-        plan = {part_path(self.folder, number) for number in range(parts)}
-        return [path for path in list_parts(self.folder) if path not in plan]
+        """The parts after the end of a plan of so many parts."""
+        planned = {part_path(self.folder, number) for number in range(parts)}
+        return [path for path in list_parts(self.folder) if path not in planned]
 
 
 def remove_parts(paths: Iterable[Path]) -> None:
@@ -101,4 +103,4 @@ def remove_parts(paths: Iterable[Path]) -> None:
         try:
             path.unlink(missing_ok=True)
         except OSError as error:
-            raise FeatureSetError(f"{path} cannot be removed: {error.strerror}") from error
+            raise FeatureSetError(f"cannot be removed: {error.strerror}", where=path) from error

@@ -1,9 +1,8 @@
 """What decides the content of a feature set, checked when built and written next to what it made."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from bertfeat.corpus import KeptColumn
-from bertfeat.errors import UsageError
 from bertfeat.features import FeatureSettings, ModelIdentity, describe_column
 from bertfeat.recipe import FeatureColumn, Pooling
 from bertfeat.tokens import TokenSettings
@@ -66,19 +65,3 @@ def bytes_per_character(columns: Sequence[FeatureColumn]) -> float:
         for column in columns
         if column.pooling in pieces
     )
-
-
-def parse_poolings(poolings: str | Sequence[str] | None, default: Callable[[], Pooling]) -> tuple[Pooling, ...]:
-    """Parse repeated and comma-separated poolings; none means the model's own.
-
-    Raises:
-        UsageError: a name that is no pooling.
-    """
-    if poolings is None:
-        return (default(),)
-    listed = [poolings] if isinstance(poolings, str) else list(poolings)
-    names = [name.strip() for each in listed for name in str(each).split(",")]
-    unknown = [name for name in names if name not in list(Pooling)]
-    if unknown or not names:
-        raise UsageError(f"unknown pooling {','.join(unknown)!r}; known are {', '.join(Pooling)}")
-    return tuple(dict.fromkeys(Pooling(name) for name in names))

@@ -4,12 +4,11 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
-from bertfeat.corpus import Corpus, CorpusSettings, Failure, KeptColumn, Row, open_corpus
+from bertfeat.corpus import Corpus, CorpusSettings, open_corpus
 from bertfeat.errors import CorpusError
-from bertfeat.features.folder import SPOOL_NAME
+from bertfeat.features import SPOOL_NAME
 from bertfeat.io import make_state_folder, writing
 
 STDIN = "-"
@@ -34,50 +33,8 @@ def spool_stdin(folder: Path, settings: CorpusSettings) -> Iterator[Corpus]:
             # "x": not through a link that somebody put there
             with path.open("xb") as file:
                 shutil.copyfileobj(stream, file, 1 << 20)
-        yield SpooledCorpus(open_corpus([path], settings), str(path))
+        corpus = open_corpus([path], settings, name=_SHOWN)
+        corpus.sources = (STDIN,)  # the folder that the copy lies in decides nothing
+        yield corpus
     finally:
         path.unlink(missing_ok=True)
-
-
-class SpooledCorpus:
-    """A corpus of one file that is not named in what it says: the folder it lies in decides nothing."""
-
-    sources = (STDIN,)
-
-    def __init__(self, corpus: Corpus, name: str) -> None:
-        self._corpus, self._name = corpus, name
-
-    @property
-    def kept(self) -> tuple[KeptColumn, ...]:
-        """As of the file."""
-        return self._corpus.kept
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """As of the file."""
-        return self._corpus.columns
-
-    @property
-    def has_pairs(self) -> bool:
-        """As of the file."""
-        return self._corpus.has_pairs
-
-    @property
-    def has_words(self) -> bool:
-        """As of the file."""
-        return self._corpus.has_words
-
-    @property
-    def has_tags(self) -> bool:
-        """As of the file."""
-        return self._corpus.has_tags
-
-    @property
-    def fraction(self) -> float:
-        """As of the file."""
-        return self._corpus.fraction
-
-    def rows(self) -> Iterator[Row]:
-        """Give the rows of the file, its name left out of what is said of failures."""
-        for row in self._corpus.rows():
-            yield replace(row, reason=row.reason.replace(self._name, _SHOWN)) if isinstance(row, Failure) else row

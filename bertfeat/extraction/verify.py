@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.corpus import Corpus, CorpusSettings, Document, memory_corpus
+from bertfeat.corpus import Corpus, Document
 from bertfeat.errors import FeatureSetError
 from bertfeat.extraction.embedder import Embedder
 from bertfeat.features import DocumentFeatures, FeatureSet, content_documents
@@ -75,10 +75,10 @@ def verify_features(
     stored = {row: features[row] for row in rows}
     documents = _from_set(stored) if corpus is None else _from_corpus(corpus, stored)
     header = features.header
-    embedder = Embedder.recorded(
+    embedder = Embedder.from_record(
         header.model, header.settings, header.columns, name=model, precision="fp32", device=device
     )
-    again = {document.row: document for document in _compute_again(embedder, documents, corpus)}
+    again = {document.row: document for document in _compute_again(embedder, documents)}
     deviations = tuple(_deviation(column.name, stored, again) for column in header.columns)
     return VerifyReport(parts, len(features), len(again), bound, deviations)
 
@@ -121,11 +121,10 @@ def _from_corpus(corpus: Corpus, stored: Mapping[int, DocumentFeatures]) -> list
     return found
 
 
-def _compute_again(
-    embedder: Embedder, documents: Sequence[Document], corpus: Corpus | None
-) -> Iterator[DocumentFeatures]:
-    extracted = embedder.extracted(embedder.prepared(documents), corpus or memory_corpus(documents, CorpusSettings()))
-    return content_documents(extracted.content, embedder.columns, embedder.model.num_layers)
+def _compute_again(embedder: Embedder, documents: Sequence[Document]) -> Iterator[DocumentFeatures]:
+    pairs = any(document.pair is not None for document in documents)
+    result = embedder.compute_rows(embedder.tokenize_rows(documents), pairs=pairs)
+    return content_documents(result.content, embedder.columns, embedder.model.num_layers)
 
 
 def _deviation(column: str, stored: Mapping[int, DocumentFeatures], again: Mapping[int, DocumentFeatures]) -> Deviation:

@@ -12,7 +12,7 @@ _COMBINED = re.compile(r"(sum|mean|concat)_(\d+(?:_\d+)*|\d+_plus_\d+)")
 
 
 @dataclass(frozen=True, slots=True)
-class FoundColumn:
+class ReadableColumn:
     """A feature column that can be had from stored ones."""
 
     recipe: Recipe
@@ -37,7 +37,7 @@ def find_column(
     pooling: str | None = None,
     *,
     weights: Sequence[float] | None = None,
-) -> FoundColumn:
+) -> ReadableColumn:
     """Find a column by name (``concat4_mean``), or by recipe (``sum4``, ``-2``, ``sum=9..12``) and pooling.
 
     ``name`` and ``pooling`` may be left out where only one thing can be meant; document columns come first.
@@ -48,7 +48,7 @@ def find_column(
     """
     if name is None:
         column = _only(stored, pooling)
-        return FoundColumn(column.recipe, column.pooling, derive(column.recipe, column.pooling, stored))
+        return ReadableColumn(column.recipe, column.pooling, derive(column.recipe, column.pooling, stored))
     recipe, named_pooling = _parse(name, stored, num_layers)
     if pooling is not None and named_pooling not in (None, pooling):
         raise NotDerivableError(f"'{name}' already names its pooling; leave out '{pooling}'")
@@ -57,18 +57,18 @@ def find_column(
     found, problems = [], []
     for candidate in _poolings(named_pooling or pooling, stored):
         try:
-            found.append(FoundColumn(recipe, candidate, derive(recipe, candidate, stored, weights=weights)))
+            found.append(ReadableColumn(recipe, candidate, derive(recipe, candidate, stored, weights=weights)))
         except NotDerivableError as error:
             problems.append(error)
     if len(found) > 1:
         names = " or ".join(column.name for column in found)
-        raise NotDerivableError(f"{name!r} may mean {names}: say which; stored are: {listed(stored)}")
+        raise NotDerivableError(f"{name!r} may mean {names}: say which; stored are: {column_names(stored)}")
     if not found:
         raise problems[0]
     return found[0]
 
 
-def listed(stored: Sequence[FeatureColumn]) -> str:
+def column_names(stored: Sequence[FeatureColumn]) -> str:
     """Names of the columns, for messages."""
     return ", ".join(column.name for column in stored) or "none"
 
@@ -76,7 +76,7 @@ def listed(stored: Sequence[FeatureColumn]) -> str:
 def _only(stored: Sequence[FeatureColumn], pooling: str | None) -> FeatureColumn:
     found = [column for column in stored if column.pooling == pooling] if pooling else _first_kind(stored)
     if len(found) != 1:
-        raise NotDerivableError(f"say which column is wanted; stored are: {listed(stored)}")
+        raise NotDerivableError(f"say which column is wanted; stored are: {column_names(stored)}")
     return found[0]
 
 
@@ -97,7 +97,7 @@ def _parse(name: str, stored: Sequence[FeatureColumn], num_layers: int) -> tuple
     try:
         (parsed,) = parse_recipes(_spec(recipe), num_layers)
     except RecipeError as error:
-        raise NotDerivableError(f"there is no column {name!r}; stored are: {listed(stored)} ({error})") from error
+        raise NotDerivableError(f"there is no column {name!r}; stored are: {column_names(stored)} ({error})") from error
     except ValueError as error:
         raise NotDerivableError(f"{name!r} means several columns; name one of them") from error
     return parsed, pooling or None

@@ -2,32 +2,18 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bertfeat.corpus import Value
+from bertfeat.corpus import RESERVED_COLUMNS, Value
 from bertfeat.errors import NotDerivableError
-from bertfeat.features.columns import find_column, listed
-from bertfeat.features.schema import RESERVED, PartContent, content_table
+from bertfeat.features.columns import column_names, find_column
+from bertfeat.features.pieces import DocumentPieces, Matrix, position_columns, read_positions
+from bertfeat.features.schema import PartContent, content_table
 from bertfeat.features.vectors import piece_offsets, stored_matrices
 from bertfeat.recipe import FeatureColumn
-
-
-@dataclass(frozen=True, slots=True)
-class DocumentPieces:
-    """The tokens or the words of one document, n in number."""
-
-    strings: Sequence[str] | None  # [n]; None where the set was made with --no-text
-    start: NDArray[np.int32]  # [n] character offsets in the text; special tokens have zero width
-    end: NDArray[np.int32]  # [n]
-    segment: NDArray[np.int8] | None  # [n] 0 first text, 1 pair: the text that the offsets count in
-    aligned: NDArray[np.bool_] | None  # [n] words only: False where the word has no vector of its own
-
-    def __len__(self) -> int:
-        return len(self.start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +32,7 @@ class DocumentFeatures:
     words: DocumentPieces | None
     tags: Sequence[str] | None
     columns: tuple[FeatureColumn, ...]  # the stored columns that are at hand
-    stored: Mapping[str, NDArray[Any]]  # name of the column -> [width] or [n, width], as stored
+    stored: Mapping[str, Matrix]  # name of the column -> [width] or [n, width], as stored
     num_layers: int
 
     def vector(
@@ -76,7 +62,7 @@ class DocumentFeatures:
         stored = [known for known in self.columns if known.pooling.per_document is per_document]
         if column and column not in {known.name for known in stored} and column in self.stored:
             other = "matrix" if per_document else "vector"
-            raise NotDerivableError(f"{column} is had by {other}(); of this kind there are: {listed(stored)}")
+            raise NotDerivableError(f"{column} is had by {other}(); of this kind there are: {column_names(stored)}")
         found = find_column(stored, self.num_layers, column, pooling, weights=weights)
         return found.derivation.apply({name: np.atleast_2d(self.stored[name]) for name in found.derivation.columns})
 
@@ -89,7 +75,7 @@ def batch_documents(
     matrices = stored_matrices(batch, columns)
     offsets = {column.name: _offsets(batch, column) for column in columns}
     features = {column.name for column in columns}
-    kept = [name for name in batch.schema.names if name not in features and name not in RESERVED]
+    kept = [name for name in batch.schema.names if name not in features and name not in RESERVED_COLUMNS]
     plain = batch.select([*(name for name in _PLAIN if name in batch.schema.names), *kept]).to_pylist()
     pieces = {kind: _pieces(batch, kind) for kind in ("token", "word")}
     for at, values in enumerate(plain):
@@ -132,19 +118,8 @@ def _offsets(batch: pa.RecordBatch, column: FeatureColumn) -> NDArray[np.int64] 
 
 def _pieces(batch: pa.RecordBatch, kind: str) -> list[DocumentPieces] | None:
     """The tokens or words of each document; None where there are none in the batch."""
-    names = batch.schema.names
-    if f"{kind}_start" not in names:
+    if not position_columns(kind, batch.schema.names):
         return None
-    starts = batch.column(f"{kind}_start")
-    ends = np.concatenate([[0], np.cumsum(starts.value_lengths().to_numpy())])
-
-    def split(name: str) -> list[Any]:
-        if name not in names:
-            return [None] * len(starts)
-        flat = batch.column(name).flatten()
-        values = tuple(flat.to_pylist()) if name == f"{kind}s" else flat.to_numpy(zero_copy_only=False)
-        return [values[ends[at] : ends[at + 1]] for at in range(len(starts))]
-
-    aligned = "aligned" if kind == "word" else ""
-    listed_values = map(split, (f"{kind}s", f"{kind}_start", f"{kind}_end", f"{kind}_segment", aligned))
-    return [DocumentPieces(*values) for values in zip(*listed_values, strict=True)]
+    positions = read_positions(batch, kind)
+    strings = tuple(batch.column(f"{kind}s").flatten().to_pylist()) if f"{kind}s" in batch.schema.names else None
+    return [positions.of_document(number, strings) for number in range(len(batch))]

@@ -12,16 +12,16 @@ import pyarrow as pa
 import pyarrow.csv
 
 from bertfeat.errors import FeatureSetError, NotDerivableError, UsageError
-from bertfeat.features.columns import FoundColumn, find_column, listed
+from bertfeat.features.columns import ReadableColumn, column_names, find_column
+from bertfeat.features.export_batches import ExportBatch, VectorOwners, export_batches, number_lines
 from bertfeat.features.npy import NpyWriter
-from bertfeat.features.portable import ExportBatch, Owners, export_batches, number_lines
 from bertfeat.features.reader import FeatureSet
 from bertfeat.io import atomic
 from bertfeat.recipe import Operation, Pooling
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
+class ExportReport:
     """What an export wrote."""
 
     files: tuple[Path, ...]
@@ -29,9 +29,9 @@ class Exported:
     vectors: int
 
 
-def export(
+def export_features(
     folder: str | Path, to: str, out: str | Path, *, column: str | None = None, overwrite: bool = False
-) -> Exported:
+) -> ExportReport:
     """Write a feature set, or one column of it, in a portable form, streamed and whole or not at all.
 
     ``to`` is one of
@@ -58,7 +58,7 @@ def export(
     with ExitStack() as stack:
         temporaries = [stack.enter_context(atomic(path)) for path in files]
         vectors = _FORMS[to](features, column, *temporaries)
-    return Exported(files, len(features), vectors)
+    return ExportReport(files, len(features), vectors)
 
 
 def _was_killed(out: Path) -> bool:
@@ -68,7 +68,7 @@ def _was_killed(out: Path) -> bool:
 
 def _npy(features: FeatureSet, column: str | None, out: Path, ids: Path) -> int:
     found = features.find(column)
-    owners = Owners.of(features, found)
+    owners = VectorOwners.of(features, found)
     count = 0
     with NpyWriter(out, found.width) as vectors, _text(ids) as file:
         for batch in export_batches(features, [found], owners.places):
@@ -80,7 +80,7 @@ def _npy(features: FeatureSet, column: str | None, out: Path, ids: Path) -> int:
 
 def _csv(features: FeatureSet, column: str | None, out: Path) -> int:
     found = features.find(column)
-    owners = Owners.of(features, found)
+    owners = VectorOwners.of(features, found)
     values = [pa.field(f"v{at}", pa.float32()) for at in range(found.width)]
     schema = pa.schema([*list(owners.schema)[1:], *values])  # without the row
     count = 0
@@ -107,7 +107,7 @@ def _jsonl(features: FeatureSet, column: str | None, out: Path) -> int:
     return count
 
 
-def _json_vectors(batch: ExportBatch, wanted: list[FoundColumn]) -> list[list[str]]:
+def _json_vectors(batch: ExportBatch, wanted: list[ReadableColumn]) -> list[list[str]]:
     """For each wanted column, the JSON form of each document's vectors: a list, or a list of lists."""
     columns = []
     for at, found in enumerate(wanted):
@@ -151,7 +151,7 @@ def _bert_pieces(batch: ExportBatch, indexes: list[int]) -> list[str]:
     ]
 
 
-def _token_layers(features: FeatureSet, column: str | None) -> list[FoundColumn]:
+def _token_layers(features: FeatureSet, column: str | None) -> list[ReadableColumn]:
     """The single layers to be written, the last one first, as google's ``--layers=-1,-2,-3,-4`` gives them."""
     stored, last = features.columns, features.header.model.num_layers
     if column is None:
@@ -163,14 +163,14 @@ def _token_layers(features: FeatureSet, column: str | None) -> list[FoundColumn]
     if not layers:
         raise NotDerivableError(
             f"bert-jsonl holds single layers of tokens, which {column or 'this set'} does not give; stored are: "
-            f"{listed(stored)}. Extract with --layers -1,-2,-3,-4 --pooling token"
+            f"{column_names(stored)}. Extract with --layers -1,-2,-3,-4 --pooling token"
         )
     return [find_column(stored, last, str(layer), Pooling.TOKEN) for layer in sorted(layers, reverse=True)]
 
 
 _FORMS: dict[str, Callable[..., int]] = {"npy": _npy, "jsonl": _jsonl, "bert-jsonl": _bert_jsonl, "csv": _csv}
 
-FORMS = tuple(_FORMS)
+EXPORT_FORMATS = tuple(_FORMS)
 """What :func:`export` can write."""
 
 

@@ -4,10 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
 from bertfeat.corpus import Failure
-from bertfeat.corpus.document import shorten
 from bertfeat.errors import DamagedError, FeatureSetError
 from bertfeat.features.settings import FeatureSettings
-from bertfeat.io import JsonFormat, canonical_json
+from bertfeat.io import JsonFormat, canonical_json, shorten
 from bertfeat.recipe import FeatureColumn
 
 FORMAT_VERSION = 2
@@ -115,4 +114,3 @@ def _contradictions(header: PartHeader) -> Iterator[str]:
             yield f"{column.name!r} of {column.width} values from a model of {model.num_layers} layers of {model.hidden_size}"  # noqa: E501  # fmt: skip
         if column.dtype not in (("float32",) if pooling.per_document else ("float32", "float16")):
             yield f"{column.name!r} of the type {shorten(column.dtype)}"
-

@@ -5,13 +5,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-
-from bertfeat.corpus import Failure, KeptColumn
+from bertfeat.corpus import RESERVED_COLUMNS, Failure, KeptColumn
 from bertfeat.errors import DamagedError, FeatureSetError
-from bertfeat.features.folder import AGAIN, PartEntry, check_accounting, list_parts, part_entry, part_footers
 from bertfeat.features.header import FORMAT_VERSION, Counts, ModelIdentity
 from bertfeat.features.part import PartFooter
-from bertfeat.features.schema import KEPT_TYPES, RESERVED
+from bertfeat.features.parts import RERUN_REMEDY, PartEntry, check_accounting, list_parts, part_entry, part_footers
+from bertfeat.features.schema import KEPT_TYPES
 from bertfeat.features.settings import FeatureSettings
 from bertfeat.io import (
     STATE_FOLDER,
@@ -107,7 +106,9 @@ def read_manifest(folder: Path) -> Manifest | None:
             continue
         except NotADirectoryError as error:
             raise FeatureSetError(
-                "a file, and a feature set is a folder", where=folder, remedy="bertfeat extract makes one of a corpus"
+                "this is a file, and a feature set is a folder",
+                where=folder,
+                remedy="bertfeat extract makes one of a corpus",
             ) from error
     return None
 
@@ -130,7 +131,7 @@ def check_derived(folder: Path, manifest: Manifest) -> None:
         if told != found and field.name not in (*_TOLD, "format_version"):
             raise DamagedError(
                 f"{folder}: the manifest is not that of the parts, from which it is derived: they differ in "
-                f"{field.name}; {AGAIN}"
+                f"{field.name}; {RERUN_REMEDY}"
             )
     _check_failures(folder)
 
@@ -142,7 +143,7 @@ def finished_parts(folder: Path, manifest: Manifest) -> tuple[PartEntry, ...]:
         Damaged: a part is missing, changed in size or not listed, or rows do not add up.
     """
     if not manifest.parts:
-        raise DamagedError(f"{folder}: the manifest lists no parts; {AGAIN}")
+        raise DamagedError(f"{folder}: the manifest lists no parts; {RERUN_REMEDY}")
     found = {path.name: path.stat().st_size for path in list_parts(folder)}
     for entry in manifest.parts:
         if found.pop(entry.name, None) != entry.bytes:
@@ -179,7 +180,7 @@ def unfinished_parts(folder: Path, *, allowed: bool) -> tuple[PartEntry, ...]:
 
 def kept_columns(footer: PartFooter) -> tuple[KeptColumn, ...]:
     """The corpus's own columns in a part."""
-    known = {*RESERVED, *(column.name for column in footer.header.columns)}
+    known = {*RESERVED_COLUMNS, *(column.name for column in footer.header.columns)}
     return tuple(
         KeptColumn(field.name, _KEPT_NAMES[str(field.type)]) for field in footer.schema if field.name not in known
     )
@@ -252,4 +253,4 @@ def _check_failures(folder: Path) -> None:
     except OSError as error:
         raise FeatureSetError(f"{path} cannot be read: {error.strerror or error}") from error
     if not same:
-        raise DamagedError(f"{path} is not the list of failures that the parts hold; {AGAIN}")
+        raise DamagedError(f"{path} is not the list of failures that the parts hold; {RERUN_REMEDY}")

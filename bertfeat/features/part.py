@@ -12,14 +12,14 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from bertfeat.errors import DamagedError, FeatureSetError
-from bertfeat.features.direct import DirectFile
+from bertfeat.features.direct_file import DirectFile
 from bertfeat.features.header import HEADER_FORMAT, PartHeader, decode_header, encode_header
 from bertfeat.features.schema import PartContent, content_table, row_bytes
 from bertfeat.features.seal import EMPTY_SEAL, SEAL_KEY, SEAL_KEYS, check_footer, check_pages, write_seal
 from bertfeat.io import JsonError, atomic, decode_json, open_regular
 
 HEADER_KEY = b"bertfeat"
-UNREADABLE = (pa.ArrowException, OSError, ValueError)
+UNREADABLE_ERRORS = (pa.ArrowException, OSError, ValueError)
 """What pyarrow raises of a damaged footer, of names that are no UTF-8 too."""
 
 _REPEATED = {"tokens.list.element", "words.list.element", "tags.list.element"}
@@ -154,7 +154,7 @@ def _open(path: Path, sha256: str) -> PartFooter:
         with open_regular(path) as file:  # pyarrow takes no names that are no UTF-8
             metadata = pq.read_metadata(file)
         header = decode_header(metadata.metadata[HEADER_KEY], path)
-    except (*UNREADABLE, KeyError) as error:
+    except (*UNREADABLE_ERRORS, KeyError) as error:
         raise DamagedError(f"{path}: the footer cannot be read ({error}); extract the part again") from error
     return PartFooter(path, header, metadata, sha256)
 
@@ -165,7 +165,7 @@ def _explain(path: Path) -> None:
         with open_regular(path) as file:
             keys = pq.read_metadata(file).metadata or {}
         header = decode_json(keys[HEADER_KEY], dict[str, object]) if HEADER_KEY in keys else {}
-    except (*UNREADABLE, JsonError):
+    except (*UNREADABLE_ERRORS, JsonError):
         return
     if any(key in keys for key in SEAL_KEYS):
         return

@@ -1,23 +1,18 @@
 """A feature set as one reads it: streamed, sliced, as one matrix, or document by document."""
 
 import operator
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bertfeat.corpus import Failure, KeptColumn
-from bertfeat.errors import DamagedError, FeatureSetError, NotDerivableError
-from bertfeat.features.columns import FoundColumn, find_column, listed
+from bertfeat.errors import FeatureSetError, NotDerivableError
+from bertfeat.features.columns import ReadableColumn, column_names, find_column
 from bertfeat.features.document import DocumentFeatures, batch_documents
-from bertfeat.features.folder import PartEntry
-from bertfeat.features.groups import OpenPart
 from bertfeat.features.header import Counts, PartHeader
 from bertfeat.features.manifest import (
     Manifest,
@@ -28,14 +23,15 @@ from bertfeat.features.manifest import (
     unfinished_parts,
 )
 from bertfeat.features.npy import NpyWriter
-from bertfeat.features.part import PartFooter, check_part, read_footer
-from bertfeat.features.sound import check_columns, check_values
+from bertfeat.features.open_parts import OpenParts
+from bertfeat.features.part import check_part
+from bertfeat.features.part_check import check_part_values
+from bertfeat.features.parts import PartEntry
 from bertfeat.features.vectors import VectorBatch, vector_batch
 from bertfeat.io import atomic
 from bertfeat.recipe import FeatureColumn
 
 _END = 1 << 62
-_KEPT_GROUP = 64 << 20  # bytes of a row group that is kept for the next document asked for
 
 
 class FeatureSet:
@@ -47,7 +43,7 @@ class FeatureSet:
 
     Raises:
         FeatureSetError: the folder is no feature set, or not a finished one (``allow_unfinished`` opens it).
-        Damaged: parts are missing, changed in size, or do not add up.
+        DamagedError: parts are missing, changed in size, or do not add up.
     """
 
     def __init__(self, folder: str | Path, *, allow_unfinished: bool = False):
@@ -61,10 +57,8 @@ class FeatureSet:
         )
         """The parts, by number, with their rows and counts."""
         self._allow_unfinished = allow_unfinished
-        self._open = lru_cache(maxsize=64)(self._open_part)
-        self._recent: tuple[tuple[int, int], pa.Table] | None = None  # part, row group and content last read by row
-        self._first: PartFooter | None = None  # that of the first part, once it is read
-        first = self._first = self._open(self.entries[0]).footer
+        self._parts = OpenParts(self.folder, self.entries)
+        first = self._parts.first
         self.header: PartHeader = first.header
         """What the first part says of itself: settings, model, columns."""
         self.columns: tuple[FeatureColumn, ...] = self.header.columns
@@ -78,9 +72,9 @@ class FeatureSet:
         return sum(entry.documents for entry in self.entries)
 
     def __repr__(self) -> str:
-        return f"FeatureSet({str(self.folder)!r}: {len(self):,} documents, {listed(self.columns)})"
+        return f"FeatureSet({str(self.folder)!r}: {len(self):,} documents, {column_names(self.columns)})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         # opened anew where it is unpickled: workers on this machine, or others that see the same folder
         return partial(FeatureSet, allow_unfinished=self._allow_unfinished), (self.folder.absolute(),)
 
@@ -92,7 +86,7 @@ class FeatureSet:
     @cached_property
     def parts(self) -> tuple[PartHeader, ...]:
         """What each part says of itself."""
-        return tuple(self._open(entry).footer.header for entry in self.entries)
+        return tuple(self._parts.open(entry).footer.header for entry in self.entries)
 
     @cached_property
     def counts(self) -> Counts:
@@ -103,7 +97,7 @@ class FeatureSet:
         """The rows of the corpus that failed."""
         for entry in self.entries:
             if entry.failed:
-                yield from self._open(entry).footer.header.failures
+                yield from self._parts.open(entry).footer.header.failures
 
     def check(self) -> Iterator[PartHeader]:
         """Read every byte of every part against its checksums and every value against its header; give the headers.
@@ -111,12 +105,12 @@ class FeatureSet:
         At last the manifest and the list of failures are derived from the parts again, and compared.
 
         Raises:
-            Damaged: a part changed after it was written, is not the one that the manifest lists, or holds what its
+            DamagedError: a part changed after it was written, is not the one that the manifest lists, or holds what its
                 header does not say; or one of the two derived files does not say what the parts say.
         """
         for entry in self.entries:
             header = check_part(self.folder / entry.name)
-            check_values(self._open_part(entry).footer)
+            check_part_values(self._parts.open_anew(entry).footer)
             yield header
         if self.manifest is not None:
             check_derived(self.folder, self.manifest)
@@ -125,11 +119,11 @@ class FeatureSet:
 
     def find(
         self, column: str | None = None, pooling: str | None = None, *, weights: Sequence[float] | None = None
-    ) -> FoundColumn:
+    ) -> ReadableColumn:
         """Find a column by name or recipe; what is left out is found where only one thing can be meant.
 
         Raises:
-            NotDerivable: it cannot be had from the stored columns, which the message lists.
+            NotDerivableError: it cannot be had from the stored columns, which the message lists.
         """
         return find_column(self.columns, self.header.model.num_layers, column, pooling, weights=weights)
 
@@ -148,13 +142,13 @@ class FeatureSet:
         Document columns give one vector a document, token and word columns one a token or word.
 
         Raises:
-            NotDerivable: see :meth:`find`.
+            NotDerivableError: see :meth:`find`.
         """
-        found = self.find(column, pooling, weights=weights)
-        stored = [known for known in self.columns if known.name in found.derivation.columns]
-        names = ["row", "id", *found.derivation.columns]
+        feature = self.find(column, pooling, weights=weights)
+        stored = [known for known in self.columns if known.name in feature.derivation.columns]
+        names = ["row", "id", *feature.derivation.columns]
         for batch in self.stream(names, batch_rows=batch_rows, start=start, stop=stop):
-            yield vector_batch(batch, found, stored)
+            yield vector_batch(batch, feature, stored)
 
     def matrix(
         self, column: str | None = None, pooling: str | None = None, *, weights: Sequence[float] | None = None
@@ -162,15 +156,15 @@ class FeatureSet:
         """The vectors of a document column as one matrix ``[D, width]``, in row order.
 
         Raises:
-            NotDerivable: see :meth:`find`; or a token or word column, which has a matrix for each document.
+            NotDerivableError: see :meth:`find`; or a token or word column, which has a matrix for each document.
         """
-        found = self.find(column, pooling, weights=weights)
-        if not found.pooling.per_document:
+        feature = self.find(column, pooling, weights=weights)
+        if not feature.pooling.per_document:
             raise NotDerivableError(
-                f"{found.name} has a matrix for each document: use documents(), batches() or to_numpy(); "
-                f"stored are: {listed(self.columns)}"
+                f"{feature.name} has a matrix for each document",
+                remedy=f"use documents(), batches() or to_numpy(); stored are: {column_names(self.columns)}",
             )
-        matrix = np.empty((len(self), found.width), np.float32)
+        matrix = np.empty((len(self), feature.width), np.float32)
         at = 0
         for batch in self.batches(column, pooling, weights=weights):
             matrix[at : at + len(batch)] = batch.matrix
@@ -188,11 +182,11 @@ class FeatureSet:
         """Write the vectors of a column to a ``.npy`` file, ``[n, width]`` float32, in bounded memory.
 
         Raises:
-            NotDerivable: see :meth:`find`.
+            NotDerivableError: see :meth:`find`.
             FeatureSetError: the file cannot be written.
         """
-        found = self.find(column, pooling, weights=weights)
-        with atomic(Path(path)) as temporary, NpyWriter(temporary, found.width) as file:
+        feature = self.find(column, pooling, weights=weights)
+        with atomic(Path(path)) as temporary, NpyWriter(temporary, feature.width) as file:
             for batch in self.batches(column, pooling, weights=weights):
                 file.write(batch.matrix)
 
@@ -208,34 +202,36 @@ class FeatureSet:
 
         Raises:
             FeatureSetError: there is no such column.
-            Damaged: a checksum does not hold.
+            DamagedError: a checksum does not hold.
         """
         names = self.names if names is None else names
         known = frozenset(self.names)
         if unknown := [name for name in names if name not in known]:
-            raise FeatureSetError(f"{self.folder}: no column {unknown[0]!r}; there are: {', '.join(self.names)}")
+            raise FeatureSetError(
+                f"no column {unknown[0]!r}", where=self.folder, remedy=f"there are: {', '.join(self.names)}"
+            )
         stop = _END if stop is None else stop
         for entry in self.entries:
             if entry.first_row < stop and entry.last_row > start:
-                part = self._open(entry)
+                part = self._parts.open(entry)
                 yield from part.batches(names, start=start, stop=stop, batch_rows=batch_rows)
 
     def slice(self, start: int, stop: int, column: str | None = None, pooling: str | None = None) -> VectorBatch:
         """The vectors of the documents with ``start <= row < stop``.
 
         Raises:
-            NotDerivable: see :meth:`find`.
+            NotDerivableError: see :meth:`find`.
         """
-        found = list(self.batches(column, pooling, start=start, stop=stop))
-        if not found:
+        batches = list(self.batches(column, pooling, start=start, stop=stop))
+        if not batches:
             width = self.find(column, pooling).width
             none = np.empty(0, np.int64)
             return VectorBatch(none, [], np.empty((0, width), np.float32), none)
         return VectorBatch(
-            np.concatenate([batch.rows for batch in found]),
-            [owner for batch in found for owner in batch.ids],
-            np.concatenate([batch.matrix for batch in found]),
-            np.concatenate([batch.positions for batch in found]),
+            np.concatenate([batch.rows for batch in batches]),
+            [owner for batch in batches for owner in batch.ids],
+            np.concatenate([batch.matrix for batch in batches]),
+            np.concatenate([batch.positions for batch in batches]),
         )
 
     def documents(
@@ -244,7 +240,7 @@ class FeatureSet:
         """The documents in row order, with the features that ``columns`` need (default: all that are stored).
 
         Raises:
-            NotDerivable: see :meth:`find`.
+            NotDerivableError: see :meth:`find`.
         """
         wanted = {column.name for column in self.columns}
         if columns is not None:
@@ -265,25 +261,14 @@ class FeatureSet:
             TypeError: the row is no whole number.
         """
         number = operator.index(row)
-        at = bisect_right(self.entries, number, key=lambda entry: entry.first_row) - 1
-        group = None if at < 0 else self._open(self.entries[at]).group_of(number)
-        table = None if group is None else self._row_group(at, group)
-        found = None if table is None else pc.index_in(pa.scalar(number, pa.int64()), table.column("row")).as_py()
-        if table is None or found is None:
-            raise FeatureSetError(f"{self.folder}: row {number} is not here: {self._why_missing(number)}")
-        (batch,) = table.slice(found, 1).combine_chunks().to_batches()
+        batch = self._parts.find_row(number, self.names)
+        if batch is None:
+            raise FeatureSetError(f"row {number} is not here: {self._why_missing(number)}", where=self.folder)
         return next(batch_documents(batch, self.columns, self.header.model.num_layers))
-
-    def _row_group(self, at: int, group: int) -> pa.Table:
-        if self._recent is not None and self._recent[0] == (at, group):
-            return self._recent[1]
-        table = self._open(self.entries[at]).read_group(group, self.names)
-        self._recent = ((at, group), table) if table.nbytes <= _KEPT_GROUP else None
-        return table
 
     def by_id(self, wanted: str) -> list[DocumentFeatures]:
         """The documents of that id, which need not be unique; empty where there is none."""
-        return [self[row] for entry in self.entries for row in self._open(entry).rows_of_id(wanted)]
+        return [self[row] for row in self._parts.rows_of_id(wanted)]
 
     def _why_missing(self, row: int) -> str:
         for failure in self.failures():
@@ -292,16 +277,3 @@ class FeatureSet:
         if 0 <= row < self.entries[-1].last_row:
             return "it is a blank line" if self.manifest else "it is a blank line, or not extracted yet"
         return f"the corpus has rows 0 to {self.entries[-1].last_row - 1}"
-
-    def _open_part(self, entry: PartEntry) -> OpenPart:
-        footer = read_footer(self.folder / entry.name)
-        if footer.sha256 != entry.sha256:
-            raise DamagedError(
-                f"{footer.path}: this is not the part that the manifest lists; "
-                f"run the same extract command again: it redoes this part"
-            )
-        check_columns(footer)
-        first = self._first or footer
-        if (footer.schema.names, footer.schema.types) != (first.schema.names, first.schema.types):
-            raise DamagedError(f"{footer.path}: its columns are not those of {first.path.name}; extract it again")
-        return OpenPart(footer)

@@ -5,40 +5,18 @@ Shapes: D documents of the part; N tokens or words of all its documents, flat; W
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bertfeat.corpus import KeptColumn, Value
+from bertfeat.corpus import RESERVED_COLUMNS, KeptColumn, Value
 from bertfeat.errors import FeatureSetError, UsageError
+from bertfeat.features.pieces import Matrix, Pieces
 from bertfeat.recipe import FeatureColumn
-
-# fmt: off
-RESERVED = (
-    "row", "id", "text", "pair", "n_tokens", "n_unk", "n_truncated", "tags",
-    "tokens", "token_start", "token_end", "token_segment",
-    "words", "word_start", "word_end", "word_segment", "aligned",
-)
-# fmt: on
-"""Names of columns that are not features; no kept column may bear one."""
 
 KEPT_TYPES = {"string": pa.string(), "int64": pa.int64(), "float64": pa.float64(), "bool": pa.bool_()}
 CELL_LIMIT = (1 << 31) - 1024  # a Parquet page counts its bytes in 31 bits
-
-
-@dataclass(frozen=True, slots=True)
-class Pieces:
-    """The tokens or the words of a part's documents, flat."""
-
-    offsets: NDArray[np.int64]  # [D+1] where each document's pieces begin
-    strings: Sequence[str] | None  # [N]; None: --no-text
-    start: NDArray[np.int32]  # [N] character offsets in the text; special tokens have zero width
-    end: NDArray[np.int32]  # [N]
-    segment: NDArray[np.int8] | None  # [N] 0 first text, 1 pair; None where there are no pairs
-    aligned: NDArray[np.bool_] | None  # [N] words only: whether the word has pieces that were embedded
-    matrices: Mapping[str, NDArray[Any]]  # name of the feature column -> [N, W] float16 or float32
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +43,7 @@ def check_kept(kept: Iterable[KeptColumn], columns: Iterable[FeatureColumn]) -> 
     Raises:
         UsageError: names the column and the remedy.
     """
-    taken = {*RESERVED, *(column.name for column in columns)}
+    taken = {*RESERVED_COLUMNS, *(column.name for column in columns)}
     for column in kept:
         if column.name in taken:
             raise UsageError(
@@ -164,13 +142,13 @@ def _list(offsets: NDArray[np.int64], values: pa.Array) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), values, type=kind)
 
 
-def _vectors(matrix: NDArray[Any], column: FeatureColumn) -> pa.Array:
+def _vectors(matrix: Matrix, column: FeatureColumn) -> pa.Array:
     flat = pa.array(_stored(matrix, column).reshape(-1))
     kind = pa.list_(pa.field("element", pa.float32(), nullable=False), column.width)
     return pa.FixedSizeListArray.from_arrays(flat, type=kind)
 
 
-def _cells(matrix: NDArray[Any], offsets: NDArray[np.int64], column: FeatureColumn) -> pa.Array:
+def _cells(matrix: Matrix, offsets: NDArray[np.int64], column: FeatureColumn) -> pa.Array:
     stored = _stored(matrix, column)
     ends = offsets * (column.width * stored.itemsize)
     if np.diff(ends).max(initial=0) > CELL_LIMIT:
@@ -181,7 +159,7 @@ def _cells(matrix: NDArray[Any], offsets: NDArray[np.int64], column: FeatureColu
     return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
 
 
-def _stored(matrix: NDArray[Any], column: FeatureColumn) -> NDArray[Any]:
+def _stored(matrix: Matrix, column: FeatureColumn) -> Matrix:
     """The matrix row-major and little-endian, copied only where it is not so already."""
     if matrix.ndim != 2 or matrix.shape[1] != column.width:
         raise ValueError(f"{column.name} must be [n, {column.width}], not {list(matrix.shape)}")

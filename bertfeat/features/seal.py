@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from io import BufferedIOBase
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 import xxhash
 
@@ -22,15 +22,21 @@ from bertfeat.errors import DamagedError
 from bertfeat.io import open_regular
 
 _MAGIC = b"PAR1"
-_AGAIN = "run the same extract command again: it redoes this part"
+REDO_PART = "run the same extract command again: it redoes this part"
+
+
+class _Hash(Protocol):
+    def update(self, data: memoryview, /) -> None: ...
+
+    def hexdigest(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
-class _Form:
+class _SealForm:
     """How a format seals its parts: under which key, and by which hash over the pages."""
 
     key: bytes
-    hash: Callable[[], Any]
+    hash: Callable[[], _Hash]
     digits: int  # hexadecimal ones of the hash; 64 of sha256 over the footer follow
     varint: bytes  # number of all digits, as Thrift writes it
 
@@ -40,10 +46,11 @@ class _Form:
         return re.escape(self.key + b"\x18" + self.varint) + rb"([0-9a-f]{%d})([0-9a-f]{64})" % self.digits
 
 
-_FORM = _Form(b"bertfeat.seal", xxhash.xxh3_128, 32, b"\x60")
-_FORMS = (_FORM, _Form(b"bertfeat.sha256", hashlib.sha256, 64, b"\x80\x01"))  # the second is that of format 1
-SEAL_KEY, EMPTY_SEAL = _FORM.key, b"0" * (_FORM.digits + 64)
-SEAL_KEYS = tuple(form.key for form in _FORMS)
+_SEAL_FORM = _SealForm(b"bertfeat.seal", xxhash.xxh3_128, 32, b"\x60")
+_FIRST_SEAL_FORM = _SealForm(b"bertfeat.sha256", hashlib.sha256, 64, b"\x80\x01")  # of format 1
+_SEAL_FORMS = (_SEAL_FORM, _FIRST_SEAL_FORM)
+SEAL_KEY, EMPTY_SEAL = _SEAL_FORM.key, b"0" * (_SEAL_FORM.digits + 64)
+SEAL_KEYS = tuple(form.key for form in _SEAL_FORMS)
 
 
 def write_seal(path: Path, known: tuple[int, bytes]) -> None:
@@ -52,21 +59,21 @@ def write_seal(path: Path, known: tuple[int, bytes]) -> None:
     ``known`` is a number of bytes and their XXH3: if the pages are just those, they are not read again.
     """
     with path.open("r+b") as file:
-        start, footer = _footer(file, path)
-        form, match = _find(footer, path)
+        start, footer = _read_footer_bytes(file, path)
+        form, match = _find_seal(footer, path)
         size, pages = known
         if size != start:
-            pages = _digest(file, start, form)
+            pages = _pages_digest(file, start, form)
         footer = footer[: match.start(1)] + pages + footer[match.end(1) :]
         file.seek(start + match.start(1))
-        file.write(pages + _own_digest(footer, match))
+        file.write(pages + _footer_digest(footer, match))
 
 
 def check_footer(path: Path) -> str:
     """Check the footer against its digest, and return that digest, which stands for the whole file.
 
     Raises:
-        Damaged: the file is truncated, is no Parquet file, or its footer changed.
+        DamagedError: the file is truncated, is no Parquet file, or its footer changed.
     """
     with open_regular(path) as file:
         _, match, _ = _check_footer(file, path)
@@ -77,51 +84,55 @@ def check_pages(path: Path) -> str:
     """Check every byte of the part, as :func:`check_footer` does for the footer."""
     with open_regular(path) as file:
         form, match, start = _check_footer(file, path)
-        if _digest(file, start, form) != match[1]:
-            raise DamagedError(f"{path}: a checksum does not hold: the file changed after it was written; {_AGAIN}")
+        if _pages_digest(file, start, form) != match[1]:
+            raise DamagedError(
+                "a checksum does not hold: the file changed after it was written", where=path, remedy=REDO_PART
+            )
     return match[2].decode()
 
 
-def _check_footer(file: BufferedIOBase, path: Path) -> tuple[_Form, re.Match[bytes], int]:
+def _check_footer(file: BufferedIOBase, path: Path) -> tuple[_SealForm, re.Match[bytes], int]:
     """How the part is sealed, the seal, and where the footer begins."""
-    start, footer = _footer(file, path)
-    form, match = _find(footer, path)
-    if _own_digest(footer, match) != match[2]:
+    start, footer = _read_footer_bytes(file, path)
+    form, match = _find_seal(footer, path)
+    if _footer_digest(footer, match) != match[2]:
         raise DamagedError(
-            f"{path}: the footer's checksum does not hold: the file changed after it was written; {_AGAIN}"
+            "the footer's checksum does not hold: the file changed after it was written", where=path, remedy=REDO_PART
         )
     return form, match, start
 
 
-def _footer(file: BufferedIOBase, path: Path) -> tuple[int, bytes]:
+def _read_footer_bytes(file: BufferedIOBase, path: Path) -> tuple[int, bytes]:
     """Where the footer begins, and its bytes up to the end of the file."""
     if file.read(4) != _MAGIC:
-        raise DamagedError(f"{path}: this is no Parquet file, or its beginning is damaged; {_AGAIN}")
+        raise DamagedError("this is no Parquet file, or its beginning is damaged", where=path, remedy=REDO_PART)
     size = file.seek(0, 2)
     file.seek(max(0, size - 8))
     tail = file.read(8)
     start = size - 8 - int.from_bytes(tail[:4], "little")
     if tail[4:] != _MAGIC or start < 4:
-        raise DamagedError(f"{path}: the file is truncated or its end is damaged; {_AGAIN}")
+        raise DamagedError("the file is truncated or its end is damaged", where=path, remedy=REDO_PART)
     file.seek(start)
     return start, file.read()
 
 
-def _find(footer: bytes, path: Path) -> tuple[_Form, re.Match[bytes]]:
-    found = [(form, match) for form in _FORMS for match in re.finditer(form.pattern, footer)]
-    if len(found) != 1:
+def _find_seal(footer: bytes, path: Path) -> tuple[_SealForm, re.Match[bytes]]:
+    seals = [(form, match) for form in _SEAL_FORMS for match in re.finditer(form.pattern, footer)]
+    if len(seals) != 1:
         raise DamagedError(
-            f"{path}: the file carries no checksum, so it is damaged or was not written by bertfeat; {_AGAIN}"
+            "the file carries no checksum, so it is damaged or was not written by bertfeat",
+            where=path,
+            remedy=REDO_PART,
         )
-    return found[0]
+    return seals[0]
 
 
-def _own_digest(footer: bytes, match: re.Match[bytes]) -> bytes:
+def _footer_digest(footer: bytes, match: re.Match[bytes]) -> bytes:
     blanked = footer[: match.start(2)] + EMPTY_SEAL[-64:] + footer[match.end(2) :]
     return hashlib.sha256(blanked).hexdigest().encode()
 
 
-def _digest(file: BufferedIOBase, stop: int, form: _Form) -> bytes:
+def _pages_digest(file: BufferedIOBase, stop: int, form: _SealForm) -> bytes:
     """The form's digest of the file's first ``stop`` bytes."""
     digest = form.hash()
     buffer = memoryview(bytearray(1 << 20))
@@ -129,5 +140,4 @@ def _digest(file: BufferedIOBase, stop: int, form: _Form) -> bytes:
     while stop > 0 and (count := file.readinto(buffer[: min(stop, len(buffer))])):
         digest.update(buffer[:count])
         stop -= count
-    hexadecimal: str = digest.hexdigest()
-    return hexadecimal.encode()
+    return digest.hexdigest().encode()

@@ -86,10 +86,11 @@ class FeatureSettings(JsonForm):
         """The settings for which vectors cannot be compared, or given to one tagger; empty if they can.
 
         What counts is the meaning of a vector: which text, in which context, it represents. ``prompt``,
-        ``special_tokens``, ``subword`` and ``document_context`` decide that. So do ``long`` and ``max_length``: how much
-        of a long text a vector represents, and how far its tokens attend. ``precision``, ``dtype`` and ``numerics``
-        change its last digits only (docs/numerics.md); ``keep``, ``text``, ``batch_tokens`` and ``part_rows`` do not
-        touch it. Only settings that both files have are compared, and with ``pooling`` only those that matter under it.
+        ``special_tokens``, ``subword`` and ``document_context`` decide that. So do ``long`` and ``max_length``: how
+        much of a long text a vector represents, and how far its tokens attend. ``precision``, ``dtype`` and
+        ``numerics`` change its last digits only (docs/numerics.md); ``keep``, ``text``, ``batch_tokens`` and
+        ``part_rows`` do not touch it. Only settings that both files have are compared, and with ``pooling`` only those
+        that matter under it.
         """
         ours, theirs = self.encode(), other.encode()
         names = [name for name in (*_ALWAYS, *_UNDER[pooling]) if name in ours and name in theirs]

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bertfeat.features.columns import FoundColumn
+from bertfeat.features.columns import ReadableColumn
+from bertfeat.features.pieces import Matrix, number_pieces, piece_owners
 from bertfeat.recipe import FeatureColumn
 
 
@@ -25,7 +25,7 @@ class VectorBatch:
         return len(self.rows)
 
 
-def stored_matrices(batch: pa.RecordBatch, columns: Iterable[FeatureColumn]) -> dict[str, NDArray[Any]]:
+def stored_matrices(batch: pa.RecordBatch, columns: Iterable[FeatureColumn]) -> dict[str, Matrix]:
     """The matrix of each column in the batch, by name: ``[D, width]``, or ``[N, width]`` over all its pieces."""
     return {column.name: _matrix(batch.column(column.name), column) for column in columns}
 
@@ -37,22 +37,20 @@ def piece_offsets(batch: pa.RecordBatch, column: FeatureColumn) -> NDArray[np.in
     return offsets
 
 
-def vector_batch(batch: pa.RecordBatch, found: FoundColumn, stored: Sequence[FeatureColumn]) -> VectorBatch:
+def vector_batch(batch: pa.RecordBatch, found: ReadableColumn, stored: Sequence[FeatureColumn]) -> VectorBatch:
     """The vectors of a column, computed from the stored columns in the batch."""
     matrix = found.derivation.apply(stored_matrices(batch, stored))
     rows, ids = batch.column("row").to_numpy(), batch.column("id").to_pylist()
     if found.pooling.per_document:
         return VectorBatch(rows, ids, matrix, np.zeros(len(rows), np.int64))
     offsets = piece_offsets(batch, stored[0])
-    counts = np.diff(offsets)
-    positions = np.arange(offsets[-1]) - np.repeat(offsets[:-1], counts)
-    owners = np.repeat(np.arange(len(rows)), counts)
-    return VectorBatch(rows[owners], [ids[owner] for owner in owners], matrix, positions)
+    owners = piece_owners(offsets)
+    return VectorBatch(rows[owners], [ids[owner] for owner in owners], matrix, number_pieces(offsets))
 
 
-def _matrix(array: pa.Array, column: FeatureColumn) -> NDArray[Any]:
+def _matrix(array: pa.Array, column: FeatureColumn) -> Matrix:
     if column.pooling.per_document:
-        flat: NDArray[Any] = array.flatten().to_numpy()
+        flat: Matrix = array.flatten().to_numpy()
         return flat.reshape(-1, column.width)
     ends = _cell_ends(array)
     dtype = np.dtype(column.dtype).newbyteorder("<")

@@ -44,7 +44,7 @@ def decode_json(text: bytes | str, kind: type[T]) -> T:
     Raises:
         JsonError: no JSON, of other types, nested too deeply, or with NaN or numbers that no float holds.
     """
-    return convert_plain(parse_json(text), kind)
+    return convert_plain(load_json(text), kind)
 
 
 def encode_json(value: object) -> str:
@@ -60,7 +60,7 @@ def canonical_json(value: object) -> bytes:
     return json.dumps(to_plain(value), sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
 
 
-def parse_json(text: bytes | str) -> object:
+def load_json(text: bytes | str) -> object:
     """Parse JSON into dictionaries, lists, strings and numbers.
 
     Raises:

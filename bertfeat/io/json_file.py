@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 from bertfeat.errors import BertfeatError
 from bertfeat.io.atomic import atomic
-from bertfeat.io.json_codec import JsonError, canonical_json, convert_plain, encode_json, parse_json, to_plain
+from bertfeat.io.json_codec import JsonError, canonical_json, convert_plain, encode_json, load_json, to_plain
 from bertfeat.io.regular import read_regular
 
 T = TypeVar("T")
@@ -46,7 +46,7 @@ class JsonFormat(Generic[T]):
     def decode(self, text: bytes | str, where: object, *, own_digest: bool = False) -> T:
         """Decode JSON of this format; ``where`` is named in errors, which are those of :meth:`read`."""
         try:
-            raw = parse_json(text)
+            raw = load_json(text)
             if isinstance(raw, dict):
                 self.refuse_newer(raw.get("format_version"), where)
                 if own_digest:
@@ -76,7 +76,7 @@ class _Version:
 
 def read_version(path: Path) -> int:
     """Read the ``format_version`` of a JSON file; errors as of :func:`read_json`."""
-    return convert_plain(parse_json(read_regular(path)), _Version).format_version
+    return convert_plain(load_json(read_regular(path)), _Version).format_version
 
 
 def read_json(path: Path, kind: type[T], *, digest_from: int | None = None) -> T:
@@ -88,7 +88,7 @@ def read_json(path: Path, kind: type[T], *, digest_from: int | None = None) -> T
         JsonError: it is no such JSON, or was changed after it was written.
         OSError: it cannot be read.
     """
-    raw = parse_json(read_regular(path))
+    raw = load_json(read_regular(path))
     if isinstance(raw, dict):
         _check_digest(raw, digest_from)
     return convert_plain(raw, kind)

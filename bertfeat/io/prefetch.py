@@ -1,8 +1,9 @@
 """An iterator that works one item ahead of its consumer, on a thread of its own."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
+from contextvars import copy_context
 from queue import Empty, Queue
 from typing import Generic, TypeVar
 
@@ -10,22 +11,25 @@ T = TypeVar("T")
 _PATIENCE = 0.1  # seconds between looks at whether the consumer has gone
 
 
-def prefetched(items: Iterator[T]) -> Iterator[T]:
+def prefetched(items: Iterator[T], *, join: bool = False) -> Generator[T, None, None]:
     """Give the items of ``items``, each made while the one before is used; its errors are raised here.
 
-    Closing the iterator, as an exception in its consumer does, ends the thread after the item that it is at.
+    Closing the iterator, as an exception in its consumer does, ends the thread after the item that it is at;
+    ``join`` waits for that.
     """
-    with closing(_Prefetcher(items)) as ahead:
+    with closing(_Prefetcher(items, join=join)) as ahead:
         yield from ahead
 
 
 class _Prefetcher(Generic[T]):
-    def __init__(self, items: Iterator[T]) -> None:
-        self._items = items
+    def __init__(self, items: Iterator[T], *, join: bool) -> None:
+        self._items, self._join = items, join
         self._queue: Queue[tuple[T | None, BaseException | None]] = Queue()
         self._taken, self._closed = threading.Event(), threading.Event()
         # a daemon: an interrupted process does not wait for a part that nobody wants any more
-        threading.Thread(target=self._fill, name="bertfeat-ahead", daemon=True).start()
+        run = copy_context().run
+        self._thread = threading.Thread(target=run, args=(self._fill,), name="bertfeat-ahead", daemon=True)
+        self._thread.start()
 
     def __iter__(self) -> Iterator[T]:
         while True:
@@ -39,6 +43,8 @@ class _Prefetcher(Generic[T]):
     def close(self) -> None:
         """Stop making items."""
         self._closed.set()
+        if self._join:
+            self._thread.join()
 
     def _take(self) -> tuple[T | None, BaseException | None]:
         while True:

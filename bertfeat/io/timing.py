@@ -1,20 +1,41 @@
-"""Where the time goes: seconds of each stage, while somebody asks."""
+"""Seconds of each stage of the work, recorded for the caller who asks."""
 
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from threading import Lock
 
 Seconds = Mapping[str, float]
 
-_recorder: "_Recorder | None" = None
+
+class _StageRecorder:
+    """Adds up the seconds of stages, on whatever thread they run."""
+
+    def __init__(self, synchronize: Callable[[], None]) -> None:
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        self._synchronize = synchronize
+        self._lock = Lock()
+
+    def add(self, name: str, seconds: float) -> None:
+        """Add to a stage, which may run on several threads."""
+        with self._lock:
+            self.seconds[name] += seconds
+
+    def now(self) -> float:
+        """The time, once the device has done its work."""
+        self._synchronize()
+        return time.perf_counter()
+
+
+_recorder: ContextVar[_StageRecorder | None] = ContextVar("recorder", default=None)
 
 
 @contextmanager
 def stage(name: str) -> Iterator[None]:
-    """Mark a stage of the work, which :func:`recorded_stages` then times; else it costs nothing to speak of."""
-    recorder = _recorder
+    """Mark a stage of the work, which :func:`recorded_stages` then times; otherwise it costs almost nothing."""
+    recorder = _recorder.get()
     if recorder is None:
         yield
         return
@@ -24,27 +45,15 @@ def stage(name: str) -> Iterator[None]:
 
 
 @contextmanager
-def recorded_stages(settle: Callable[[], None] = lambda: None) -> Iterator[Seconds]:
-    """Record the seconds of every stage of this process, on whatever thread; ``settle`` waits for a device's work."""
-    global _recorder
-    _recorder = _Recorder(settle)
+def recorded_stages(synchronize: Callable[[], None] = lambda: None) -> Iterator[Seconds]:
+    """Record the seconds of every stage within this block; ``synchronize`` waits for a device's work.
+
+    The recorder is a context variable, so other extractions in the process are not recorded. A thread that belongs to
+    the work is started with :func:`contextvars.copy_context`, as :func:`bertfeat.io.prefetched` does.
+    """
+    recorder = _StageRecorder(synchronize)
+    token = _recorder.set(recorder)
     try:
-        yield _recorder.seconds
+        yield recorder.seconds
     finally:
-        _recorder = None
-
-
-class _Recorder:
-    def __init__(self, settle: Callable[[], None]) -> None:
-        self.seconds: defaultdict[str, float] = defaultdict(float)
-        self._settle = settle
-        self._lock = Lock()
-
-    def add(self, name: str, seconds: float) -> None:
-        """Add to a stage, which several threads may be at."""
-        with self._lock:
-            self.seconds[name] += seconds
-
-    def now(self) -> float:
-        self._settle()
-        return time.perf_counter()
+        _recorder.reset(token)

@@ -6,7 +6,7 @@ Only safetensors weights are read and no code of a model repository is ever run.
 from bertfeat.models.config import ModelConfig, ModelSizes
 from bertfeat.models.families import PACKED_FAMILIES
 from bertfeat.models.find import DEFAULT_MODEL, DEFAULT_PACKAGE, DEFAULT_WEIGHTS_SHA256, find_model
-from bertfeat.models.foreign import in_one_line, quiet, reported
+from bertfeat.models.foreign import one_line_message, silence_transformers, wrap_library_errors
 from bertfeat.models.library import LibraryConfig
 from bertfeat.models.model import Model
 
@@ -20,7 +20,7 @@ __all__ = [
     "ModelConfig",
     "ModelSizes",
     "find_model",
-    "in_one_line",
-    "quiet",
-    "reported",
+    "one_line_message",
+    "silence_transformers",
+    "wrap_library_errors",
 ]

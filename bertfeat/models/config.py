@@ -20,7 +20,7 @@ from bertfeat.models.families import (
     make_repeatable,
     refusal_reason,
 )
-from bertfeat.models.foreign import json_of, reported
+from bertfeat.models.foreign import read_model_json, wrap_library_errors
 from bertfeat.models.library import LibraryConfig, build_library_config
 
 _MOST_LAYERS = 1_000
@@ -68,7 +68,7 @@ def read_config_file(name: str, folder: Path) -> dict[str, object]:
         ModelError: it is missing or damaged; the weights are quantized or lack an adapter; or a number of layers
             cannot be right.
     """
-    raw = json_of(name, folder, "config.json", dict[str, object])
+    raw = read_model_json(name, folder, "config.json", dict[str, object])
     if not raw:
         raise ModelError(f"{folder} has no config.json, so it is not a Hugging Face model folder", where=name)
     if raw.get("quantization_config"):
@@ -118,7 +118,7 @@ def _describe(name: str, config: LibraryConfig, *, has_code: bool, change: str |
     if reason := refusal_reason(config):
         raise ModelError(f"model_type {kind!r} cannot be read: {reason}", where=name)
     code = "its repository brings code of its own, which was not run; transformers' own was" if has_code else None
-    with reported("its config.json does not say what is needed", where=name):
+    with wrap_library_errors("its config.json does not say what is needed", where=name):
         sizes = _sizes(name, config)
         activation = getattr(config, "hidden_act", None) or getattr(config, "activation", None) or ""
         if not isinstance(activation, str):
@@ -141,7 +141,9 @@ def _sizes(name: str, config: LibraryConfig) -> ModelSizes:
     numbers = {field.name: getattr(config, field.name, None) for field in fields(ModelSizes)}
     for needed in ("num_hidden_layers", "hidden_size", "vocab_size"):
         if numbers[needed] is None:
-            problem = f"model_type {config.model_type!r} has no {needed} in its config.json, so it is no encoder of texts"
+            problem = (
+                f"model_type {config.model_type!r} has no {needed} in its config.json, so it is no encoder of texts"
+            )
             raise ModelError(problem, where=name)
     try:
         return msgspec.convert(numbers, ModelSizes)

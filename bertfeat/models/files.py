@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from bertfeat.errors import ModelError
-from bertfeat.models.foreign import json_of
+from bertfeat.models.foreign import read_model_json
 
 WEIGHTS = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
@@ -40,7 +40,7 @@ def refuse_special_files(name: str, folder: Path) -> None:
             raise ModelError(f"{name}: {folder / entry} is no regular file; put a copy of the model's own file there")
 
 
-def inside(name: str, folder: Path, file: str, named_in: str) -> Path:
+def path_inside_model(name: str, folder: Path, file: str, named_in: str) -> Path:
     """Give the path of a file that one of the model's files names, which must lie in the model's folder.
 
     Raises:
@@ -52,7 +52,7 @@ def inside(name: str, folder: Path, file: str, named_in: str) -> Path:
     return folder / path
 
 
-def weight_files(name: str, folder: Path) -> tuple[Path, ...]:
+def find_weight_files(name: str, folder: Path) -> tuple[Path, ...]:
     """Find the safetensors files of a model, sharded or not.
 
     Raises:
@@ -60,8 +60,8 @@ def weight_files(name: str, folder: Path) -> tuple[Path, ...]:
     """
     if (folder / WEIGHTS).is_file():
         return (folder / WEIGHTS,)
-    shards = json_of(name, folder, _INDEX, _Shards) or _Shards()
-    files = tuple(inside(name, folder, file, _INDEX) for file in sorted(set(shards.weight_map.values())))
+    shards = read_model_json(name, folder, _INDEX, _Shards) or _Shards()
+    files = tuple(path_inside_model(name, folder, file, _INDEX) for file in sorted(set(shards.weight_map.values())))
     for file in files:
         if not os.path.isfile(file):  # which, unlike Path's, takes names of any length
             raise ModelError(f"{name}: {file.name} is named in {_INDEX} but is missing")

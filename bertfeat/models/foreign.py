@@ -15,7 +15,7 @@ _MOST_SHOWN = 300  # characters of a library's message
 
 
 @contextmanager
-def reported(problem: str, *, where: str = "") -> Iterator[None]:
+def wrap_library_errors(problem: str, *, where: str = "") -> Iterator[None]:
     """Turn whatever a library raises into a ModelError of this problem, followed by the library's message.
 
     Anyone can write a model's files, and the libraries that read them raise anything over them: KeyError,
@@ -26,14 +26,14 @@ def reported(problem: str, *, where: str = "") -> Iterator[None]:
     except BertfeatError:
         raise
     except Exception as error:
-        raise ModelError(f"{problem}: {in_one_line(error)}", where=where) from error
+        raise ModelError(f"{problem}: {one_line_message(error)}", where=where) from error
     except BaseException as error:
         if type(error).__name__ != "PanicException":  # of tokenizers and safetensors; it is no Exception
             raise
-        raise ModelError(f"{problem}: {in_one_line(error)}", where=where) from error
+        raise ModelError(f"{problem}: {one_line_message(error)}", where=where) from error
 
 
-def in_one_line(error: BaseException) -> str:
+def one_line_message(error: BaseException) -> str:
     """A library's message without its line breaks, cut where it grows long; with its kind where it says little."""
     said = "".join(each if each.isprintable() else "?" for each in " ".join(str(error).split()))
     if not said or isinstance(error, (AttributeError, IndexError, KeyError, TypeError)):
@@ -42,7 +42,7 @@ def in_one_line(error: BaseException) -> str:
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def silence_transformers() -> Iterator[None]:
     """Keep transformers from logging and from drawing bars; what matters of it is told by bertfeat."""
     from transformers.utils import logging
 
@@ -57,7 +57,7 @@ def quiet() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def json_of(name: str, folder: Path, file: str, kind: type[T]) -> T | None:
+def read_model_json(name: str, folder: Path, file: str, kind: type[T]) -> T | None:
     """Decode a JSON file of a model's folder by its type; None where there is none.
 
     Raises:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from bertfeat.errors import ModelError
-from bertfeat.models.foreign import quiet, reported
+from bertfeat.models.foreign import silence_transformers, wrap_library_errors
 
 LibraryConfig = Any
 """A configuration of transformers; which attributes it has depends on the family."""
@@ -48,7 +48,10 @@ def build_library_config(name: str, folder: Path, raw: dict[str, object]) -> Lib
             f"transformers loads no model_type {kind!r} by itself; it is a part of another model", where=name
         )
     content = {key: value for key, value in raw.items() if key not in _LEFT_OUT}
-    with quiet(), reported(f"{folder / 'config.json'} does not describe a model of type {kind!r}", where=name):
+    with (
+        silence_transformers(),
+        wrap_library_errors(f"{folder / 'config.json'} does not describe a model of type {kind!r}", where=name),
+    ):
         return CONFIG_MAPPING[kind].from_dict(content)
 
 

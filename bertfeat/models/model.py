@@ -7,14 +7,14 @@ from pathlib import Path
 
 from bertfeat.errors import ModelError
 from bertfeat.models.config import ModelConfig, ModelSizes, read_config, read_config_file, read_library_config
-from bertfeat.models.families import POSITIONS_AFTER_PADDING
 from bertfeat.models.digests import combined_digest
-from bertfeat.models.files import inside, refuse_special_files, weight_files
-from bertfeat.models.foreign import json_of
+from bertfeat.models.families import POSITIONS_AFTER_PADDING
+from bertfeat.models.files import find_weight_files, path_inside_model, refuse_special_files
+from bertfeat.models.foreign import read_model_json
 from bertfeat.models.library import LibraryConfig
 from bertfeat.models.sentence_files import (
-    Module,
     Prompts,
+    SentenceModule,
     read_limits,
     read_modules,
     read_pooling,
@@ -135,7 +135,7 @@ class Model:
         Raises:
             ModelError: there are none, or one of a sharded set is missing.
         """
-        return weight_files(self.name, self.folder)
+        return find_weight_files(self.name, self.folder)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -178,7 +178,7 @@ class Model:
         return read_limits(self.name, self.folder)
 
     @cached_property
-    def _modules(self) -> tuple[Module, ...]:
+    def _modules(self) -> tuple[SentenceModule, ...]:
         return read_modules(self.name, self.folder)
 
     @cached_property
@@ -187,9 +187,9 @@ class Model:
 
     @cached_property
     def _tokenizer_config(self) -> _TokenizerConfig:
-        found = json_of(self.name, self.folder, "tokenizer_config.json", _TokenizerConfig) or _TokenizerConfig()
+        found = read_model_json(self.name, self.folder, "tokenizer_config.json", _TokenizerConfig) or _TokenizerConfig()
         for file in found.fast_tokenizer_files or ():
-            inside(self.name, self.folder, file, "tokenizer_config.json")
+            path_inside_model(self.name, self.folder, file, "tokenizer_config.json")
         return found
 
     def check_tokenizer_files(self) -> None:

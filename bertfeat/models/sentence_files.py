@@ -8,8 +8,8 @@ from typing import Annotated
 import msgspec
 
 from bertfeat.errors import ModelError
-from bertfeat.models.files import inside
-from bertfeat.models.foreign import json_of
+from bertfeat.models.files import path_inside_model
+from bertfeat.models.foreign import read_model_json
 from bertfeat.recipe import Pooling
 
 _MODULES = "modules.json"
@@ -17,7 +17,7 @@ _SETTINGS = "config_sentence_transformers.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Module:
+class SentenceModule:
     """One step of a sentence-transformers model; the first is the encoder."""
 
     type: str = ""
@@ -90,12 +90,12 @@ class _TokenizerFile:
     truncation: _Truncation | None = field(default=None)
 
 
-def read_modules(name: str, folder: Path) -> tuple[Module, ...]:
+def read_modules(name: str, folder: Path) -> tuple[SentenceModule, ...]:
     """Read the steps of a sentence-transformers model; none where it is no such model."""
-    return tuple(json_of(name, folder, _MODULES, list[Module]) or ())
+    return tuple(read_model_json(name, folder, _MODULES, list[SentenceModule]) or ())
 
 
-def read_pooling(name: str, folder: Path, modules: tuple[Module, ...]) -> Pooling:
+def read_pooling(name: str, folder: Path, modules: tuple[SentenceModule, ...]) -> Pooling:
     """Read the pooling of the model's own configuration, else mean.
 
     Raises:
@@ -103,16 +103,16 @@ def read_pooling(name: str, folder: Path, modules: tuple[Module, ...]) -> Poolin
     """
     for module in modules:
         if module.kind == "Pooling":
-            path = inside(name, folder, f"{module.path or '.'}/config.json", _MODULES)
-            found = json_of(name, path.parent, path.name, _PoolingFile)
+            path = path_inside_model(name, folder, f"{module.path or '.'}/config.json", _MODULES)
+            found = read_model_json(name, path.parent, path.name, _PoolingFile)
             if found is None:
                 raise ModelError(f"{name}: {_MODULES} names {path}, which is missing; get it from where the model came")
             if modes := found.modes():
-                return _known(name, modes)
+                return _known_pooling(name, modes)
     return Pooling.MEAN
 
 
-def _known(name: str, modes: list[str]) -> Pooling:
+def _known_pooling(name: str, modes: list[str]) -> Pooling:
     if len(modes) == 1 and modes[0] in [pooling for pooling in Pooling if pooling.per_document]:
         return Pooling(modes[0])
     raise ModelError(
@@ -127,17 +127,17 @@ def read_prompts(name: str, folder: Path) -> Prompts:
     Raises:
         ModelError: the file is none, or a prompt cannot be written as UTF-8.
     """
-    found = json_of(name, folder, _SETTINGS, Prompts) or Prompts()
+    found = read_model_json(name, folder, _SETTINGS, Prompts) or Prompts()
     for key, prompt in found.named.items():
-        if not _writable(key + prompt):
+        if not _is_utf8_text(key + prompt):
             raise ModelError(f"{name}: {folder / _SETTINGS} has a prompt that is no text: {prompt!r}")
     return found
 
 
 def read_limits(name: str, folder: Path) -> Mapping[str, int]:
     """Read the length limits that the files carry and bertfeat switches off, by the file that carries them."""
-    tokenizer = json_of(name, folder, "tokenizer.json", _TokenizerFile)
-    own = json_of(name, folder, "sentence_bert_config.json", _Limit)
+    tokenizer = read_model_json(name, folder, "tokenizer.json", _TokenizerFile)
+    own = read_model_json(name, folder, "sentence_bert_config.json", _Limit)
     limits = {
         "tokenizer.json": tokenizer.truncation.max_length if tokenizer and tokenizer.truncation else None,
         "sentence_bert_config.json": own.max_seq_length if own else None,
@@ -145,7 +145,7 @@ def read_limits(name: str, folder: Path) -> Mapping[str, int]:
     return {file: limit for file, limit in limits.items() if limit}
 
 
-def _writable(text: str) -> bool:
+def _is_utf8_text(text: str) -> bool:
     try:
         text.encode()
     except UnicodeEncodeError:

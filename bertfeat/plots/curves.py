@@ -1,7 +1,8 @@
 """How a tagger learnt: loss and score by epoch."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypedDict
 
 from bertfeat.plots.figure import drawing, picture_path
 from bertfeat.plots.header import header
@@ -10,10 +11,46 @@ from bertfeat.plots.palette import NAMED, NO_VALUE
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from bertfeat.tagging import TaggerSettings
+
+class EpochScores(TypedDict):
+    """What the curves show of an epoch."""
+
+    loss: float
+    score: float
 
 
-def draw_curves(settings: "TaggerSettings", path: str | Path) -> None:
+class HasName(Protocol):
+    """A model, or what a tagger reads of it."""
+
+    @property
+    def name(self) -> str: ...
+
+
+class HasSpans(Protocol):
+    """The labels of a tagger."""
+
+    @property
+    def has_spans(self) -> bool: ...
+
+
+class LearningHistory(Protocol):
+    """What the curves show of a tagger; the settings of a saved tagger (``Tagger(folder).settings``) have it."""
+
+    @property
+    def model(self) -> HasName: ...
+    @property
+    def input(self) -> HasName: ...
+    @property
+    def labels(self) -> HasSpans: ...
+    @property
+    def history(self) -> Sequence[EpochScores]: ...
+    @property
+    def best_epoch(self) -> int: ...
+    @property
+    def score(self) -> float: ...
+
+
+def draw_curves(settings: LearningHistory, path: str | Path) -> None:
     """Draw how a tagger learnt as png, pdf or svg: loss and score on the development set, the best epoch marked.
 
     Raises:
@@ -26,7 +63,7 @@ def draw_curves(settings: "TaggerSettings", path: str | Path) -> None:
         paint_curves(figure, settings)
 
 
-def paint_curves(figure: "Figure", settings: "TaggerSettings") -> None:
+def paint_curves(figure: "Figure", settings: LearningHistory) -> None:
     """Draw the curves on an empty figure, one panel each over the same epochs."""
     from matplotlib.ticker import LogLocator, NullFormatter
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from bertfeat.errors import FeatureSetError, UsageError
-from bertfeat.features import FeatureSet, FoundColumn
+from bertfeat.features import FeatureSet, ReadableColumn
 from bertfeat.plots.coloring import decide_colors
 from bertfeat.plots.figure import FORMS, form_of, picture_path
 from bertfeat.plots.map_content import MapContent
@@ -77,7 +77,7 @@ def draw_map(
     return MapReport(path, len(sample), len(features), projection.explained)
 
 
-def _document_column(features: FeatureSet, column: str | None) -> FoundColumn:
+def _document_column(features: FeatureSet, column: str | None) -> ReadableColumn:
     found = features.find(column)
     if not found.pooling.per_document:
         stored = [known.name for known in features.columns if known.pooling.per_document]
@@ -86,7 +86,7 @@ def _document_column(features: FeatureSet, column: str | None) -> FoundColumn:
     return found
 
 
-def _check_sample(features: FeatureSet, found: FoundColumn, sample: MapSample) -> None:
+def _check_sample(features: FeatureSet, found: ReadableColumn, sample: MapSample) -> None:
     if len(sample) < _FEWEST:
         raise UsageError(f"{features.folder}: a map needs at least {_FEWEST} documents; there are {len(sample)}")
     finite = np.isfinite(sample.vectors).all(axis=1)
@@ -99,7 +99,7 @@ def _check_sample(features: FeatureSet, found: FoundColumn, sample: MapSample) -
 
 
 def _describe_map(
-    features: FeatureSet, found: FoundColumn, method: str, projection: Projection
+    features: FeatureSet, found: ReadableColumn, method: str, projection: Projection
 ) -> tuple[str, str, tuple[str, str]]:
     """The title, the note below it, and the names of the axes."""
     model = features.header.model.name.rstrip("/").rsplit("/", 1)[-1]

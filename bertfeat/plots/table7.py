@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from bertfeat.plots.figure import drawing, fair_height, picture_path
 from bertfeat.plots.header import header
@@ -13,10 +13,32 @@ from bertfeat.plots.texts import wrapped
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from bertfeat.tagging import Table7
-
 _LABEL_SIZE = 8.0
 _PAPERS = "D"  # the mark of the paper's numbers
+
+
+class RowScores(Protocol):
+    """What the picture shows of a row of Table 7. Scores are 0 to 1."""
+
+    @property
+    def title(self) -> str: ...
+    @property
+    def paper(self) -> float | None: ...  # F1 in the paper, 0 to 100
+    @property
+    def dev(self) -> Sequence[float]: ...  # of each run
+    @property
+    def test(self) -> Sequence[float]: ...  # of each run; empty where there is no test set
+
+
+class TableScores(Protocol):
+    """What the picture shows of a Table 7; :class:`bertfeat.tagging.Table7` has it."""
+
+    @property
+    def model(self) -> str: ...
+    @property
+    def measure(self) -> str: ...
+    @property
+    def rows(self) -> Sequence[RowScores]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +49,7 @@ class _Panel:
     marker: str
 
 
-def draw_table7(table: "Table7", path: str | Path) -> None:
+def draw_table7(table: TableScores, path: str | Path) -> None:
     """Draw Table 7 as png, pdf or svg: a dot a seed, a bar at their mean, and beside them the paper's numbers in grey.
 
     Raises:
@@ -37,7 +59,7 @@ def draw_table7(table: "Table7", path: str | Path) -> None:
     """
     path = picture_path(path)
     panels = _panels(table)
-    titles = [result.row.title for result in table.rows]
+    titles = [result.title for result in table.rows]
     with drawing(
         path, 2.2 + 2.0 * len(panels), fair_height(1.6 + 0.35 * len(titles)), [*titles, table.model]
     ) as figure:
@@ -53,11 +75,11 @@ def draw_table7(table: "Table7", path: str | Path) -> None:
         drawn[0].set_ylim(len(titles) - 0.4, -0.6)
 
 
-def _panels(table: "Table7") -> list[_Panel]:
+def _panels(table: TableScores) -> list[_Panel]:
     """The development set, the test set and the paper's numbers, those that there are."""
     dev = tuple(tuple(100 * value for value in result.dev) for result in table.rows)
     test = tuple(tuple(100 * value for value in result.test) for result in table.rows)
-    paper = tuple(() if result.row.paper is None else (result.row.paper,) for result in table.rows)
+    paper = tuple(() if result.paper is None else (result.paper,) for result in table.rows)
     panels = [
         _Panel("development set", dev, NAMED[0], "o"),
         _Panel("test set", test, NAMED[1], "s"),
@@ -66,8 +88,8 @@ def _panels(table: "Table7") -> list[_Panel]:
     return [panels[0], *(panel for panel in panels[1:] if any(panel.values))]
 
 
-def _table_note(table: "Table7", panels: Sequence[_Panel]) -> str:
-    seeds = max((len(result.runs) for result in table.rows), default=0)
+def _table_note(table: TableScores, panels: Sequence[_Panel]) -> str:
+    seeds = max((len(result.dev) for result in table.rows), default=0)
     note = f"A dot is a run, a bar the mean of {seeds} seeds." if seeds > 1 else "A dot is a run."
     if any(panel.marker == _PAPERS for panel in panels):
         note += " The paper's numbers are of BERT base (cased) on the development set of CoNLL-2003: other data."

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bertfeat.corpus import KeptColumn
 from bertfeat.errors import BertfeatError, NotDerivableError, UsageError
-from bertfeat.features import FeatureSet, FoundColumn
+from bertfeat.features import FeatureSet, ReadableColumn
 from bertfeat.probes.examples import (
     TAGS,
     Examples,
@@ -106,7 +106,7 @@ def _choose_pooling(features: FeatureSet, label: str, by_word: bool, wanted: str
     return found[0]
 
 
-def _probed_columns(features: FeatureSet, pooling: Pooling, layers: Sequence[str]) -> list[FoundColumn]:
+def _probed_columns(features: FeatureSet, pooling: Pooling, layers: Sequence[str]) -> list[ReadableColumn]:
     if layers and tuple(layers) != ("all",):
         found = [features.find(layer, pooling) for layer in layers]
         return list({column.recipe: column for column in found}.values())
@@ -149,7 +149,7 @@ class _StepCounter:
 
 def _probe_column(
     features: FeatureSet,
-    column: FoundColumn,
+    column: ReadableColumn,
     examples: Examples,
     folds: Folds,
     settings: ProbeSettings,
@@ -176,7 +176,7 @@ def _probe_column(
     return LayerProbe(name, single, _score_folds(examples, folds, predicted), converged)
 
 
-def _example_vectors(features: FeatureSet, column: FoundColumn, examples: Examples) -> NDArray[np.float32]:
+def _example_vectors(features: FeatureSet, column: ReadableColumn, examples: Examples) -> NDArray[np.float32]:
     """The vectors of the examples: ``[n, width]``."""
     vectors = np.empty((len(examples.rows), column.width), np.float32)
     seen = at = 0

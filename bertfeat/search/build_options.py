@@ -1,4 +1,4 @@
-"""What is asked of a build, and how it tells how far it is."""
+"""The options of a build, and reports of its progress."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from bertfeat.search.metric import Metric
 
 @dataclass(frozen=True, slots=True)
 class BuildOptions:
-    """What kind of index is wanted."""
+    """What kind of index is built."""
 
     type: str = "auto"  # an IndexType or a FAISS factory string
     metric: Metric = Metric.COSINE
@@ -24,12 +24,12 @@ class BuildOptions:
         if not 0.0 < self.target_recall <= 1.0:
             raise UsageError(f"the wanted recall is {self.target_recall}, but a recall is above 0 and at most 1")
         if self.memory is not None and not 0 < self.memory < float("inf"):  # NaN is neither
-            raise UsageError(f"the memory is {self.memory} bytes, but must be a number above 0")
+            raise UsageError(f"the memory is {self.memory} bytes, but it must be a number above 0")
 
 
 @dataclass(frozen=True, slots=True)
 class BuildProgress:
-    """How far a build has come."""
+    """How far a build is."""
 
     step: str  # sample, train, add, evaluate, write
     done: int  # vectors, of those that the step goes through
@@ -40,4 +40,4 @@ OnBuildProgress = Callable[[BuildProgress], None]
 
 
 def ignore_build_progress(_progress: BuildProgress) -> None:
-    """For builds that nobody watches."""
+    """The default: nobody watches."""

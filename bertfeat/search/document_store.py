@@ -1,8 +1,8 @@
-"""What an index knows of each document and each token, by number: Arrow files, mapped into memory, read at random.
+"""The documents of an index, and its tokens or words, by number: Arrow files, mapped into memory, read at random.
 
 Every record batch has the same number of rows, so a row is found without searching. Each column of a batch is validated
-when it is first read (offsets in range, texts of UTF-8, no null where none belongs, no number that leads nowhere), so
-that a damaged file is an error and not a crash.
+when it is first read (offsets in range, texts of UTF-8, no null where none may be, no number out of range), so that a
+damaged file is an error and not a crash.
 """
 
 import mmap
@@ -10,16 +10,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from bertfeat.errors import IndexFolderError
+from bertfeat.errors import IndexFolderError, parameter
 from bertfeat.io import open_regular
-from bertfeat.search.settings import DOCUMENTS_NAME, PIECES_NAME
+from bertfeat.search.settings import DOCUMENTS_NAME, PIECES_NAME, REBUILD
 from bertfeat.search.vector_blocks import VectorBlock
 
 BATCH_ROWS = 4096
@@ -56,7 +55,7 @@ class ArrowStoreWriter:
             self._flush(1)
             self._writer.close()
             return
-        with suppress(OSError):  # a full disk was told already
+        with suppress(OSError):  # a full disk was reported already
             self._writer.close()
 
     def write(self, table: pa.Table) -> None:
@@ -77,7 +76,7 @@ class ArrowStoreWriter:
 
 
 class IndexStoresWriter:
-    """Writes the stores of an index: of its documents, and of its tokens or words where these are what it finds."""
+    """Writes the stores of an index: of its documents, and of its tokens or words if its vectors are theirs."""
 
     def __init__(self, folder: Path, documents: pa.Schema, *, per_document: bool) -> None:
         self.documents = 0
@@ -97,7 +96,7 @@ class IndexStoresWriter:
                 self._pieces.__exit__(kind, error, trace)
 
     def write(self, block: VectorBlock) -> None:
-        """Append what a block says of its documents and pieces."""
+        """Append a block's documents, and its tokens or words."""
         for table in block.documents:
             self._documents.write(table)
             self.documents += len(table)
@@ -129,9 +128,9 @@ class IndexStoresWriter:
 
 
 class ArrowStore:
-    """A store that was written; ``expected`` are columns that it must have, of those types.
+    """A store that was written; ``expected`` are the columns that it must have, of those types.
 
-    Of these only ``gaps`` may be null. ``below`` says for columns of numbers from 0 where they end.
+    Of these only ``gaps`` may be null. ``below``: the numbers in these columns are from 0 to below that.
 
     Raises:
         IndexFolderError: it cannot be read, lacks a column, has one twice, or one of a type that is never kept.
@@ -167,10 +166,10 @@ class ArrowStore:
         for number in range(self._reader.num_record_batches):
             yield self._batch(number, self._names if names is None else names)
 
-    def column(self, name: str) -> NDArray[Any]:
-        """A whole column of numbers."""
-        found = [batch.column(0).to_numpy(zero_copy_only=False) for batch in self.batches([name])]
-        return np.concatenate(found) if found else np.empty(0, self.schema.field(name).type.to_pandas_dtype())
+    def numbers(self, name: str) -> NDArray[np.int64]:
+        """A whole column of int64."""
+        parts = [batch.column(0).to_numpy() for batch in self.batches([name])]
+        return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
     def take(self, rows: NDArray[np.integer]) -> pa.Table:
         """The rows of those numbers, in the order given.
@@ -183,11 +182,11 @@ class ArrowStore:
             raise self._damaged(f"row {wrong[0]:,} is asked for, and it has {self._count:,}")
         unique, places = np.unique(rows, return_inverse=True)
         batch_of = unique // BATCH_ROWS
-        found = [
+        parts = [
             self._batch(int(number), self._names).take(pa.array(unique[batch_of == number] % BATCH_ROWS))
             for number in np.unique(batch_of)
         ]
-        return pa.Table.from_batches(found, self.schema).take(pa.array(places.reshape(-1)))
+        return pa.Table.from_batches(parts, self.schema).take(pa.array(places.reshape(-1)))
 
     def _batch(self, number: int, names: Sequence[str]) -> pa.RecordBatch:
         try:
@@ -225,7 +224,7 @@ class ArrowStore:
                 raise self._damaged(f"{name!r} {value:,} is in it, and they are from 0 to {end - 1:,}")
 
     def _damaged(self, problem: object) -> IndexFolderError:
-        return IndexFolderError(f"{self._path}: cannot be read ({problem}); build the index again")
+        return IndexFolderError(f"cannot be read ({problem})", where=self._path, remedy=REBUILD)
 
 
 def document_schema(schemas: Iterable[tuple[Path, pa.Schema]]) -> pa.Schema:
@@ -241,22 +240,23 @@ def document_schema(schemas: Iterable[tuple[Path, pa.Schema]]) -> pa.Schema:
             if field.name == SOURCE:
                 continue
             kind = pa.large_string() if field.type == pa.string() else field.type
-            there = first.setdefault(field.name, folder)
+            earlier = first.setdefault(field.name, folder)
             if fields.setdefault(field.name, kind) != kind:
                 raise IndexFolderError(
-                    f"the column {field.name!r} is {fields[field.name]} in {there} and {kind} in {folder}; leave it "
-                    f"out of --keep or convert it, and extract again"
+                    f"the column {field.name!r} is {fields[field.name]} in {earlier} and {kind} in {folder}",
+                    remedy=f"leave it out of {parameter('keep')} or convert it, and extract again",
                 )
     fields[SOURCE] = pa.int32()
     return pa.schema(list(fields.items()))
 
 
 def _conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The table with the columns and types of a schema; columns that it lacks become null."""
     if table.schema.equals(schema):
         return table
-    there = dict(zip(table.column_names, table.columns, strict=True))
+    given = dict(zip(table.column_names, table.columns, strict=True))
     columns = [
-        there[field.name].cast(field.type) if field.name in there else pa.nulls(len(table), field.type)
+        given[field.name].cast(field.type) if field.name in given else pa.nulls(len(table), field.type)
         for field in schema
     ]
     return pa.table(columns, schema=schema)

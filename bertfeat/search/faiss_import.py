@@ -17,7 +17,15 @@ Scored = tuple[NDArray[np.float32], NDArray[np.int64]]
 """What FAISS's searches give: scores ``[Q, K]``, and the numbers of the vectors ``[Q, K]``."""
 
 
-class FaissIndex(Protocol):
+class VectorSink(Protocol):
+    """Something that takes vectors: an index, or a builder of one."""
+
+    def add(self, vectors: NDArray[np.float32], /) -> None:
+        """Add vectors ``[n, W]``."""
+        ...
+
+
+class FaissIndex(VectorSink, Protocol):
     """What every FAISS index has. FAISS has no type stubs; what single classes have besides is looked up there.
 
     Shapes: n vectors, Q queries, K hits, W values.
@@ -30,10 +38,6 @@ class FaissIndex(Protocol):
 
     def train(self, sample: NDArray[np.float32], /) -> None:
         """Train on a sample ``[n, W]``."""
-        ...
-
-    def add(self, vectors: NDArray[np.float32], /) -> None:
-        """Add vectors ``[n, W]``."""
         ...
 
     def search(self, queries: NDArray[np.float32], k: int, /, *, params: object = None) -> Scored:
@@ -71,6 +75,12 @@ class InvertedLists(Protocol):
         ...
 
 
+class DirectMap(Protocol):
+    """In which list each vector is: FAISS's ``DirectMap``."""
+
+    type: int
+
+
 class InvertedIndex(FaissIndex, Protocol):
     """An index of inverted lists: FAISS's ``IndexIVF``."""
 
@@ -78,6 +88,11 @@ class InvertedIndex(FaissIndex, Protocol):
     code_size: int
     invlists: InvertedLists
     own_invlists: bool
+    direct_map: DirectMap
+
+    def make_direct_map(self) -> None:
+        """Note in which list each vector is, so that vectors can be given back."""
+        ...
 
     def replace_invlists(self, lists: InvertedLists, own: bool, /) -> None:
         """Give it other lists; ``own``: and it frees them."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.errors import IndexFolderError, StorageError, UsageError, parameter
-from bertfeat.search.faiss_import import FaissIndex, InvertedIndex, faiss, faiss_errors, faiss_message
+from bertfeat.search.faiss_import import FaissIndex, InvertedIndex, VectorSink, faiss, faiss_errors, faiss_message
 from bertfeat.search.index_types import UPDATABLE
 from bertfeat.search.settings import REBUILD, SearchParameterName
 
@@ -35,7 +35,7 @@ def train_index(index: FaissIndex, sample: NDArray[np.float32], clusters: int) -
         index.train(sample)
 
 
-def add_vectors(index: FaissIndex, vectors: NDArray[np.float32]) -> None:
+def add_vectors(index: VectorSink, vectors: NDArray[np.float32]) -> None:
     """Add vectors ``[n, W]``.
 
     Raises:

@@ -5,45 +5,54 @@ Shapes: n vectors, W values in each.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.search.faiss_import import faiss
+from bertfeat.search.faiss_import import FaissIndex, faiss
 
 Transform = Callable[[NDArray[np.float32]], NDArray[np.float32]]
 
 
-def transform_of(index: Any) -> Transform | None:
+class FaissTransform(Protocol):
+    """One step of a chain: FAISS's ``VectorTransform``."""
+
+    def apply(self, vectors: NDArray[np.float32], /) -> NDArray[np.float32]:
+        """Transform vectors ``[n, W]``; the width may change."""
+        ...
+
+
+def index_transform(index: FaissIndex) -> Transform | None:
     """How a trained index transforms vectors ``[n, W]`` before it stores them; None where it does not."""
-    index = faiss.downcast_index(index)
-    return partial(_transformed, index) if isinstance(index, faiss.IndexPreTransform) else None
+    plain = faiss.downcast_index(index)
+    return partial(_apply_chain, plain) if isinstance(plain, faiss.IndexPreTransform) else None
 
 
-def judged_transform(index: Any) -> Transform | None:
-    """The transform after which exact search says what is near; None for the vectors as they are.
+def judged_transform(index: FaissIndex) -> Transform | None:
+    """The transform after which exact search decides what is near; None for the vectors as they are.
 
-    Whitening and scaling to length 1 change on purpose what is near, so they come before the comparison. Rotating and
-    leaving out dimensions are meant to keep what is near, so what they lose is the index's loss.
+    Whitening and scaling to length 1 change on purpose what is near, so they come before the comparison. Rotations and
+    dropped dimensions are meant to keep what is near, so what they lose is the index's loss.
     """
-    transform = transform_of(index)
-    if transform is None or not any(map(_alters_nearness, chained_transforms(faiss.downcast_index(index)))):
+    transform = index_transform(index)
+    if transform is None or not any(map(_changes_neighbours, chained_transforms(faiss.downcast_index(index)))):
         return None
     return transform
 
 
-def _transformed(index: Any, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+def chained_transforms(index: FaissIndex) -> list[FaissTransform]:
+    """The transforms of an ``IndexPreTransform`` in order, each as its own class."""
+    chain = faiss.downcast_index(index).chain
+    return [faiss.downcast_VectorTransform(chain.at(number)) for number in range(chain.size())]
+
+
+def _apply_chain(index: FaissIndex, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     for step in chained_transforms(index):
         vectors = step.apply(np.ascontiguousarray(vectors, np.float32))
     return vectors
 
 
-def chained_transforms(index: Any) -> list[Any]:
-    """The transforms of an ``IndexPreTransform`` in order, each as its own class."""
-    return [faiss.downcast_VectorTransform(index.chain.at(number)) for number in range(index.chain.size())]
-
-
-def _alters_nearness(step: Any) -> bool:
+def _changes_neighbours(step: FaissTransform) -> bool:
     whitens = isinstance(step, faiss.PCAMatrix) and step.eigen_power != 0
     return whitens or isinstance(step, faiss.NormalizationTransform)

@@ -1,17 +1,17 @@
-"""The folder of an index as it is read: all of it from one index, though another may take its place meanwhile.
+"""The folder of an index as it is read: all files from one index, though another may take its place meanwhile.
 
-No file of an index is ever changed: an update builds a second folder and exchanges the two (:mod:`.replace`). So a
-reader opens every file at once, then looks whether the folder's name still leads to the folder that it met at first,
-and begins again where it does not. It holds that folder open meanwhile, so that no later one can get its inode. What is
-open stays readable when the folder is removed. Two other ways were weighed: to open files through the folder's handle,
-but FAISS takes only a path, and ``/proc/self/fd`` is Linux's alone; and a digest that ties the files, but it would have
-to be computed over all of them at every opening.
+No file of an index is ever changed: an update builds a second folder and exchanges the two (:mod:`.replacement`). A
+reader opens all files at once, then checks that the path still leads to the folder of the beginning, and begins again
+where it does not. It holds that folder open meanwhile, so that no later one can get its inode. Open files stay readable
+when the folder is removed. Two other ways were considered: to open files through the folder's handle, but FAISS takes
+only a path, and ``/proc/self/fd`` is Linux's alone; and a digest over all files together, but it would have to be
+computed at every opening.
 
 Sizes are checked at every opening, digests of files up to 16 MiB as well (5 ms). The whole of a larger index, which a
 search reads only in part, takes 0.4 s per 1.5 GB (a million vectors of 384 values) from memory and 1.8 s from disk:
-that is left to :func:`bertfeat.search.verify_index`. FAISS checks what it reads, but for the places of inverted lists in
-a file of their own, so an ``index.faiss`` that has them is digested in any size. What is read of Arrow files is
-validated (:mod:`.store`).
+that is left to :func:`bertfeat.search.verify_index`. FAISS checks what it reads, except the places of inverted lists in
+a file of their own, so an ``index.faiss`` that has them is digested in any size. Arrow files are validated as they are
+read (:mod:`.document_store`).
 """
 
 import hashlib
@@ -27,7 +27,7 @@ import xxhash
 from bertfeat.errors import BertfeatError, IndexFolderError
 from bertfeat.io import open_regular
 from bertfeat.search.replacement import is_being_exchanged, recover_index
-from bertfeat.search.settings import FAISS_NAME, LISTS_NAME, FileState, IndexSettings, no_index_error
+from bertfeat.search.settings import FAISS_NAME, LISTS_NAME, REBUILD, FileState, IndexSettings, no_index_error
 
 T = TypeVar("T")
 
@@ -42,7 +42,7 @@ def read_consistently(folder: Path, read: Callable[[Path], T]) -> T:
 
     Raises:
         IndexFolderError: there is no index, or ``read`` says so.
-        FolderLocked: the index was moved away by a run that does not go on.
+        FolderLockedError: the index was moved away by a run that does not go on.
     """
     for _ in range(_MOST_TRIES):
         handle = _open_folder(folder)
@@ -55,11 +55,11 @@ def read_consistently(folder: Path, read: Callable[[Path], T]) -> T:
                 raise
         finally:
             os.close(handle)
-    raise IndexFolderError(f"{folder}: other runs replace it without a pause; try again when they are done")
+    raise IndexFolderError("other runs replace it without a pause", where=folder, remedy="try again when they are done")
 
 
 def check_files(folder: Path, settings: IndexSettings, *, digest_up_to: int = DIGESTED_AT_OPENING) -> int:
-    """See that every file is there in the size, and up to that many bytes also the digest, in which it was written.
+    """Check the size of every file, and the digest of those of up to that many bytes.
 
     Returns:
         How many bytes they have together.
@@ -71,25 +71,23 @@ def check_files(folder: Path, settings: IndexSettings, *, digest_up_to: int = DI
         path = folder / name
         digested = state.bytes <= digest_up_to or (name == FAISS_NAME and LISTS_NAME in settings.files)
         try:
-            found = measure_file(path, state) if digested else FileState(_file_size(path))
+            now = measure_file(path, state) if digested else FileState(_file_size(path))
         except FileNotFoundError as error:
-            raise IndexFolderError(f"{path} is missing; copy the whole folder, or build the index again") from error
+            raise IndexFolderError(f"{path} is missing", remedy=f"copy the whole folder, or {REBUILD}") from error
         except OSError as error:
+            raise IndexFolderError(f"{path} cannot be read ({error.strerror or error})", remedy=REBUILD) from error
+        if now.bytes != state.bytes:
             raise IndexFolderError(
-                f"{path} cannot be read ({error.strerror or error}); build the index again"
-            ) from error
-        if found.bytes != state.bytes:
-            raise IndexFolderError(
-                f"{path} has {found.bytes:,} bytes, but {state.bytes:,} were written: it was cut off or replaced; "
-                f"build the index again"
+                f"{path} has {now.bytes:,} bytes, but {state.bytes:,} were written: it was cut off or replaced",
+                remedy=REBUILD,
             )
-        if digested and found != state:
-            raise IndexFolderError(f"{path} was changed after it was written; build the index again")
+        if digested and now != state:
+            raise IndexFolderError(f"{path} was changed after it was written", remedy=REBUILD)
     return sum(state.bytes for state in settings.files.values())
 
 
 def measure_file(path: Path, like: FileState | None = None) -> FileState:
-    """The size and the digest of a file; of the kind of another one's (default: XXH3).
+    """The size and the digest of a file, of the same kind as that of ``like`` (default: XXH3).
 
     Raises:
         OSError: it cannot be read, or is no regular file.
@@ -102,15 +100,15 @@ def measure_file(path: Path, like: FileState | None = None) -> FileState:
 
 
 def _file_size(path: Path) -> int:
-    """The size of a regular file; nothing is opened that might make us wait, such as a pipe."""
-    found = path.stat()
-    if not stat.S_ISREG(found.st_mode):
+    """The size of a regular file; it is not opened, because a pipe would block."""
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
         raise OSError(f"not a regular file: {path}")
-    return found.st_size
+    return status.st_size
 
 
 def _open_folder(folder: Path) -> int:
-    """A handle of the folder; waits for the moment between two renames, and puts back what a dead run moved away."""
+    """A handle of the folder; waits while a run exchanges it, and puts back what a dead run moved away."""
     deadline, missing = time.monotonic() + PATIENCE, False
     while True:
         try:

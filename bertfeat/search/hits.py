@@ -1,15 +1,14 @@
-"""What a search finds: hits with what belongs to them, and the answer to a query."""
+"""Results of a search: hits with their texts and kept columns, and the answer to a query."""
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from bertfeat.corpus import Value
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class HitPiece:
     """The token or word that a hit is."""
 
     number: int  # which token or word of the document
@@ -31,29 +30,29 @@ class Hit:
     pair: str | None
     values: Mapping[str, Value]  # of the kept columns
     source: str  # the feature set it is from
-    place: Place | None  # in an index of tokens or words
+    piece: HitPiece | None  # in an index of tokens or words
     number: int  # of the vector in the index
 
-    def plain(self) -> dict[str, Any]:
-        """The hit for JSON; what it does not have is left out."""
-        place = {} if self.place is None else {
-            "start": self.place.start, "end": self.place.end, "string": self.place.string, "in_pair": self.place.in_pair
+    def to_json(self) -> dict[str, object]:
+        """The hit as JSON values, without those that it does not have."""
+        piece = {} if self.piece is None else {
+            "start": self.piece.start, "end": self.piece.end, "string": self.piece.string, "in_pair": self.piece.in_pair
         }  # fmt: skip
-        found = {"rank": self.rank, "id": self.id, "score": round(self.score, 6), "text": self.text, "pair": self.pair}
+        hit = {"rank": self.rank, "id": self.id, "score": round(self.score, 6), "text": self.text, "pair": self.pair}
         kept = {"values": {key: _finite_or_none(value) for key, value in self.values.items()}} if self.values else {}
-        return {key: value for key, value in {**found, **place, "row": self.row, **kept}.items() if value is not None}
+        return {key: value for key, value in {**hit, **piece, "row": self.row, **kept}.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What was found for one query, best first."""
+    """The hits of one query, best first."""
 
     query: str | None  # None for a query that was a vector
     hits: tuple[Hit, ...]
 
-    def plain(self) -> dict[str, Any]:
-        """The answer for JSON."""
-        return {"query": self.query, "hits": [hit.plain() for hit in self.hits]}
+    def to_json(self) -> dict[str, object]:
+        """The answer as JSON values."""
+        return {"query": self.query, "hits": [hit.to_json() for hit in self.hits]}
 
 
 def _finite_or_none(value: Value) -> Value:

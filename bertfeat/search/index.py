@@ -229,7 +229,7 @@ def _open_query_encoder(settings: IndexSettings, model: str | Path | None, devic
     prompt = settings.query_prompt
     if prompt is None:  # the model's own prompt for queries, where it has one
         prompt = find_model(name, revision=None if model else settings.model.revision).prompts.get("query")
-    return Extractor.recorded(
+    return Extractor.from_record(
         settings.model, settings.extraction, [settings.column], name=model, device=device, prompt=prompt
     )
 

@@ -1,28 +1,32 @@
-"""Everything that an index folder holds, opened together and held against its settings."""
+"""The files of an index folder: opened together and checked against ``index.json``; finished after a build."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tokenize import TokenError
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bertfeat.errors import IndexFolderError
-from bertfeat.io import open_regular
+from bertfeat.errors import IndexFolderError, UsageError
+from bertfeat.io import open_regular, sync
 from bertfeat.search import faiss_index
 from bertfeat.search.document_store import PIECES_SCHEMA, SOURCE, ArrowStore
+from bertfeat.search.faiss_import import FaissIndex, faiss_message
 from bertfeat.search.faiss_structure import find_mismatch
-from bertfeat.search.folder import check_files
+from bertfeat.search.folder import check_files, measure_file
 from bertfeat.search.settings import (
     DOCUMENTS_NAME,
     FAISS_NAME,
+    FILE_NAMES,
+    FORMAT_VERSION,
     LISTS_NAME,
     PIECES_NAME,
+    REBUILD,
     REMOVED_NAME,
     IndexSettings,
     read_index_settings,
+    write_index_settings,
 )
 
 _DOCUMENTS = pa.schema([("row", pa.int64()), ("id", pa.large_string())])
@@ -34,7 +38,7 @@ class IndexContents:
     """The open files of one index."""
 
     settings: IndexSettings
-    faiss_index: Any
+    faiss_index: FaissIndex
     documents: ArrowStore
     pieces: ArrowStore | None  # None where there is one vector a document
     removed: NDArray[np.bool_] | None  # which vectors are tombstones, if any
@@ -44,7 +48,7 @@ def open_contents(folder: Path, *, mapped: bool) -> IndexContents:
     """Open every file of an index; the FAISS index ``mapped``, or read into memory so that it can be changed.
 
     Raises:
-        IndexFolderError: it is no index, or a file is missing, changed, or does not fit the others.
+        IndexFolderError: it is no index, or a file is missing, changed, or contradicts the others.
     """
     settings = read_index_settings(folder)
     check_files(folder, settings)
@@ -60,7 +64,7 @@ def open_contents(folder: Path, *, mapped: bool) -> IndexContents:
         pieces,
         _read_removed(folder / REMOVED_NAME, settings.count) if settings.tombstones else None,
     )
-    _check_lengths(folder, contents)
+    _check_contents(folder, contents)
     return contents
 
 
@@ -79,34 +83,59 @@ def _read_removed(path: Path, count: int) -> NDArray[np.bool_]:
                 raise ValueError(f"{list(shape)} of {dtype}, where [{count}] of bool is expected")
             data = file.read()
     except (OSError, ValueError, SyntaxError, TokenError) as error:
-        raise IndexFolderError(f"{path}: cannot be read ({error}); build the index again") from error
+        raise IndexFolderError(f"cannot be read ({error})", where=path, remedy=REBUILD) from error
     if len(data) != count:
-        raise IndexFolderError(f"{path}: cannot be read ({len(data):,} values of {count:,}); build the index again")
+        raise IndexFolderError(f"cannot be read ({len(data):,} values of {count:,})", where=path, remedy=REBUILD)
     removed: NDArray[np.bool_] = np.frombuffer(data, np.uint8) != 0
     return removed
 
 
-def _check_lengths(folder: Path, contents: IndexContents) -> None:
+def _check_contents(folder: Path, contents: IndexContents) -> None:
     settings, index = contents.settings, contents.faiss_index
     if (index.ntotal, index.d) != (settings.count, settings.width):
         raise IndexFolderError(
             f"{folder / FAISS_NAME} holds {index.ntotal:,} vectors of {index.d} values, but "
-            f"{settings.count:,} of {settings.width} were written; build the index again"
+            f"{settings.count:,} of {settings.width} were written",
+            remedy=REBUILD,
         )
     if index.metric_type != settings.metric.faiss_metric:
-        raise IndexFolderError(f"{folder / FAISS_NAME} is not of the metric {settings.metric}; build the index again")
+        raise IndexFolderError(f"{folder / FAISS_NAME} is not of the metric {settings.metric}", remedy=REBUILD)
     if problem := find_mismatch(index, settings, whole=False):
-        raise IndexFolderError(
-            f"{folder / FAISS_NAME} is not the index that was written: {problem}; build the index again"
-        )
+        raise IndexFolderError(f"{folder / FAISS_NAME} is not the index that was written: {problem}", remedy=REBUILD)
     removed = 0 if contents.removed is None else int(contents.removed.sum())
     pieces = settings.count if contents.pieces is None else len(contents.pieces)
-    for name, found, written in (
+    for name, read, written in (
         (DOCUMENTS_NAME, len(contents.documents), settings.documents),
         (PIECES_NAME, pieces, settings.count),
         (REMOVED_NAME, removed, settings.tombstones),
     ):
-        if found != written:
+        if read != written:
             raise IndexFolderError(
-                f"{folder / name} has {found:,} entries, but {written:,} were written; build the index again"
+                f"{folder / name} has {read:,} entries, but {written:,} were written", remedy=REBUILD
             )
+
+
+def finish_index_folder(settings: IndexSettings, folder: Path) -> IndexSettings:
+    """Write ``index.json`` beside the other files, all of it to the disk, and check that the index can be opened.
+
+    Returns:
+        The settings with the sizes and digests of the files.
+
+    Raises:
+        UsageError: what FAISS wrote it cannot read again, which happens with some types.
+    """
+    paths = [path for path in sorted(folder.iterdir()) if path.name in FILE_NAMES]
+    for path in paths:
+        sync(path)
+    files = {path.name: measure_file(path) for path in paths}
+    settings = replace(settings, format_version=FORMAT_VERSION, files=files)
+    write_index_settings(settings, folder)
+    sync(folder)
+    try:
+        open_contents(folder, mapped=True)
+    except IndexFolderError as error:
+        if not isinstance(error.__cause__, RuntimeError):
+            raise
+        problem = f"FAISS cannot make {settings.factory!r}: what it wrote it cannot read again"
+        raise UsageError(f"{problem} ({faiss_message(error.__cause__)})", remedy="choose another type") from error
+    return settings

@@ -1,4 +1,4 @@
-"""Inverted lists that pass the memory: filled in shards, merged into a file of their own beside ``index.faiss``."""
+"""Inverted lists larger than the memory: filled in shards, merged into a file of their own beside ``index.faiss``."""
 
 import ctypes
 import os
@@ -6,14 +6,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.errors import StorageError, UsageError
+from bertfeat.errors import StorageError, UsageError, parameter
 from bertfeat.search import faiss_index
-from bertfeat.search.faiss_import import faiss, faiss_errors
+from bertfeat.search.faiss_import import FaissIndex, InvertedLists, faiss, faiss_errors
 from bertfeat.search.settings import LISTS_NAME
 
 SHARD_BYTES = 1 << 30
@@ -21,16 +20,18 @@ _SPACE_LEFT = 1 << 20  # for what others write meanwhile
 
 
 class DiskListsBuilder:
-    """Takes more vectors for an index whose inverted lists do not fit the memory; those in it already stay."""
+    """Adds vectors to an index whose inverted lists do not fit the memory; those that it has stay in it."""
 
-    def __init__(self, index: Any, folder: Path, memory: int | None) -> None:
+    def __init__(self, index: FaissIndex, folder: Path, memory: int | None) -> None:
         self._index, self._folder = index, folder
         inverted = faiss.try_extract_index_ivf(index)
         if inverted is None:
-            raise UsageError("only inverted lists can be kept on disk; choose ivf, ivfpq, or more --memory")
+            raise UsageError(
+                "only inverted lists can be kept on disk", remedy=f"choose ivf, ivfpq, or more {parameter('memory')}"
+            )
         self._inverted = inverted
         self._count = int(index.ntotal)
-        self._before = self._emptied()
+        self._old_lists = self._take_lists()
         self._shard = faiss.clone_index(index)
         self._shard_rows = max(1, min(memory or SHARD_BYTES, SHARD_BYTES) // (int(inverted.code_size) + 8))
         self._paths: list[Path] = []
@@ -43,42 +44,44 @@ class DiskListsBuilder:
         if self._shard.ntotal >= self._shard_rows:
             self._write_shard()
 
-    def merged(self) -> Any:
+    def merged(self) -> FaissIndex:
         """The index with all its lists in ``index.lists``."""
         if self._shard.ntotal:
             self._write_shard()
         shards = [faiss.read_index(str(path), faiss.IO_FLAG_MMAP) for path in self._paths]
-        lists = [*self._before, *(faiss.extract_index_ivf(shard).invlists for shard in shards)]
+        lists = [*self._old_lists, *(faiss.extract_index_ivf(shard).invlists for shard in shards)]
         self._replace_lists(self._merge(lists))
         self._index.ntotal = self._inverted.ntotal = self._count
         for path in self._paths:
             path.unlink()
         return self._index
 
-    def _merge(self, lists: list[Any]) -> Any:
+    def _merge(self, lists: list[InvertedLists]) -> InvertedLists:
         path = self._folder / LISTS_NAME
         self._check_space(self._count * (int(self._inverted.code_size) + 8))
         with _silent_stdout(), faiss_errors(StorageError, f"{path} cannot be written", "is the disk full?"):
             whole = faiss.OnDiskInvertedLists(self._inverted.nlist, self._inverted.code_size, str(path))
             pointers = faiss.InvertedListsPtrVector()
-            for each in lists:
-                pointers.push_back(each)
+            for one in lists:
+                pointers.push_back(one)
             whole.merge_from_multiple(pointers.data(), pointers.size())
         whole.filename = LISTS_NAME  # as it is written into the index: both move together
-        return whole
+        merged: InvertedLists = whole
+        return merged
 
     def _check_space(self, needed: int) -> None:
         """FAISS writes the lists through a mapping, where a full disk would end the process."""
-        found = os.statvfs(self._folder)
-        free = found.f_bavail * found.f_frsize
+        disk = os.statvfs(self._folder)
+        free = disk.f_bavail * disk.f_frsize
         if free < needed + _SPACE_LEFT:
             raise StorageError(
-                f"cannot write to {self._folder.parent.parent}: the inverted lists need {needed / 1e6:,.0f} MB, and "
-                f"{free / 1e6:,.0f} MB are free; free some space, or move the folder to a larger disk"
+                f"the inverted lists need {needed / 1e6:,.0f} MB, and {free / 1e6:,.0f} MB are free",
+                where=f"cannot write to {self._folder.parent.parent}",
+                remedy="free some space, or move the folder to a larger disk",
             )
 
-    def _emptied(self) -> list[Any]:
-        """Take the lists out of the index, which stays trained; they are given if there is something in them."""
+    def _take_lists(self) -> list[InvertedLists]:
+        """Take the lists out of the index, which stays trained; returns them if they hold vectors."""
         lists = self._inverted.invlists
         if not self._index.ntotal:
             return []
@@ -87,9 +90,9 @@ class DiskListsBuilder:
         self._index.ntotal = self._inverted.ntotal = 0
         return [lists]
 
-    def _replace_lists(self, lists: Any) -> None:
+    def _replace_lists(self, lists: InvertedLists) -> None:
         self._inverted.replace_invlists(lists, True)
-        lists.this.disown()
+        lists.this.disown()  # type: ignore[attr-defined]  # SWIG: the index frees them now
 
     def _write_shard(self) -> None:
         path = self._folder / f"shard-{len(self._paths)}"
@@ -100,17 +103,20 @@ class DiskListsBuilder:
 
 @contextmanager
 def _silent_stdout() -> Iterator[None]:
-    """FAISS prints the size of its file on stdout, where only results belong."""
+    """Send what FAISS prints on stdout (the size of its file) to /dev/null: only results belong on stdout.
+
+    This is the file descriptor 1 of the whole process, for the time of the merge.
+    """
     flush = ctypes.CDLL(None).fflush
     if sys.stdout is not None:
         sys.stdout.flush()
     flush(None)
-    stdout, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    stdout, null = os.dup(1), os.open(os.devnull, os.O_WRONLY)
     try:
-        os.dup2(nowhere, 1)
+        os.dup2(null, 1)
         yield
     finally:
         flush(None)
         os.dup2(stdout, 1)
         os.close(stdout)
-        os.close(nowhere)
+        os.close(null)

@@ -1,4 +1,4 @@
-"""How near two vectors are, and what an index does to its copy of them: under cosine it scales each to length 1.
+"""The metric of an index, and how its copy of the vectors is prepared: under cosine each is scaled to length 1.
 
 Feature sets keep vectors as the model gives them.
 
@@ -16,7 +16,7 @@ _MOST_SQUARE = float(np.finfo(np.float32).max) / 4  # so that no distance betwee
 
 
 class Metric(StrEnum):
-    """What a score says."""
+    """What a score is."""
 
     COSINE = "cosine"  # of the angle, -1..1, larger is nearer; a zero vector scores 0 with everything
     IP = "ip"  # inner product, larger is nearer
@@ -29,11 +29,11 @@ class Metric(StrEnum):
 
     @property
     def worst(self) -> float:
-        """The score of nothing at all."""
+        """A score that is worse than every other one."""
         return np.inf if self is Metric.L2 else -np.inf
 
     def prepare(self, vectors: NDArray[np.float32]) -> NDArray[np.bool_]:
-        """Make vectors ready for FAISS, in place: cosine scales each to length 1, zero vectors stay zero.
+        """Prepare vectors for FAISS, in place: cosine scales each to length 1, zero vectors stay zero.
 
         Shape: ``[n, W]`` → which of them are zero vectors ``[n]``.
 
@@ -49,9 +49,9 @@ class Metric(StrEnum):
         zero: NDArray[np.bool_] = squares == 0.0
         return zero
 
-    def scores(self, found: NDArray[np.float32]) -> NDArray[np.float32]:
+    def scores(self, computed: NDArray[np.float32]) -> NDArray[np.float32]:
         """Turn what FAISS computes into scores: under L2 it gives squared distances."""
-        return np.sqrt(np.maximum(found, 0.0)) if self is Metric.L2 else found
+        return np.sqrt(np.maximum(computed, 0.0)) if self is Metric.L2 else computed
 
     def nearness(self, scores: NDArray[np.float32]) -> NDArray[np.float32]:
         """Scores signed so that larger is nearer."""

@@ -10,10 +10,9 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bertfeat.corpus.document import shorten
-from bertfeat.corpus.lines import BadLine, TextEncoding, read_lines
+from bertfeat.corpus import BadLine, TextEncoding, read_lines
 from bertfeat.errors import CorpusError, UsageError
-from bertfeat.io import JsonError, decode_json, open_regular
+from bertfeat.io import JsonError, decode_json, open_regular, shorten
 
 MOST_GRADE = 1_000
 """Largest grade of a judgement, up or down; scoring takes time and memory for every grade up to the largest."""

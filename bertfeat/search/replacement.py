@@ -1,9 +1,9 @@
 """The folder of an index as it is written: by one run at a time, and exchanged for the old one in one step.
 
-An update holds the lock of ``.NAME.building`` beside the folder from before it reads anything of the index until the
-new one is in place; the index itself cannot hold the lock, because it is exchanged. The new index is built in
-``.NAME.building/new``. The two folders then change their places by ``renameat2(RENAME_EXCHANGE)``, so there is never a
-moment without an index. Where the system or the file system does not know that call (macOS, NFS), the old one is first
+An update locks ``.NAME.building`` beside the folder from before it reads the index until the new one is in place; the
+index itself cannot hold the lock, because it is exchanged. The new index is built in ``.NAME.building/new``. The two
+folders then change places by ``renameat2(RENAME_EXCHANGE)``, so there is never a
+moment without an index. Where the system or the file system lacks that call (macOS, NFS), the old one is first
 renamed to ``.NAME.building/old``: readers wait for the moment in between, and put it back if the run was killed there.
 A symbolic link stays: the folder that it leads to is exchanged.
 """
@@ -27,18 +27,20 @@ _LOCK_TRIES = 20
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 _IMMOVABLE = (errno.EBUSY, errno.EXDEV)  # something is mounted there; a lower layer of a container's file system
+_ANOTHER = "name another folder"
+_INSIDE = "name a folder in it"
 _UNKNOWN_CALL = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
 @dataclass(frozen=True, slots=True)
 class HeldFolder:
-    """The place of an index, there or not, that no other run changes meanwhile."""
+    """The folder of an index, existing or not, that no other run changes meanwhile."""
 
     folder: Path  # absolute, links followed
 
     @contextmanager
     def replacement(self) -> Iterator[Path]:
-        """Give an empty folder to build in; when the block is done it takes the place of :attr:`folder`.
+        """Make an empty folder to build in; at the end of the block it takes the place of :attr:`folder`.
 
         Raises:
             StorageError: the folder cannot be written.
@@ -56,12 +58,12 @@ class HeldFolder:
 
 @contextmanager
 def hold_index_folder(folder: str | Path, *, new: bool = False) -> Iterator[HeldFolder]:
-    """Hold the place of an index, or of a ``new`` one, against other runs; put back or remove what killed ones left.
+    """Lock the folder of an index, or of a ``new`` one; put back or remove what killed runs left.
 
     Raises:
-        UsageError: a path at which no index can be.
-        IndexFolderError: ``folder`` holds something that is no index; or there is nothing, and it is to hold one.
-        FolderLocked: another run is at work on it.
+        UsageError: no index can be at this path.
+        IndexFolderError: ``folder`` holds something that is no index; or it does not exist and is not ``new``.
+        FolderLockedError: another run is at work on it.
         StorageError: the folder cannot be written.
     """
     target = _target(Path(folder))
@@ -79,7 +81,7 @@ def hold_index_folder(folder: str | Path, *, new: bool = False) -> Iterator[Held
 
 @contextmanager
 def _locked_work_folder(work: Path, *, new: bool) -> Iterator[None]:
-    """Hold a work folder, and remove it at the end; a run that ends may remove it while this one makes it."""
+    """Lock a work folder, and remove it at the end; a run that ends may remove it while this one makes it."""
     with ExitStack() as stack:
         stack.callback(_remove_if_empty, work)
         for tries_left in reversed(range(_LOCK_TRIES)):
@@ -102,7 +104,7 @@ def _remove_if_empty(folder: Path) -> None:
 
 
 def is_being_exchanged(folder: Path) -> bool:
-    """Whether a run has moved the old index away, and the new one not yet into its place."""
+    """Whether a run has moved the old index away, and not yet put the new one in its place."""
     try:
         return (_work_folder(real_path(folder)) / "old").is_dir()
     except (OSError, RuntimeError):  # a name too long for a work folder, links in a circle
@@ -113,7 +115,7 @@ def recover_index(folder: Path, *, insist: bool) -> bool:
     """Put the old index back where a run was killed between moving it away and moving the new one in.
 
     Returns:
-        Whether it could be tried: not while that run is alive.
+        False while that run is alive.
 
     Raises:
         StorageError: with ``insist``, why it could not.
@@ -135,22 +137,21 @@ def _target(folder: Path) -> Path:
         target = real_path(folder)
         here = real_path(Path.cwd())
     except (OSError, RuntimeError) as error:  # links in a circle, a working folder that is gone
-        raise StorageError(f"{folder} cannot be found: {error}; name another folder with -o") from error
+        raise StorageError(f"{folder} cannot be found: {error}", remedy=_ANOTHER) from error
     try:
         str(target).encode()
     except UnicodeEncodeError:
-        raise UsageError(f"{folder} is no UTF-8, and Arrow takes no such names; name another folder with -o") from None
+        raise UsageError(f"{folder} is no UTF-8, and Arrow takes no such names", remedy=_ANOTHER) from None
     if not target.name:
-        raise UsageError(f"{folder} cannot be replaced by an index; name a folder in it with -o")
+        raise UsageError(f"{folder} cannot be replaced by an index", remedy=_INSIDE)
     if here.is_relative_to(target) and target.is_dir():
         raise UsageError(
-            f"{folder} is where you are, and a new index takes the place of the whole folder: you would stay in the "
-            f"one that is removed; name a folder in it with -o, or start from elsewhere"
+            f"{folder} is the current folder, and a new index takes the place of the whole folder: you would stay in "
+            f"the one that is removed",
+            remedy=f"{_INSIDE}, or start from elsewhere",
         )
     if os.path.ismount(target):
-        raise UsageError(
-            f"a file system is mounted at {folder}, which cannot be exchanged; name a folder in it with -o"
-        )
+        raise UsageError(f"a file system is mounted at {folder}, which cannot be exchanged", remedy=_INSIDE)
     return target
 
 
@@ -166,17 +167,15 @@ def _refuse_foreign_files(folder: Path) -> None:
     except FileNotFoundError:
         return
     except NotADirectoryError as error:
-        raise IndexFolderError(
-            f"{folder}: a file is there, and an index is a folder; name another one with -o"
-        ) from error
+        raise IndexFolderError("a file is there, and an index is a folder", where=folder, remedy=_ANOTHER) from error
     except OSError as error:
-        raise StorageError(f"{folder} cannot be read: {error.strerror}; name another folder with -o") from error
-    there = result_kind(folder)
-    if there not in (None, ResultKind.INDEX):
-        raise IndexFolderError(f"{folder} holds {there.noun}, no index; choose another folder with -o")
+        raise StorageError(f"{folder} cannot be read: {error.strerror}", remedy=_ANOTHER) from error
+    kind = result_kind(folder)
+    if kind not in (None, ResultKind.INDEX):
+        raise IndexFolderError(f"{folder} holds {kind.noun}, no index", remedy=_ANOTHER)
     strangers = (names - _OWN_NAMES) | {f"{STATE_FOLDER}/{name}" for name in inside - _STATE_NAMES}
     if strangers:
-        raise IndexFolderError(f"{folder}: {min(strangers)} is no file of an index; choose another folder with -o")
+        raise IndexFolderError(f"{min(strangers)} is no file of an index", where=folder, remedy=_ANOTHER)
 
 
 def _put_back(folder: Path) -> None:
@@ -205,10 +204,8 @@ def _exchange(folder: Path, fresh: Path) -> None:
     except OSError as error:
         if error.errno not in _IMMOVABLE:
             raise
-        what = os.strerror(error.errno or 0)
-        raise StorageError(
-            f"{folder} cannot be moved to another name ({what}); build into another folder with -o"
-        ) from error
+        reason = os.strerror(error.errno or 0)
+        raise StorageError(f"{folder} cannot be moved to another name ({reason})", remedy=_ANOTHER) from error
     sync(folder.parent)
 
 

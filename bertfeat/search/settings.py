@@ -7,12 +7,12 @@ as fast, and a digest over ``index.json`` itself.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
 from bertfeat.errors import IndexFolderError
-from bertfeat.features import ModelIdentity
+from bertfeat.features import FeatureSettings, ModelIdentity
 from bertfeat.io import JsonFormat, write_json
 from bertfeat.recipe import FeatureColumn
 from bertfeat.search.metric import Metric
@@ -88,7 +88,7 @@ class IndexSettings:
     factory: str  # FAISS's description
     reason: str  # why that one
     model: ModelIdentity
-    extraction: Mapping[str, Any]  # settings of the feature sets; queries are embedded by the same
+    extraction: FeatureSettings  # settings of the feature sets; queries are embedded by the same
     query_prompt: str | None
     sources: tuple[SourceSet, ...]
     count: Count  # vectors in index.faiss

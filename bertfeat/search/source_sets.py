@@ -1,4 +1,4 @@
-"""The feature sets that an index was made from: what it remembers of them, and whether they are still the same."""
+"""The feature sets that an index was made from: what it records of them, and whether they are still the same."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -8,9 +8,18 @@ from bertfeat.errors import BertfeatError, IndexFolderError
 from bertfeat.features import FeatureSet
 from bertfeat.search.settings import IndexSettings, SourceSet
 
+FeatureSets = str | Path | FeatureSet | Sequence[str | Path | FeatureSet]
+"""One feature set or several, open or as folders."""
+
+
+def open_feature_sets(features: FeatureSets) -> list[FeatureSet]:
+    """The feature sets as a list."""
+    several = [features] if isinstance(features, str | Path | FeatureSet) else features
+    return [one if isinstance(one, FeatureSet) else FeatureSet(one) for one in several]
+
 
 def describe_source_set(features: FeatureSet) -> SourceSet:
-    """What an index remembers of a feature set."""
+    """What an index records of a feature set."""
     digest = hashlib.sha256()
     for entry in features.entries:
         digest.update(f"{entry.name} {entry.sha256}\n".encode())
@@ -20,7 +29,7 @@ def describe_source_set(features: FeatureSet) -> SourceSet:
 def merge_sources(
     known: Sequence[SourceSet], sets: Sequence[FeatureSet]
 ) -> tuple[tuple[SourceSet, ...], tuple[int, ...]]:
-    """All sources, and the number of each of the sets among them; one that was there already is brought up to date."""
+    """All sources, and the number of each of the sets among them; a known source is updated."""
     sources = list(known)
     number_of = {source.path: number for number, source in enumerate(sources)}
     numbers = []
@@ -33,10 +42,10 @@ def merge_sources(
 
 
 def changed_sources(settings: IndexSettings) -> Iterator[tuple[SourceSet, SourceSet]]:
-    """The feature sets that are in their places, but not as they were: what each was, and what it is now.
+    """The feature sets that still exist but changed: what each was, and what it is now.
 
     Raises:
-        FeatureSetError: what is in the place of one is no sound feature set.
+        FeatureSetError: a folder is no sound feature set any more.
     """
     for source in settings.sources:
         if Path(source.path).is_dir():
@@ -46,20 +55,20 @@ def changed_sources(settings: IndexSettings) -> Iterator[tuple[SourceSet, Source
 
 
 def unchanged_sources(settings: IndexSettings) -> Iterator[tuple[int, FeatureSet]]:
-    """The feature sets that are in their places as they were, and the number of each among the sources."""
+    """The feature sets that exist unchanged, and the number of each among the sources."""
     for number, source in enumerate(settings.sources):
         if not Path(source.path).is_dir():
             continue
         try:
             features = FeatureSet(source.path)
         except BertfeatError:
-            continue  # no sound feature set, so not as it was
+            continue  # no sound feature set, so it changed
         if describe_source_set(features).digest == source.digest:
             yield number, features
 
 
 def check_sources(settings: IndexSettings, folder: Path) -> None:
-    """See that the feature sets, where they still are in their places, are those that the index was made from.
+    """Check that the feature sets, where they still exist, are those that the index was made from.
 
     Raises:
         IndexFolderError: one was changed since.
@@ -67,5 +76,6 @@ def check_sources(settings: IndexSettings, folder: Path) -> None:
     for then, now in changed_sources(settings):
         raise IndexFolderError(
             f"{then.path} changed since the index {folder} was made from it ({then.documents:,} documents "
-            f"then, {now.documents:,} now); build it again: bertfeat index {then.path} -o {folder}"
+            f"then, {now.documents:,} now)",
+            remedy=f"build it again: bertfeat index {then.path} -o {folder}",
         )

@@ -1,9 +1,8 @@
-"""An index grows or shrinks: documents are appended, replaced by those of the same id, and removed."""
+"""Updates of an index: documents are appended, replaced by those of the same id, and removed."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,18 +11,18 @@ from numpy.typing import NDArray
 
 from bertfeat.errors import IndexFolderError
 from bertfeat.features import FeatureSet
-from bertfeat.search import faiss_index
+from bertfeat.search.build import check_complete, fill_index, kept_blocks
 from bertfeat.search.build_options import BuildProgress, OnBuildProgress, ignore_build_progress
-from bertfeat.search.comparable import incomparable
 from bertfeat.search.document_store import ArrowStore, IndexStoresWriter, document_schema
-from bertfeat.search.feature_source import FeatureSource
-from bertfeat.search.finish import finish_index_folder
+from bertfeat.search.faiss_import import FaissIndex
+from bertfeat.search.faiss_index import can_remove, lists_on_disk, remove_vectors, write_faiss_index
+from bertfeat.search.feature_source import FeatureSource, find_incomparability
+from bertfeat.search.index_files import finish_index_folder
 from bertfeat.search.lists_on_disk import DiskListsBuilder
-from bertfeat.search.making import check_complete, fill, kept_blocks
 from bertfeat.search.metric import Metric
 from bertfeat.search.replacement import hold_index_folder
 from bertfeat.search.settings import FAISS_NAME, REMOVED_NAME, IndexSettings
-from bertfeat.search.source_sets import merge_sources
+from bertfeat.search.source_sets import FeatureSets, merge_sources, open_feature_sets
 from bertfeat.search.vector_index import VectorIndex
 
 _RECONSTRUCTED = 16_384
@@ -31,7 +30,7 @@ _RECONSTRUCTED = 16_384
 
 @dataclass(frozen=True, slots=True)
 class UpdateReport:
-    """What an update did, in documents."""
+    """An update, in documents."""
 
     settings: IndexSettings
     added: int
@@ -40,7 +39,10 @@ class UpdateReport:
 
 
 def append_features(
-    folder: str | Path, features: Sequence[str | Path | FeatureSet], *, progress: OnBuildProgress | None = None
+    folder: str | Path,
+    features: FeatureSets,
+    *,
+    progress: OnBuildProgress | None = None,
 ) -> UpdateReport:
     """Append feature sets to an index; documents that have the id of a new one are replaced.
 
@@ -48,34 +50,34 @@ def append_features(
 
     Raises:
         IndexFolderError: the features come from another model, recipe or width, or other settings, than the index.
-        FolderLocked: another run is at work on the folder.
+        FolderLockedError: another run is at work on the folder.
         StorageError: the folder cannot be written.
     """
-    with hold_index_folder(folder) as place:
-        index = VectorIndex(place.folder, in_memory=True)
-        sets = [each if isinstance(each, FeatureSet) else FeatureSet(each) for each in features]
+    with hold_index_folder(folder) as held:
+        index = VectorIndex(held.folder, in_memory=True)
+        sets = open_feature_sets(features)
         sources, numbers = merge_sources(index.settings.sources, sets)
         source = FeatureSource(
             sets, index.settings.column.name, keep_text=index.settings.has_text, source_numbers=numbers
         )
-        _check_same(index, source)
+        _check_comparable(index, source)
         replaced = _with_ids(index, _stored_ids(sets))
-        with place.replacement() as fresh:
-            keeper = _Shrunk(index, replaced)
-            source.first_document = keeper.documents
+        with held.replacement() as fresh:
+            remaining = _RemainingIndex(index, replaced)
+            source.first_document = remaining.documents
             schema = document_schema([(index.folder, index.documents.schema), *source.schemas])
             with IndexStoresWriter(fresh, schema, per_document=source.per_document) as stores:
-                keeper.copy(stores)
-                grown, zero = _extended(
-                    keeper.faiss_index, source, index.metric, stores, fresh, progress or ignore_build_progress
+                remaining.copy(stores)
+                grown, zero = _extend_index(
+                    remaining.faiss_index, source, index.metric, stores, fresh, progress or ignore_build_progress
                 )
             settings = replace(
-                keeper.settings(fresh, added=source.count),
+                remaining.settings(fresh, added=source.count),
                 sources=sources,
                 skipped=index.settings.skipped + source.skipped,
             )
             return UpdateReport(
-                _finished(settings, grown, stores, zero, fresh), sum(map(len, sets)), int(replaced.sum())
+                _finish_update(settings, grown, stores, zero, fresh), sum(map(len, sets)), int(replaced.sum())
             )
 
 
@@ -84,32 +86,34 @@ def remove_documents(folder: str | Path, ids: Iterable[str]) -> UpdateReport:
 
     Raises:
         IndexFolderError: the folder is no sound index.
-        FolderLocked: another run is at work on the folder.
+        FolderLockedError: another run is at work on the folder.
         StorageError: the folder cannot be written.
     """
-    with hold_index_folder(folder) as place:
-        index = VectorIndex(place.folder, in_memory=True)
-        wanted = list(dict.fromkeys(ids))
-        removed = _with_ids(index, pa.array(wanted, pa.string()))
-        known = _known_ids(index.documents, removed)
-        unknown = tuple(each for each in wanted if each not in known)
+    with hold_index_folder(folder) as held:
+        index = VectorIndex(held.folder, in_memory=True)
+        unique = list(dict.fromkeys(ids))
+        removed = _with_ids(index, pa.array(unique, pa.string()))
+        known = _ids_of_rows(index.documents, removed)
+        unknown = tuple(id_ for id_ in unique if id_ not in known)
         if not removed.any():
             return UpdateReport(index.settings, 0, 0, unknown)
-        with place.replacement() as fresh:
-            keeper = _Shrunk(index, removed)
+        with held.replacement() as fresh:
+            remaining = _RemainingIndex(index, removed)
             schema = document_schema([(index.folder, index.documents.schema)])  # of this format
             with IndexStoresWriter(fresh, schema, per_document=index.pieces is None) as stores:
-                keeper.copy(stores)
-            grown = keeper.faiss_index
-            if faiss_index.lists_on_disk(grown):
+                remaining.copy(stores)
+            grown = remaining.faiss_index
+            if lists_on_disk(grown):
                 grown = DiskListsBuilder(grown, fresh, None).merged()
-            settings = _finished(keeper.settings(fresh, added=0), grown, stores, 0, fresh)
+            settings = _finish_update(remaining.settings(fresh, added=0), grown, stores, 0, fresh)
             return UpdateReport(settings, 0, int(removed.sum()), unknown)
 
 
-def _finished(settings: IndexSettings, grown: Any, stores: IndexStoresWriter, zero: int, folder: Path) -> IndexSettings:
-    """Write what is left of an update; ``zero`` zero vectors were added."""
-    faiss_index.write_faiss_index(grown, folder / FAISS_NAME)
+def _finish_update(
+    settings: IndexSettings, grown: FaissIndex, stores: IndexStoresWriter, zero: int, folder: Path
+) -> IndexSettings:
+    """Write the FAISS index and the settings of an update that added ``zero`` zero vectors."""
+    write_faiss_index(grown, folder / FAISS_NAME)
     settings = replace(
         settings,
         count=int(grown.ntotal),
@@ -120,20 +124,20 @@ def _finished(settings: IndexSettings, grown: Any, stores: IndexStoresWriter, ze
     return finish_index_folder(settings, folder)
 
 
-class _Shrunk:
-    """What is left of an index without some of its documents."""
+class _RemainingIndex:
+    """An index without some of its documents."""
 
     def __init__(self, index: VectorIndex, removed: NDArray[np.bool_]) -> None:
         self._index = index
         self.faiss_index = index.faiss_index
         vectors = removed if index.pieces is None else removed[index.owners]
-        self._zero_vectors = index.settings.zero_vectors - _zeros(index, vectors)
-        self._really = faiss_index.can_remove(self.faiss_index) and not index.settings.tombstones
-        self._documents = ~removed if self._really else np.ones_like(removed)
-        self._vectors = ~vectors if self._really else np.ones_like(vectors)
+        self._zero_vectors = index.settings.zero_vectors - _count_zero_vectors(index, vectors)
+        self._removes = can_remove(self.faiss_index) and not index.settings.tombstones
+        self._documents = ~removed if self._removes else np.ones_like(removed)
+        self._vectors = ~vectors if self._removes else np.ones_like(vectors)
         self._tombstones = np.zeros_like(vectors) if index.removed is None else index.removed.copy()
-        if self._really:
-            faiss_index.remove_vectors(self.faiss_index, vectors)
+        if self._removes:
+            remove_vectors(self.faiss_index, vectors)
         else:
             self._tombstones |= vectors
 
@@ -143,42 +147,42 @@ class _Shrunk:
         return int(self._documents.sum())
 
     def copy(self, stores: IndexStoresWriter) -> None:
-        """Write what the old stores keep to new ones."""
+        """Copy the remaining rows of the old stores to new ones."""
         stores.copy(self._index.documents, self._index.pieces, self._documents, self._vectors)
 
     def settings(self, folder: Path, *, added: int) -> IndexSettings:
-        """The settings with this many tombstones, which are written to the folder; ``added`` vectors will follow."""
-        count = 0 if self._really else int(self._tombstones.sum())
+        """The settings of the remaining index; writes its tombstones to the folder; ``added`` vectors will follow."""
+        count = 0 if self._removes else int(self._tombstones.sum())
         if count:
             np.save(folder / REMOVED_NAME, np.concatenate([self._tombstones, np.zeros(added, bool)]))
         return replace(self._index.settings, tombstones=count, zero_vectors=self._zero_vectors)
 
 
-def _extended(
-    index: Any,
+def _extend_index(
+    index: FaissIndex,
     source: FeatureSource,
     metric: Metric,
     stores: IndexStoresWriter,
     folder: Path,
     progress: OnBuildProgress,
-) -> tuple[Any, int]:
+) -> tuple[FaissIndex, int]:
     """The index with a source's vectors added, and how many zero vectors there were among them."""
     before = int(index.ntotal)
-    on_disk = DiskListsBuilder(index, folder, None) if faiss_index.lists_on_disk(index) else None
+    on_disk = DiskListsBuilder(index, folder, None) if lists_on_disk(index) else None
 
-    def tell(done: int) -> None:
+    def report(done: int) -> None:
         progress(BuildProgress("add", done, source.count))
 
-    zero = fill(on_disk or index, kept_blocks(source, stores.write), metric, tell)
+    zero = fill_index(on_disk or index, kept_blocks(source, stores.write), metric, report)
     index = on_disk.merged() if on_disk else index
     check_complete(index, before + source.count)
     return index, zero
 
 
-def _check_same(index: VectorIndex, source: FeatureSource) -> None:
-    """See that the new vectors can be compared with those of the index, as they can with one another."""
+def _check_comparable(index: VectorIndex, source: FeatureSource) -> None:
+    """Check that the new vectors can be compared with those of the index."""
     settings, first = index.settings, source.sets[0]
-    problem = incomparable(settings.model.fingerprint, settings.extraction, settings.column, first.header, source.found)
+    problem = find_incomparability(settings.model, settings.extraction, settings.column, first.header, source.column)
     if problem:
         raise IndexFolderError(f"{first.folder} cannot be appended to {index.folder}: {problem}")
 
@@ -189,21 +193,21 @@ def _stored_ids(sets: Sequence[FeatureSet]) -> pa.Array:
 
 
 def _with_ids(index: VectorIndex, ids: pa.Array) -> NDArray[np.bool_]:
-    """Which documents have one of the ids and are not tombstones already."""
+    """Which documents have one of the ids and are not tombstones yet."""
     ids = ids.cast(pa.large_string())
-    found = [pc.is_in(batch.column("id"), value_set=ids).to_numpy(False) for batch in index.documents.batches(["id"])]
-    having: NDArray[np.bool_] = np.concatenate(found) if found else np.zeros(0, bool)
+    matches = [pc.is_in(batch.column("id"), value_set=ids).to_numpy(False) for batch in index.documents.batches(["id"])]
+    having: NDArray[np.bool_] = np.concatenate(matches) if matches else np.zeros(0, bool)
     if index.removed is not None:
         having[index.owners[index.removed]] = False
     return having
 
 
-def _known_ids(documents: ArrowStore, chosen: NDArray[np.bool_]) -> set[str]:
+def _ids_of_rows(documents: ArrowStore, chosen: NDArray[np.bool_]) -> set[str]:
     return set(documents.take(np.flatnonzero(chosen))["id"].to_pylist()) if chosen.any() else set()
 
 
-def _zeros(index: VectorIndex, vectors: NDArray[np.bool_]) -> int:
-    """How many of the vectors are zero; not looked for where there are none."""
+def _count_zero_vectors(index: VectorIndex, vectors: NDArray[np.bool_]) -> int:
+    """How many of the vectors are zero."""
     if not index.settings.zero_vectors:
         return 0
     numbers = np.flatnonzero(vectors)

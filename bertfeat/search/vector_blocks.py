@@ -1,14 +1,12 @@
-"""Blocks of vectors, in which an index is fed: how they are made, and how they are read ahead.
+"""Blocks of vectors, of which an index is built.
 
 Shapes: n vectors of a block, D documents whose vectors they are, W values in a vector.
 """
 
-import queue
-import threading
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -16,8 +14,6 @@ from numpy.typing import NDArray
 
 BLOCK_BYTES = 48 << 20  # large enough for FAISS to work at full speed
 BLOCKS_ALIVE = 3  # one in work, one waiting, one being read
-
-Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +29,10 @@ class PieceColumns:
 
 @dataclass(frozen=True, slots=True)
 class VectorBlock:
-    """Some vectors, in order, and the documents that came with them."""
+    """Some vectors, in order, and their documents."""
 
-    vectors: NDArray[np.float32]  # [n, W] the receiver's to change
-    documents: tuple[pa.Table, ...] = ()  # columns that the text store keeps
+    vectors: NDArray[np.float32]  # [n, W] the consumer may change them
+    documents: tuple[pa.Table, ...] = ()  # columns that the document store keeps
     pieces: PieceColumns | None = None  # None where there is one vector a document
 
 
@@ -51,7 +47,7 @@ class VectorSource(Protocol):
         ...
 
     def blocks(self, *, documents: bool) -> Iterator[VectorBlock]:
-        """All vectors in order; with ``documents``, what the text store keeps of each as well."""
+        """All vectors in order; with ``documents``, also the columns that the document store keeps."""
         ...
 
 
@@ -72,15 +68,15 @@ class ArraySource:
         """The vectors, a block at a time."""
         for start in range(0, self.count, self._rows):
             vectors = np.array(self._vectors[start : start + self._rows], np.float32, order="C")
-            known = () if self._documents is None else (self._documents.slice(start, len(vectors)),)
-            yield VectorBlock(vectors, known if documents else ())
+            tables = () if self._documents is None else (self._documents.slice(start, len(vectors)),)
+            yield VectorBlock(vectors, tables if documents else ())
 
 
 class BlockBuilder:
     """Collects the vectors of small batches until they make a block.
 
-    Blocks take turns in a few arrays, because fresh memory costs as much as reading: the third block after a block
-    is written over its vectors.
+    Blocks reuse a few arrays, because new memory costs as much as reading: the third block after a block overwrites
+    its vectors.
     """
 
     def __init__(self, width: int) -> None:
@@ -109,13 +105,13 @@ class BlockBuilder:
         """Everything that was added since the last time, as one block."""
         vectors = self._array(self.count)
         np.concatenate(self._vectors, out=vectors)
-        pieces = _joined(self._pieces) if self._pieces else None
+        pieces = _concatenate_pieces(self._pieces) if self._pieces else None
         block = VectorBlock(vectors, tuple(self._documents), pieces)
         self._vectors, self._documents, self._pieces, self.count = [], [], [], 0
         return block
 
     def _array(self, count: int) -> NDArray[np.float32]:
-        """Room for so many vectors: the array that was given longest ago, if it is large enough."""
+        """An array for so many vectors: the one used longest ago, if it is large enough."""
         oldest = self._arrays.popleft() if len(self._arrays) == BLOCKS_ALIVE else None
         if oldest is None or len(oldest) < count:
             oldest = np.empty((count + count // 4, self._width), np.float32)
@@ -123,49 +119,11 @@ class BlockBuilder:
         return oldest[:count]
 
 
-def _joined(pieces: list[PieceColumns]) -> PieceColumns:
+def _concatenate_pieces(pieces: list[PieceColumns]) -> PieceColumns:
     names = ("document", "number", "start", "end", "segment")
-    return PieceColumns(*(np.concatenate([getattr(each, name) for each in pieces]) for name in names))
+    return PieceColumns(*(np.concatenate([getattr(part, name) for part in pieces]) for name in names))
 
 
 def block_rows(width: int) -> int:
     """How many vectors make a block."""
     return max(1024, BLOCK_BYTES // (4 * width))
-
-
-def read_ahead(items: Iterable[Item], depth: int = 1) -> Iterator[Item]:
-    """Let a thread fetch the next ``depth`` items while the caller works on one."""
-    waiting: queue.Queue[tuple[str, Item | BaseException | None]] = queue.Queue(depth)
-    closed = threading.Event()
-
-    def put(kind: str, what: Item | BaseException | None) -> bool:
-        while not closed.is_set():
-            try:
-                waiting.put((kind, what), timeout=0.1)
-            except queue.Full:
-                continue
-            return True
-        return False
-
-    def fetch() -> None:
-        try:
-            for item in items:
-                if not put("item", item):
-                    return
-            put("end", None)
-        except BaseException as error:  # the caller's thread raises it
-            put("error", error)
-
-    thread = threading.Thread(target=fetch, name="read-ahead", daemon=True)
-    thread.start()
-    try:
-        while True:
-            kind, what = waiting.get()
-            if kind == "end":
-                return
-            if isinstance(what, BaseException) and kind == "error":
-                raise what
-            yield what  # type: ignore[misc]
-    finally:
-        closed.set()
-        thread.join()

@@ -1,4 +1,4 @@
-"""An index as one searches it by vectors: exact where it should be, filtered, filled up, told as scores.
+"""Search in an index by vectors: exact or approximate, with conditions, always as many hits as there are.
 
 Shapes: Q queries, K hits, W values in a vector.
 """
@@ -6,27 +6,28 @@ Shapes: Q queries, K hits, W values in a vector.
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.errors import IndexFolderError, UsageError
-from bertfeat.search import faiss_index, faiss_search
 from bertfeat.search.document_store import SOURCE, ArrowStore
+from bertfeat.search.faiss_import import FaissIndex, Scored
+from bertfeat.search.faiss_index import copy_to_gpu, flat_storage
+from bertfeat.search.faiss_search import EMPTY, reconstruct_vectors, scan_all_vectors, search_faiss
 from bertfeat.search.folder import read_consistently
 from bertfeat.search.index_files import IndexContents, open_contents
 from bertfeat.search.metric import Metric, copy_as_float32
-from bertfeat.search.settings import IndexSettings
-from bertfeat.search.source_sets import check_sources
+from bertfeat.search.settings import REBUILD, IndexSettings
 from bertfeat.where import select_rows
 
 _EXACT_QUERIES = 512  # whose hits are compared again at once
+_REFILL = "add documents with append_features() or bertfeat index --append"
 
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """What a search by vectors found, best first; as many hits for each query, all of them there."""
+    """The nearest vectors of each query, best first, the same number for each."""
 
     scores: NDArray[np.float32]  # [Q, K] see Metric
     numbers: NDArray[np.int64]  # [Q, K] of the vectors in the index
@@ -35,18 +36,18 @@ class Neighbours:
 class VectorIndex:
     """An index folder opened for search by vectors.
 
-    All its files are opened at once, so that everything comes from one index though another may take its place; what is
-    in them is mapped, and read when it is needed.
+    All files are opened at once, so that everything comes from one index though another may take its place. They are
+    mapped into memory, and read when they are needed. ``device`` is a GPU, which needs faiss-gpu.
 
     Raises:
         IndexFolderError: the folder is no index, or a file of it is missing, changed, foreign or of a newer format.
-        FolderLocked: the index was moved away by a run that does not go on.
+        FolderLockedError: the index was moved away by a run that does not go on.
     """
 
     def __init__(self, folder: str | Path, *, device: str | None = None, in_memory: bool = False) -> None:
         self.folder = Path(folder)
         self._contents: IndexContents = read_consistently(self.folder, partial(open_contents, mapped=not in_memory))
-        self._fast = faiss_index.copy_to_gpu(self.faiss_index, device)
+        self._searched = copy_to_gpu(self.faiss_index, device)
 
     def __len__(self) -> int:
         return self.settings.count - self.settings.tombstones
@@ -62,7 +63,7 @@ class VectorIndex:
         return self.settings.metric
 
     @property
-    def faiss_index(self) -> Any:
+    def faiss_index(self) -> FaissIndex:
         """The FAISS index itself."""
         return self._contents.faiss_index
 
@@ -86,16 +87,7 @@ class VectorIndex:
         """The document of each vector: its number in :attr:`documents`; read anew each time."""
         if self.pieces is None:
             return np.arange(self.settings.count)
-        owners: NDArray[np.int64] = self.pieces.column("document")
-        return owners
-
-    def check_sources(self) -> None:
-        """See that the feature sets, where they still are in their places, are those that the index was made from.
-
-        Raises:
-            IndexFolderError: one was changed since.
-        """
-        check_sources(self.settings, self.folder)
+        return self.pieces.numbers("document")
 
     def search(
         self,
@@ -103,34 +95,36 @@ class VectorIndex:
         k: int = 10,
         *,
         where: str | None = None,
-        effort: int | None = None,
+        search_parameter: int | None = None,
         exact: bool = False,
     ) -> Neighbours:
         """The ``k`` nearest of each query vector ``[Q, W]``, or as many as there are.
 
-        ``where`` is a condition on kept columns. ``effort`` replaces the tuned ``nprobe`` or ``efSearch``;
+        ``where`` is a condition on kept columns. ``search_parameter`` replaces the tuned ``nprobe`` or ``efSearch``;
         ``exact`` compares with every vector as the index stores it.
 
         Raises:
             UsageError: vectors of another width or not finite, ``k`` below 1, or a condition that cannot be read.
         """
-        queries = self._prepared(vectors)
+        queries = self._prepare_queries(vectors)
         if k < 1 and not len(self):
-            raise IndexFolderError(f"{self.folder} is empty: all its documents were removed; add some with --append")
+            raise IndexFolderError(
+                "the index is empty: all its documents were removed", where=self.folder, remedy=_REFILL
+            )
         if k < 1:
             raise UsageError(f"k is {k}, but at least one hit must be asked for")
-        selected = self._selected(where)
+        selected = self._select(where)
         available = len(self) if selected is None else int(selected.sum())
         k = min(k, available)
         if not k or not len(queries):
             return Neighbours(np.empty((len(queries), 0), np.float32), np.empty((len(queries), 0), np.int64))
         if exact:
-            scores, numbers = faiss_search.scan_all_vectors(self.faiss_index, queries, k, selected)
+            scores, numbers = scan_all_vectors(self.faiss_index, queries, k, selected)
         else:
-            scores, numbers = self._quick(queries, k, effort, selected)
-        self._check_found(numbers)
-        if self.metric is Metric.L2 and faiss_index.flat_storage(self.faiss_index) is not None:
-            return self._compared_again(queries, numbers)
+            scores, numbers = self._search_quickly(queries, k, search_parameter, selected)
+        self._check_numbers(numbers)
+        if self.metric is Metric.L2 and flat_storage(self.faiss_index) is not None:
+            return self._compare_again(queries, numbers)
         return Neighbours(self.metric.scores(scores), numbers)
 
     def reconstruct(self, numbers: NDArray[np.integer]) -> NDArray[np.float32]:
@@ -143,7 +137,7 @@ class VectorIndex:
         wrong = wanted[(wanted < 0) | (wanted >= self.settings.count)]
         if len(wrong):
             raise UsageError(f"there is no vector {wrong[0]}; the index has 0 to {self.settings.count - 1}")
-        return faiss_search.reconstruct_vectors(self.faiss_index, wanted)
+        return reconstruct_vectors(self.faiss_index, wanted)
 
     def document_numbers(self, numbers: NDArray[np.integer]) -> NDArray[np.int64]:
         """The document of each vector: its number in :attr:`documents`."""
@@ -152,31 +146,31 @@ class VectorIndex:
         owners: NDArray[np.int64] = self.pieces.take(numbers)["document"].to_numpy()
         return owners
 
-    def _quick(
-        self, queries: NDArray[np.float32], k: int, effort: int | None, selected: NDArray[np.bool_] | None
-    ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    def _search_quickly(
+        self, queries: NDArray[np.float32], k: int, search_parameter: int | None, selected: NDArray[np.bool_] | None
+    ) -> Scored:
         """FAISS's own search; queries that found fewer than there are get an exact scan."""
         tuned = self.settings.effort
-        effort = effort or (tuned.value if tuned else None)
-        index = self._fast if selected is None else self.faiss_index  # FAISS's GPU indexes know no selectors
-        scores, numbers = faiss_search.search_faiss(index, queries, k, effort, selected)
-        short = (numbers == faiss_search.EMPTY).any(axis=1)
+        value = search_parameter or (tuned.value if tuned else None)
+        index = self._searched if selected is None else self.faiss_index  # FAISS's GPU indexes know no selectors
+        scores, numbers = search_faiss(index, queries, k, value, selected)
+        short = (numbers == EMPTY).any(axis=1)
         if short.any():
-            scores[short], numbers[short] = faiss_search.scan_all_vectors(self.faiss_index, queries[short], k, selected)
+            scores[short], numbers[short] = scan_all_vectors(self.faiss_index, queries[short], k, selected)
         return scores, numbers
 
-    def _compared_again(self, queries: NDArray[np.float32], numbers: NDArray[np.int64]) -> Neighbours:
-        """Distances computed by difference: FAISS's batches expand the square, which cancels digits of near vectors."""
+    def _compare_again(self, queries: NDArray[np.float32], numbers: NDArray[np.int64]) -> Neighbours:
+        """Distances computed from differences: FAISS expands the square, which cancels digits of near vectors."""
         scores = np.empty(numbers.shape, np.float32)
         for start in range(0, len(queries), _EXACT_QUERIES):
             part = slice(start, start + _EXACT_QUERIES)
-            stored = faiss_search.reconstruct_vectors(self.faiss_index, numbers[part].ravel())
+            stored = reconstruct_vectors(self.faiss_index, numbers[part].ravel())
             differences = stored.reshape(*numbers[part].shape, -1) - queries[part, None, :]
             scores[part] = np.sqrt(np.einsum("qkw,qkw->qk", differences, differences))
         order = np.lexsort((numbers, scores), axis=1)
         return Neighbours(np.take_along_axis(scores, order, 1), np.take_along_axis(numbers, order, 1))
 
-    def _prepared(self, vectors: NDArray[np.floating]) -> NDArray[np.float32]:
+    def _prepare_queries(self, vectors: NDArray[np.floating]) -> NDArray[np.float32]:
         if vectors.ndim != 2 or vectors.shape[1] != self.settings.width:
             shape = " × ".join(map(str, vectors.shape))
             raise UsageError(
@@ -192,7 +186,7 @@ class VectorIndex:
             raise UsageError(f"query vector {error.args[0]} is not finite") from error
         return queries
 
-    def _selected(self, where: str | None) -> NDArray[np.bool_] | None:
+    def _select(self, where: str | None) -> NDArray[np.bool_] | None:
         living = None if self.removed is None else ~self.removed
         if where is None:
             return living
@@ -201,11 +195,13 @@ class VectorIndex:
             selected = selected[self.owners]
         return selected if living is None else selected & living
 
-    def _check_found(self, numbers: NDArray[np.int64]) -> None:
-        """Every number leads to a vector: of sound files all do, and FAISS has -1 for no hit."""
+    def _check_numbers(self, numbers: NDArray[np.int64]) -> None:
+        """Check that every number is one of a vector: in sound files all are, and FAISS has -1 for no hit."""
         wrong = numbers[(numbers < 0) | (numbers >= self.settings.count)]
         if len(wrong):
             raise IndexFolderError(
-                f"{self.folder}: vector {wrong[0]} is found, and there are {self.settings.count:,}: a file was changed "
-                f"after it was written; bertfeat verify says which, and a new build mends it"
+                f"vector {wrong[0]} is found, and there are {self.settings.count:,}: a file was changed after it was "
+                f"written",
+                where=self.folder,
+                remedy=f"bertfeat verify says which one; {REBUILD}",
             )

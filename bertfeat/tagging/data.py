@@ -5,6 +5,7 @@ from pathlib import Path
 
 from bertfeat.errors import CorpusError, TaggerError
 from bertfeat.features import FeatureSet, ModelIdentity
+from bertfeat.recipe import Derivation
 from bertfeat.tagging.labels import LabelSet, list_labels
 from bertfeat.tagging.layer_input import TaggerInput, choose_input, derive_input
 from bertfeat.tagging.schemes import Scheme
@@ -32,22 +33,22 @@ class TrainingData:
         """Look through both sets; features are read later.
 
         Raises:
-            NotDerivable: they do not hold the layers.
+            NotDerivableError: they do not hold the layers.
             TaggerError: they are of different models, or have no tags, no words, or nothing to learn.
         """
         model = train_set.header.model
-        wanted = choose_input(layers, train_set.columns, model.num_layers)
-        derive_input(wanted, train_set)  # that it holds no words is told before that it is unlike the other
+        layer_input = choose_input(layers, train_set.columns, model.num_layers)
+        derivation = derive_input(layer_input, train_set)  # an error of it comes before one of the other set
         extraction = extraction_of(train_set)
         check_same_features(dev_set, model, extraction, str(train_set.folder))
-        train, dev = _open_stores(train_set, dev_set, wanted, settings.memory)
+        train, dev = _open_stores(train_set, derivation, dev_set, derive_input(layer_input, dev_set), settings.memory)
         labels = _collect_labels(train, Scheme(settings.scheme))
         gold = tuple(dev.tags())
-        return cls(model, extraction, wanted, train, dev, labels, gold, _check_dev(dev.folder, labels, gold))
+        return cls(model, extraction, layer_input, train, dev, labels, gold, _check_dev(dev.folder, labels, gold))
 
     @property
     def digests(self) -> dict[str, str]:
-        """What tells both sets from others."""
+        """The digests that identify both sets."""
         return {"train": self.train.digest, "dev": self.dev.digest}
 
     def check_unchanged(self) -> None:
@@ -61,19 +62,23 @@ class TrainingData:
 
 
 def _open_stores(
-    train_set: FeatureSet, dev_set: FeatureSet, wanted: TaggerInput, memory: int
+    train_set: FeatureSet,
+    train_input: Derivation,
+    dev_set: FeatureSet,
+    dev_input: Derivation,
+    memory: int,
 ) -> tuple[SentenceStore, SentenceStore]:
     """Both sets within the memory: the development set is kept where it takes no more than a quarter of it."""
-    dev = SentenceStore(dev_set, wanted, max(1, memory // 4))
+    dev = SentenceStore(dev_set, dev_input, max(1, memory // 4))
     left = memory - (dev.bytes if dev.fits else memory // 4)
-    return SentenceStore(train_set, wanted, left), dev
+    return SentenceStore(train_set, train_input, left), dev
 
 
 def _collect_labels(store: SentenceStore, inside: Scheme) -> LabelSet:
     try:
         return LabelSet.of(store.tags(), inside=inside)
     except (CorpusError, TaggerError) as error:
-        raise type(error)(f"{store.origin}, {error}") from error
+        raise error.within(store.origin) from error
 
 
 def _check_dev(place: Path, labels: LabelSet, gold: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
@@ -81,12 +86,13 @@ def _check_dev(place: Path, labels: LabelSet, gold: tuple[tuple[str, ...], ...])
     try:
         unknown, useful = labels.unknown(gold), labels.can_learn_from(gold)
     except CorpusError as error:
-        raise CorpusError(f"{place}, {error}") from error
+        raise error.within(place) from error
     if not useful:
         what = f"only tags that the training set lacks ({list_labels(unknown)})" if unknown else "no span"
         raise TaggerError(
-            f"{place}: the development set has {what}, so no epoch can be told from another; give one with tags that "
-            f"can be learnt"
+            f"the development set has {what}, so no epoch is better than another",
+            where=place,
+            remedy="give one with tags that can be learnt",
         )
     if unknown:
         return (f"{place} has tags that the training set lacks, and never can be right: {list_labels(unknown)}",)

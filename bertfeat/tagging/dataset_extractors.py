@@ -1,15 +1,16 @@
 """The extractor that makes the word features of a corpus, and whether a feature set is what it would make."""
 
-from collections.abc import Mapping
+from collections.abc import Collection
 from pathlib import Path
 from typing import TypedDict
 
 from bertfeat.corpus import CorpusSettings
+from bertfeat.derivation import derive
 from bertfeat.errors import BertfeatError, NotDerivableError, UsageError, parameter
-from bertfeat.extraction import Extractor
+from bertfeat.extraction import Extractor, record_settings
 from bertfeat.features import FeatureSet
 from bertfeat.models import Model, find_model
-from bertfeat.recipe import Pooling, derive
+from bertfeat.recipe import Pooling
 from bertfeat.tagging.layer_input import DEFAULT_LAYERS, TaggerInput, parse_input
 
 
@@ -43,13 +44,13 @@ def recorded_extractor(like: FeatureSet, corpus_settings: CorpusSettings, device
         raise NotDerivableError(
             "holds no features of words", where=like.folder, remedy=f"extract it with {parameter('pooling', 'word')}"
         )
-    with_context = bool(like.header.settings["document_context"])
+    with_context = like.header.settings.document_context
     if with_context != corpus_settings.document_context:
         raise UsageError(
             f"{like.folder} was extracted {'with' if with_context else 'without'} {parameter('document_context')}",
             remedy="the other set has to be, too",
         )
-    return Extractor.recorded(like.header.model, like.header.settings, columns, device=device)
+    return Extractor.from_record(like.header.model, like.header.settings, columns, device=device)
 
 
 def parse_inputs(layers: str | None, files: Model) -> list[TaggerInput]:
@@ -71,21 +72,23 @@ def open_with_layers(
     return features
 
 
-def extraction_settings(extractor: Extractor, corpus_settings: CorpusSettings) -> dict[str, object]:
-    """The settings of a feature set that decide the features of its words."""
-    tokens = extractor.token_settings
-    return {
-        "long": str(tokens.long),
-        "max_length": tokens.max_length,
-        "prompt": tokens.prompt,
-        "subword": str(tokens.subword),
-        "document_context": corpus_settings.document_context,
-        "precision": extractor.precision.value,
-    }
+DECISIVE_SETTINGS = ("long", "max_length", "prompt", "subword", "document_context", "precision")
+"""The settings of a feature set that decide the features of its words."""
 
 
-def was_made_by(features: FeatureSet, extractor: Extractor, expected: Mapping[str, object]) -> bool:
-    """Whether a feature set was made by the extractor's model with these settings."""
-    settings = features.header.settings
-    same = all(settings.get(name) == value for name, value in expected.items())
-    return same and features.header.model.fingerprint == extractor.model.fingerprint
+def was_made_by(
+    features: FeatureSet,
+    extractor: Extractor,
+    corpus_settings: CorpusSettings,
+    decisive: Collection[str] = DECISIVE_SETTINGS,
+) -> bool:
+    """Whether a feature set was made by the extractor's model, with the extractor's value of the decisive settings."""
+    ours = record_settings(
+        extractor.identity,
+        extractor.columns,
+        extractor.token_settings,
+        extractor.precision.value,
+        document_context=corpus_settings.document_context,
+    )
+    differ = {difference.name for difference in ours.differences(features.header.settings)}
+    return differ.isdisjoint(decisive) and features.header.model.fingerprint == extractor.model.fingerprint

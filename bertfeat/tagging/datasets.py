@@ -1,35 +1,60 @@
 """Feature sets for tagging: given as such, or extracted from a corpus into a set beside it."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from itertools import zip_longest
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
 
-from bertfeat.corpus import ENDINGS, CorpusSettings, open_corpus
+from bertfeat.corpus import ENDINGS, CorpusSettings
 from bertfeat.corpus.compression import COMPRESSIONS
 from bertfeat.corpus.sources import find_sources
-from bertfeat.derivation import derive
-from bertfeat.errors import BertfeatError, CorpusError, NotDerivableError, TaggerError, UsageError
+from bertfeat.errors import BertfeatError, CorpusError, TaggerError, UsageError, parameter
 from bertfeat.extraction import ExtractionReport, Extractor, OnProgress
-from bertfeat.extraction.plan import plan_parts
-from bertfeat.extraction.settings import NUMERICS_VERSION, RunSettings
 from bertfeat.features import FeatureSet, list_parts, read_manifest
-from bertfeat.models import find_model
-from bertfeat.recipe import Pooling
-from bertfeat.tagging.layer_input import DEFAULT_LAYERS, parse_input
+from bertfeat.io import real_path
+from bertfeat.tagging.dataset_extractors import (
+    ExtractorArguments,
+    extraction_settings,
+    new_extractor,
+    open_with_layers,
+    recorded_extractor,
+    was_made_by,
+)
+
+SentenceSource = str | Path | FeatureSet
+"""Sentences with tags: a feature set, its folder, or a corpus file."""
+
+_EXTRACTOR_DEFAULTS = {"model": None, "revision": None, "precision": "auto", "batch_tokens": None}
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """A feature set to learn from, and how it was made where that was only now."""
+class DatasetReport:
+    """A feature set that is ready to be learnt from."""
 
+    source: str
     features: FeatureSet
-    report: ExtractionReport | None
+    extraction: ExtractionReport | None  # None: the features beside the corpus were used as they are
 
 
-def is_feature_set(path: Path) -> bool:
-    """Whether a folder holds a feature set, finished or not."""
+OnDataset = Callable[[DatasetReport], None]
+"""Called after each corpus whose features were extracted or found."""
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetOptions:
+    """How corpora become feature sets."""
+
+    layers: str | None = None  # what the sets have to hold
+    corpus_settings: CorpusSettings = field(default_factory=CorpusSettings)
+    extractor: ExtractorArguments = field(default_factory=ExtractorArguments)
+    progress: OnProgress | None = None  # of the extraction
+    on_dataset: OnDataset | None = None
+
+
+def is_feature_set(source: SentenceSource) -> bool:
+    """Whether it is a feature set, or a folder that holds one, finished or not."""
+    if isinstance(source, FeatureSet):
+        return True
+    path = Path(source)
     return path.is_dir() and (read_manifest(path) is not None or bool(list_parts(path)))
 
 
@@ -42,187 +67,194 @@ def features_beside(corpus: Path) -> Path:
         UsageError: it is no file's name.
     """
     if not corpus.name:
-        raise UsageError(f"{corpus}: a folder, and features are kept beside a file; name a CoNLL file")
+        raise UsageError("a folder, and features are kept beside a file", where=f"{corpus}", remedy="name a CoNLL file")
     name = Path(corpus.stem if corpus.suffix in COMPRESSIONS else corpus.name)
     return corpus.with_name((name.stem if name.suffix in ENDINGS else name.name) + ".features")
 
 
-def prepared(
-    given: Path,
-    *,
-    layers: str | None = None,
-    reading: CorpusSettings | None = None,
-    like: FeatureSet | None = None,
-    folder: Path | None = None,
-    progress: OnProgress | None = None,
-    **extractor: Any,
-) -> Prepared:
+def open_datasets(sources: Mapping[str, SentenceSource], options: DatasetOptions) -> dict[str, FeatureSet]:
+    """Open the feature sets among the sources and extract the corpora, each into a set beside it.
+
+    If some are feature sets, the corpora are extracted as the first of them was.
+
+    Raises:
+        UsageError: two corpora whose features would be kept in one folder; or see :func:`open_dataset`.
+        BertfeatError: see :func:`open_dataset`.
+    """
+    refuse_shared_folder(sources)
+    datasets: dict[str, FeatureSet] = {}
+    for name in features_first(sources):
+        datasets[name] = open_dataset(sources[name], options, like=first_given(sources, datasets))
+    return datasets
+
+
+def open_dataset(
+    source: SentenceSource, options: DatasetOptions, *, like: FeatureSet | None = None, folder: Path | None = None
+) -> FeatureSet:
     """Open a feature set, or extract a corpus into one in ``folder`` (default: beside it).
 
-    ``layers`` are what the set has to hold; a set that is there and holds more is used as it is, after a look at
-    whether the corpus changed. ``like`` is a set whose model and settings the new one takes over, else ``extractor``
-    are the arguments of :class:`bertfeat.Extractor`.
+    A set that is there and holds the layers is used as it is, after a look at whether the corpus changed. ``like`` is a
+    set whose model and settings the new one takes over.
 
     Raises:
         UsageError: a corpus that is no file.
         BertfeatError: the corpus cannot be extracted, or the set is there and was made in another way.
     """
-    if is_feature_set(given):
-        return Prepared(FeatureSet(given), None)
-    if not given.exists():
-        raise CorpusError(f"{given}: no such file or feature set; check the path")
-    if given.is_dir():
-        raise UsageError(f"{given}: a folder that is no feature set; give a CoNLL file or what bertfeat extract wrote")
-    reading = reading or CorpusSettings()
-    _refuse_untagged(given, reading)
-    folder = folder or features_beside(given)
-    made = _extractor(layers, reading, like, folder, extractor)
-    try:
-        report = made.extract(given, folder, corpus_settings=reading, keep_text=_keeps_text(folder), progress=progress)
-    except CorpusError as error:
-        raise type(error)(str(error) if str(given) in str(error) else f"{given}: {error}") from error
-    if not report.counts.documents:
-        raise TaggerError(f"{given}: there is no sentence in it, or none that could be read; nothing can be learnt")
-    return Prepared(_opened(folder, made), report)
-
-
-def _refuse_untagged(given: Path, reading: CorpusSettings) -> None:
-    """Tell of a corpus that can have no tags before it is extracted."""
-    (source,) = find_sources([given], reading.format)
-    if not reading.has_tags(source.format):
-        raise TaggerError(
-            f"{given}: a {source.format} file has no tags; CoNLL files bring them, and JSONL, CSV or Parquet by "
-            f"--pretokenized --tag-column COL"
-        )
-
-
-def stored_features(
-    given: Path, *, layers: str, reading: CorpusSettings | None = None, like: FeatureSet | None = None, **extractor: Any
-) -> FeatureSet | None:
-    """The feature set beside a corpus, if it can stand for one that would be extracted now; nothing is written.
-
-    It can if it is finished, holds ``layers`` and the words themselves, was made by the same model in the same way, and
-    its parts are those of the corpus as it is now. ``like`` and ``extractor`` are as of :func:`prepared`.
-
-    Raises:
-        BertfeatError: the corpus or the model cannot be read.
-    """
-    reading = reading or CorpusSettings()
-    made = _recorded(like, reading, extractor) if like is not None else _new(layers, extractor)
-    wanted = [parse_input(spec, made.model.num_layers) for spec in layers.split(",")]
-    try:
-        there = FeatureSet(features_beside(given))
-        for each in wanted:
-            derive(each.recipe, Pooling.WORD, there.columns)
-    except BertfeatError:
-        return None
-    settings = there.header.settings
-    expected = _settings(made, reading) | {"special_tokens": made.token_settings.special_tokens}
-    expected |= {"dtype": made.columns[0].dtype, "numerics": NUMERICS_VERSION, "text": True}
-    if "tags" not in there.names or not _made_alike(there, made, expected):
-        return None
-    corpus = open_corpus([given], reading)
-    plain = RunSettings(
-        model=there.header.model,
-        columns=there.columns,
-        tokens=made.token_settings,
-        precision=settings["precision"],
-        document_context=reading.document_context,
-        keep=corpus.kept,
-        keep_text=True,
-        batch_tokens=1,
-        part_rows=settings["part_rows"],
-    )
-    planned = plan_parts(
-        corpus,
-        part_rows=plain.part_rows,
-        bytes_per_row=plain.bytes_per_row,
-        bytes_per_character=plain.bytes_per_character,
-    )
-    same = all(None not in pair and pair[0].digest == pair[1].digest for pair in zip_longest(planned, there.parts))
-    return there if same else None
-
-
-def _opened(folder: Path, made: Extractor) -> FeatureSet:
-    """Open what was extracted, unless another run has been at it since."""
-    try:
-        features = FeatureSet(folder)
-    except BertfeatError as error:
-        raise TaggerError(f"{folder} was changed by another run after it was made: {error}") from error
-    if (features.header.model, features.columns) != (made.identity, made.columns):
-        raise TaggerError(f"{folder} was changed by another run after it was made; run the same command again")
+    if isinstance(source, FeatureSet):
+        return source
+    corpus = Path(source)
+    if is_feature_set(corpus):
+        return FeatureSet(corpus)
+    if not corpus.exists():
+        raise CorpusError("no such file or feature set", where=corpus, remedy="check the path")
+    if corpus.is_dir():
+        remedy = "give a CoNLL file or what bertfeat extract wrote"
+        raise UsageError("a folder that is no feature set", where=corpus, remedy=remedy)
+    _refuse_untagged(corpus, options.corpus_settings)
+    folder = folder or features_beside(corpus)
+    extractor, keep_text = _choose_extractor(folder, options, like)
+    report = _extract(extractor, corpus, folder, options, keep_text)
+    features = _open_extracted(folder, extractor)
+    if options.on_dataset is not None:
+        options.on_dataset(DatasetReport(str(source), features, report))
     return features
 
 
-def _extractor(
-    layers: str | None,
-    reading: CorpusSettings,
-    like: FeatureSet | None,
-    folder: Path,
-    arguments: dict[str, Any],
-) -> Extractor:
+def features_first(sources: Mapping[str, SentenceSource]) -> list[str]:
+    """The names of the sources, feature sets before corpora: they say how the corpora are extracted."""
+    return sorted(sources, key=lambda name: not is_feature_set(sources[name]))
+
+
+def first_given(sources: Mapping[str, SentenceSource], datasets: Mapping[str, FeatureSet]) -> FeatureSet | None:
+    """The first open set that was given as a feature set."""
+    return next((datasets[name] for name in datasets if is_feature_set(sources[name])), None)
+
+
+# ── extraction ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _choose_extractor(folder: Path, options: DatasetOptions, like: FeatureSet | None) -> tuple[Extractor, bool]:
+    """The extractor for a folder, and whether texts are stored: as in the set that is there, if it will do."""
+    arguments = options.extractor
     if like is not None:
-        return _recorded(like, reading, arguments)
-    made = _new(layers, arguments)
-    there = _usable(folder, made, layers, reading)
-    if there is None:
-        return made
-    header, device = there.header, arguments.get("device")
-    return Extractor.recorded(header.model, header.settings, header.columns, name=arguments.get("model"), device=device)
+        extractor = recorded_extractor(like, options.corpus_settings, arguments.get("device"))
+        return extractor, _stores_text(folder)
+    extractor = new_extractor(options.layers, arguments)
+    existing = open_with_layers(folder, extractor, options.layers, allow_unfinished=True)
+    if existing is None:
+        return extractor, _stores_text(folder)
+    header, keep_text = existing.header, bool(existing.header.settings["text"])
+    if not was_made_by(existing, extractor, extraction_settings(extractor, options.corpus_settings)):
+        return extractor, keep_text
+    model, device = arguments.get("model"), arguments.get("device")
+    return Extractor.recorded(header.model, header.settings, header.columns, name=model, device=device), keep_text
 
 
-def _recorded(like: FeatureSet, reading: CorpusSettings, arguments: dict[str, Any]) -> Extractor:
-    """The extractor that made another set."""
-    words = [column for column in like.columns if column.pooling is Pooling.WORD]
-    if not words:
-        raise NotDerivableError(f"{like.folder} holds no features of words; extract it again, with --pooling word")
-    if like.header.settings["document_context"] != reading.document_context:
-        raise UsageError(
-            f"{like.folder} was extracted {'with' if not reading.document_context else 'without'} "
-            f"--document-context; the other set has to be, too"
-        )
-    return Extractor.recorded(like.header.model, like.header.settings, words, device=arguments.get("device"))
-
-
-def _new(layers: str | None, arguments: dict[str, Any]) -> Extractor:
-    files = find_model(arguments.get("model"), revision=arguments.get("revision"))
-    wanted = [parse_input(spec, files.num_layers) for spec in (layers or DEFAULT_LAYERS).split(",")]
-    return Extractor(layers=[each.extracted for each in wanted], pooling="word", **arguments)
-
-
-def _usable(folder: Path, made: Extractor, layers: str | None, reading: CorpusSettings) -> FeatureSet | None:
-    """The feature set that is there already, if it was made in the same way and holds the layers."""
-    wanted = [parse_input(spec, made.model.num_layers) for spec in (layers or DEFAULT_LAYERS).split(",")]
-    try:
-        there = FeatureSet(folder, allow_unfinished=True)
-        for each in wanted:
-            derive(each.recipe, Pooling.WORD, there.columns)
-    except BertfeatError:
-        return None
-    return there if _made_alike(there, made, _settings(made, reading)) else None
-
-
-def _settings(made: Extractor, reading: CorpusSettings) -> dict[str, Any]:
-    """The settings of a feature set that decide what its words' features are."""
-    tokens = made.token_settings
-    return {
-        "long": str(tokens.long),
-        "max_length": tokens.max_length,
-        "prompt": tokens.prompt,
-        "subword": str(tokens.subword),
-        "document_context": reading.document_context,
-        "precision": made.precision.value,
-    }
-
-
-def _made_alike(there: FeatureSet, made: Extractor, expected: Mapping[str, Any]) -> bool:
-    settings = there.header.settings
-    same = all(settings.get(name) == value for name, value in expected.items())
-    return same and there.header.model.fingerprint == made.model.fingerprint
-
-
-def _keeps_text(folder: Path) -> bool:
+def _stores_text(folder: Path) -> bool:
     try:
         return bool(FeatureSet(folder, allow_unfinished=True).header.settings["text"])
     except BertfeatError:
         return True
+
+
+def _extract(
+    extractor: Extractor, corpus: Path, folder: Path, options: DatasetOptions, keep_text: bool
+) -> ExtractionReport:
+    try:
+        report = extractor.extract(
+            corpus,
+            folder,
+            corpus_settings=options.corpus_settings,
+            keep_text=keep_text,
+            progress=options.progress,
+        )
+    except CorpusError as error:
+        if str(corpus) in str(error):
+            raise
+        raise error.within(corpus) from error
+    if not report.counts.documents:
+        raise TaggerError("there is no sentence in it, or none that could be read; nothing can be learnt", where=corpus)
+    return report
+
+
+def _open_extracted(folder: Path, extractor: Extractor) -> FeatureSet:
+    """Open what was extracted, unless another run has changed it since."""
+    changed = f"{folder} was changed by another run after it was made"
+    try:
+        features = FeatureSet(folder)
+    except BertfeatError as error:
+        raise TaggerError(f"{changed}: {error}") from error
+    if (features.header.model, features.columns) != (extractor.model, extractor.columns):
+        raise TaggerError(changed, remedy="run the same command again")
+    return features
+
+
+# ── what is refused ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def refuse_corpus_settings(settings: CorpusSettings, reason: str) -> None:
+    """Refuse settings that say how a corpus is read, where none is.
+
+    Raises:
+        UsageError: names them.
+    """
+    default = CorpusSettings()
+    names = [
+        each.name for each in fields(CorpusSettings) if getattr(settings, each.name) != getattr(default, each.name)
+    ]
+    if names:
+        raise UsageError(f"{_listed_parameters(names)}: for corpora, and {reason}", remedy="leave it out")
+
+
+def refuse_unused_options(
+    sources: Mapping[str, SentenceSource], options: DatasetOptions, *, but: Collection[str] = ()
+) -> None:
+    """Refuse options of extraction beside a feature set, which records its own; ``but`` names arguments that stay.
+
+    Raises:
+        UsageError: names them.
+    """
+    given = [is_feature_set(source) for source in sources.values()]
+    if any(given):
+        arguments = {**_EXTRACTOR_DEFAULTS, **options.extractor}
+        names = [name for name, usual in _EXTRACTOR_DEFAULTS.items() if name not in but and arguments[name] != usual]
+        if names:
+            remedy = "the feature set that is given records its own"
+            raise UsageError(f"{_listed_parameters(names)}: for corpora", remedy=remedy)
+    if all(given):
+        refuse_corpus_settings(options.corpus_settings, "all sets are features")
+
+
+def refuse_shared_folder(sources: Mapping[str, SentenceSource]) -> None:
+    """Refuse two corpora whose features would be kept in one folder.
+
+    Raises:
+        UsageError: names both.
+    """
+    corpora: dict[Path, Path] = {}
+    for source in sources.values():
+        if isinstance(source, FeatureSet) or is_feature_set(source):
+            continue
+        corpus = Path(source)
+        other = corpora.setdefault(real_path(features_beside(corpus)), corpus)
+        if real_path(other) != real_path(corpus):
+            raise UsageError(
+                f"the features of {other} and {corpus} would both be kept in {features_beside(corpus)}",
+                remedy="rename one of them, or extract one into a folder of another name",
+            )
+
+
+def _refuse_untagged(corpus: Path, settings: CorpusSettings) -> None:
+    """Refuse a corpus that can have no tags before it is extracted."""
+    (source,) = find_sources([corpus], settings.format)
+    if not settings.has_tags(source.format):
+        raise TaggerError(
+            f"a {source.format} file has no tags",
+            where=corpus,
+            remedy=f"CoNLL files bring them, and JSONL, CSV or Parquet by {parameter('pretokenized', True)} with "
+            f"{parameter('tag_column')}",
+        )
+
+
+def _listed_parameters(names: Collection[str]) -> str:
+    return ", ".join(parameter(name) for name in names)

@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.derivation import Derivation
-from bertfeat.errors import BertfeatError, TaggerError
-from bertfeat.features import FeatureSet, piece_offsets, stored_matrices
+from bertfeat.errors import BertfeatError, TaggerError, parameter
+from bertfeat.features import FeatureSet, list_offsets, piece_offsets, stored_matrices
 from bertfeat.io import prefetched
 from bertfeat.recipe import FeatureColumn
 from bertfeat.tagging.feature_digests import parts_digest
-from bertfeat.tagging.layer_input import TaggerInput, derive_input
 
 _BLOCKS = 16  # that a chunk is put together from, so that each epoch's chunks are other ones
 _SCAN = 8192  # sentences at a time whose tags alone are read
@@ -38,27 +37,28 @@ class SentenceChunk:
 
 
 class SentenceStore:
-    """The sentences of a feature set that have words, with what a tagger reads of them.
+    """The sentences of a feature set that have words, with what a tagger reads of them (its ``derivation``).
 
     At most ``budget`` bytes of features are held. Sets that fit are read once and kept; of larger ones each pass
     reads chunks of half the budget, the next while one is used. A chunk is made of blocks from all over the set, in
     an order that ``seed`` decides, so that training sees them shuffled.
 
     Raises:
-        NotDerivable: the set stores no words, or not the layers that are wanted.
         TaggerError: its words have no tags, though ``tagged`` asks for them.
     """
 
-    def __init__(self, features: FeatureSet, wanted: TaggerInput, budget: int, *, tagged: bool = True) -> None:
+    def __init__(self, features: FeatureSet, derivation: Derivation, budget: int, *, tagged: bool = True) -> None:
         self.folder = features.folder
         self.origin = describe_source(features)  # for messages
         self.digest = parts_digest(features)
         self._features = features
-        self._derivation = derive_input(wanted, features)
+        self._derivation = derivation
         if tagged and "tags" not in features.names:
             raise TaggerError(
-                f"{describe_source(features)}: its words have no tags; CoNLL files bring them, and JSONL, CSV or Parquet by "
-                f"--pretokenized --tag-column COL"
+                "its words have no tags",
+                where=describe_source(features),
+                remedy=f"CoNLL files bring them, and JSONL, CSV or Parquet by {parameter('pretokenized', True)} and "
+                f"{parameter('tag_column')}",
             )
         self._tagged = tagged
         self._stored = [column for column in features.columns if column.name in self._derivation.columns]
@@ -104,7 +104,7 @@ class SentenceStore:
         except BertfeatError as error:
             raise TaggerError(f"{self.folder} was changed while it was read: {error}") from error
         if parts_digest(now) != self.digest:
-            raise TaggerError(f"{self.folder} was changed while it was read; run the same command again")
+            raise TaggerError(f"{self.folder} was changed while it was read", remedy="run the same command again")
 
     def chunks(self, seed: Sequence[int] | None = None) -> Generator[SentenceChunk]:
         """All sentences, a chunk at a time: in order, or in chunks of blocks that ``seed`` shuffles."""
@@ -149,11 +149,11 @@ class SentenceStore:
         rows: list[NDArray[np.int64]] = []
         lengths: list[NDArray[np.int32]] = []
         for batch in self._features.stream(["row", "word_start"], batch_rows=_SCAN):
-            counts = batch.column("word_start").value_lengths().to_numpy()
+            counts = np.diff(list_offsets(batch, "word_start"))
             rows.append(batch.column("row").to_numpy()[counts > 0])
             lengths.append(counts[counts > 0].astype(np.int32))
         if not sum(map(len, rows)):
-            raise TaggerError(f"{self.folder}: there is no sentence with words in it")
+            raise TaggerError("there is no sentence with words in it", where=self.folder)
         return np.concatenate(rows), np.concatenate(lengths)
 
     def _read(self, blocks: Sequence[tuple[int, int]]) -> SentenceChunk:

@@ -1,14 +1,16 @@
 """How a tagger is trained, which features it reads, and what it says of itself."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
-from typing import Annotated, Any, Literal, TypedDict
+from dataclasses import dataclass, fields
+from typing import Annotated, Literal, TypedDict
 
 import msgspec
 from msgspec import Meta
 
 from bertfeat.errors import TaggerError, UsageError
-from bertfeat.features import FeatureSet, ModelIdentity
+from bertfeat.features import FeatureSet, FeatureSettings, ModelIdentity
+from bertfeat.io import to_plain
+from bertfeat.recipe import Pooling
 from bertfeat.tagging.labels import LabelSet
 from bertfeat.tagging.layer_input import TaggerInput
 from bertfeat.tagging.network import NetworkSettings
@@ -17,8 +19,6 @@ from bertfeat.tokens import LongTextPolicy, Subword
 
 MEMORY = 4 * 2**30
 _MOST = {"hidden": 2**16, "memory": 2**62, "seed": 2**62}  # beyond them numbers stop being ones that anything can hold
-
-_DECISIVE = ("long", "max_length", "prompt", "document_context", "subword")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +71,9 @@ class Extraction:
     special_tokens: bool
 
     @property
-    def settings(self) -> dict[str, Any]:
-        """The same as the settings of a feature set have it."""
-        return {name: str(value) if isinstance(value, str) else value for name, value in asdict(self).items()}
+    def settings(self) -> FeatureSettings:
+        """The same as settings of a feature set."""
+        return FeatureSettings.decode(to_plain(self))
 
 
 class EpochRecord(TypedDict):
@@ -159,9 +159,9 @@ def extraction_of(features: FeatureSet) -> Extraction:
     Raises:
         TaggerError: they are not those of words, or lack something.
     """
-    settings = features.header.settings
+    recorded = features.header.settings.encode()
     try:
-        given = {field.name: settings[field.name] for field in fields(Extraction) if field.name in settings}
+        given = {field.name: recorded[field.name] for field in fields(Extraction) if field.name in recorded}
         return msgspec.convert(given, Extraction)
     except msgspec.ValidationError as error:
         told = str(error).replace("`", "'")
@@ -182,8 +182,9 @@ def check_same_features(ours: FeatureSet, model: ModelIdentity, extraction: Extr
             f"{ours.folder} was made by {theirs.model.name} (fingerprint {theirs.model.fingerprint[:12]}…), and {what} "
             f"by {model.name} ({model.fingerprint[:12]}…); extract it again with --model {model.name}"
         )
-    expected = extraction.settings
-    differ = [name for name in _DECISIVE if theirs.settings.get(name) != expected[name]]
-    if differ:
-        told = ", ".join(f"{name} is {theirs.settings.get(name)!r}, not {expected[name]!r}" for name in differ)
+    differences = theirs.settings.incomparable_with(extraction.settings, Pooling.WORD)
+    if not differences:
+        extraction_of(ours)  # which refuses settings that lack something
+    else:
+        told = ", ".join(f"{each.name} is {each.ours!r}, not {each.theirs!r}" for each in differences)
         raise TaggerError(f"{ours.folder} was extracted in another way than {what}: {told}; extract it again as that")

@@ -4,12 +4,11 @@ from itertools import zip_longest
 from pathlib import Path
 
 from bertfeat.corpus import CorpusSettings, open_corpus
-from bertfeat.extraction.plan import plan
-from bertfeat.extraction.settings import NUMERICS_VERSION, RunSettings
+from bertfeat.extraction import PART_ROWS, bytes_per_character, bytes_per_row, plan_parts
 from bertfeat.features import FeatureSet
 from bertfeat.tagging.dataset_extractors import (
+    DECISIVE_SETTINGS,
     ExtractorArguments,
-    extraction_settings,
     new_extractor,
     open_with_layers,
     recorded_extractor,
@@ -41,28 +40,15 @@ def find_stored_features(
     features = open_with_layers(features_beside(corpus), extractor, layers)
     if features is None or "tags" not in features.names:
         return None
-    expected = extraction_settings(extractor, corpus_settings)
-    expected |= {"special_tokens": extractor.token_settings.special_tokens, "dtype": extractor.columns[0].dtype}
-    expected |= {"numerics": NUMERICS_VERSION, "text": True}
-    if not was_made_by(features, extractor, expected):
+    decisive = (*DECISIVE_SETTINGS, "special_tokens", "dtype", "numerics", "text")
+    if not was_made_by(features, extractor, corpus_settings, decisive):
         return None
     documents = open_corpus([corpus], corpus_settings)
-    settings = RunSettings(
-        model=features.header.model,
-        columns=features.columns,
-        tokens=extractor.token_settings,
-        precision=features.header.settings["precision"],
-        document_context=corpus_settings.document_context,
-        keep=documents.kept,
-        keep_text=True,
-        batch_tokens=1,
-        part_rows=features.header.settings["part_rows"],
-    )
-    planned = plan(
+    planned = plan_parts(
         documents,
-        part_rows=settings.part_rows,
-        bytes_per_row=settings.bytes_per_row,
-        bytes_per_character=settings.bytes_per_character,
+        part_rows=features.header.settings.part_rows or PART_ROWS,
+        bytes_per_row=bytes_per_row(features.columns, special_tokens=extractor.token_settings.special_tokens),
+        bytes_per_character=bytes_per_character(features.columns),
     )
     pairs = zip_longest(planned, features.parts)
     return features if all(None not in pair and pair[0].digest == pair[1].digest for pair in pairs) else None

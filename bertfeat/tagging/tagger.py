@@ -13,7 +13,7 @@ from bertfeat.corpus import BlankLine, Corpus, CorpusItem, Failure, memory_corpu
 from bertfeat.derivation import derive
 from bertfeat.encoder import resolve_device
 from bertfeat.errors import UsageError
-from bertfeat.extraction.embedder import Embedder
+from bertfeat.extraction import Embedder
 from bertfeat.features import DocumentFeatures, FeatureSet, content_documents
 from bertfeat.io import prefetched
 from bertfeat.recipe import FeatureColumn, Pooling
@@ -50,7 +50,7 @@ class TaggedText:
     start: tuple[int, ...]  # character offsets of the words
     end: tuple[int, ...]
     tags: tuple[str, ...]  # BIO, or plain ones
-    given: tuple[str, ...] | None  # tags that the input brought
+    gold: tuple[str, ...] | None  # tags that the input brought
 
     @property
     def spans(self) -> tuple[TextSpan, ...]:
@@ -122,8 +122,8 @@ class Tagger:
         embedder = self.embedder
         rows = (row for row in corpus.rows() if not isinstance(row, BlankLine))
         blocks = iter(lambda: list(islice(rows, _BLOCK)), [])
-        for prepared in prefetched(embedder.prepared(block) for block in blocks):
-            extracted = embedder.extracted(prepared, corpus)
+        for tokenized in prefetched(embedder.tokenize_rows(block) for block in blocks):
+            extracted = embedder.compute_rows(tokenized, tags=corpus.has_tags, pairs=corpus.has_pairs)
             documents = list(content_documents(extracted.content, embedder.columns, embedder.model.num_layers))
             found: list[TaggedText | Failure] = [*self.tag_documents(documents), *extracted.failures]
             yield from sorted(found, key=lambda each: each.row)
@@ -149,7 +149,7 @@ class Tagger:
             NotDerivable: it does not hold the layers that the tagger reads.
         """
         check_same_features(features, self.settings.model, self.settings.extraction, f"the tagger {self.folder}")
-        store = SentenceStore(features, self.settings.input, memory)
+        store = SentenceStore(features, derive_input(self.settings.input, features), memory)
         return score_tagger(list(store.tags()), list(predict_store(self._network, self.labels, store, self.device)))
 
     def tag_documents(self, documents: Sequence[DocumentFeatures]) -> Iterator[TaggedText]:
@@ -172,7 +172,7 @@ class Tagger:
         width = recipe.width(settings.model.hidden_size)
         column = FeatureColumn(recipe, Pooling.WORD, width, settings.extraction.dtype)
         recorded = settings.extraction.settings
-        return Embedder.recorded(settings.model, recorded, [column], name=self._model, device=self._device)
+        return Embedder.from_record(settings.model, recorded, [column], name=self._model, device=self._device)
 
     def _predicted(self, documents: Sequence[DocumentFeatures]) -> Iterator[list[str]]:
         derivation = derive(self.settings.input.recipe, Pooling.WORD, documents[0].columns)

@@ -1,10 +1,10 @@
-"""transformers' own model and Trainer, as fine-tuning uses them: quietly, offline, and without traces."""
+"""transformers' own model and Trainer for fine-tuning: without output, network or files left behind."""
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -18,6 +18,9 @@ from bertfeat.tagging.labels import LabelSet
 from bertfeat.tagging.table7.grid import GridPoint
 from bertfeat.tagging.table7.windows import UNLABELLED
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, PreTrainedModel, Trainer, TrainerControl, TrainerState, TrainingArguments
+
 WARM_UP = 0.1  # share of the steps over which the learning rate rises
 WEIGHT_DECAY = 0.01
 _EVALUATED = 64  # windows of a batch where nothing is learnt
@@ -25,8 +28,11 @@ _EVALUATED = 64  # windows of a batch where nothing is learnt
 OnStep = Callable[[int, int], None]
 """Called with the number of steps done, and of all."""
 
+Example = Mapping[str, NDArray[np.integer]]
+"""The token ids, types and perhaps labels of a window, ``[T]`` each."""
 
-def token_classifier(model: Model, labels: LabelSet) -> Any:
+
+def token_classifier(model: Model, labels: LabelSet) -> "PreTrainedModel":
     """transformers' model for tags: the encoder's weights, and a classifier that has learnt nothing yet.
 
     Raises:
@@ -50,44 +56,64 @@ def token_classifier(model: Model, labels: LabelSet) -> Any:
             output_loading_info=True,
         )
     except (ValueError, OSError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
-        raise ModelError(f"{model.name}: transformers cannot load this model to fine-tune it: {error}") from error
+        raise ModelError(f"transformers cannot load this model to fine-tune it: {error}", where=model.name) from error
     encoder = f"{module.base_model_prefix}."
     missing = sorted(name for name in info["missing_keys"] if name.startswith(encoder) and "pooler" not in name)
     if missing:
-        raise ModelError(f"{model.name}: its weights lack {missing[0]} and {len(missing) - 1} more; it cannot be used")
+        problem = f"its weights lack {missing[0]} and {len(missing) - 1} more"
+        raise ModelError(problem, where=model.name, remedy="it cannot be used")
     return module
 
 
 def token_trainer(
-    module: Any,
-    examples: Sequence[Mapping[str, NDArray[Any]]],
-    grid: GridPoint,
+    module: "PreTrainedModel",
+    examples: Sequence[Example],
+    point: GridPoint,
     seed: int,
     on_cpu: bool,
-    nowhere: str,
+    scratch_dir: str,
     on_step: OnStep | None,
-) -> Any:
-    """The Trainer that learns from examples as the paper's section A.3 says; it writes nothing but to ``nowhere``.
+) -> "Trainer":
+    """The Trainer that learns from examples as the paper's section A.3 says; it writes to ``scratch_dir`` only.
 
     Raises:
         BertfeatError: accelerate is not installed.
     """
     if find_spec("accelerate") is None:  # the Trainer needs it, and says so at length
-        raise BertfeatError("fine-tuning needs accelerate: pip install 'bertfeat[finetune]'")
-    from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
+        raise BertfeatError("fine-tuning needs accelerate", remedy="pip install 'bertfeat[finetune]'")
+    from transformers import PrinterCallback, Trainer, TrainerCallback
 
-    class Told(TrainerCallback):
-        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+    class StepCallback(TrainerCallback):
+        def on_step_end(
+            self, args: "TrainingArguments", state: "TrainerState", control: "TrainerControl", **_: object
+        ) -> None:
             if on_step is not None:
                 on_step(state.global_step, state.max_steps)
 
-    steps = -(-len(examples) // grid.batch_size) * grid.epochs
+    trainer = Trainer(
+        model=module,
+        args=_training_arguments(point, len(examples), seed, on_cpu, scratch_dir),
+        train_dataset=examples,  # type: ignore[arg-type]  # a list is all that it needs
+        data_collator=_collator(module.config),
+        callbacks=[StepCallback()],
+        preprocess_logits_for_metrics=lambda logits, _: logits.argmax(-1),
+    )
+    trainer.remove_callback(PrinterCallback)  # which prints on stdout
+    return trainer
+
+
+def _training_arguments(
+    point: GridPoint, examples: int, seed: int, on_cpu: bool, scratch_dir: str
+) -> "TrainingArguments":
+    from transformers import TrainingArguments
+
+    steps = -(-examples // point.batch_size) * point.epochs
     arguments = TrainingArguments(
-        output_dir=nowhere,
-        per_device_train_batch_size=grid.batch_size,
+        output_dir=scratch_dir,
+        per_device_train_batch_size=point.batch_size,
         per_device_eval_batch_size=_EVALUATED,
-        learning_rate=grid.learning_rate,
-        num_train_epochs=grid.epochs,
+        learning_rate=point.learning_rate,
+        num_train_epochs=point.epochs,
         warmup_steps=round(WARM_UP * steps),
         weight_decay=WEIGHT_DECAY,
         seed=seed,
@@ -103,24 +129,15 @@ def token_trainer(
         dataloader_pin_memory=not on_cpu,
     )
     arguments._n_gpu = min(arguments.n_gpu, 1)  # else several GPUs multiply the batch size
-    trainer = Trainer(
-        model=module,
-        args=arguments,
-        train_dataset=examples,
-        data_collator=_collator(module.config),
-        callbacks=[Told()],
-        preprocess_logits_for_metrics=lambda logits, _: logits.argmax(-1),
-    )
-    trainer.remove_callback(PrinterCallback)  # which prints on stdout
-    return trainer
+    return arguments
 
 
-def _collator(config: Any) -> Callable[[Sequence[Mapping[str, NDArray[Any]]]], dict[str, Tensor]]:
+def _collator(config: "PreTrainedConfig") -> Callable[[Sequence[Example]], dict[str, Tensor]]:
     """Pads examples to the longest: ``[T]`` each → ``[S, longest]``."""
     pads = {"input_ids": int(getattr(config, "pad_token_id", None) or 0), "token_type_ids": 0, "labels": UNLABELLED}
     has_types = int(getattr(config, "type_vocab_size", 0) or 0) > 1
 
-    def collate(examples: Sequence[Mapping[str, NDArray[Any]]]) -> dict[str, Tensor]:
+    def collate(examples: Sequence[Example]) -> dict[str, Tensor]:
         names = [name for name in examples[0] if has_types or name != "token_type_ids"]
         lengths = torch.tensor([len(example["input_ids"]) for example in examples])
         mask = torch.arange(int(lengths.max())) < lengths[:, None]
@@ -135,7 +152,7 @@ def _collator(config: Any) -> Callable[[Sequence[Mapping[str, NDArray[Any]]]], d
 
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
-    """Nothing of transformers' talk; what matters is told by errors."""
+    """Silence what transformers logs and its progress bars; what matters is raised as an error."""
     from transformers.utils import logging
 
     level, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
@@ -151,7 +168,7 @@ def quiet_transformers() -> Iterator[None]:
 
 @contextmanager
 def keep_random_state() -> Iterator[None]:
-    """The Trainer seeds everybody's generators; go on after it as if nothing had been drawn."""
+    """Restore the random generators of Python, NumPy and torch afterwards: the Trainer seeds all of them."""
     python, legacy = random.getstate(), np.random.get_state()
     try:
         with torch.random.fork_rng():

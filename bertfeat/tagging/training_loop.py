@@ -18,7 +18,7 @@ from torch.nn.utils import clip_grad_norm_
 from bertfeat.encoder import resolve_device
 from bertfeat.errors import TaggerError
 from bertfeat.features import FeatureSet
-from bertfeat.io import ResultKind, keep_freed_memory, real_path
+from bertfeat.io import keep_freed_memory, real_path
 from bertfeat.tagging.batches import gather_batch, shuffled_batches
 from bertfeat.tagging.capacity import refuse_too_large
 from bertfeat.tagging.checkpoint import (
@@ -34,7 +34,6 @@ from bertfeat.tagging.data import TrainingData
 from bertfeat.tagging.epochs import Epoch, OnEpoch, TrainingReport
 from bertfeat.tagging.inference import predict_store
 from bertfeat.tagging.network import NetworkSettings, TaggerNetwork
-from bertfeat.tagging.result_lock import hold_result_folder
 from bertfeat.tagging.scaling import feature_scale
 from bertfeat.tagging.scores import Scores, score_tagger
 from bertfeat.tagging.sentences import SentenceChunk
@@ -60,33 +59,8 @@ _NORM = 5.0  # gradients are scaled down to it
 _SCALED_BY = 65_536  # words that the features' mean and spread are taken from
 
 
-def train(
-    train_set: FeatureSet,
-    dev_set: FeatureSet,
-    folder: str | Path,
-    *,
-    layers: str | None = None,
-    settings: TrainingSettings | None = None,
-    device: str | None = None,
-    overwrite: bool = False,
-    on_epoch: OnEpoch | None = None,
-) -> TrainingReport:
-    """Train a tagger on features with tags, and save it in ``folder``; a training that was killed goes on.
-
-    Raises:
-        NotDerivable: the sets do not hold the layers.
-        TaggerError: sets of different models, without tags or words, with one tag only; or a folder with another
-            training, unless ``overwrite``.
-        FolderLocked: another run is at work on the folder.
-        StorageError: the folder cannot be written, or holds something else.
-    """
-    with hold_result_folder(Path(folder), ResultKind.TAGGER):
-        training = Training(train_set, dev_set, Path(folder), layers, settings or TrainingSettings(), device)
-        return training.run(overwrite=overwrite, on_epoch=on_epoch)
-
-
-class Training:
-    """One training, from the features to the saved tagger, in a folder that is :func:`claimed`."""
+class TrainingLoop:
+    """One training, from the features to the saved tagger, in a folder that is :func:`hold_result_folder`."""
 
     def __init__(
         self,

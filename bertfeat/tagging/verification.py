@@ -10,6 +10,7 @@ from bertfeat.features import FeatureSet
 from bertfeat.tagging.checkpoint import STATE_NAME
 from bertfeat.tagging.feature_digests import parts_digest
 from bertfeat.tagging.labels import LabelSet
+from bertfeat.tagging.layer_input import derive_input
 from bertfeat.tagging.schemes import Scheme
 from bertfeat.tagging.sentences import SentenceStore
 from bertfeat.tagging.settings import TaggerSettings, best_epoch, history_problem, is_over
@@ -97,7 +98,8 @@ def _tagger_features_state(folder: Path, settings: TaggerSettings, name: str) ->
 
 
 def _check_labels(folder: Path, settings: TaggerSettings) -> None:
-    store = SentenceStore(FeatureSet(folder / settings.places["train"]), settings.input, 1)
+    features = FeatureSet(folder / settings.places["train"])
+    store = SentenceStore(features, derive_input(settings.input, features), 1)
     found = LabelSet.of(store.tags(), inside=Scheme(settings.training.scheme))
     if found != settings.labels:
         raise TaggerError(

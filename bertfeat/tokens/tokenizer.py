@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from tokenizers import Encoding, Tokenizer as FastTokenizer
 
 from bertfeat.errors import ModelError
-from bertfeat.models import Model, quiet, reported
+from bertfeat.models import Model, silence_transformers, wrap_library_errors
+from bertfeat.tokens.tokenizer_file import TokenizerFile, read_tokenizer_file
 from bertfeat.words import CharSpans
 
 _MOST_SPECIAL = 7  # less than the least length of a window
@@ -59,8 +60,9 @@ class Tokenizer:
 
     def __init__(self, model: Model) -> None:
         self._model_name = model.name
-        self._fast, self.unknown_id = _load(model)
-        with reported(self._failure):
+        loaded = _load(model)
+        self._fast, self.unknown_id = loaded.tokenizer, loaded.unknown_id
+        with wrap_library_errors(self._failure):
             self.single = self._template(model, pair=False)
             self.pair = self._template(model, pair=True)
             special = (*self.single.ids, *self.pair.ids)
@@ -73,7 +75,7 @@ class Tokenizer:
             ModelError: the tokenizer fails on a text.
         """
         encode = self._fast.encode_batch if offsets else self._fast.encode_batch_fast
-        with reported(self._failure):
+        with wrap_library_errors(self._failure):
             encodings = encode(list(texts), add_special_tokens=False)
         if not offsets:
             return [TextPieces(np.array(each.ids, np.int32), None) for each in encodings]
@@ -135,25 +137,34 @@ def _marked(encoding: Encoding) -> list[tuple[bool, int | None]]:
     return [(bool(s), own) for s, own in zip(encoding.special_tokens_mask, encoding.sequence_ids, strict=True)]
 
 
-def _load(model: Model) -> tuple[FastTokenizer, int | None]:
-    from transformers import AutoTokenizer
-
+def _load(model: Model) -> TokenizerFile:
+    """Load a model's tokenizer, which neither cuts texts nor pads them."""
     # without its files transformers makes up a tokenizer that knows no word
     if not any(file.is_file() for pattern in _FILES for file in model.folder.glob(pattern)):
-        raise ModelError(f"{model.name}: {model.folder} has no tokenizer files; put its tokenizer.json there")
+        raise ModelError(
+            f"{model.folder} has no tokenizer files", where=model.name, remedy="put its tokenizer.json there"
+        )
     model.check_tokenizer_files()
-    with quiet(), reported(f"{model.name}: transformers cannot load its tokenizer, so its files are damaged or others"):
+    loaded = read_tokenizer_file(model) or _load_by_transformers(model)
+    loaded.tokenizer.no_truncation()
+    loaded.tokenizer.no_padding()
+    return loaded
+
+
+def _load_by_transformers(model: Model) -> TokenizerFile:
+    from transformers import AutoTokenizer
+
+    problem = "transformers cannot load its tokenizer, so its files are damaged or others"
+    with silence_transformers(), wrap_library_errors(problem, where=model.name):
         loaded = AutoTokenizer.from_pretrained(
             model.folder, config=model.library_config, trust_remote_code=False, local_files_only=True
         )
     fast = getattr(loaded, "backend_tokenizer", None)
     if not isinstance(fast, FastTokenizer):
         raise ModelError(
-            f"{model.name}: it has no fast tokenizer (tokenizer.json), and words and tokens need its offsets"
+            "it has no fast tokenizer (tokenizer.json), and words and tokens need its offsets", where=model.name
         )
-    fast.no_truncation()
-    fast.no_padding()
-    return fast, loaded.unk_token_id
+    return TokenizerFile(fast, loaded.unk_token_id)
 
 
 def _check_ids(model: Model, vocabulary: Iterable[int]) -> None:

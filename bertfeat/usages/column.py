@@ -3,14 +3,14 @@
 import shlex
 
 from bertfeat.errors import FeatureSetError, NotDerivableError
-from bertfeat.features import FeatureSet, FoundColumn
+from bertfeat.features import FeatureSet, ReadableColumn
 from bertfeat.recipe import Pooling
 
 _INTEGERS = ("row", "n_tokens", "n_unk", "n_truncated")
 _STRINGS = ("id", "text", "pair")
 
 
-def find_usage_column(features: FeatureSet, column: str | None) -> FoundColumn:
+def find_usage_column(features: FeatureSet, column: str | None) -> ReadableColumn:
     """The word column of that name or recipe, or the token column where there is none; default: the only one.
 
     Raises:

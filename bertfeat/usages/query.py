@@ -4,15 +4,15 @@ Shapes: W width of the feature column.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.errors import FeatureSetError, UsageError
-from bertfeat.features import DocumentFeatures, FeatureSet, FoundColumn, ModelIdentity
+from bertfeat.features import DocumentFeatures, FeatureSet, FeatureSettings, ModelIdentity, ReadableColumn
 from bertfeat.recipe import FeatureColumn, Pooling
 from bertfeat.usages.match import Match, WordQuery, fold_case, parse_word
 from bertfeat.usages.occurrences import Occurrence, combine_vectors, find_occurrences
@@ -35,7 +35,7 @@ class WordEncoder(Protocol):
 
 
 def open_word_encoder(
-    features: FeatureSet, found: FoundColumn, *, model: str | Path | None = None, device: str | None = None
+    features: FeatureSet, found: ReadableColumn, *, model: str | Path | None = None, device: str | None = None
 ) -> WordEncoder:
     """Open the model that a feature set records, with the recipe, pooling, precision and subword rule of its column.
 
@@ -50,7 +50,7 @@ def open_word_encoder(
     stored = next(column for column in features.columns if column.name in found.derivation.columns)
     column = FeatureColumn(found.recipe, found.pooling, found.width, stored.dtype)
     header = features.header
-    return Extractor.recorded(header.model, header.settings, [column], name=model, device=device)
+    return Extractor.from_record(header.model, header.settings, [column], name=model, device=device)
 
 
 def check_word_encoder(features: FeatureSet, encoder: WordEncoder) -> None:
@@ -73,7 +73,7 @@ def _another_model(features: FeatureSet, name: str, fingerprint: str) -> Feature
 
 
 def embed_word(
-    word: WordQuery, like: str, encoder: WordEncoder, column: FoundColumn | FeatureColumn, settings: Mapping[str, Any]
+    word: WordQuery, like: str, encoder: WordEncoder, column: ReadableColumn | FeatureColumn, settings: FeatureSettings
 ) -> NDArray[np.float32]:
     """Embed a sentence and take the vector of the word in it: the one marked ``*so*``, else its first occurrence.
 

@@ -11,8 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.corpus import Value
-from bertfeat.features import DocumentPieces, FeatureSet, FoundColumn, stored_matrices
-from bertfeat.recipe import Pooling
+from bertfeat.features import (
+    FeatureSet,
+    FeatureSettings,
+    ReadableColumn,
+    position_columns,
+    read_positions,
+    stored_matrices,
+)
 from bertfeat.usages.match import WordQuery
 from bertfeat.usages.occurrences import VectorPicks, combine_vectors, find_occurrences
 from bertfeat.usages.results import Site
@@ -45,7 +51,7 @@ class _TextDocument:
 
 
 def scan_features(
-    features: FeatureSet, wanted: WordQuery, found: FoundColumn, condition: Condition | None = None, *, vectors: bool
+    features: FeatureSet, wanted: WordQuery, found: ReadableColumn, condition: Condition | None = None, *, vectors: bool
 ) -> Iterator[ScannedGroup]:
     """Read a feature set through, a row group at a time; ``vectors`` are read only where the word stands.
 
@@ -68,28 +74,33 @@ def scan_features(
 def _located(
     features: FeatureSet,
     wanted: WordQuery,
-    found: FoundColumn,
+    found: ReadableColumn,
     documents: Sequence[_TextDocument],
     vectors: bool,
     searched: int,
 ) -> ScannedGroup:
     """The occurrences in these documents of one row group."""
     kept = [column.name for column in features.kept]
-    names = ["row", *kept, *_positions(features, found.pooling), *(found.derivation.columns if vectors else ())]
+    names = [
+        "row",
+        *kept,
+        *position_columns(found.pooling, features.names),
+        *(found.derivation.columns if vectors else ()),
+    ]
     start, stop = documents[0].row, documents[-1].row + 1
     (batch,) = features.stream(names, start=start, stop=stop, batch_rows=_WHOLE_GROUP)
-    pieces = _BatchPieces(batch, found.pooling)
+    pieces = read_positions(batch, found.pooling)
     subword = subword_rule(features.header.settings)
     sites: list[Site] = []
     picks: list[VectorPicks] = []
     numbers: list[int] = []
     here = _places_of(documents, batch)
     for document, at, values in zip(documents, here, _kept_values(batch, kept, here), strict=True):
-        for place in find_occurrences(wanted, document.texts, pieces.of(at), found.pooling, subword):
+        for place in find_occurrences(wanted, document.texts, pieces.of_document(at), found.pooling, subword):
             text = document.texts[place.in_pair]
             sites.append(Site(document.row, document.id, text, place.in_pair, place.start, place.end, values))
             picks.append(place.picks)
-            numbers.extend(pieces.offset(at) + number for number in place.picks.numbers)
+            numbers.extend(int(pieces.offsets[at]) + number for number in place.picks.numbers)
     if not vectors:
         return ScannedGroup(searched, len(sites), sites, _NO_VECTORS)
     matrix = _occurrence_vectors(features, found, batch, numbers, [pick for pick in picks if pick.numbers])
@@ -98,9 +109,9 @@ def _located(
     return ScannedGroup(searched, len(sites), [having[at] for at in whole.tolist()], unit(matrix[whole]))
 
 
-def subword_rule(settings: Any) -> str:
+def subword_rule(settings: FeatureSettings) -> str:
     """Which tokens stand for a word; where the set has no words, the rule that ``extract`` follows by default."""
-    return str(settings.get("subword") or "first")
+    return settings.subword or "first"
 
 
 def unit(matrix: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -108,11 +119,6 @@ def unit(matrix: NDArray[np.float32]) -> NDArray[np.float32]:
     length = np.linalg.norm(matrix, axis=-1, keepdims=True)
     scaled: NDArray[np.float32] = np.divide(matrix, np.where(length > 0, length, 1), dtype=np.float32)
     return scaled
-
-
-def _positions(features: FeatureSet, kind: Pooling) -> list[str]:
-    names = (f"{kind}_start", f"{kind}_end", f"{kind}_segment", *(("aligned",) if kind is Pooling.WORD else ()))
-    return [name for name in names if name in features.names]
 
 
 def _places_of(documents: Sequence[_TextDocument], batch: Any) -> list[int]:
@@ -131,7 +137,7 @@ def _kept_values(batch: Any, kept: Sequence[str], places: Sequence[int]) -> Iter
 
 
 def _occurrence_vectors(
-    features: FeatureSet, found: FoundColumn, batch: Any, numbers: Sequence[int], picks: Sequence[VectorPicks]
+    features: FeatureSet, found: ReadableColumn, batch: Any, numbers: Sequence[int], picks: Sequence[VectorPicks]
 ) -> NDArray[np.float32]:
     """The vector of each occurrence, ``[n, W]``, from the batch's tokens or words of those numbers."""
     if not numbers:
@@ -139,31 +145,3 @@ def _occurrence_vectors(
     stored = [column for column in features.columns if column.name in found.derivation.columns]
     needed = {name: matrix[numbers] for name, matrix in stored_matrices(batch, stored).items()}
     return combine_vectors(found.derivation.apply(needed), picks)
-
-
-class _BatchPieces:
-    """The tokens or words of a batch's documents, cut apart when they are asked for."""
-
-    def __init__(self, batch: Any, kind: Pooling) -> None:
-        def flat(name: str) -> Any:
-            return batch.column(name).flatten().to_numpy(zero_copy_only=False) if name in batch.schema.names else None
-
-        lengths = batch.column(f"{kind}_start").value_lengths().to_numpy()
-        self._offsets = np.concatenate([[0], np.cumsum(lengths)]).tolist()
-        self._start, self._end, self._segment = (flat(f"{kind}_{name}") for name in ("start", "end", "segment"))
-        self._aligned = flat("aligned") if kind is Pooling.WORD else None
-
-    def offset(self, number: int) -> int:
-        """How many pieces the documents before have."""
-        return int(self._offsets[number])
-
-    def of(self, number: int) -> DocumentPieces:
-        """The pieces of a document."""
-        cut = slice(self._offsets[number], self._offsets[number + 1])
-        return DocumentPieces(
-            None,
-            self._start[cut],
-            self._end[cut],
-            None if self._segment is None else self._segment[cut],
-            None if self._aligned is None else self._aligned[cut],
-        )

@@ -13,13 +13,14 @@ import click
 from bertfeat.errors import ROWS_FAILED
 
 from ..app import Command, option
+from ..bundles import leave_out
 from ..console import Console, pluralize
 from ..errors import errors_within
 from ..options import output_options, reading_options
 from ..paths import STDIN
 from ..terminal import one_line
 from .predict import tagged_source
-from .sets import PAIRS, leave_out, refuse_unused, tagger_options
+from .sets import PAIRS, refuse_unused, tagger_options
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings

@@ -14,11 +14,12 @@ import click
 from bertfeat.errors import ROWS_FAILED
 
 from ..app import Command, option
+from ..bundles import leave_out
 from ..console import Console, pluralize
 from ..options import output_options, reading_options
 from ..paths import STDIN
 from ..terminal import has_colour
-from .sets import PAIRS, leave_out, refuse_unused, tagger_options
+from .sets import PAIRS, refuse_unused, tagger_options
 
 if TYPE_CHECKING:
     from bertfeat.corpus import Corpus, CorpusSettings, Failure
@@ -171,8 +172,8 @@ def tagged_source(
 def _opened(source: str, reading: "CorpusSettings") -> Iterator["Corpus"]:
     from bertfeat.corpus import open_corpus
     from bertfeat.errors import CorpusError
-    from bertfeat.extraction.spool import spool_stdin
-    from bertfeat.features.folder import SPOOL_NAME
+    from bertfeat.extraction import spool_stdin
+    from bertfeat.features.parts import SPOOL_NAME
     from bertfeat.io import STATE_FOLDER
 
     if source != STDIN:
@@ -189,11 +190,10 @@ def _opened(source: str, reading: "CorpusSettings") -> Iterator["Corpus"]:
 
 def _reading(tagger: "Tagger", source: str, reading: "CorpusSettings", gold: bool) -> "CorpusSettings":
     """How to read the input: with document context if the tagger was trained so; CoNLL may lack tags."""
-    from bertfeat.corpus import ENDINGS
+    from bertfeat.corpus import format_of
 
     context = bool(tagger.settings.extraction.document_context)
-    suffixes = [suffix for suffix in Path(source).suffixes if suffix in ENDINGS]
-    sentences = (reading.format or ENDINGS.get(suffixes[-1] if suffixes else "", "text")) in ("conll", "conllu")
+    sentences = "document_context" in format_of(Path(source).name, reading.format).options
     if reading.document_context and not context:
         raise click.UsageError("the tagger was trained without --document-context; leave it out")
     if context and not sentences:

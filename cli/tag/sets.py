@@ -1,6 +1,5 @@
 """What the commands of ``bertfeat tag`` are given: feature sets, or corpora that become some."""
 
-import functools
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -10,9 +9,9 @@ import click
 
 from bertfeat.io import real_path
 
-from ..app import Option, option
+from ..app import Decorator, option
 from ..console import Console, format_duration, pluralize
-from ..options import Decorator, ModelOptions
+from ..options import ModelOptions
 from ..progress import progress_display, view_extraction
 
 if TYPE_CHECKING:
@@ -48,27 +47,6 @@ def tagger_options(function: Any) -> Any:
     runs = option("--device", metavar="DEVICE", further=True, show_default=_ANY_DEVICE, help="cpu, cuda, cuda:1.")
     where = option("--model", metavar="DIR", further=True, help="Where the tagger's model is now, if not where it was.")
     return where(runs(function))
-
-
-def set_aside(of: click.Command, *names: str) -> None:
-    """Move options of bundles behind those that matter more to a command."""
-    for parameter in of.params:
-        if parameter.name in names and isinstance(parameter, Option):
-            parameter.further = True
-
-
-def leave_out(of: click.Command, *names: str) -> None:
-    """Take options of bundles away from a command that has no use for them; it gets their defaults."""
-    run = of.callback
-    assert run is not None
-    values = {str(each.name): _nothing(each) for each in of.params if each.name in names}
-    of.params = [each for each in of.params if each.name not in values]
-    of.callback = functools.wraps(run)(lambda **given: run(**given, **values))
-
-
-def _nothing(parameter: click.Parameter) -> tuple[()] | bool | None:
-    """What a command gets of an option that is not given."""
-    return () if parameter.multiple else False if getattr(parameter, "is_flag", False) else None
 
 
 def refuse_reading(reading: "CorpusSettings", what: str) -> None:

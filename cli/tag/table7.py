@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..app import Command, option
+from ..bundles import leave_out, set_aside
 from ..console import Console, format_duration, pluralize, two_columns
-from ..options import CommaList, ModelOptions, listed_option, model_options, output_options, reading_options
+from ..option_types import CommaList, listed_option
+from ..options import ModelOptions, model_options, output_options, reading_options
 from ..paths import default_output
-from .sets import PAIRS, leave_out, opened, refuse_model, refuse_reading, sentences_option, set_aside
+from .sets import PAIRS, opened, refuse_model, refuse_reading, sentences_option
 from .train import draw_if_possible, training_options
 
 if TYPE_CHECKING:

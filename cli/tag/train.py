@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..app import Command, option
+from ..bundles import bundle, leave_out, set_aside
 from ..console import Console, fields_of, format_duration, two_columns
-from ..options import ByteSize, ModelOptions, bundle, model_options, output_options, reading_options
+from ..option_types import ByteSize
+from ..options import ModelOptions, model_options, output_options, reading_options
 from ..paths import default_output
-from .sets import PAIRS, leave_out, prepared_pair, sentences_option, set_aside
+from .sets import PAIRS, prepared_pair, sentences_option
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings

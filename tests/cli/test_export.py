@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from bertfeat.cli import main
 from bertfeat.cli.export import ENDINGS
-from bertfeat.features import FORMS, FeatureSet
+from bertfeat.features import EXPORT_FORMATS, FeatureSet
 from tests.support.features_toy import toy_set
 
 
@@ -24,7 +24,7 @@ def export(*arguments: str | Path) -> Result:
 
 
 def test_every_form_is_offered() -> None:
-    assert set(ENDINGS) == set(FORMS)
+    assert set(ENDINGS) == set(EXPORT_FORMATS)
 
 
 def test_npy_with_ids(folder: Path) -> None:

@@ -57,7 +57,7 @@ def test_zero_vectors_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     [("4G", 4 * 10**9), ("1.5 GB", 15 * 10**8), ("512MiB", 512 * 2**20), ("100k", 10**5), ("7", 7)],
 )
 def test_sizes(memory: str, size: int) -> None:
-    from bertfeat.cli.options import ByteSize
+    from bertfeat.cli.option_types import ByteSize
 
     assert ByteSize().convert(memory, None, None) == size
 
@@ -167,7 +167,7 @@ def test_an_index_whose_documents_were_all_removed(index: Path) -> None:
     ("output", "message"),
     [
         pytest.param("/", "cannot be replaced by an index; name a folder in it", id="root"),
-        pytest.param(".", "is where you are", id="here"),
+        pytest.param(".", "is the current folder", id="here"),
         pytest.param("toy.features", "holds a feature set, no index", id="features"),
         pytest.param("queries.npy", "a file is there, and an index is a folder", id="file"),
         pytest.param("queries.npy/in.it", "a file is there|Not a directory", id="in a file"),

@@ -64,7 +64,7 @@ def test_number_signs_are_words_but_for_comments_before_a_sentence(tmp_path: Pat
         ("a\nSECRET\n", "words but no tags"),
         ("SECRET\t\n", "an empty word or tag"),
         ("\tSECRET\n", "an empty word or tag"),
-        ("1 SECRET a b c d e f g h\n2 b a b c d e f g h\n", "--format conllu"),
+        ("1 SECRET a b c d e f g h\n2 b a b c d e f g h\n", "format='conllu'"),
     ],
 )
 def test_a_sentence_that_fails(tmp_path: Path, sentence: str, says: str) -> None:
@@ -138,11 +138,11 @@ def test_context_reaches_so_far_and_no_further(tmp_path: Path) -> None:
 
 def test_context_needs_documents(tmp_path: Path) -> None:
     settings = CorpusSettings(document_context=True)
-    with pytest.raises(CorpusError, match=r"a\.conll: --document-context needs lines '-DOCSTART-'"):
+    with pytest.raises(CorpusError, match=r"a\.conll: document_context=True needs lines '-DOCSTART-'"):
         open_corpus([conll(tmp_path, "a O\n\nb O\n")], settings)
     path = tmp_path / "a.txt"
     path.write_text("a\n")
-    with pytest.raises(UsageError, match="--document-context"):
+    with pytest.raises(UsageError, match="document_context"):
         open_corpus([path], settings)
 
 

@@ -154,7 +154,7 @@ def test_words_and_tags_must_agree(tmp_path: Path) -> None:
 def test_options_must_fit_every_file(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(write_jsonl(["a"]))
     (tmp_path / "b.txt").write_text("b\n")
-    with pytest.raises(UsageError, match=r"b\.txt: --keep cannot be used with text files"):
+    with pytest.raises(UsageError, match=r"b\.txt: keep cannot be used with text files"):
         open_corpus([tmp_path], CorpusSettings(keep=("year",)))
 
 
@@ -230,7 +230,7 @@ def test_zeros_after_an_archive_are_padding(tmp_path: Path) -> None:
         (COMPRESS[".bz2"](b"a\n"), r"rename it to end in \.bz2"),
         (COMPRESS[".xz"](b"a\n"), r"rename it to end in \.xz"),
         (COMPRESS[".zst"](b"a\n"), r"rename it to end in \.zst"),
-        (write_parquet(["a"]), "--format parquet"),
+        (write_parquet(["a"]), "Parquet; give format='parquet'"),
         (b"\x7fELF\x02\x01\x01" + bytes(9), "a program"),
         (b"SQLite format 3\0" + bytes(84), "binary data"),
         (b"abc" + bytes(600) + b"def" * 100, "of its first 903 bytes are zero"),

@@ -79,7 +79,7 @@ def _documents(corpus: Corpus) -> list[Document]:
         (["a", ["b"]], CorpusSettings(), "item 2 is of type list"),
         ([("a", "b", "c")], CorpusSettings(), "item 1 is of type tuple, not two strings"),
         (["a", ("b", "c")], CorpusSettings(), "item 1 is a single text among pairs"),
-        (["a"], WORDS, "item 1 is a string, where lists of words are wanted"),
+        (["a"], WORDS, "item 1 is a string, where a list of words is needed"),
         ([["a"], ["b", ""]], WORDS, "item 2 is list, not a list of words"),
         ([{"text": "a"}, ("b", "c")], CorpusSettings(), "item 1 is a mapping that gives no pair"),
         (

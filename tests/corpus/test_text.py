@@ -44,7 +44,7 @@ def test_an_undecodable_line_fails_alone(tmp_path: Path) -> None:
     failure = rows[2]
     assert isinstance(failure, Failure)
     assert failure.id == "3"
-    remedy = "mend the line, or give the encoding of the file with --encoding"
+    remedy = "correct the line, or give the encoding of the file with encoding"
     assert failure.reason == f"{path}, line 3: not utf-8 at byte 8; {remedy}"
     assert failure.value == "SECRET \\xff"
 
@@ -146,7 +146,7 @@ def test_a_text_in_memory_that_no_part_holds_fails() -> None:
         ({"encoding": "utf-9"}, "not an encoding"),
         ({"encoding": "base64"}, "not an encoding"),
         ({"encoding": "unicode_escape"}, "not an encoding"),
-        ({"pairs": True, "pretokenized": True}, "does not go with"),
+        ({"pairs": True, "pretokenized": True}, "cannot be used with"),
         ({"pairs": True, "pair_column": "b"}, "give one"),
         ({"keep": ("all", "year")}, "leave out"),
     ],
@@ -168,7 +168,7 @@ def test_settings_that_cannot_be_right(settings: dict[str, object], says: str) -
     ],
 )
 def test_settings_that_mean_nothing_for_text(tmp_path: Path, settings: CorpusSettings) -> None:
-    with pytest.raises(UsageError, match=r"a\.txt: --[a-z-]+ cannot be used with text files"):
+    with pytest.raises(UsageError, match=r"a\.txt: [a-z_]+ cannot be used with text files"):
         open_corpus([text_file(tmp_path, b"a\n")], settings)
 
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from bertfeat.corpus import Document
 from bertfeat.encoder.packed import PackedEncoder
-from bertfeat.encoder.padded import LibraryEncoder
+from bertfeat.encoder.padded import TransformersEncoder
 from bertfeat.recipe import Pooling
 from bertfeat.tokens import TokenBatch, cut_batches, tokenize
 from tests.support.tiny_models import FAMILIES, PAIRS, TEXTS, Tiny, documents, reference_states, text_states
@@ -31,7 +31,7 @@ def states(tiny: Tiny, rows: Sequence[Document], layers: Sequence[int]) -> list[
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_family_runs_on_the_encoder_meant_for_it(family: str, tiny: Callable[[str], Tiny]) -> None:
-    wanted = PackedEncoder if FAMILIES[family].packed else LibraryEncoder
+    wanted = PackedEncoder if FAMILIES[family].packed else TransformersEncoder
     assert type(tiny(family).encoder) is wanted
 
 
@@ -84,12 +84,12 @@ def test_the_longest_sequence_that_the_positions_allow(any_tiny: Tiny) -> None:
 
 
 @pytest.mark.parametrize("layers", [(5,), (2, 5), (1,), (0, 3)], ids=str)
-def test_first_only_equals_the_first_tokens_of_the_full_pass(packed_tiny: Tiny, layers: tuple[int, ...]) -> None:
+def test_first_token_only_equals_the_first_tokens_of_the_full_pass(packed_tiny: Tiny, layers: tuple[int, ...]) -> None:
     layout = tokenize(documents(TEXTS), packed_tiny.tokenizer, packed_tiny.settings()).layout
     for batch in cut_batches(layout, 10_000, padded=False):
-        short = list(packed_tiny.encoder.hidden_states(batch, layers, first_only=True))
+        short = list(packed_tiny.encoder.hidden_states(batch, layers, first_token_only=True))
         full = [s.values for s in packed_tiny.encoder.hidden_states(batch, layers)]
-        assert [s.firsts for s in short] == [False] * (len(layers) - 1) + [True]
+        assert [s.first_token_only for s in short] == [False] * (len(layers) - 1) + [True]
         np.testing.assert_allclose(short[-1].values, full[-1][batch.starts], rtol=0, atol=1e-5)
 
 

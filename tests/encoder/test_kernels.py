@@ -13,14 +13,14 @@ from bertfeat.encoder import Precision, kernels
 from bertfeat.encoder.attention import Attention, GroupedAttention, make_attention
 from bertfeat.encoder.kernels import (
     KernelAttention,
-    KernelFinish,
+    KernelPostAttention,
     Kernels,
-    attention_kernels,
+    find_attention_kernels,
     find_kernels,
-    finish_kernels,
+    find_post_attention_kernels,
     kernels_in_use,
 )
-from bertfeat.encoder.packed import Block, PackedEncoder, TorchFinish, usual_size
+from bertfeat.encoder.packed import PackedEncoder, TorchPostAttention, TransformerBlock, usual_size
 from bertfeat.encoder.weights import Affine, BlockWeights
 from bertfeat.tokens import TokenBatch, cut_batches, tokenize
 from tests.support.tiny_models import CPU, Tiny, build, documents, text_states
@@ -114,7 +114,7 @@ def test_attention_of_torch_without_the_kernels(dtype: torch.dtype) -> None:
     attention = GroupedAttention(lengths, CPU)
     assert_attends(attention, qkv, lengths, 2)
     firsts = torch.from_numpy(starts(lengths))
-    found = attention.first(qkv[firsts, :64], qkv[:, 64:].contiguous(), 2)
+    found = attention.for_first_tokens(qkv[firsts, :64], qkv[:, 64:].contiguous(), 2)
     tolerance = FINE if dtype is FP32 else 2 * HALF_STEP
     torch.testing.assert_close(found, attention(qkv, 2)[firsts], rtol=tolerance, atol=tolerance)
 
@@ -135,7 +135,7 @@ def test_first_is_the_first_rows_of_the_whole(each: Kernels, width: int, dtype: 
     hidden, firsts = 3 * width, torch.from_numpy(starts(RAGGED))
     qkv = random(int(RAGGED.sum()), 3 * hidden, dtype=dtype)
     attention = KernelAttention(RAGGED, each)
-    found = attention.first(qkv[firsts, :hidden], qkv[:, hidden:].contiguous(), 3)
+    found = attention.for_first_tokens(qkv[firsts, :hidden], qkv[:, hidden:].contiguous(), 3)
     assert torch.equal(found, attention(qkv, 3)[firsts])
 
 
@@ -161,7 +161,7 @@ def test_rows_after_the_last_sequence_are_zeros(built: Kernels, kind: type, dtyp
     assert found[:total].isfinite().all()
     assert not found[total:].any()
     queries = random(len(lengths) + 3, 64, dtype=dtype)
-    firsts = attention.first(queries, qkv[:, 64:].contiguous(), 2)
+    firsts = attention.for_first_tokens(queries, qkv[:, 64:].contiguous(), 2)
     assert firsts.shape == queries.shape
     assert firsts[: len(lengths)].isfinite().all()
     assert not firsts[len(lengths) :].any()
@@ -265,7 +265,7 @@ def assert_finishes(found: Tensor, wanted: Tensor) -> None:
 )
 def test_finish_in_every_width(amx: Kernels, hidden: int, inner: int, activation: str) -> None:
     weights = block_weights(hidden, inner)
-    finish = KernelFinish(weights, 1e-12, activation, amx)
+    finish = KernelPostAttention(weights, 1e-12, activation, amx)
     context, residual = random(33, hidden, dtype=BF16, seed=1), random(33, hidden, dtype=BF16, seed=2)
     assert_finishes(finish(context, residual), finish_in_float64(weights, context, residual, activation))
 
@@ -274,7 +274,7 @@ def test_finish_in_every_width(amx: Kernels, hidden: int, inner: int, activation
 @pytest.mark.parametrize("hidden", [96, 384])
 def test_finish_of_any_number_of_rows(amx: Kernels, rows: int, hidden: int) -> None:
     weights = block_weights(hidden, 4 * hidden)
-    finish = KernelFinish(weights, 1e-12, "gelu", amx)
+    finish = KernelPostAttention(weights, 1e-12, "gelu", amx)
     context, residual = random(rows, hidden, dtype=BF16, seed=1), random(rows, hidden, dtype=BF16, seed=2)
     found = finish(context, residual)
     assert_finishes(found, finish_in_float64(weights, context, residual, "gelu"))
@@ -283,13 +283,13 @@ def test_finish_of_any_number_of_rows(amx: Kernels, rows: int, hidden: int) -> N
 
 
 def test_finish_of_no_rows(amx: Kernels) -> None:
-    finish = KernelFinish(block_weights(32, 64), 1e-12, "gelu", amx)
+    finish = KernelPostAttention(block_weights(32, 64), 1e-12, "gelu", amx)
     assert finish(random(0, 32, dtype=BF16), random(0, 32, dtype=BF16)).shape == (0, 32)
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_nan_stays_in_its_row(amx: Kernels, activation: str) -> None:
-    finish = KernelFinish(block_weights(64, 96), 1e-12, activation, amx)
+    finish = KernelPostAttention(block_weights(64, 96), 1e-12, activation, amx)
     context, residual = random(40, 64, dtype=BF16, seed=1), random(40, 64, dtype=BF16, seed=2)
     clean = finish(context, residual)
     context[5, 3], residual[20, 63] = torch.nan, torch.inf
@@ -306,7 +306,7 @@ def test_activations_far_from_zero(amx: Kernels, activation: str) -> None:
     up.weight.zero_()
     up.bias.copy_(far)
     context, residual = random(1, 32, dtype=BF16, seed=1), random(1, 32, dtype=BF16, seed=2)
-    found = KernelFinish(weights, 1e-12, activation, amx)(context, residual)
+    found = KernelPostAttention(weights, 1e-12, activation, amx)(context, residual)
     assert_finishes(found, finish_in_float64(weights, context, residual, activation))
 
 
@@ -314,7 +314,7 @@ def test_torch_finishes_alike() -> None:
     weights = block_weights(96, 416)
     context, residual = random(33, 96, seed=1), random(33, 96, seed=2)
     for activation in ACTIVATIONS:
-        found = TorchFinish(weights, 1e-12, activation, CPU, FP32)(context, residual)
+        found = TorchPostAttention(weights, 1e-12, activation, CPU, FP32)(context, residual)
         wanted = finish_in_float64(weights, context, residual, activation)
         torch.testing.assert_close(found.double(), wanted, rtol=0, atol=FINE)
 
@@ -328,17 +328,17 @@ def test_which_attention_serves(built: Kernels) -> None:
 
     assert [chosen(dtype, width) for dtype in (FP32, BF16) for width in (16, 48, 64)] == [KernelAttention] * 6
     assert [chosen(FP32, 8), chosen(BF16, 24), chosen(torch.float16, 64)] == [GroupedAttention] * 3
-    assert attention_kernels(torch.device("cuda"), BF16, 64) is None
+    assert find_attention_kernels(torch.device("cuda"), BF16, 64) is None
 
 
 def test_which_finish_serves(amx: Kernels, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert type(Block(block_weights(64, 96), 1e-12, "gelu", CPU, BF16).finish) is KernelFinish
-    assert type(Block(block_weights(64, 96), 1e-12, "gelu", CPU, FP32).finish) is TorchFinish
-    assert type(Block(block_weights(64, 80), 1e-12, "gelu", CPU, BF16).finish) is TorchFinish
-    assert type(Block(block_weights(48, 96), 1e-12, "gelu", CPU, BF16).finish) is TorchFinish
-    assert finish_kernels(torch.device("cuda"), BF16, 64, 96) is None
+    assert type(TransformerBlock(block_weights(64, 96), 1e-12, "gelu", CPU, BF16).post_attention) is KernelPostAttention
+    assert type(TransformerBlock(block_weights(64, 96), 1e-12, "gelu", CPU, FP32).post_attention) is TorchPostAttention
+    assert type(TransformerBlock(block_weights(64, 80), 1e-12, "gelu", CPU, BF16).post_attention) is TorchPostAttention
+    assert type(TransformerBlock(block_weights(48, 96), 1e-12, "gelu", CPU, BF16).post_attention) is TorchPostAttention
+    assert find_post_attention_kernels(torch.device("cuda"), BF16, 64, 96) is None
     monkeypatch.setattr(amx, "has_amx", False)
-    assert finish_kernels(CPU, BF16, 64, 96) is None
+    assert find_post_attention_kernels(CPU, BF16, 64, 96) is None
 
 
 def test_names_for_records(each: Kernels) -> None:
@@ -350,7 +350,7 @@ def test_names_for_records(each: Kernels) -> None:
 @pytest.mark.usefixtures("without")
 def test_nothing_serves_without_the_kernels() -> None:
     assert type(make_attention(np.sort(RAGGED), CPU, FP32, 64)) is GroupedAttention
-    assert type(Block(block_weights(64, 96), 1e-12, "gelu", CPU, FP32).finish) is TorchFinish
+    assert type(TransformerBlock(block_weights(64, 96), 1e-12, "gelu", CPU, FP32).post_attention) is TorchPostAttention
     assert kernels_in_use(CPU, FP32) == "none"
 
 
@@ -382,20 +382,23 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     return Tiny.load(build("bert", folder, hidden_size=64, num_attention_heads=2, intermediate_size=416))
 
 
-def hidden_states(tiny: Tiny, precision: Precision, *, first_only: bool = False) -> tuple[list[Tensor], TokenBatch]:
+def hidden_states(
+    tiny: Tiny, precision: Precision, *, first_token_only: bool = False
+) -> tuple[list[Tensor], TokenBatch]:
     layout = tokenize(documents(TEXTS), tiny.tokenizer, tiny.settings()).layout
     (batch,) = cut_batches(layout, 10_000, padded=False)
     encoder = PackedEncoder(tiny.model, precision, CPU)
     layers = range(tiny.model.num_layers + 1)
     return [
-        state.values.float().clone() for state in encoder.hidden_states(batch, layers, first_only=first_only)
+        state.values.float().clone()
+        for state in encoder.hidden_states(batch, layers, first_token_only=first_token_only)
     ], batch
 
 
 @pytest.mark.parametrize("precision", [Precision.FP32, Precision.BF16])
 def test_models_are_the_same_with_and_without(wide: Tiny, precision: Precision, request: pytest.FixtureRequest) -> None:
     served, batch = hidden_states(wide, precision)
-    firsts, _ = hidden_states(wide, precision, first_only=True)
+    firsts, _ = hidden_states(wide, precision, first_token_only=True)
     request.getfixturevalue("without")
     plain, _ = hidden_states(wide, precision)
     limit = 3e-5 if precision is Precision.FP32 else 0.15  # five blocks, rounded at other places

@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from bertfeat.encoder import BatchForm, Precision, load as loading, load_encoder, padded
-from bertfeat.encoder.forward import Forward
+from bertfeat.encoder import BatchForm, Precision, load as loading, load_encoder, padded, path as paths
+from bertfeat.encoder.forward import TransformersForward
 from bertfeat.encoder.module import load_module
-from bertfeat.encoder.padded import LibraryEncoder
+from bertfeat.encoder.padded import TransformersEncoder
 from bertfeat.errors import ModelError
 from bertfeat.models import Model, families
 from bertfeat.recipe import Pooling
@@ -49,7 +49,9 @@ def silu(folder: Path) -> Model:
     return made("bert, silu", folder)
 
 
-def tampered(model: Model, change: Hook, monkeypatch: pytest.MonkeyPatch, precision: str = "fp32") -> LibraryEncoder:
+def tampered(
+    model: Model, change: Hook, monkeypatch: pytest.MonkeyPatch, precision: str = "fp32"
+) -> TransformersEncoder:
     """Load a model whose third block's result is changed."""
 
     def load(model: Model, precision: Precision) -> nn.Module:
@@ -59,7 +61,7 @@ def tampered(model: Model, change: Hook, monkeypatch: pytest.MonkeyPatch, precis
         return module
 
     monkeypatch.setattr(padded, "load_module", load)
-    return LibraryEncoder(model, Precision(precision), CPU)
+    return TransformersEncoder(model, Precision(precision), CPU)
 
 
 # ── padding ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -69,7 +71,7 @@ def tampered(model: Model, change: Hook, monkeypatch: pytest.MonkeyPatch, precis
 def test_padding_that_leaks_is_found_without_a_list(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(padded, "PADDING_HOLDS", {kind})
+    monkeypatch.setattr(paths, "PADDING_HOLDS", {kind})
     with caplog.at_level(logging.WARNING):
         encoder = load_encoder(made(kind, tmp_path), Precision.FP32, CPU)
     assert encoder.path.form is BatchForm.EQUAL
@@ -82,7 +84,7 @@ def test_padding_that_leaks_is_found_without_a_list(
 def test_leaks_are_found_in_half_precision(
     kind: str, precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(padded, "PADDING_HOLDS", {kind})
+    monkeypatch.setattr(paths, "PADDING_HOLDS", {kind})
     assert load_encoder(made(kind, tmp_path), Precision(precision), CPU).path.form is BatchForm.EQUAL
 
 
@@ -101,13 +103,13 @@ def test_batches_of_equal_lengths_are_of_equal_lengths(tmp_path: Path, monkeypat
     tiny = Tiny.load(ARCHITECTURES["fnet"].build(tmp_path / "fnet"))
     layout = tokenize(documents([*TEXTS, *TEXTS, LONG_TEXT]), tiny.tokenizer, tiny.settings()).layout
     (batch,) = cut_batches(layout, 100_000, padded=tiny.encoder.padded)
-    run, seen = Forward.__call__, []
+    run, seen = TransformersForward.__call__, []
 
-    def spy(forward: Forward, given: TokenBatch, layers: Any) -> Any:
+    def spy(forward: TransformersForward, given: TokenBatch, layers: Any) -> Any:
         seen.append(given.lengths.tolist())
         return run(forward, given, layers)
 
-    monkeypatch.setattr(Forward, "__call__", spy)
+    monkeypatch.setattr(TransformersForward, "__call__", spy)
     (state,) = tiny.encoder.hidden_states(batch, [5])
     assert all(len(set(lengths)) == 1 for lengths in seen)
     assert [length for lengths in seen for length in lengths] == batch.lengths.tolist()
@@ -186,7 +188,7 @@ def test_tokens_that_see_only_those_before_them_are_told(tmp_path: Path, caplog:
 def test_layers_that_cannot_be_caught_are_those_that_are_listed(tmp_path: Path) -> None:
     for kind in ("clip_text_model", "squeezebert"):
         model = made(kind, tmp_path)
-        encoder = LibraryEncoder(model, Precision.FP32, CPU)
+        encoder = TransformersEncoder(model, Precision.FP32, CPU)
         assert not encoder._forward.stops_early
         ids = np.arange(5, 15, dtype=np.int32)
         (found,) = encoder.hidden_states(TokenBatch(np.array([0]), ids, np.zeros(10, np.int8), np.array([10])), [5])
@@ -199,13 +201,13 @@ def test_layers_that_cannot_be_caught_are_those_that_are_listed(tmp_path: Path) 
 
 def test_the_check_costs_few_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tokens: list[int] = []
-    run = Forward.__call__
+    run = TransformersForward.__call__
 
-    def spy(forward: Forward, given: TokenBatch, layers: Any) -> Any:
+    def spy(forward: TransformersForward, given: TokenBatch, layers: Any) -> Any:
         tokens.append(len(given.ids))
         return run(forward, given, layers)
 
-    monkeypatch.setattr(Forward, "__call__", spy)
+    monkeypatch.setattr(TransformersForward, "__call__", spy)
     load_encoder(silu(tmp_path), Precision.FP32, CPU)
     assert tokens == [8, 24 + 8 + 8, 8]
 
@@ -229,7 +231,7 @@ def test_a_first_pass_that_fails_is_the_models_error(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = made(name, tmp_path)
-    monkeypatch.setattr("bertfeat.models.config.refusal", lambda config: None)
+    monkeypatch.setattr("bertfeat.models.config.refusal_reason", lambda config: None)
     with pytest.raises(ModelError, match="transformers cannot run this model in fp32: "):
         load_encoder(model, Precision.FP32, CPU)
 
@@ -250,7 +252,7 @@ def test_a_precision_that_a_model_does_not_have(tmp_path: Path) -> None:
     ids=["cuda", "cpu", "shapes", "index"],
 )
 def test_later_passes_that_fail(error: Exception, expected: type[Exception], tmp_path: Path) -> None:
-    encoder = LibraryEncoder(silu(tmp_path), Precision.FP32, CPU)
+    encoder = TransformersEncoder(silu(tmp_path), Precision.FP32, CPU)
 
     def fail(*_: Any) -> None:
         raise error

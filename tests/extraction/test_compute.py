@@ -264,9 +264,9 @@ class Tight:
         self.precision, self.device, self.padded = tiny.encoder.precision, CPU, tiny.encoder.padded
 
     def hidden_states(
-        self, batch: TokenBatch, layers: Collection[int], *, first_only: bool = False
+        self, batch: TokenBatch, layers: Collection[int], *, first_token_only: bool = False
     ) -> Iterator[HiddenState]:
-        for number, state in enumerate(self._encoder.hidden_states(batch, layers, first_only=first_only)):
+        for number, state in enumerate(self._encoder.hidden_states(batch, layers, first_token_only=first_token_only)):
             if number == 1 and len(batch.ids) > self._most:
                 raise self._error
             yield state
@@ -320,7 +320,7 @@ def test_results_that_land_after_the_next_batch_are_the_same(
 def test_one_window_that_memory_cannot_hold(bert: Tiny) -> None:
     columns = bert.columns("all", Pooling.MEAN)
     tokenized = tokenize(documents(TEXTS), bert.tokenizer, bert.settings(columns))
-    with pytest.raises(BertfeatError, match=r"one window of \d+ tokens; lower --max-length"):
+    with pytest.raises(BertfeatError, match=r"one window of \d+ tokens; lower max_length"):
         compute_features(Tight(bert, 4, OUT_OF_MEMORY[0]), tokenized, columns, batch_tokens=300)
 
 

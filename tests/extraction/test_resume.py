@@ -22,7 +22,6 @@ from bertfeat.errors import (
     SettingsDifferError,
 )
 from bertfeat.extraction import Extractor
-from bertfeat.extraction.run import ExtractionRun
 from bertfeat.features import FeatureSet, list_parts, write_part as write
 from bertfeat.io import folder_lock
 from tests.support.features_toy import as_first_format
@@ -395,14 +394,14 @@ def test_an_input_that_breaks_off_keeps_the_parts_before(bert: Tiny, tmp_path: P
 def test_an_error_of_the_reading_thread_arrives_as_it_is(
     bert: Tiny, corpus: Path, tmp_path: Path, error: BaseException, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = Extractor.prepared
+    original = Extractor.tokenize_rows
 
-    def prepared(self: Extractor, rows: Any) -> Any:
+    def tokenize_rows(self: Extractor, rows: Any) -> Any:
         if rows[0].row == 2 * ROWS:
             raise error
         return original(self, rows)
 
-    monkeypatch.setattr(Extractor, "prepared", prepared)
+    monkeypatch.setattr(Extractor, "tokenize_rows", tokenize_rows)
     with pytest.raises(type(error)) as met:
         run(bert, corpus, tmp_path / "out")
     monkeypatch.undo()
@@ -417,14 +416,12 @@ def test_an_error_of_the_reading_thread_arrives_as_it_is(
 def test_an_error_of_the_writing_thread_arrives_as_it_is(
     bert: Tiny, corpus: Path, tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = sys.modules[ExtractionRun.__module__]
-
     def write_part(folder: Path, header: Any, content: Any) -> Path:
         if header.number == number:
             raise FeatureSetError("the disk is full")
         return write(folder, header, content)
 
-    monkeypatch.setattr(module, "write_part", write_part)
+    monkeypatch.setattr("bertfeat.extraction.part_writer.write_part", write_part)
     with pytest.raises(FeatureSetError, match="the disk is full"):
         run(bert, corpus, tmp_path / "out")
     monkeypatch.undo()

@@ -17,7 +17,8 @@ import torch
 from bertfeat.corpus import BlankLine, CorpusSettings, Document, Failure, KeptColumn, Row, memory_corpus
 from bertfeat.errors import BertfeatError, CorpusError, FeatureSetError, RowFailedError, UsageError, WrongColumnsError
 from bertfeat.extraction import Progress
-from bertfeat.extraction.run import ExtractionRun, writer_count
+from bertfeat.extraction.part_writer import writer_count
+from bertfeat.extraction.run import ExtractionRun
 from bertfeat.features import FeatureSet, PartContent, PartHeader, check_part, list_parts, read_header, write_part
 from tests.support.runs import accounted, contents, extractor, failed_rows, jsonl_file, lines, text_file
 from tests.support.tiny_models import LONG_TEXT, SENTENCES, Tiny, build, rewrite, text_states
@@ -309,11 +310,11 @@ def test_freed_memory_is_given_back_now_and_then_and_at_the_end(
     bert: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: list[None] = []
-    monkeypatch.setattr("bertfeat.extraction.run.give_back_memory", lambda: given.append(None))
+    monkeypatch.setattr("bertfeat.extraction.part_writer.give_back_memory", lambda: given.append(None))
     corpus = text_file(tmp_path / "c.txt", lines(40))
     extractor(bert, pooling="mean").extract(corpus, tmp_path / "few", part_rows=4)
     assert len(given) == 1
-    monkeypatch.setattr("bertfeat.extraction.run._TOKENS_BETWEEN", 1)
+    monkeypatch.setattr("bertfeat.extraction.part_writer._TOKENS_BETWEEN", 1)
     extractor(bert, pooling="mean").extract(corpus, tmp_path / "many", part_rows=4)
     assert len(given) == 1 + 10 + 1
 
@@ -325,7 +326,7 @@ def test_several_parts_are_written_at_once_where_a_gpu_computes(
     assert [writer_count(torch.device(name)) for name in ("cpu", "cuda")] == [1, 4]
     corpus = text_file(tmp_path / "c.txt", lines(40))
     extractor(bert, pooling="mean,token").extract(corpus, tmp_path / "one", part_rows=4)
-    monkeypatch.setattr("bertfeat.extraction.run.writer_count", lambda _: 3)
+    monkeypatch.setattr("bertfeat.extraction.part_writer.writer_count", lambda _: 3)
     together = threading.Barrier(3, timeout=10)  # broken, unless three writers meet
 
     def slow(*arguments: Any) -> Path:
@@ -333,7 +334,7 @@ def test_several_parts_are_written_at_once_where_a_gpu_computes(
             together.wait()
         return write_part(*arguments)
 
-    monkeypatch.setattr("bertfeat.extraction.run.write_part", slow)
+    monkeypatch.setattr("bertfeat.extraction.part_writer.write_part", slow)
     extractor(bert, pooling="mean,token").extract(corpus, tmp_path / "three", part_rows=4)
     assert contents(tmp_path / "three") == contents(tmp_path / "one")
 
@@ -346,8 +347,8 @@ def test_a_writer_that_fails_ends_the_run_and_leaves_the_other_parts(
             raise FeatureSetError("no space left")
         return write_part(folder, header, content)
 
-    monkeypatch.setattr("bertfeat.extraction.run.writer_count", lambda _: 3)
-    monkeypatch.setattr("bertfeat.extraction.run.write_part", broken)
+    monkeypatch.setattr("bertfeat.extraction.part_writer.writer_count", lambda _: 3)
+    monkeypatch.setattr("bertfeat.extraction.part_writer.write_part", broken)
     with pytest.raises(FeatureSetError, match="no space left"):
         extractor(bert).extract(text_file(tmp_path / "c.txt", lines(40)), tmp_path / "f", part_rows=4)
     names = {path.name for path in list_parts(tmp_path / "f")}
@@ -397,16 +398,16 @@ def test_float16_overflow_is_a_failed_row_not_a_stored_infinity(loud: Path, tmp_
 def test_rows_of_finished_parts_are_let_go(bert: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     alive: list[weakref.ref[Any]] = []
     most = 0
-    original = ExtractionRun._header
+    original = ExtractionRun._part_header
 
-    def header(self: ExtractionRun, planned: Any, prepared: Any, extracted: Any, corpus: Any) -> Any:
+    def part_header(self: ExtractionRun, part: Any, result: Any, *others: Any) -> Any:
         nonlocal most
-        alive.append(weakref.ref(extracted.content.vectors["last_mean"]))
-        alive.append(weakref.ref(prepared.tokenized.layout.ids))
+        alive.append(weakref.ref(result.content.vectors["last_mean"]))
+        alive.append(weakref.ref(part.tokenized.tokens.layout.ids))
         most = max(most, sum(reference() is not None for reference in alive))
-        return original(self, planned, prepared, extracted, corpus)
+        return original(self, part, result, *others)
 
-    monkeypatch.setattr(ExtractionRun, "_header", header)
+    monkeypatch.setattr(ExtractionRun, "_part_header", part_header)
     extractor(bert).extract(memory_corpus(lines(200)), tmp_path, part_rows=10)
     assert len(alive) == 40
     assert most <= 3  # this part's content and tokens, and the content of the one that is being written

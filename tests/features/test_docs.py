@@ -7,8 +7,8 @@ import duckdb
 import numpy as np
 import pytest
 
+from bertfeat.corpus import RESERVED_COLUMNS
 from bertfeat.features.header import PartHeader
-from bertfeat.features.schema import RESERVED
 from tests.support.features_toy import toy_parts, toy_set
 
 TEXT = (Path(__file__).parents[2] / "docs" / "storage-format.md").read_text(encoding="utf-8")
@@ -41,5 +41,5 @@ def test_the_query_runs() -> None:
 
 
 def test_every_column_and_field_is_documented() -> None:
-    for name in (*RESERVED, *PartHeader.__dataclass_fields__):
+    for name in (*RESERVED_COLUMNS, *PartHeader.__dataclass_fields__):
         assert f"`{name}`" in TEXT, name

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from bertfeat.errors import FeatureSetError, NotDerivableError, UsageError
-from bertfeat.features import export, exports as exports_module
+from bertfeat.features import export_features, exports as exports_module
 from tests.support.features_toy import KEPT, H, Toy, ToyDocument, toy_part, toy_parts, toy_set
 
 
@@ -44,7 +44,7 @@ def close(found: object, expected: NDArray[np.float32]) -> None:
 
 
 def test_npy_of_documents(folder: Path, documents: list[ToyDocument], tmp_path: Path) -> None:
-    exported = export(folder, "npy", tmp_path / "v.npy", column="sum4_mean")
+    exported = export_features(folder, "npy", tmp_path / "v.npy", column="sum4_mean")
     assert (exported.documents, exported.vectors) == (15, 15)
     assert exported.files == (tmp_path / "v.npy", tmp_path / "v.ids.jsonl")
     assert sorted(os.listdir(tmp_path)) == ["v.ids.jsonl", "v.npy"]
@@ -58,7 +58,7 @@ def test_npy_of_words(folder: Path, documents: list[ToyDocument], tmp_path: Path
         for doc in documents
         for at, (word, (start, end)) in enumerate(zip(doc.words, doc.spans(), strict=True))
     ]
-    assert export(folder, "npy", tmp_path / "v.npy", column="last_word").vectors == len(words)
+    assert export_features(folder, "npy", tmp_path / "v.npy", column="last_word").vectors == len(words)
     close(np.load(tmp_path / "v.npy"), np.concatenate([doc.feature("sum", [4], "word") for doc in documents]))
     assert json_lines(tmp_path / "v.ids.jsonl") == words
 
@@ -67,7 +67,7 @@ def test_npy_of_words(folder: Path, documents: list[ToyDocument], tmp_path: Path
 
 
 def test_jsonl_holds_everything(folder: Path, documents: list[ToyDocument], tmp_path: Path) -> None:
-    export(folder, "jsonl", tmp_path / "v.jsonl")
+    export_features(folder, "jsonl", tmp_path / "v.jsonl")
     for found, doc in zip(json_lines(tmp_path / "v.jsonl"), documents, strict=True):
         assert (found["row"], found["id"], found["text"]) == (doc.row, doc.id, doc.text)
         assert [found[kept.name] for kept in KEPT] == list(doc.kept)
@@ -80,7 +80,7 @@ def test_jsonl_holds_everything(folder: Path, documents: list[ToyDocument], tmp_
 
 
 def test_jsonl_of_one_column(folder: Path, documents: list[ToyDocument], tmp_path: Path) -> None:
-    export(folder, "jsonl", tmp_path / "v.jsonl", column="second-to-last_mean")
+    export_features(folder, "jsonl", tmp_path / "v.jsonl", column="second-to-last_mean")
     for found, doc in zip(json_lines(tmp_path / "v.jsonl"), documents, strict=True):
         assert [name for name in found if name.endswith(("_mean", "_token"))] == ["second_to_last_mean"]
         close(found["second_to_last_mean"], doc.feature("sum", [3], "mean"))
@@ -90,7 +90,7 @@ def test_jsonl_knows_no_infinities(tmp_path: Path) -> None:
     toy = toy_part(poolings=["mean"], layers="last")
     toy.content.vectors["last_mean"][1, 2:5] = [np.inf, np.nan, -np.inf]
     next(values for kept, values in toy.content.kept.items() if kept.name == "score")[0] = float("nan")  # type: ignore[index]
-    export(toy_set(tmp_path / "f", toy), "jsonl", tmp_path / "v.jsonl")
+    export_features(toy_set(tmp_path / "f", toy), "jsonl", tmp_path / "v.jsonl")
 
     def refuse(constant: str) -> None:
         raise AssertionError(constant)
@@ -108,7 +108,7 @@ def test_jsonl_knows_no_infinities(tmp_path: Path) -> None:
 def test_bert_jsonl_is_googles(
     folder: Path, documents: list[ToyDocument], tmp_path: Path, column: str | None, layers: list[int]
 ) -> None:
-    exported = export(folder, "bert-jsonl", tmp_path / "v.jsonl", column=column)
+    exported = export_features(folder, "bert-jsonl", tmp_path / "v.jsonl", column=column)
     assert exported.vectors == sum(len(doc.tokens) for doc in documents)
     for found, doc in zip(json_lines(tmp_path / "v.jsonl"), documents, strict=True):
         # what google's extract_features.py writes, spelled out
@@ -131,12 +131,12 @@ def test_bert_jsonl_is_googles(
 
 def test_bert_jsonl_needs_single_layers_of_tokens(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(NotDerivableError, match=r"sum4 does not give.*--layers -1,-2,-3,-4 --pooling token"):
-        export(folder, "bert-jsonl", tmp_path / "v", column="sum4")
+        export_features(folder, "bert-jsonl", tmp_path / "v", column="sum4")
     with pytest.raises(NotDerivableError, match="already names its pooling"):
-        export(folder, "bert-jsonl", tmp_path / "v", column="last_word")
+        export_features(folder, "bert-jsonl", tmp_path / "v", column="last_word")
     without = toy_set(tmp_path / "f", toy_part(text=False))
     with pytest.raises(NotDerivableError, match="made with --no-text"):
-        export(without, "bert-jsonl", tmp_path / "v")
+        export_features(without, "bert-jsonl", tmp_path / "v")
     assert not (tmp_path / "v").exists()
 
 
@@ -144,7 +144,7 @@ def test_bert_jsonl_needs_single_layers_of_tokens(folder: Path, tmp_path: Path) 
 
 
 def test_csv_of_documents(folder: Path, documents: list[ToyDocument], tmp_path: Path) -> None:
-    export(folder, "csv", tmp_path / "v.csv", column="last_mean")
+    export_features(folder, "csv", tmp_path / "v.csv", column="last_mean")
     header, *lines = csv_lines(tmp_path / "v.csv")
     assert header == ["id", *(f"v{at}" for at in range(H))]
     assert [line[0] for line in lines] == [doc.id for doc in documents]
@@ -155,7 +155,7 @@ def test_csv_of_documents(folder: Path, documents: list[ToyDocument], tmp_path: 
 @pytest.mark.parametrize("text", [True, False])
 def test_csv_of_tokens(tmp_path: Path, text: bool) -> None:
     toys = toy_parts(layers="last", text=text)
-    export(toy_set(tmp_path / "f", *toys), "csv", tmp_path / "v.csv", column="last_token")
+    export_features(toy_set(tmp_path / "f", *toys), "csv", tmp_path / "v.csv", column="last_token")
     header, *lines = csv_lines(tmp_path / "v.csv")
     assert header == ["id", "position", *(["string"] if text else []), "start", "end", *(f"v{at}" for at in range(H))]
     documents = [doc for toy in toys for doc in toy.documents]
@@ -171,45 +171,47 @@ def test_csv_of_tokens(tmp_path: Path, text: bool) -> None:
 # ── all forms ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("form", exports_module.FORMS)
+@pytest.mark.parametrize("form", exports_module.EXPORT_FORMATS)
 def test_an_empty_set_gives_an_empty_file(tmp_path: Path, form: str) -> None:
-    exported = export(toy_set(tmp_path / "f", toy_part(rows=1, blank=[0])), form, tmp_path / "out.x")
+    exported = export_features(toy_set(tmp_path / "f", toy_part(rows=1, blank=[0])), form, tmp_path / "out.x")
     assert (exported.documents, exported.vectors) == (0, 0)
     assert all(path.exists() for path in exported.files)
     lines = (tmp_path / "out.x").read_bytes().count(b"\n")
     assert lines == (1 if form in ("npy", "csv") else 0)
 
 
-@pytest.mark.parametrize("form", exports_module.FORMS)
+@pytest.mark.parametrize("form", exports_module.EXPORT_FORMATS)
 def test_files_are_overwritten_only_when_told(folder: Path, tmp_path: Path, form: str) -> None:
     column = None if form == "bert-jsonl" else "last_mean"
     (tmp_path / "out.x").write_text("precious")
     with pytest.raises(FeatureSetError, match=r"out\.x is there already"):
-        export(folder, form, tmp_path / "out.x", column=column)
+        export_features(folder, form, tmp_path / "out.x", column=column)
     assert (tmp_path / "out.x").read_text() == "precious"
-    exported = export(folder, form, tmp_path / "out.x", column=column, overwrite=True)
+    exported = export_features(folder, form, tmp_path / "out.x", column=column, overwrite=True)
     assert b"precious" not in (tmp_path / "out.x").read_bytes()
     assert sorted(os.listdir(tmp_path)) == sorted(path.name for path in exported.files)
 
 
-@pytest.mark.parametrize("form", exports_module.FORMS)
+@pytest.mark.parametrize("form", exports_module.EXPORT_FORMATS)
 def test_an_export_that_fails_leaves_nothing(tmp_path: Path, form: str) -> None:
     folder = toy_set(tmp_path / "f", *toy_parts())
     path = folder / "part-00002.parquet"
     path.write_bytes(bytes(path.stat().st_size))
     with pytest.raises(FeatureSetError, match="part-00002"):
-        export(folder, form, tmp_path / "out.x")
+        export_features(folder, form, tmp_path / "out.x")
     assert os.listdir(tmp_path) == ["f"]
 
 
 def test_an_empty_csv_has_all_its_columns(tmp_path: Path) -> None:
-    export(toy_set(tmp_path / "f", toy_part(rows=1, blank=[0])), "csv", tmp_path / "v.csv", column="layer2_word")
+    export_features(
+        toy_set(tmp_path / "f", toy_part(rows=1, blank=[0])), "csv", tmp_path / "v.csv", column="layer2_word"
+    )
     names = ["id", "position", "string", "start", "end", *(f"v{at}" for at in range(H))]
     assert csv_lines(tmp_path / "v.csv") == [names]
 
 
 def test_an_unknown_form_is_refused(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="'xml'; there are: npy, jsonl, bert-jsonl, csv"):
-        export(folder, "xml", tmp_path / "v")
+        export_features(folder, "xml", tmp_path / "v")
     with pytest.raises(NotDerivableError, match="say which column"):
-        export(folder, "csv", tmp_path / "v")
+        export_features(folder, "csv", tmp_path / "v")

@@ -180,5 +180,5 @@ def test_leftovers_of_killed_runs_are_removed(folder: Path) -> None:
 def test_a_file_is_no_feature_set(tmp_path: Path) -> None:
     path = tmp_path / "corpus.txt"
     path.write_text("A text.\n")
-    with pytest.raises(FeatureSetError, match=r"corpus\.txt is a file, and a feature set is a folder"):
+    with pytest.raises(FeatureSetError, match=r"corpus\.txt: this is a file, and a feature set is a folder"):
         FeatureSet(path)

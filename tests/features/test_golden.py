@@ -22,7 +22,7 @@ def test_a_golden_set_reads_as_when_it_was_written(version: int) -> None:
     features = FeatureSet(folder / "features")
     assert [header.format_version for header in features.check()] == [version] * 3
     assert [(failure.row, failure.reason) for failure in features.failures()] == [(4, "the field 'text' is null")]
-    assert (features.header.model.name, features.header.settings["layers"]) == ("toy/model", ["concat4,last"])
+    assert (features.header.model.name, features.header.settings.layers) == ("toy/model", ("concat4,last",))
     documents = json.loads((folder / "expected.json").read_text(encoding="utf-8"))
     assert len(features) == len(documents)
     for found, expected in zip(features, documents, strict=True):

@@ -15,6 +15,7 @@ import xxhash
 
 from bertfeat.errors import DamagedError, FeatureSetError, StorageError, UsageError
 from bertfeat.features import (
+    FeatureSettings,
     check_part,
     part as part_module,
     read_header,
@@ -195,14 +196,14 @@ def test_the_seal_of_many_row_groups_is_that_of_the_whole_file(tmp_path: Path, m
 def test_the_pages_are_read_again_only_if_their_digest_is_not_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    digest, again = seal_module._digest, 0
+    digest, again = seal_module._pages_digest, 0
 
     def counted(*given: Any) -> bytes:
         nonlocal again
         again += 1
         return digest(*given)
 
-    monkeypatch.setattr(seal_module, "_digest", counted)
+    monkeypatch.setattr(seal_module, "_pages_digest", counted)
     toy = toy_part()
     sealed = write_part(tmp_path, *_written(toy)).read_bytes()
     assert again == 0
@@ -300,7 +301,8 @@ def test_the_header_survives_json() -> None:
 
 
 def test_the_fingerprint_knows_settings_from_their_spelling() -> None:
-    one, other = (FeatureSettings.decode(mapping) for mapping in ({"a": 1, "long": "window"}, {"long": "window", "a": 1}))
+    mappings = ({"a": 1, "long": "window"}, {"long": "window", "a": 1})
+    one, other = map(FeatureSettings.decode, mappings)
     assert one.fingerprint == other.fingerprint
     assert one.fingerprint != FeatureSettings.decode({"a": 1.5, "long": "window"}).fingerprint
 

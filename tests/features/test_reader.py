@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from bertfeat.errors import DamagedError, FeatureSetError, NotDerivableError
 from bertfeat.features import FeatureSet, Pieces, content_documents, find_column, part as part_module
-from bertfeat.features.groups import OpenPart
+from bertfeat.features.row_groups import PartReader
 from bertfeat.io import write_json
 from bertfeat.recipe import Operation, Pooling, feature_columns, parse_recipes
 from tests.support.features_toy import KEPT, H, L, Toy, ToyDocument, toy_part, toy_parts, toy_set
@@ -82,7 +82,7 @@ def test_a_damaged_page_is_found_when_it_is_read(folder: Path, tmp_path: Path) -
     path = copy / "part-00001.parquet"
     content = bytearray(path.read_bytes())
     features = FeatureSet(copy)
-    chunk = features._open(features.entries[1]).footer.metadata.row_group(0).column(0)
+    chunk = features._parts.open(features.entries[1]).footer.metadata.row_group(0).column(0)
     content[chunk.data_page_offset + chunk.total_compressed_size - 1] ^= 4
     path.write_bytes(content)
     with pytest.raises(DamagedError, match=r"part-00001.*row group 0 cannot be read.*CRC"):
@@ -306,7 +306,8 @@ def test_whatever_is_written_is_read(
     strings = [f"{at} {text}" for text, length in zip(texts, lengths, strict=True) for at in range(length)]
     offsets = np.cumsum([0, *lengths], dtype=np.int64)
     places = np.arange(len(flat), dtype=np.int32)
-    tokens = Pieces(offsets, strings, places, places + 1, None, None, {"last_token": flat})
+    positions = (offsets, places, places + 1, None, None)
+    tokens = Pieces(*positions, strings=strings, matrices={"last_token": flat})
     content = dataclasses.replace(toy.content, ids=texts, texts=texts, tokens=tokens)
     features = FeatureSet(toy_set(tmp_path / "f", dataclasses.replace(toy, content=content)))
     for at, found in enumerate(features.documents()):
@@ -368,13 +369,13 @@ def test_documents_asked_for_by_row_read_their_row_group_once(tmp_path: Path, mo
     features = FeatureSet(toy_set(tmp_path / "f", *toy_parts()))
     rows = [document.row for document in features]
     reads: list[int] = []
-    read = OpenPart.read_group
+    read = PartReader.read_group
 
-    def counted(self: OpenPart, group: int, names: Sequence[str]) -> Any:
+    def counted(self: PartReader, group: int, names: Sequence[str]) -> Any:
         reads.append(group)
         return read(self, group, names)
 
-    monkeypatch.setattr(OpenPart, "read_group", counted)
+    monkeypatch.setattr(PartReader, "read_group", counted)
     for row in rows:
         assert features[row].row == row
     assert len(reads) == 3  # one a part, which has one row group

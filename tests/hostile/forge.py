@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertfeat.features.folder import part_entry
 from bertfeat.features.part import HEADER_KEY, read_footer
+from bertfeat.features.parts import part_entry
 from bertfeat.features.seal import EMPTY_SEAL, SEAL_KEY, check_footer, write_seal
 from bertfeat.io import write_json
 from bertfeat.search.folder import measure_file

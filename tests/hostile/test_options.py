@@ -9,7 +9,7 @@ import click
 import pytest
 
 from bertfeat.cli import main
-from bertfeat.cli.options import ByteSize, CommaList
+from bertfeat.cli.option_types import ByteSize, CommaList
 from tests.hostile.judge import Rule
 from tests.hostile.process import Command
 from tests.hostile.verbs import BASES

@@ -80,7 +80,6 @@ REFUSED: dict[str, tuple[Change, str]] = {
     "quantized": (config(quantization_config={"quant_method": "gptq"}), "its weights are quantized"),
     "adapter": (put("adapter_config.json", {"base_model_name_or_path": "/x"}), "an adapter lies beside its weights"),
     "activation to print": (config(hidden_act="\x1b[2Jred"), r"(?s)^[^\x1b]*$"),
-    "a method of the configuration": (config(to_dict=5, sub_configs=5, attribute_map=5), "config.json"),
     # sentence-transformers
     "modules of numbers": (put("modules.json", [5]), r"modules.json: Expected 'object', got 'int'"),
     "module path a number": (pooled(5), r"Expected 'str', got 'int' - at '\$\[1\].path'"),
@@ -256,11 +255,12 @@ def test_models_that_transformers_runs_are_refused_as_well(case: str, clean: dic
     [
         ("albert", config(num_hidden_groups=10**9)),
         ("albert", config(inner_group_num=10**9)),
+        ("albert", config(to_dict=5, sub_configs=5, attribute_map=5)),
         ("modernbert", config(layer_types=["full_attention"] * 50)),
         ("roberta", config(pad_token_id=None)),
         ("roberta", config(pad_token_id=60)),
     ],
-    ids=["groups", "inner groups", "layer types", "no padding token", "padding token at the end"],
+    ids=["groups", "inner groups", "methods", "layer types", "no padding token", "padding token at the end"],
 )
 def test_numbers_that_only_some_families_have(
     family: str, change: Change, clean: dict[str, Path], tmp_path: Path

@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 
 from bertfeat.encoder import Precision, load_encoder
 from bertfeat.encoder.packed import PackedEncoder
-from bertfeat.encoder.padded import LibraryEncoder
+from bertfeat.encoder.padded import TransformersEncoder
 from bertfeat.errors import ModelError
 from bertfeat.extraction import Extractor
 from bertfeat.models import Model, find_model
@@ -197,7 +197,7 @@ def test_weights_in_half_precision(bert_folder: Path) -> None:
 def test_activations_known_and_unknown(act: str, tmp_path: Path) -> None:
     tiny = load(build("bert", tmp_path / act, hidden_act=act))
     packed = act in ("relu", "gelu_new", "gelu_pytorch_tanh")
-    assert type(tiny.encoder) is (PackedEncoder if packed else LibraryEncoder)
+    assert type(tiny.encoder) is (PackedEncoder if packed else TransformersEncoder)
     same_as_hugging_face(tiny, tiny.folder)
     found = tiny.features(documents(PAIRS), "last", Pooling.CLS)
     np.testing.assert_allclose(found["last_cls"][0], text_states(tiny.folder, *PAIRS[0])[-1][0], rtol=0, atol=3e-5)

@@ -13,7 +13,7 @@ import pytest
 
 from bertfeat.errors import BertfeatError, IndexFolderError
 from bertfeat.search import BuildOptions, VectorIndex, build_index, remove_documents, verify_index
-from bertfeat.search.finish import finish_index_folder
+from bertfeat.search.index_files import finish_index_folder
 from bertfeat.search.settings import FORMAT_VERSION, IndexSettings, read_index_settings, write_index_settings
 from tests.support.features_toy import toy_part, toy_set
 from tests.support.index_toy import clustered, vector_set
@@ -118,7 +118,7 @@ def rewritten(folder: Path, **changes: Any) -> None:
 
 def finish_unchecked(settings: IndexSettings, folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bertfeat.search.finish.open_contents", lambda *_, **__: None)
+        patch.setattr("bertfeat.search.index_files.open_contents", lambda *_, **__: None)
         finish_index_folder(settings, folder)
 
 

@@ -103,7 +103,7 @@ UNREADABLE = (
 @pytest.mark.parametrize("text", [*UNREADABLE, "[" * 100_000, '{"format_version": 1e999}', '{"format_version": NaN}'])
 def test_settings_that_cannot_be_read(folder: Path, text: str) -> None:
     (folder / "index.json").write_text(text)
-    with pytest.raises(IndexFolderError, match=r"index\.json: cannot be read .*build it again"):
+    with pytest.raises(IndexFolderError, match=r"index\.json: cannot be read .*build the index again"):
         VectorIndex(folder)
 
 

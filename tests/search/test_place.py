@@ -163,7 +163,7 @@ def test_places_where_no_index_can_be(folder: Path, tmp_path: Path, monkeypatch:
     features = tmp_path / "toy.features"
     monkeypatch.chdir(folder)
     for here in (".", folder, f"../{folder.name}"):
-        with pytest.raises(UsageError, match="is where you are"):
+        with pytest.raises(UsageError, match="is the current folder"):
             build_index(features, here)
     with pytest.raises(UsageError, match="/ cannot be replaced by an index; name a folder in it"):
         build_index(features, "/")

@@ -185,7 +185,7 @@ def test_more_sets_than_two_bytes_can_count(tmp_path: Path, monkeypatch: pytest.
 def test_an_empty_index_says_so(tmp_path: Path) -> None:
     folder = made(tmp_path, clustered(20))
     remove_documents(folder, [str(row + 1) for row in range(20)])
-    with pytest.raises(IndexFolderError, match=r"toy\.index is empty: all its documents were removed"):
+    with pytest.raises(IndexFolderError, match=r"toy\.index: the index is empty: all its documents were removed"):
         VectorIndex(folder).search(clustered(1), 0)
 
 

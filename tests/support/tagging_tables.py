@@ -1,4 +1,4 @@
-"""A small Table7 7, made once for the tests that go on with it, look into it, or damage it."""
+"""A small Table 7, made once for the tests that go on with it, look into it, or damage it."""
 
 import json
 from collections.abc import Callable, Mapping

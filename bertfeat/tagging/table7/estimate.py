@@ -1,31 +1,32 @@
-"""Before a table is made: how long it will take, and whether the model sees what tells names."""
+"""Before a table is made: how long it will take."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 import torch
 
-from bertfeat.corpus import Corpus, CorpusSettings, Document, open_corpus
+from bertfeat.corpus import CorpusSettings, Document, open_corpus
 from bertfeat.encoder import resolve_device
 from bertfeat.errors import TaggerError
-from bertfeat.extraction import Extractor, estimate_extraction
+from bertfeat.extraction import Extractor, estimate_run
 from bertfeat.features import FeatureSet
-from bertfeat.models import Model
 from bertfeat.tagging.batches import gather_batch, shuffled_batches
-from bertfeat.tagging.datasets import is_feature_set
+from bertfeat.tagging.dataset_extractors import ExtractorArguments
+from bertfeat.tagging.datasets import SentenceSource, is_feature_set
 from bertfeat.tagging.layer_input import parse_input
 from bertfeat.tagging.network import NetworkSettings, TaggerNetwork
 from bertfeat.tagging.sentences import SentenceChunk
 from bertfeat.tagging.settings import TrainingSettings
-from bertfeat.tagging.table7.finetune import TaggedSentence, fine_tune
+from bertfeat.tagging.table7.datasets import find_dataset
+from bertfeat.tagging.table7.finetune import TaggedSentence, fine_tune_model
 from bertfeat.tagging.table7.grid import GridPoint
+from bertfeat.tagging.table7.plan import SEEDS, Table7Plan, plan_table7
 from bertfeat.tagging.table7.rows import TableRow
-from bertfeat.tokens import Tokenizer
 
 EPOCHS = 16
 """Epochs that a training is taken to last, if it may: so many they were on real data."""
@@ -52,84 +53,104 @@ class Table7Estimate:
         return (self.extraction + self.training + self.fine_tuning) / 3600
 
 
-def estimate_table(
-    given: Mapping[str, Path],
-    rows: Sequence[TableRow],
-    seeds: int,
-    settings: TrainingSettings,
+def estimate_table7(
+    train: SentenceSource,
+    dev: SentenceSource,
+    test: SentenceSource | None,
+    folder: str | Path,
     *,
-    tuned: Model | None,
-    grid: Sequence[GridPoint],
-    reading: CorpusSettings,
-    layers: str,
-    extractor: Mapping[str, Any],
+    rows: Sequence[str | TableRow] = ("paper",),
+    seeds: Sequence[int] = SEEDS,
+    settings: TrainingSettings | None = None,
+    fine_tune: bool = False,
+    grid: Sequence[GridPoint] | None = None,
+    corpus_settings: CorpusSettings | None = None,
+    **extractor: Unpack[ExtractorArguments],
 ) -> Table7Estimate:
-    """Time the model, a few batches of every row, and some steps of fine-tuning; nothing is written.
+    """How long :func:`bertfeat.tagging.train_table7` would take: the model, a few batches of every row and some steps
+    of fine-tuning are timed. Features that are there already cost nothing. Nothing is written.
 
     Raises:
         CorpusError: a file cannot be read.
+        UsageError: no rows or no seeds; options that have no effect.
     """
-    corpora = {name: open_corpus([path], reading) for name, path in given.items() if not is_feature_set(path)}
+    plan = plan_table7(
+        train,
+        dev,
+        test,
+        rows=rows,
+        seeds=seeds,
+        settings=settings,
+        fine_tune=fine_tune,
+        grid=grid,
+        corpus_settings=corpus_settings,
+        **extractor,
+    )
+    stored = {name: find_dataset(plan, Path(folder), name, {}) for name in plan.sources}
+    return _estimate(plan, {name: stored[name] or source for name, source in plan.sources.items()})
+
+
+def _estimate(plan: Table7Plan, sources: dict[str, SentenceSource]) -> Table7Estimate:
+    settings, arguments, device = plan.settings, plan.options.extractor, plan.options.extractor.get("device")
+    reading = plan.options.corpus_settings
+    corpora = {
+        name: open_corpus([source], reading)
+        for name, source in sources.items()
+        if not isinstance(source, FeatureSet) and not is_feature_set(source)
+    }
     extraction = sum(
-        estimate_extraction(Extractor(layers=layers, pooling="word", **extractor), corpus).seconds
+        estimate_run(Extractor(layers=plan.options.layers or "last", pooling="word", **arguments), corpus).seconds
         for corpus in corpora.values()
     )
-    sample, words, count = _sample_sentences(given["train"], corpora.get("train"))
-    recorded = None if "train" in corpora else FeatureSet(given["train"]).header.model
-    model = recorded or Extractor(**extractor).identity
-    training, lasting = 0.0, min(EPOCHS, settings.epochs)
-    for row in rows:
-        wanted = parse_input(row.name, model.num_layers)
-        width = wanted.recipe.width(model.hidden_size)
-        shape = NetworkSettings(width, wanted.mixed_layers, settings.hidden, settings.crf, settings.dropout)
-        training += (
-            words / _training_speed(shape, sample, settings.batch_size, extractor.get("device")) * lasting * seeds
-        )
-    fine_tuning = 0.0
-    if tuned is not None:
-        some = sample[:_TUNED]
-        point = GridPoint(min(16, len(some)), 1e-6, 1)
-        done = fine_tune(tuned, some, some[:1], **asdict(point), seed=0, device=extractor.get("device"))
-        epochs = (sum(point.epochs for point in grid) if len(grid) > 1 else 0) + seeds * grid[0].epochs
-        fine_tuning = done.seconds / len(some) * count * epochs
-    return Table7Estimate(words, lasting, extraction, training, fine_tuning)
+    sentences = _read_source(sources["train"], reading)
+    words = sum(len(each) for each, _ in sentences)
+    sample = sentences[:: max(1, len(sentences) // _SAMPLE)]
+    model = Extractor(**arguments).model if "train" in corpora else _opened(sources["train"]).header.model
+    training, epochs = 0.0, min(EPOCHS, settings.epochs)
+    for row in plan.rows:
+        layer_input = parse_input(row.name, model.num_layers)
+        width = layer_input.recipe.width(model.hidden_size)
+        shape = NetworkSettings(width, layer_input.mixed_layers, settings.hidden, settings.crf, settings.dropout)
+        speed = _training_speed(shape, sample, settings.batch_size, device)
+        training += words / speed * epochs * len(plan.seeds)
+    fine_tuning = _fine_tuning_seconds(plan, sample, len(sentences), device)
+    return Table7Estimate(words, epochs, extraction, training, fine_tuning)
 
 
-def lower_cases(model: Model) -> bool:
-    """Whether capitals are lost on a model."""
-    tokenizer = Tokenizer(model)
-    pair = tokenizer.pieces(["Paris", "paris"], offsets=False)
-    return bool(np.array_equal(pair[0].ids, pair[1].ids))
-
-
-def share_of_capitals(features: FeatureSet) -> float:
-    """The share of words with a capital letter among the first sentences; 0 where no words are stored."""
-    if "words" not in features.names:
+def _fine_tuning_seconds(
+    plan: Table7Plan, sample: Sequence[TaggedSentence], sentences: int, device: str | None
+) -> float:
+    if plan.tuned is None:
         return 0.0
-    sentences = (words for batch in features.stream(["words"]) for words in batch.column("words").to_pylist())
-    found = [word for words in islice(sentences, _SAMPLE) for word in words]
-    return sum(1 for word in found if word != word.lower()) / max(1, len(found))
+    some = sample[:_TUNED]
+    point = GridPoint(min(16, len(some)), 1e-6, 1)
+    report = fine_tune_model(plan.tuned, some, some[:1], **asdict(point), seed=0, device=device)
+    epochs = sum(point.epochs for point in plan.grid) if len(plan.grid) > 1 else 0
+    epochs += len(plan.seeds) * plan.grid[0].epochs
+    return report.seconds / len(some) * sentences * epochs
 
 
-def _sample_sentences(path: Path, corpus: Corpus | None) -> tuple[list[TaggedSentence], int, int]:
-    """Some tagged sentences of the training set, and how many words and sentences it has."""
-    if corpus is not None:
-        documents: list[TaggedSentence] = [
-            (row.words or (), row.tags or ()) for row in corpus.rows() if isinstance(row, Document)
-        ]
+def _opened(source: SentenceSource) -> FeatureSet:
+    return source if isinstance(source, FeatureSet) else FeatureSet(source)
+
+
+def _read_source(source: SentenceSource, reading: CorpusSettings) -> list[TaggedSentence]:
+    """The tagged sentences of a source that have words.
+
+    Raises:
+        TaggerError: there are none.
+    """
+    sentences: list[TaggedSentence] = []
+    if isinstance(source, FeatureSet) or is_feature_set(source):
+        for batch in _opened(source).stream(["words", "tags"]):
+            sentences += zip(batch.column("words").to_pylist(), batch.column("tags").to_pylist(), strict=True)
     else:
-        batches = FeatureSet(path).stream(["words", "tags"])
-        documents = [
-            (words, tags)
-            for batch in batches
-            for words, tags in zip(batch.column("words").to_pylist(), batch.column("tags").to_pylist(), strict=True)
-        ]
-    words = sum(len(each) for each, _ in documents)
-    if not words:
-        raise TaggerError(f"{path}: there is no sentence with words in it")
-    with_words = [each for each in documents if each[0]]
-    step = max(1, len(with_words) // _SAMPLE)
-    return with_words[::step], words, len(with_words)
+        rows = open_corpus([source], reading).rows()
+        sentences += [(row.words or (), row.tags or ()) for row in rows if isinstance(row, Document)]
+    with_words = [sentence for sentence in sentences if sentence[0]]
+    if not with_words:
+        raise TaggerError("there is no sentence with words in it", where=source)
+    return with_words
 
 
 def _training_speed(
@@ -141,9 +162,8 @@ def _training_speed(
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3, fused=True)
     offsets = np.cumsum([0, *(len(words) for words, _ in sample)], dtype=np.int64)
     features = np.zeros((int(offsets[-1]), shape.width), np.float16)
-    batches = list(
-        islice(shuffled_batches(SentenceChunk(offsets, features, ()), batch_size, (0,)), _TIMED + _TIMED // 2)
-    )
+    chunk = SentenceChunk(offsets, features, ())
+    batches = list(islice(shuffled_batches(chunk, batch_size, (0,)), _TIMED + _TIMED // 2))
     words, begun = 0, time.perf_counter()
     for number, packed in enumerate(batches):
         if number == len(batches) // 3:

@@ -10,14 +10,13 @@ import re
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from safetensors import SafetensorError
 
 from bertfeat.encoder import resolve_device
@@ -28,7 +27,17 @@ from bertfeat.tagging.labels import LabelSet
 from bertfeat.tagging.scores import Scores, score_tagger
 from bertfeat.tagging.table7.grid import GridPoint
 from bertfeat.tagging.table7.windows import Window, Windower
-from bertfeat.tagging.trainer import OnStep, keep_random_state, quiet_transformers, token_classifier, token_trainer
+from bertfeat.tagging.trainer import (
+    Example,
+    OnStep,
+    keep_random_state,
+    quiet_transformers,
+    token_classifier,
+    token_trainer,
+)
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, Trainer
 
 RESULT_NAME = "finetuned.json"
 
@@ -50,7 +59,29 @@ class FineTuningReport:
     words_without_pieces: int  # which get the label that most words have
 
 
-def fine_tune(
+@dataclass(frozen=True, slots=True)
+class _TuningData:
+    """What a model is tuned and scored on, by set: train, dev, and perhaps test."""
+
+    sentences: Mapping[str, Sequence[TaggedSentence]]
+    windows: Mapping[str, Sequence[Window]]
+    labels: LabelSet
+    targets: Sequence[Sequence[int]]  # label numbers of the training sentences
+
+    @classmethod
+    def of(cls, model: Model, sentences: Mapping[str, Sequence[TaggedSentence]]) -> "_TuningData":
+        labels = LabelSet.of(tags for _, tags in sentences["train"])
+        windower = Windower(model)
+        windows = {name: windower.windows([words for words, _ in given]) for name, given in sentences.items()}
+        return cls(sentences, windows, labels, list(labels.numbers(tags for _, tags in sentences["train"])))
+
+    @property
+    def most_frequent(self) -> int:
+        """The label that most words have."""
+        return Counter(number for numbers in self.targets for number in numbers).most_common(1)[0][0]
+
+
+def fine_tune_model(
     model: Model,
     train: Sequence[TaggedSentence],
     dev: Sequence[TaggedSentence],
@@ -74,58 +105,59 @@ def fine_tune(
         ModelError: transformers has no such model for tags, or its weights are incomplete.
         BertfeatError: accelerate is not installed, or the loss is no longer a number.
     """
-    grid = GridPoint(batch_size, learning_rate, epochs)
-    _check_grid(grid)
-    sets = {"train": train, "dev": dev} | ({} if test is None else {"test": test})
-    for name, sentences in sets.items():
-        _check_sentences(name, sentences)
+    point = GridPoint(batch_size, learning_rate, epochs)
+    _check_point(point)
+    sentences = {"train": train, "dev": dev} | ({} if test is None else {"test": test})
+    for name, given in sentences.items():
+        _check_sentences(name, given)
     on_cpu = _uses_cpu(device)
-    labels = LabelSet.of(tags for _, tags in train)
-    windower = Windower(model)
-    windows = {name: windower.windows([words for words, _ in sentences]) for name, sentences in sets.items()}
-    with quiet_transformers(), keep_random_state(), tempfile.TemporaryDirectory() as nowhere:
+    data = _TuningData.of(model, sentences)
+    with quiet_transformers(), keep_random_state(), tempfile.TemporaryDirectory() as scratch_dir:
         from transformers import set_seed
 
         set_seed(seed)
-        module = token_classifier(model, labels)
-        targets = list(labels.numbers(tags for _, tags in train))
-        trainer = token_trainer(module, _examples(windows["train"], targets), grid, seed, on_cpu, nowhere, on_step)
+        module = token_classifier(model, data.labels)
+        examples = _examples(data.windows["train"], data.targets)
+        trainer = token_trainer(module, examples, point, seed, on_cpu, scratch_dir, on_step)
         begun = time.perf_counter()
         loss = float(trainer.train().training_loss)
         seconds = time.perf_counter() - begun
         if not np.isfinite(loss):
-            raise BertfeatError(f"fine-tuning at a learning rate of {learning_rate} came to no finite loss; lower it")
-        frequent = Counter(number for numbers in targets for number in numbers).most_common(1)[0][0]
-        found = {
-            name: score_tagger(
-                [tags for _, tags in sentences], _predict_tags(trainer, windows[name], sentences, labels, frequent)
-            )
-            for name, sentences in sets.items()
-            if name != "train"
-        }
-        done = FineTuningReport(
-            dev=found["dev"],
-            test=found.get("test"),
-            labels=labels,
-            loss=loss,
-            steps=int(trainer.state.global_step),
-            seconds=seconds,
-            long_sentences=sum(_long_sentences(each) for each in windows.values()),
-            words_without_pieces=sum(_without_pieces(windows[name], sets[name]) for name in sets),
-        )
+            problem = f"fine-tuning at a learning rate of {learning_rate} came to no finite loss"
+            raise BertfeatError(problem, remedy="lower it")
+        report = _score_tuned(trainer, data, loss, seconds)
         if folder is not None:
-            _save(trainer.model, model, Path(folder), grid, seed, done)
-    return done
+            _save(module, model, Path(folder), point, seed, report)
+    return report
+
+
+def _score_tuned(trainer: "Trainer", data: _TuningData, loss: float, seconds: float) -> FineTuningReport:
+    """Score the model on the development and the test set."""
+    scores = {
+        name: score_tagger([tags for _, tags in data.sentences[name]], _predict_tags(trainer, data, name))
+        for name in data.sentences
+        if name != "train"
+    }
+    return FineTuningReport(
+        dev=scores["dev"],
+        test=scores.get("test"),
+        labels=data.labels,
+        loss=loss,
+        steps=int(trainer.state.global_step),
+        seconds=seconds,
+        long_sentences=sum(_long_sentences(windows) for windows in data.windows.values()),
+        words_without_pieces=sum(_without_pieces(data.windows[name], data.sentences[name]) for name in data.sentences),
+    )
 
 
 # ── what comes in ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _check_grid(grid: GridPoint) -> None:
-    if grid.batch_size < 1 or grid.epochs < 1:
-        raise UsageError(f"batch size {grid.batch_size}, epochs {grid.epochs}: give at least 1 of each")
-    if not 0.0 < grid.learning_rate < 1.0:
-        raise UsageError(f"learning rate {grid.learning_rate}: give one between 0 and 1; the paper has 5e-5 to 2e-5")
+def _check_point(point: GridPoint) -> None:
+    if point.batch_size < 1 or point.epochs < 1:
+        raise UsageError(f"batch size {point.batch_size}, epochs {point.epochs}", remedy="give at least 1 of each")
+    if not 0.0 < point.learning_rate < 1.0:
+        raise UsageError(f"learning rate {point.learning_rate}: give one between 0 and 1; the paper has 5e-5 to 2e-5")
 
 
 def _check_sentences(name: str, sentences: Sequence[TaggedSentence]) -> None:
@@ -137,15 +169,14 @@ def _check_sentences(name: str, sentences: Sequence[TaggedSentence]) -> None:
 
 
 def _uses_cpu(device: str | None) -> bool:
-    found = resolve_device(device)
-    if found.index:
-        raise UsageError(
-            f"fine-tuning runs on cpu or cuda, not on {device}; CUDA_VISIBLE_DEVICES chooses among several"
-        )
-    return found.type == "cpu"
+    resolved = resolve_device(device)
+    if resolved.index:
+        remedy = "CUDA_VISIBLE_DEVICES chooses among several"
+        raise UsageError(f"fine-tuning runs on cpu or cuda, not on {device}", remedy=remedy)
+    return resolved.type == "cpu"
 
 
-def _examples(windows: Sequence[Window], targets: Sequence[Sequence[int]] | None) -> list[dict[str, NDArray[Any]]]:
+def _examples(windows: Sequence[Window], targets: Sequence[Sequence[int]] | None) -> list[Example]:
     return [
         {"input_ids": window.ids, "token_type_ids": window.types}
         | ({} if targets is None else {"labels": window.labels(targets[window.sentence])})
@@ -156,17 +187,16 @@ def _examples(windows: Sequence[Window], targets: Sequence[Sequence[int]] | None
 # ── what comes out ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _predict_tags(
-    trainer: Any, windows: Sequence[Window], sentences: Sequence[TaggedSentence], labels: LabelSet, frequent: int
-) -> list[list[str]]:
-    """The tags that the model gives the words of sentences."""
-    numbers = [[frequent] * len(words) for words, _ in sentences]
-    ordered = sorted(windows, key=len)
-    found = trainer.predict(_examples(ordered, None)).predictions  # [windows, longest], padded
-    for window, each in zip(ordered, found, strict=True):
+def _predict_tags(trainer: "Trainer", data: _TuningData, name: str) -> list[list[str]]:
+    """The tags that the model gives the words of a set's sentences."""
+    most_frequent = data.most_frequent
+    numbers = [[most_frequent] * len(words) for words, _ in data.sentences[name]]
+    windows = sorted(data.windows[name], key=len)
+    predictions = trainer.predict(_examples(windows, None)).predictions  # type: ignore[arg-type]  # a list will do
+    for window, row in zip(windows, np.asarray(predictions), strict=True):  # [windows, longest], padded
         for word, place in zip(window.words.tolist(), window.places.tolist(), strict=True):
-            numbers[window.sentence][word] = int(each[place])
-    return [labels.tags(each) for each in numbers]
+            numbers[window.sentence][word] = int(row[place])
+    return [data.labels.tags(sentence) for sentence in numbers]
 
 
 def _long_sentences(windows: Sequence[Window]) -> int:
@@ -177,7 +207,9 @@ def _without_pieces(windows: Sequence[Window], sentences: Sequence[TaggedSentenc
     return sum(len(words) for words, _ in sentences) - sum(len(window.words) for window in windows)
 
 
-def _save(module: Any, model: Model, folder: Path, grid: GridPoint, seed: int, done: FineTuningReport) -> None:
+def _save(
+    module: "PreTrainedModel", model: Model, folder: Path, point: GridPoint, seed: int, report: FineTuningReport
+) -> None:
     """Write the model with its tokenizer in safetensors and JSON, and what it came to."""
     from transformers import AutoTokenizer
 
@@ -185,15 +217,15 @@ def _save(module: Any, model: Model, folder: Path, grid: GridPoint, seed: int, d
         folder.mkdir(parents=True, exist_ok=True)
         module.save_pretrained(folder)
         AutoTokenizer.from_pretrained(model.folder, local_files_only=True).save_pretrained(folder)
-    told = {"model": model.name, "fingerprint": model.fingerprint, **asdict(grid), "seed": seed, **asdict(done)}
-    write_json(folder / RESULT_NAME, told)
+    result = {"model": model.name, "fingerprint": model.fingerprint, **asdict(point), "seed": seed, **asdict(report)}
+    write_json(folder / RESULT_NAME, result)
 
 
 @contextmanager
 def _disk_errors() -> Iterator[None]:
-    """safetensors tells a full disk, or one that cannot be written, by an exception of its own."""
+    """Turn the exception that safetensors raises for a full or read-only disk into the system's own."""
     try:
         yield
     except SafetensorError as error:
-        found = re.search(r"os error (\d+)", str(error))
-        raise OSError(int(found[1]) if found else errno.EIO, str(error)) from error
+        number = re.search(r"os error (\d+)", str(error))
+        raise OSError(int(number[1]) if number else errno.EIO, str(error)) from error

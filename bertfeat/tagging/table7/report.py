@@ -1,4 +1,4 @@
-"""What a Table7 7 came to, for programs and for people."""
+"""What a Table 7 came to, for programs and for people."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -21,6 +21,16 @@ class RowResult:
 
     row: TableRow
     runs: tuple[TableRun, ...]
+
+    @property
+    def title(self) -> str:
+        """What the row is called."""
+        return self.row.title
+
+    @property
+    def paper(self) -> float | None:
+        """F1 in the paper, 0 to 100."""
+        return self.row.paper
 
     @property
     def dev(self) -> tuple[float, ...]:

@@ -35,20 +35,23 @@ FINE_TUNED_ROW = TableRow(FINE_TUNING, "Fine-tuned", 96.4)
 """The paper's row of BERT base; BERT large came to 96.6."""
 
 
-def parse_rows(names: Iterable[str], num_layers: int) -> tuple[TableRow, ...]:
+def parse_rows(rows: Iterable[str | TableRow], num_layers: int) -> tuple[TableRow, ...]:
     """The rows that are meant: ``paper`` for the paper's six, ``all`` for every single layer, or specifications.
 
     Raises:
         RecipeError: a name that is neither.
     """
     known = {row.name: row for row in PAPER_ROWS}
-    found: dict[str, TableRow] = {}
-    for name in names:
+    parsed: dict[str, TableRow] = {}
+    for name in rows:
+        if isinstance(name, TableRow):
+            parsed[name.name] = name
+            continue
         if name == "paper":
-            found |= known
+            parsed |= known
         elif name == "all":
-            found |= {str(layer): TableRow(str(layer), f"Layer {layer}") for layer in range(num_layers + 1)}
+            parsed |= {str(layer): TableRow(str(layer), f"Layer {layer}") for layer in range(num_layers + 1)}
         else:
             parse_input(name, num_layers)
-            found[name] = known.get(name) or TableRow(name, name)
-    return tuple(found.values())
+            parsed[name] = known.get(name) or TableRow(name, name)
+    return tuple(parsed.values())

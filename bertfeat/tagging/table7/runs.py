@@ -78,13 +78,12 @@ class TableIdentity:
     def of(cls, folder: Path, sets: Mapping[str, FeatureSet], settings: TrainingSettings) -> "TableIdentity":
         """The identity of a table in a folder, on these feature sets."""
         train = sets["train"]
-        numerics = train.header.settings.get("numerics")
         return cls(
             {name: sentences_digest(features) for name, features in sets.items()},
             train.header.model.fingerprint,
             replace(settings, seed=_NO_SEED),
             extraction_of(train),
-            numerics if isinstance(numerics, int) else None,
+            train.header.settings.numerics,
             {name: os.path.relpath(real_path(features.folder), real_path(folder)) for name, features in sets.items()},
             FORMAT_VERSION,
         )

@@ -1,4 +1,4 @@
-"""Whether a Table7 7 is what its runs came to."""
+"""Whether a Table 7 is what its runs came to."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from bertfeat.tagging.verification import FeaturesState
 
 @dataclass(frozen=True, slots=True)
 class Table7VerifyReport:
-    """A Table7 7 that was found sound."""
+    """A Table 7 that was found sound."""
 
     folder: Path
     rows: int  # of the table; 0 while it is not finished

@@ -8,11 +8,11 @@ import pyarrow.parquet as pq
 
 from bertfeat.errors import DamagedError, FeatureSetError
 from bertfeat.features.header import PartHeader
-from bertfeat.features.part import UNREADABLE, PartFooter, part_path, read_footer
+from bertfeat.features.part import UNREADABLE_ERRORS, PartFooter, part_path, read_footer
 from bertfeat.io import STATE_FOLDER, ResultKind, is_own_part, open_regular, result_kind, writing
 
 SPOOL_NAME = "stdin"  # in the state folder: standard input, while it is read
-AGAIN = "run the same extract command again: it redoes what is missing"
+RERUN_REMEDY = "run the same extract command again: it redoes what is missing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def _is_sound_parquet(path: Path) -> bool:
     try:
         with open_regular(path) as file:
             pq.read_metadata(file)
-    except UNREADABLE:
+    except UNREADABLE_ERRORS:
         return False
     return True
 
@@ -126,10 +126,10 @@ def check_accounting(folder: Path, parts: Sequence[PartEntry], *, gaps: bool = F
         if part.last_row - part.first_row != part.documents + part.failed + part.blank:
             raise DamagedError(
                 f"{folder / part.name}: rows {part.first_row} to {part.last_row} are not {part.documents} documents, "
-                f"{part.failed} failed and {part.blank} blank rows; {AGAIN}"
+                f"{part.failed} failed and {part.blank} blank rows; {RERUN_REMEDY}"
             )
     for problem in _breaks(folder, parts, gaps):
-        raise DamagedError(f"{problem}; {AGAIN}")
+        raise DamagedError(f"{problem}; {RERUN_REMEDY}")
 
 
 def _check_settings(path: Path, header: PartHeader, first: PartHeader) -> None:

@@ -10,12 +10,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bertfeat.errors import DamagedError
-from bertfeat.features.part import UNREADABLE, PartFooter
+from bertfeat.features.part import UNREADABLE_ERRORS, PartFooter
 from bertfeat.io import open_regular
 
 
 @dataclass(frozen=True)
-class OpenPart:
+class PartReader:
     """A part whose footer was read; its file is opened anew for every read, so that threads do not meet."""
 
     footer: PartFooter
@@ -67,7 +67,7 @@ class OpenPart:
         return next((group for group, (first, last) in enumerate(self.bounds) if first <= row <= last), None)
 
     def _check(self, table: pa.Table) -> None:
-        """Refuse what no vector could be made of; :mod:`bertfeat.features.sound` looks at everything else."""
+        """Refuse what no vector could be made of; :mod:`bertfeat.features.part_check` looks at everything else."""
         for column in self.footer.header.columns:
             if column.name in table.column_names and not column.pooling.per_document:
                 sizes = pc.binary_length(table.column(column.name)).to_numpy()
@@ -96,7 +96,7 @@ class OpenPart:
                 table = file.read_row_group(group, columns=list(names), use_threads=False).select(list(names))
                 self._check(table)
                 return table
-        except UNREADABLE as error:
+        except UNREADABLE_ERRORS as error:
             raise DamagedError(
                 f"{self.footer.path}: row group {group} cannot be read ({error}); "
                 f"bertfeat verify says what else is damaged, and the same extract command redoes it"

@@ -10,11 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from bertfeat.corpus import RESERVED_COLUMNS
 from bertfeat.errors import DamagedError
-from bertfeat.features.groups import OpenPart
 from bertfeat.features.header import Counts
 from bertfeat.features.part import PartFooter
-from bertfeat.features.schema import KEPT_TYPES, RESERVED
+from bertfeat.features.row_groups import PartReader
+from bertfeat.features.schema import KEPT_TYPES
 from bertfeat.recipe import FeatureColumn
 
 _AGAIN = "extract it again"
@@ -29,7 +30,7 @@ _LISTS = {
 _BESIDE = {"token": ("token_start", "token_end"), "word": ("word_start", "word_end", "aligned")}  # of every matrix
 
 
-def check_columns(footer: PartFooter) -> None:
+def check_part_columns(footer: PartFooter) -> None:
     """Hold the names and types of a part's columns against its header.
 
     Raises:
@@ -39,13 +40,13 @@ def check_columns(footer: PartFooter) -> None:
         raise DamagedError(f"{footer.path}: {problem}; {_AGAIN}")
 
 
-def check_values(footer: PartFooter) -> None:
+def check_part_values(footer: PartFooter) -> None:
     """Read a part, a row group at a time, and hold its rows, places, matrices and counts against its header.
 
     Raises:
         Damaged: names the first column that is wrong, and where.
     """
-    part, header = OpenPart(footer), footer.header
+    part, header = PartReader(footer), footer.header
     last, counts = header.first_row - 1, Counts()
     for group in range(footer.metadata.num_row_groups):
         table = part.read_group(group, footer.schema.names).combine_chunks()
@@ -79,7 +80,7 @@ def _column_problems(schema: pa.Schema, columns: Sequence[FeatureColumn]) -> Ite
     for name, found in types.items():
         if name in features:
             wanted, right = _feature_type(features[name]), _is_feature(found, features[name])
-        elif name in RESERVED:
+        elif name in RESERVED_COLUMNS:
             wanted, right = _reserved(name, found)
         else:
             wanted, right = "a kept value", found in KEPT_TYPES.values()
@@ -116,7 +117,7 @@ def _is_feature(found: pa.DataType, column: FeatureColumn) -> bool:
 
 
 def _value_problems(batch: pa.RecordBatch, columns: Sequence[FeatureColumn]) -> Iterator[str]:
-    ours = {*RESERVED, *(column.name for column in columns)}
+    ours = {*RESERVED_COLUMNS, *(column.name for column in columns)}
     for name in batch.schema.names:
         values = batch.column(name)
         inner = values.flatten().null_count if name in ours and _is_nested(values.type) else 0

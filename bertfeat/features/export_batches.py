@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from bertfeat.features.columns import FoundColumn
+from bertfeat.features.columns import ReadableColumn
 from bertfeat.features.reader import FeatureSet
 from bertfeat.features.vectors import VectorBatch, vector_batch
 
@@ -29,7 +29,9 @@ class ExportBatch:
         return [list(items[start:stop]) for start, stop in pairwise(ends)]
 
 
-def export_batches(features: FeatureSet, wanted: Sequence[FoundColumn], names: Sequence[str]) -> Iterator[ExportBatch]:
+def export_batches(
+    features: FeatureSet, wanted: Sequence[ReadableColumn], names: Sequence[str]
+) -> Iterator[ExportBatch]:
     """Stream the columns of those names, and the vectors of the wanted ones."""
     read = list(dict.fromkeys(["row", "id", *names, *(name for found in wanted for name in found.derivation.columns)]))
     stored = [[known for known in features.columns if known.name in found.derivation.columns] for found in wanted]
@@ -39,14 +41,14 @@ def export_batches(features: FeatureSet, wanted: Sequence[FoundColumn], names: S
 
 
 @dataclass(frozen=True, slots=True)
-class Owners:
+class VectorOwners:
     """Whose the vectors of a column are: row and id, and for tokens and words position, string and place."""
 
     schema: pa.Schema
     places: tuple[str, ...]  # the columns of the set that hold the strings and places
 
     @classmethod
-    def of(cls, features: FeatureSet, found: FoundColumn) -> "Owners":
+    def of(cls, features: FeatureSet, found: ReadableColumn) -> "VectorOwners":
         """What is known of the owners of that column's vectors."""
         kind = found.pooling
         fields = [("row", pa.int64()), ("id", pa.string())]

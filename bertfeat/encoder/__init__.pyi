@@ -1,0 +1,13 @@
+from .ceiling import block_flop as block_flop, product_rate as product_rate, synchronize as synchronize
+from .forward import is_out_of_memory as is_out_of_memory
+from .kernels import kernels_in_use as kernels_in_use
+from .load import load_encoder as load_encoder
+from .path import BatchForm as BatchForm, EncoderPath as EncoderPath, planned_path as planned_path
+from .precision import (
+    Precision as Precision,
+    has_native_bf16 as has_native_bf16,
+    resolve_device as resolve_device,
+    resolve_precision as resolve_precision,
+)
+from .states import Encoder as Encoder, HiddenState as HiddenState, LoadedEncoder as LoadedEncoder
+from .transfer import PendingCopy as PendingCopy, move_to_device as move_to_device

@@ -1,0 +1,108 @@
+"""On which path a model is computed: packed, or by transformers in one of three forms. Needs no torch."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from bertfeat.encoder.architectures import is_packable
+from bertfeat.models import Model
+
+PACKED_SENTENCE = "packed: bertfeat's own forward pass, without padding; batch mates change nothing"
+PADDING_HOLDS = frozenset(
+    {
+        "albert",
+        "bert",
+        "bert-generation",
+        "big_bird",
+        "camembert",
+        "clip_text_model",
+        "data2vec-text",
+        "deberta",
+        "deberta-v2",
+        "distilbert",
+        "dpr",
+        "electra",
+        "ernie",
+        "esm",
+        "esmc",
+        "eurobert",
+        "flaubert",
+        "gemma3_text",
+        "gte",
+        "ibert",
+        "jina_embeddings_v3",
+        "layoutlm",
+        "layoutlmv3",
+        "lilt",
+        "longformer",
+        "luke",
+        "markuplm",
+        "megatron-bert",
+        "modernbert",
+        "mpnet",
+        "neomme",
+        "nomic_bert",
+        "openai_privacy_filter",
+        "rembert",
+        "roberta",
+        "roberta-prelayernorm",
+        "roformer",
+        "splinter",
+        "squeezebert",
+        "tapas",
+        "tipsv2_text_model",
+        "ultrabert",
+        "visual_bert",
+        "xlm",
+        "xlm-roberta",
+        "xlm-roberta-xl",
+        "xlnet",
+        "xmod",
+    }
+)
+"""Families whose vectors padding does not change, by benchmarks/architectures.py; all others are never padded."""
+
+
+class BatchForm(StrEnum):
+    """How the sequences of a batch go through a model."""
+
+    PACKED = "packed"
+    """Side by side without padding, by bertfeat's own forward pass."""
+    PADDED = "padded"
+    """Padded to the longest one, by transformers."""
+    EQUAL = "equal lengths"
+    """Those of one length together, by transformers: padding would change their vectors, or is not known not to."""
+    SINGLE = "one at a time"
+    """Each by itself, by transformers: its company would change its vectors."""
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderPath:
+    """On which path a model is computed, and what was found when it was loaded."""
+
+    form: BatchForm
+    sentence: str
+    notes: tuple[str, ...] = ()  # what a user should know of this model
+    difference: float | None = None  # largest relative one between a text alone and in company; None: not looked for
+
+
+_PLANNED = {
+    BatchForm.PADDED: "padded: run by transformers, texts of like length padded to the longest of a batch",
+    BatchForm.EQUAL: "equal lengths: run by transformers, texts of one length at a time, without padding",
+}
+
+
+def planned_form(model: Model) -> BatchForm:
+    """How batches of a model are planned to run, from its configuration alone."""
+    return BatchForm.PADDED if model.config.model_type in PADDING_HOLDS else BatchForm.EQUAL
+
+
+def planned_path(model: Model) -> EncoderPath:
+    """Tell on which path a model will be computed, from its configuration alone; loading it checks that.
+
+    Raises:
+        ModelError: it cannot be computed at all.
+    """
+    if is_packable(model):
+        return EncoderPath(BatchForm.PACKED, PACKED_SENTENCE, model.notes)
+    form = planned_form(model)
+    return EncoderPath(form, _PLANNED[form], model.notes)

@@ -1,0 +1,46 @@
+"""What a run is given to read: a corpus, files, folders or patterns, or standard input."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from bertfeat.corpus import Corpus, CorpusSettings, open_corpus
+from bertfeat.errors import CorpusError, UsageError, parameter
+from bertfeat.extraction.spool import STDIN, spool_stdin
+from bertfeat.io import real_path
+
+CorpusSource = Corpus | str | Path | Sequence[str | Path]
+
+
+@contextmanager
+def open_source(source: CorpusSource, folder: Path, settings: CorpusSettings) -> Iterator[Corpus]:
+    """Open what is to be read; standard input is copied into ``folder`` first.
+
+    Raises:
+        CorpusError: it cannot be read.
+        UsageError: ``folder`` holds what is to be read.
+    """
+    if isinstance(source, str | Path):
+        source = [source]
+    if not isinstance(source, Sequence):
+        corpus = source
+    elif [str(path) for path in source] == [STDIN]:
+        with spool_stdin(folder, settings) as corpus:
+            yield corpus
+        return
+    elif STDIN in map(str, source):
+        raise CorpusError("- (standard input) cannot be mixed with files", remedy="give it alone")
+    else:
+        corpus = open_corpus(source, settings)
+    _refuse_own_input(corpus, folder)
+    yield corpus
+
+
+def _refuse_own_input(corpus: Corpus, folder: Path) -> None:
+    """Refuse to write into a folder that holds the corpus: results and input would be mixed up."""
+    target = real_path(folder)
+    for name in corpus.sources:
+        if name != STDIN and target in real_path(name).parents:
+            raise UsageError(
+                f"{folder} holds {name}, which is to be read", remedy=f"name another folder with {parameter('folder')}"
+            )

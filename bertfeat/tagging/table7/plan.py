@@ -1,0 +1,91 @@
+"""What a Table 7 is to be made of: rows, seeds, settings, and the sentences."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Unpack
+
+from bertfeat.corpus import CorpusSettings
+from bertfeat.errors import UsageError, parameter
+from bertfeat.features import FeatureSet, ModelIdentity
+from bertfeat.models import Model, find_model
+from bertfeat.tagging.dataset_extractors import ExtractorArguments
+from bertfeat.tagging.datasets import DatasetOptions, SentenceSource, is_feature_set, refuse_unused_options
+from bertfeat.tagging.settings import TrainingSettings
+from bertfeat.tagging.table7.grid import PAPER_GRID, GridPoint
+from bertfeat.tagging.table7.rows import TableRow, parse_rows
+
+SEEDS = (1, 2, 3, 4, 5)
+
+
+@dataclass(frozen=True, slots=True)
+class Table7Plan:
+    """What a table is to be made of.
+
+    Raises:
+        UsageError: no rows, or no seeds.
+    """
+
+    sources: Mapping[str, SentenceSource]  # train, dev and perhaps test
+    rows: tuple[TableRow, ...]
+    seeds: tuple[int, ...]
+    settings: TrainingSettings
+    num_layers: int  # of the model
+    model: Model | None  # its files, where a corpus has to be extracted or the model is fine-tuned
+    tuned: Model | None  # the model that is fine-tuned
+    grid: tuple[GridPoint, ...]
+    options: DatasetOptions  # whose layers are every single one, so that rows can be added later
+
+    def __post_init__(self) -> None:
+        if not (self.rows or self.tuned) or not self.seeds:
+            raise UsageError("a table needs at least one row and one seed")
+
+
+def plan_table7(
+    train: SentenceSource,
+    dev: SentenceSource,
+    test: SentenceSource | None,
+    *,
+    rows: Sequence[str | TableRow],
+    seeds: Sequence[int],
+    settings: TrainingSettings | None,
+    fine_tune: bool,
+    grid: Sequence[GridPoint] | None,
+    corpus_settings: CorpusSettings | None,
+    **extractor: Unpack[ExtractorArguments],
+) -> Table7Plan:
+    """Find the model and parse the rows; nothing is computed.
+
+    Raises:
+        UsageError: options that have no effect, no rows, or no seeds.
+        RecipeError: a row that is no layer specification.
+        ModelError: the model cannot be found.
+    """
+    if grid and not fine_tune:
+        raise UsageError(f"{parameter('grid')} is of fine-tuning", remedy=f"add {parameter('fine_tune', True)}")
+    sources: dict[str, SentenceSource] = {"train": train, "dev": dev} | ({} if test is None else {"test": test})
+    options = DatasetOptions(None, corpus_settings or CorpusSettings(), extractor)
+    refuse_unused_options(sources, options, but=("model", "revision") if fine_tune else ())
+    recorded = _recorded_model(train)
+    if recorded is not None and extractor.get("model") is None:
+        extractor = extractor | {"model": recorded.name, "revision": recorded.revision}
+    needs_model = recorded is None or fine_tune
+    model = find_model(extractor.get("model"), revision=extractor.get("revision")) if needs_model else None
+    num_layers = model.num_layers if model is not None else recorded.num_layers if recorded is not None else 0
+    return Table7Plan(
+        sources=sources,
+        rows=parse_rows(rows, num_layers),
+        seeds=tuple(seeds),
+        settings=settings or TrainingSettings(),
+        num_layers=num_layers,
+        model=model,
+        tuned=model if fine_tune else None,
+        grid=tuple(grid or PAPER_GRID),
+        options=replace(options, layers=",".join(map(str, range(num_layers + 1))), extractor=extractor),
+    )
+
+
+def _recorded_model(train: SentenceSource) -> ModelIdentity | None:
+    """The model that made the training set, if it is a feature set."""
+    if isinstance(train, FeatureSet):
+        return train.header.model
+    return FeatureSet(train).header.model if is_feature_set(train) else None

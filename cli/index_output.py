@@ -1,0 +1,97 @@
+"""What ``bertfeat index`` prints of a build and of an update."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .console import Console, format_duration, format_size, pluralize, two_columns
+
+if TYPE_CHECKING:
+    from bertfeat.search import IndexSettings, UpdateReport
+
+SHOWN_UNKNOWN = 5  # ids to remove that are not in the index
+_JSON_FIELDS = (
+    *("count", "documents", "metric", "type", "factory", "reason", "model", "zero_vectors", "skipped"),
+    *("effort", "evaluation", "query_prompt", "sources", "seconds", "versions"),
+)
+
+
+def print_index(settings: "IndexSettings", folder: Path, console: Console) -> None:
+    """Print what was built, with a warning where the recall that was asked for is not reached."""
+    evaluation, effort = settings.evaluation, settings.effort
+    if evaluation is not None and evaluation.recall.get("10", 1.0) < evaluation.wanted:
+        console.warn(
+            f"recall at 10 is {evaluation.recall['10']:.3f}, less than the wanted {evaluation.wanted}: "
+            f"this type cannot reach it; choose flat, hnsw or ivf"
+        )
+    if settings.zero_vectors and settings.metric == "cosine":
+        console.warn(f"{settings.zero_vectors:,} zero vectors have no direction: their cosine with anything is 0")
+    rows = [
+        ("index", folder),
+        ("vectors", f"{settings.count:,} of {settings.width:,} values, {settings.column.name}, {settings.metric}"),
+        ("documents", f"{settings.documents:,}"),
+        ("skipped", f"{settings.skipped:,} special tokens and words without a vector" if settings.skipped else None),
+        ("type", settings.factory),
+        ("why", settings.reason),
+        ("effort", f"{effort.name} {effort.value}, {'tuned' if effort.tuned else 'a guess'}" if effort else None),
+        ("recall", _recall_and_queries(settings)),
+        ("speed", _search_speed(settings)),
+        ("size", format_size(sum(file.bytes for file in settings.files.values()))),
+        ("time", format_duration(sum(settings.seconds.values()))),
+    ]
+    fields = {name: getattr(settings, name) for name in _JSON_FIELDS}
+    console.result({"folder": folder, "column": settings.column.name, **fields}, two_columns(rows))
+
+
+def print_update(report: "UpdateReport", folder: Path, console: Console) -> None:
+    """Print what an update added and removed."""
+    from bertfeat.io import shorten
+
+    settings = report.settings
+    if report.unknown:
+        shown = ", ".join(map(shorten, report.unknown[:SHOWN_UNKNOWN]))
+        shown += " …" if len(report.unknown) > SHOWN_UNKNOWN else ""
+        console.warn(f"{pluralize(len(report.unknown), 'id')} not in the index: {shown}")
+    if settings.tombstones:
+        console.warn(
+            f"an index of type {settings.factory} cannot remove: {settings.tombstones:,} vectors stay in it as "
+            f"tombstones, never found, until it is built again"
+        )
+    vectors = settings.count - settings.tombstones
+    rows = [
+        ("index", folder),
+        ("added", f"{report.added:,} documents" if report.added else None),
+        ("removed", f"{report.removed:,} documents"),
+        ("vectors", f"{vectors:,}"),
+        ("recall", recall_line(settings)),
+    ]
+    value = {"folder": folder, "added": report.added, "removed": report.removed, "unknown": report.unknown}
+    value |= {"vectors": vectors, "tombstones": settings.tombstones, "evaluation": settings.evaluation}
+    console.result(value, two_columns(rows))
+
+
+def recall_line(settings: "IndexSettings") -> str | None:
+    """The measured recall, and of which vectors, where those are not the index as it is; None: not measured."""
+    measured = settings.evaluation
+    if measured is None:
+        return None
+    shares = ", ".join(f"{share:.3f} at {k}" for k, share in measured.recall.items())
+    notes = ["over the vectors as its transforms make them"] if measured.transformed else []
+    if settings.changed_since_evaluation:
+        notes.append(f"at the last build, of {pluralize(measured.vectors, 'vector')}")
+    return ", ".join([shares, *notes])
+
+
+def _recall_and_queries(settings: "IndexSettings") -> str:
+    if settings.evaluation is None:
+        return "not measured"
+    return f"{recall_line(settings)} ({settings.evaluation.queries:,} held-out queries)"
+
+
+def _search_speed(settings: "IndexSettings") -> str | None:
+    measured = settings.evaluation
+    if measured is None:
+        return None
+    return (
+        f"{measured.queries_per_second:,.0f} queries/s in a batch, exact search "
+        f"{measured.exact_queries_per_second:,.0f} ({measured.threads} threads)"
+    )
