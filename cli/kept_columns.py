@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .option_types import listed_option
-from .terminal import cell_width, cut_end, one_line, pad
+from .terminal import cell_width, cut_end, pad, single_line
 
 if TYPE_CHECKING:
     from bertfeat.corpus import Value
@@ -34,7 +34,7 @@ def columns_to_show(show: Sequence[str], kept: Sequence[str]) -> tuple[str, ...]
             near = difflib.get_close_matches(name, kept, 1)
             meant = f"; did you mean {near[0]}?" if near else ""
             existing = f"there are: {', '.join(kept)}" if kept else "none was kept (bertfeat extract --keep keeps them)"
-            raise click.UsageError(one_line(f"--show {name}: there is no such kept column; {existing}{meant}"))
+            raise click.UsageError(single_line(f"--show {name}: there is no such kept column; {existing}{meant}"))
     return tuple(show)
 
 
@@ -43,7 +43,7 @@ def value_columns(rows: Sequence[Mapping[str, "Value"]], names: Sequence[str], r
 
     Numbers are aligned at the right. Without a limit nothing is cut.
     """
-    shown = {name: [one_line(format_value(row.get(name))).strip() for row in rows] for name in names}
+    shown = {name: [single_line(format_value(row.get(name))).strip() for row in rows] for name in names}
     widths = {name: max(map(cell_width, texts), default=0) for name, texts in shown.items()}
     if room is not None:
         widths = _narrowed({name: min(width, _WIDEST) for name, width in widths.items()}, room)

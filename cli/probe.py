@@ -11,7 +11,7 @@ from .console import Console, pluralize
 from .option_types import listed_option
 from .options import output_options
 from .progress import ProgressView, progress_display
-from .terminal import one_line
+from .terminal import single_line
 
 if TYPE_CHECKING:
     from bertfeat.probes import ProbeReport, ProbeScores
@@ -105,7 +105,7 @@ def _lines(probed: "ProbeReport") -> Iterator[str]:
     yield ""
     wide = max(len("baseline"), *(len(each.column) for each in probed.layers))
     yield f"{'layer':<{wide}}  accuracy            macro F1"
-    yield f"{'baseline':<{wide}}  {_shown(probed.baseline)}   always {one_line(probed.majority)!r}"
+    yield f"{'baseline':<{wide}}  {_shown(probed.baseline)}   always {single_line(probed.majority)!r}"
     for each in probed.layers:
         yield f"{each.column:<{wide}}  {_shown(each.measured)}{'   best' if each is probed.best else ''}"
 

@@ -16,11 +16,11 @@ from .errors import errors_within
 from .hit_output import hit_lines
 from .kept_columns import columns_to_show, json_values, show_option
 from .options import output_options
-from .terminal import one_line, terminal_width
+from .terminal import single_line, terminal_width
 
 if TYPE_CHECKING:
     from bertfeat import Hit, Index
-    from bertfeat.search.hits import Answer
+    from bertfeat.search import Answer
 
 BLOCK = 256  # queries embedded and searched at once
 
@@ -122,7 +122,7 @@ def _check_combination(query: str | None, queries: BinaryIO | None, vectors: Pat
 
 
 def _search_file(index: "Index", queries: BinaryIO, conditions: SearchConditions) -> Iterator["Answer"]:
-    from bertfeat.search.queries import read_queries
+    from bertfeat.search import read_queries
 
     lines = read_queries(queries, getattr(queries, "name", "<stdin>"))
     while block := list(islice(lines, BLOCK)):
@@ -130,7 +130,7 @@ def _search_file(index: "Index", queries: BinaryIO, conditions: SearchConditions
 
 
 def _search_vectors(index: "Index", path: Path, conditions: SearchConditions) -> Iterator["Answer"]:
-    from bertfeat.search.queries import query_vectors, read_vectors
+    from bertfeat.search import query_vectors, read_vectors
 
     matrix = read_vectors(path)
     if matrix.ndim != 2:
@@ -158,14 +158,14 @@ def _print_answers(
 
 def _answer_json(answer: "Answer", shown: tuple[str, ...]) -> dict[str, object]:
     """The answer as JSON has it; where ``--show`` names columns, without the others."""
-    plain: dict[str, object] = answer.plain()
+    plain: dict[str, object] = answer.to_json()
     return plain if not shown else {**plain, "hits": [_hit_json(hit, shown) for hit in answer.hits]}
 
 
 def _hit_json(hit: "Hit", shown: tuple[str, ...]) -> dict[str, object]:
-    plain: dict[str, object] = hit.plain()
+    plain: dict[str, object] = hit.to_json()
     return {**plain, "values": json_values(hit.values, shown)}
 
 
 def _heading(answer: "Answer", number: int) -> str:
-    return f"vector {number}" if answer.query is None else one_line(answer.query)
+    return f"vector {number}" if answer.query is None else single_line(answer.query)

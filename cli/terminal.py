@@ -27,7 +27,7 @@ def has_colour() -> bool:
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def one_line(text: str) -> str:
+def single_line(text: str) -> str:
     """A text on one line, without characters that control a terminal or change the direction of writing."""
     return str(_SPACE.sub(" ", _FORMAT.sub("", text)))
 

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
-from bertfeat.tagging import Tagger, TrainingSettings, train
+from bertfeat.tagging import Tagger, TrainingSettings
 from tests.support.runs import contents, lines, text_file
-from tests.support.tagging_toy import feature_set
+from tests.support.tagging_toy import feature_set, train
 from tests.support.tiny_models import LONG_TEXT, TEXTS, Tiny
 
 DEVICE = os.environ.get("BERTFEAT_TEST_DEVICE", "cuda")

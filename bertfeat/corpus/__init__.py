@@ -22,6 +22,7 @@ from bertfeat.corpus.lines import BadLine, TextEncoding, read_lines
 from bertfeat.corpus.memory import CorpusItem, MemoryCorpus, memory_corpus
 from bertfeat.corpus.settings import CorpusSettings
 from bertfeat.corpus.sources import Source, find_sources, format_of
+from bertfeat.corpus.summary import CorpusSummary, summarize_corpus
 
 __all__ = [
     "COMPRESSIONS",
@@ -34,6 +35,7 @@ __all__ = [
     "Corpus",
     "CorpusItem",
     "CorpusSettings",
+    "CorpusSummary",
     "Document",
     "Failure",
     "FileCorpus",
@@ -50,4 +52,5 @@ __all__ = [
     "memory_corpus",
     "open_corpus",
     "read_lines",
+    "summarize_corpus",
 ]

@@ -1,6 +1,7 @@
 """A corpus of files: opened, looked into, and read one after the other."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -62,8 +63,12 @@ class FileCorpus:
             row = yield from reader.rows(row, meter)
 
 
-def open_corpus(sources: Sequence[str | Path], settings: CorpusSettings = _DEFAULT_SETTINGS) -> FileCorpus:
+def open_corpus(
+    sources: Sequence[str | Path], settings: CorpusSettings = _DEFAULT_SETTINGS, *, name: str | None = None
+) -> FileCorpus:
     """Open files, globs and folders as one corpus and look at the beginning of each file.
+
+    ``name`` is what messages call a file that stands for something else, such as a copy of standard input.
 
     Raises:
         CorpusError: a file that does not exist, or that cannot be read as its format at all.
@@ -71,6 +76,8 @@ def open_corpus(sources: Sequence[str | Path], settings: CorpusSettings = _DEFAU
         UsageError: settings that do not fit the files, or an unknown column to keep.
     """
     files = find_sources(sources, settings.format)
+    if name is not None:
+        files = tuple(replace(source, name=name) for source in files)
     _check_formats(files, settings)
     readers = _open_readers(files, settings)
     tables = tuple(reader for reader, _ in readers if isinstance(reader, RecordFile))

@@ -1,6 +1,6 @@
 from .ceiling import block_flop as block_flop, product_rate as product_rate, synchronize as synchronize
 from .forward import is_out_of_memory as is_out_of_memory
-from .kernels import kernels_in_use as kernels_in_use
+from .kernels import kernels_in_use as kernels_in_use, kernels_problem as kernels_problem
 from .load import load_encoder as load_encoder
 from .path import BatchForm as BatchForm, EncoderPath as EncoderPath, planned_path as planned_path
 from .precision import (

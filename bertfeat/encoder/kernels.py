@@ -1,4 +1,4 @@
-"""Our own kernels, ``csrc/``, where a C compiler was found at installation and the CPU has AVX-512, better AMX.
+"""Our own C kernels (``csrc/``), where a C compiler was found at installation and the CPU has AVX-512, better AMX.
 
 Attention takes torch's CPU operators 1.2 to 9 times as long, most so among short sequences (benchmarks/attention.py),
 and on AMX what follows attention takes them 1.2 to 2.4 times as long, because each product goes through memory
@@ -7,6 +7,7 @@ and on AMX what follows attention takes them 1.2 to 2.4 times as long, because e
 
 import ctypes
 import importlib.util
+import logging
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +19,8 @@ from torch import Tensor
 
 from bertfeat.encoder.weights import BlockWeights
 
+_log = logging.getLogger(__name__)
+_ABI = 1  # BERTFEAT_ABI of csrc/kernels.h; raise both with every change of a struct or a function
 _AVX512, _AMX = 1, 2
 _TYPES = {torch.float32: 0, torch.bfloat16: 1}
 _ACTIVATIONS = {"gelu": 0, "gelu_new": 1, "gelu_pytorch_tanh": 1, "relu": 2}
@@ -53,20 +56,52 @@ class Kernels:
         return tiles
 
 
-@cache
 def find_kernels() -> Kernels | None:
     """Find the kernels; None where they were not built, or this processor or torch's threads are other ones."""
+    found = _load_kernels()
+    return found if isinstance(found, Kernels) else None
+
+
+def kernels_problem() -> str:
+    """Why kernels that were built cannot be used; empty where they can, or where nothing is wrong."""
+    found = _load_kernels()
+    return found if isinstance(found, str) else ""
+
+
+@cache
+def _load_kernels() -> Kernels | str:
+    """Load the built library; where it cannot be used, the reason, empty where there is nothing to repair."""
     built = importlib.util.find_spec("bertfeat.encoder._kernels")
     torch_folder = Path(torch.__file__).parent
     runtimes = [file for folder in ("lib", "../torch.libs") for file in (torch_folder / folder).glob("libgomp*")]
     if built is None or built.origin is None or not runtimes:
-        return None
+        return ""
     try:
         library, openmp = ctypes.CDLL(built.origin), ctypes.CDLL(str(runtimes[0]))
+        if problem := _interface_problem(library):
+            _log.warning("%s: %s", built.origin, problem)
+            return f"{built.origin}: {problem}"
         features = int(library.bertfeat_features())
-        return Kernels(library, openmp, features) if features & _AVX512 else None
-    except (OSError, AttributeError):
-        return None
+        return Kernels(library, openmp, features) if features & _AVX512 else ""
+    except (OSError, AttributeError) as error:
+        return f"{built.origin} cannot be loaded: {error}"
+
+
+def _interface_problem(library: ctypes.CDLL) -> str:
+    """What tells that a library was built from other sources than those beside this file; empty where nothing does."""
+    function = getattr(library, "bertfeat_abi", None)
+    sizes = (ctypes.c_int64 * 2)()
+    version = 0
+    if function is not None:
+        function.restype = ctypes.c_int64
+        version = function(sizes)
+    wanted = (_ABI, ctypes.sizeof(_AttentionStruct), ctypes.sizeof(_PostAttentionStruct))
+    if (version, *sizes) == wanted:
+        return ""
+    return (
+        f"these kernels were built from other sources (interface {version}, structs of {sizes[0]} and {sizes[1]} bytes; "
+        f"{wanted[0]}, {wanted[1]} and {wanted[2]} are needed), so torch's operators are used instead"
+    )
 
 
 def kernels_in_use(device: torch.device, dtype: torch.dtype) -> str:
@@ -206,7 +241,7 @@ class KernelPostAttention:
         out = torch.empty_like(residual)
         pointers = (context.data_ptr(), residual.data_ptr(), out.data_ptr())
         self._kernels.call(
-            "bertfeat_finish", _PostAttentionStruct(*pointers, len(residual), self._activation, *self._natives)
+            "bertfeat_post_attention", _PostAttentionStruct(*pointers, len(residual), self._activation, *self._natives)
         )
         return out
 

@@ -9,13 +9,10 @@ from numpy.typing import NDArray
 
 from bertfeat.corpus import BlankLine, Document, Failure, KeptColumn, Row
 from bertfeat.extraction.compute import FeatureMatrices
-from bertfeat.features import Counts, PartContent, Pieces
+from bertfeat.features import CELL_LIMIT, Counts, PartContent, Pieces
 from bertfeat.recipe import FeatureColumn, Pooling
 from bertfeat.tokens import TokenizedDocuments, TokenSpans
 from bertfeat.tokens.layout import ranges
-
-CELL_LIMIT = 2**31 - 2**16
-"""Bytes of one token or word matrix; Parquet counts a page's bytes in 31 bits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,11 +33,12 @@ from bertfeat.features.pieces import (
     read_positions,
 )
 from bertfeat.features.reader import FeatureSet
-from bertfeat.features.schema import KEPT_TYPES, PartContent, check_kept
+from bertfeat.features.schema import CELL_LIMIT, KEPT_TYPES, PartContent, check_kept
 from bertfeat.features.settings import FeatureSettings, SettingDifference, describe_column
 from bertfeat.features.vectors import VectorBatch, piece_offsets, stored_matrices
 
 __all__ = [
+    "CELL_LIMIT",
     "EXPORT_FORMATS",
     "FAILURES_NAME",
     "FORMAT_VERSION",

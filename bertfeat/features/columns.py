@@ -1,4 +1,4 @@
-"""Which column a name means: a stored one, or one derived from stored ones at read time."""
+"""Which column a name means: a stored one, or one that is derived from stored ones at read time."""
 
 import re
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ _COMBINED = re.compile(r"(sum|mean|concat)_(\d+(?:_\d+)*|\d+_plus_\d+)")
 
 @dataclass(frozen=True, slots=True)
 class ReadableColumn:
-    """A feature column that can be had from stored ones."""
+    """A feature column that can be read from a feature set: it is stored, or derived from stored columns."""
 
     recipe: Recipe
     pooling: Pooling
@@ -40,32 +40,32 @@ def find_column(
 ) -> ReadableColumn:
     """Find a column by name (``concat4_mean``), or by recipe (``sum4``, ``-2``, ``sum=9..12``) and pooling.
 
-    ``name`` and ``pooling`` may be left out where only one thing can be meant; document columns come first.
-    ``weights`` replaces the ones of a sum, one for each of its layers in ascending order.
+    ``name`` and ``pooling`` may be left out where there is one candidate only; document columns come first.
+    ``weights`` are those of a sum, one for each of its layers in ascending order, in place of 1.
 
     Raises:
-        NotDerivable: the stored columns do not contain it, or several could be meant; the message lists them.
+        NotDerivableError: the stored columns do not contain it, or there are several candidates, which are listed.
     """
     if name is None:
-        column = _only(stored, pooling)
+        column = _only_column(stored, pooling)
         return ReadableColumn(column.recipe, column.pooling, derive(column.recipe, column.pooling, stored))
-    recipe, named_pooling = _parse(name, stored, num_layers)
+    recipe, named_pooling = _parse_name(name, stored, num_layers)
     if pooling is not None and named_pooling not in (None, pooling):
-        raise NotDerivableError(f"'{name}' already names its pooling; leave out '{pooling}'")
+        raise NotDerivableError(f"'{name}' already names its pooling", remedy=f"leave out '{pooling}'")
     if weights is not None and recipe.operation is not Operation.SUM:
         raise NotDerivableError(f"weights go with a sum of layers such as sum4 or sum=9..12, not with {recipe}")
-    found, problems = [], []
-    for candidate in _poolings(named_pooling or pooling, stored):
+    columns, problems = [], []
+    for candidate in _candidate_poolings(named_pooling or pooling, stored):
         try:
-            found.append(ReadableColumn(recipe, candidate, derive(recipe, candidate, stored, weights=weights)))
+            columns.append(ReadableColumn(recipe, candidate, derive(recipe, candidate, stored, weights=weights)))
         except NotDerivableError as error:
             problems.append(error)
-    if len(found) > 1:
-        names = " or ".join(column.name for column in found)
-        raise NotDerivableError(f"{name!r} may mean {names}: say which; stored are: {column_names(stored)}")
-    if not found:
+    if len(columns) > 1:
+        names = " or ".join(column.name for column in columns)
+        raise NotDerivableError(f"{name!r} may mean {names}", remedy=f"say which; stored are: {column_names(stored)}")
+    if not columns:
         raise problems[0]
-    return found[0]
+    return columns[0]
 
 
 def column_names(stored: Sequence[FeatureColumn]) -> str:
@@ -73,19 +73,19 @@ def column_names(stored: Sequence[FeatureColumn]) -> str:
     return ", ".join(column.name for column in stored) or "none"
 
 
-def _only(stored: Sequence[FeatureColumn], pooling: str | None) -> FeatureColumn:
-    found = [column for column in stored if column.pooling == pooling] if pooling else _first_kind(stored)
-    if len(found) != 1:
+def _only_column(stored: Sequence[FeatureColumn], pooling: str | None) -> FeatureColumn:
+    columns = [column for column in stored if column.pooling == pooling] if pooling else _preferred_columns(stored)
+    if len(columns) != 1:
         raise NotDerivableError(f"say which column is wanted; stored are: {column_names(stored)}")
-    return found[0]
+    return columns[0]
 
 
-def _first_kind(stored: Sequence[FeatureColumn]) -> Sequence[FeatureColumn]:
+def _preferred_columns(stored: Sequence[FeatureColumn]) -> Sequence[FeatureColumn]:
     """The document columns; where there are none, all."""
     return [column for column in stored if column.pooling.per_document] or stored
 
 
-def _parse(name: str, stored: Sequence[FeatureColumn], num_layers: int) -> tuple[Recipe, str | None]:
+def _parse_name(name: str, stored: Sequence[FeatureColumn], num_layers: int) -> tuple[Recipe, str | None]:
     for column in stored:
         if column.name == name:
             return column.recipe, column.pooling
@@ -95,27 +95,29 @@ def _parse(name: str, stored: Sequence[FeatureColumn], num_layers: int) -> tuple
     if pooling not in list(Pooling):
         recipe, pooling = name, ""
     try:
-        (parsed,) = parse_recipes(_spec(recipe), num_layers)
+        (parsed,) = parse_recipes(_recipe_spec(recipe), num_layers)
     except RecipeError as error:
-        raise NotDerivableError(f"there is no column {name!r}; stored are: {column_names(stored)} ({error})") from error
+        raise NotDerivableError(
+            f"there is no column {name!r}", remedy=f"stored are: {column_names(stored)} ({error})"
+        ) from error
     except ValueError as error:
-        raise NotDerivableError(f"{name!r} means several columns; name one of them") from error
+        raise NotDerivableError(f"{name!r} means several columns", remedy="name one of them") from error
     return parsed, pooling or None
 
 
-def _poolings(name: str | None, stored: Sequence[FeatureColumn]) -> list[Pooling]:
-    """The poolings that may be meant: the named one, else those of the stored document columns, else all stored."""
+def _candidate_poolings(name: str | None, stored: Sequence[FeatureColumn]) -> list[Pooling]:
+    """The named pooling; without a name those of the stored document columns, else of all stored columns."""
     if name is None:
-        candidates = dict.fromkeys(column.pooling for column in _first_kind(stored))
+        candidates = dict.fromkeys(column.pooling for column in _preferred_columns(stored))
         return list(candidates) or [Pooling.MEAN]
     try:
         return [Pooling(name)]
     except ValueError as error:
-        raise NotDerivableError(f"unknown pooling '{name}'; there are: {', '.join(Pooling)}") from error
+        raise NotDerivableError(f"unknown pooling '{name}'", remedy=f"there are: {', '.join(Pooling)}") from error
 
 
-def _spec(name: str) -> str:
-    """The specification that a recipe's name stands for: ``sum_9_12`` is ``sum=9..12``; others as they are."""
+def _recipe_spec(name: str) -> str:
+    """The layer specification that a recipe's name stands for: ``sum_9_12`` is ``sum=9..12``; others as they are."""
     if match := _COMBINED.fullmatch(name):
         layers = re.findall(r"\d+", match[2])
         ranged = len(layers) == 2 and "plus" not in name

@@ -1,4 +1,4 @@
-"""One document of a feature set: its text, its tokens and words with their places, and its vectors."""
+"""One document of a feature set: its text, its tokens and words with their positions, and its vectors."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from bertfeat.corpus import RESERVED_COLUMNS, Value
 from bertfeat.errors import NotDerivableError
 from bertfeat.features.columns import column_names, find_column
-from bertfeat.features.pieces import DocumentPieces, Matrix, position_columns, read_positions
+from bertfeat.features.pieces import DocumentPieces, Matrix, read_positions
 from bertfeat.features.schema import PartContent, content_table
 from bertfeat.features.vectors import piece_offsets, stored_matrices
 from bertfeat.recipe import FeatureColumn
@@ -31,7 +31,7 @@ class DocumentFeatures:
     tokens: DocumentPieces | None
     words: DocumentPieces | None
     tags: Sequence[str] | None
-    columns: tuple[FeatureColumn, ...]  # the stored columns that are at hand
+    columns: tuple[FeatureColumn, ...]  # the stored columns that were read
     stored: Mapping[str, Matrix]  # name of the column -> [width] or [n, width], as stored
     num_layers: int
 
@@ -41,7 +41,7 @@ class DocumentFeatures:
         """A document vector ``[width]`` by column name or recipe, derived where it is not stored.
 
         Raises:
-            NotDerivable: the stored document columns do not contain it.
+            NotDerivableError: the stored document columns do not contain it.
         """
         vector: NDArray[np.float32] = self._compute(column, pooling, weights, per_document=True)[0]
         return vector
@@ -52,7 +52,7 @@ class DocumentFeatures:
         """The vectors ``[n, width]`` of the document's tokens or words, derived where they are not stored.
 
         Raises:
-            NotDerivable: the stored token and word columns do not contain them.
+            NotDerivableError: the stored token and word columns do not contain them.
         """
         return self._compute(column, pooling, weights, per_document=False)
 
@@ -62,9 +62,11 @@ class DocumentFeatures:
         stored = [known for known in self.columns if known.pooling.per_document is per_document]
         if column and column not in {known.name for known in stored} and column in self.stored:
             other = "matrix" if per_document else "vector"
-            raise NotDerivableError(f"{column} is had by {other}(); of this kind there are: {column_names(stored)}")
-        found = find_column(stored, self.num_layers, column, pooling, weights=weights)
-        return found.derivation.apply({name: np.atleast_2d(self.stored[name]) for name in found.derivation.columns})
+            raise NotDerivableError(
+                f"{column} is read by {other}()", remedy=f"of this kind there are: {column_names(stored)}"
+            )
+        derivation = find_column(stored, self.num_layers, column, pooling, weights=weights).derivation
+        return derivation.apply({name: np.atleast_2d(self.stored[name]) for name in derivation.columns})
 
 
 def batch_documents(
@@ -73,11 +75,11 @@ def batch_documents(
     """The documents of a record batch, with those of the feature columns that it holds."""
     columns = tuple(column for column in columns if column.name in batch.schema.names)
     matrices = stored_matrices(batch, columns)
-    offsets = {column.name: _offsets(batch, column) for column in columns}
+    offsets = {column.name: _matrix_offsets(batch, column) for column in columns}
     features = {column.name for column in columns}
     kept = [name for name in batch.schema.names if name not in features and name not in RESERVED_COLUMNS]
-    plain = batch.select([*(name for name in _PLAIN if name in batch.schema.names), *kept]).to_pylist()
-    pieces = {kind: _pieces(batch, kind) for kind in ("token", "word")}
+    plain = batch.select([*(name for name in _DOCUMENT_COLUMNS if name in batch.schema.names), *kept]).to_pylist()
+    pieces = {kind: _document_pieces(batch, kind) for kind in ("token", "word")}
     for at, values in enumerate(plain):
         yield DocumentFeatures(
             row=values["row"],
@@ -109,16 +111,16 @@ def content_documents(
         yield from batch_documents(batch, columns, num_layers)
 
 
-_PLAIN = ("row", "id", "text", "pair", "n_tokens", "n_unk", "n_truncated", "tags")
+_DOCUMENT_COLUMNS = ("row", "id", "text", "pair", "n_tokens", "n_unk", "n_truncated", "tags")
 
 
-def _offsets(batch: pa.RecordBatch, column: FeatureColumn) -> NDArray[np.int64] | None:
+def _matrix_offsets(batch: pa.RecordBatch, column: FeatureColumn) -> NDArray[np.int64] | None:
     return None if column.pooling.per_document else piece_offsets(batch, column)
 
 
-def _pieces(batch: pa.RecordBatch, kind: str) -> list[DocumentPieces] | None:
+def _document_pieces(batch: pa.RecordBatch, kind: str) -> list[DocumentPieces] | None:
     """The tokens or words of each document; None where there are none in the batch."""
-    if not position_columns(kind, batch.schema.names):
+    if f"{kind}_start" not in batch.schema.names:
         return None
     positions = read_positions(batch, kind)
     strings = tuple(batch.column(f"{kind}s").flatten().to_pylist()) if f"{kind}s" in batch.schema.names else None

@@ -11,6 +11,7 @@ from bertfeat.features.header import FORMAT_VERSION, Counts, ModelIdentity
 from bertfeat.features.part import PartFooter
 from bertfeat.features.parts import RERUN_REMEDY, PartEntry, check_accounting, list_parts, part_entry, part_footers
 from bertfeat.features.schema import KEPT_TYPES
+from bertfeat.features.seal import REDO_PART
 from bertfeat.features.settings import FeatureSettings
 from bertfeat.io import (
     STATE_FOLDER,
@@ -29,7 +30,7 @@ FAILURES_NAME = f"{STATE_FOLDER}/failures.jsonl"
 OLD_MANIFEST_NAME, OLD_FAILURES_NAME = "_manifest.json", "_failures.jsonl"  # where they were before there was STATE
 
 _KEPT_NAMES = {str(kind): name for name, kind in KEPT_TYPES.items()}
-_TOLD = ("sources", "times", "versions")  # what a run says of itself, and no part knows
+_RUN_FIELDS = ("sources", "times", "versions")  # known to the run only, and to no part
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ def write_manifest(
 
     Raises:
         FeatureSetError: there is no part; or two parts were made with different settings.
-        Damaged: a part is missing or damaged, or rows do not add up.
+        DamagedError: a part is missing or damaged, or rows do not add up.
         StorageError: the folder cannot be written.
     """
     manifest = replace(derived_manifest(folder), times=times or {}, versions=versions or {})
@@ -97,7 +98,7 @@ def read_manifest(folder: Path) -> Manifest | None:
 
     Raises:
         FeatureSetError: written by a newer bertfeat.
-        Damaged: cannot be read as a manifest, or was changed after it was written.
+        DamagedError: cannot be read as a manifest, or was changed after it was written.
     """
     for name, form in ((MANIFEST_NAME, _MANIFEST_FORMAT), (OLD_MANIFEST_NAME, _OLD_MANIFEST_FORMAT)):
         try:
@@ -120,18 +121,20 @@ def remove_manifest(folder: Path) -> None:
 
 
 def check_derived(folder: Path, manifest: Manifest) -> None:
-    """Derive the manifest and the list of failures from the parts again, and compare.
+    """Derive the manifest and the list of failures from the parts again, and compare them with the files.
 
     Raises:
-        Damaged: one of the two does not say what the parts say.
+        DamagedError: one of the two does not say what the parts say.
     """
     derived = derived_manifest(folder)
     for field in fields(Manifest):
-        told, found = getattr(manifest, field.name), getattr(derived, field.name)
-        if told != found and field.name not in (*_TOLD, "format_version"):
+        if field.name in (*_RUN_FIELDS, "format_version"):
+            continue
+        if getattr(manifest, field.name) != getattr(derived, field.name):
             raise DamagedError(
-                f"{folder}: the manifest is not that of the parts, from which it is derived: they differ in "
-                f"{field.name}; {RERUN_REMEDY}"
+                f"the manifest is not that of the parts, from which it is derived: they differ in {field.name}",
+                where=folder,
+                remedy=RERUN_REMEDY,
             )
     _check_failures(folder)
 
@@ -140,19 +143,20 @@ def finished_parts(folder: Path, manifest: Manifest) -> tuple[PartEntry, ...]:
     """The parts that the manifest lists, when those and no others are there, in the listed sizes.
 
     Raises:
-        Damaged: a part is missing, changed in size or not listed, or rows do not add up.
+        DamagedError: a part is missing, changed in size or not listed, or rows do not add up.
     """
     if not manifest.parts:
-        raise DamagedError(f"{folder}: the manifest lists no parts; {RERUN_REMEDY}")
-    found = {path.name: path.stat().st_size for path in list_parts(folder)}
+        raise DamagedError("the manifest lists no parts", where=folder, remedy=RERUN_REMEDY)
+    sizes = {path.name: path.stat().st_size for path in list_parts(folder)}
     for entry in manifest.parts:
-        if found.pop(entry.name, None) != entry.bytes:
+        if sizes.pop(entry.name, None) != entry.bytes:
             raise DamagedError(
-                f"{folder / entry.name}: missing or changed in size since the set was finished; "
-                f"run the same extract command again: it redoes this part"
+                "missing or changed in size since the set was finished", where=folder / entry.name, remedy=REDO_PART
             )
-    if found:
-        raise DamagedError(f"{folder / min(found)}: not one of the parts that the manifest lists; move it elsewhere")
+    if sizes:
+        raise DamagedError(
+            "not one of the parts that the manifest lists", where=folder / min(sizes), remedy="move it elsewhere"
+        )
     check_accounting(folder, manifest.parts)
     return manifest.parts
 
@@ -162,16 +166,17 @@ def unfinished_parts(folder: Path, *, allowed: bool) -> tuple[PartEntry, ...]:
 
     Raises:
         FeatureSetError: it is not, or there are no parts of one feature set.
-        Damaged: a part is damaged, or rows do not add up.
+        DamagedError: a part is damaged, or rows do not add up.
     """
     footers = part_footers(folder)
     if not allowed:
         first, *more = next(footers).header.sources or ("CORPUS",)
         sources = f"{first} …" if more else first
         raise FeatureSetError(
-            f"{folder}: this feature set is not finished (it has no {MANIFEST_NAME}); the same command again "
-            f"finishes it: bertfeat extract {sources} -o {folder} … "
-            f"(or read what there is so far: FeatureSet(folder, allow_unfinished=True))"
+            f"this feature set is not finished (it has no {MANIFEST_NAME})",
+            where=folder,
+            remedy=f"the same command again finishes it: bertfeat extract {sources} -o {folder} … "
+            f"(or read what there is so far: FeatureSet(folder, allow_unfinished=True))",
         )
     entries = tuple(part_entry(footer) for footer in footers)
     check_accounting(folder, entries, gaps=True)
@@ -187,11 +192,11 @@ def kept_columns(footer: PartFooter) -> tuple[KeptColumn, ...]:
 
 
 def derived_manifest(folder: Path) -> Manifest:
-    """Add up the parts, one header in memory at a time; what no part knows stays empty.
+    """Add up the parts, one header in memory at a time; fields that only a run knows stay empty.
 
     Raises:
         FeatureSetError: there is no part; or two parts were made with different settings.
-        Damaged: a part's footer is damaged.
+        DamagedError: a part's footer is damaged.
     """
     entries, sources, counts, splits = [], {}, Counts(), 0
     for footer in part_footers(folder):
@@ -251,6 +256,6 @@ def _check_failures(folder: Path) -> None:
     except FileNotFoundError:
         same = next(_failure_lines(folder), None) is None
     except OSError as error:
-        raise FeatureSetError(f"{path} cannot be read: {error.strerror or error}") from error
+        raise FeatureSetError(f"cannot be read: {error.strerror or error}", where=path) from error
     if not same:
-        raise DamagedError(f"{path} is not the list of failures that the parts hold; {RERUN_REMEDY}")
+        raise DamagedError("this is not the list of failures that the parts hold", where=path, remedy=RERUN_REMEDY)

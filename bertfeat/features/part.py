@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +19,7 @@ from bertfeat.io import JsonError, atomic, decode_json, open_regular
 
 HEADER_KEY = b"bertfeat"
 UNREADABLE_ERRORS = (pa.ArrowException, OSError, ValueError)
-"""What pyarrow raises of a damaged footer, of names that are no UTF-8 too."""
+"""What pyarrow raises for a damaged footer, and for names that are no UTF-8."""
 
 _REPEATED = {"tokens.list.element", "words.list.element", "tags.list.element"}
 ROW_GROUP_BYTES = 8 << 20  # what a reader must fetch for one document; 1 to 64 MiB write equally fast
@@ -28,11 +27,11 @@ ROW_GROUP_BYTES = 8 << 20  # what a reader must fetch for one document; 1 to 64 
 
 @dataclass(frozen=True, slots=True)
 class PartFooter:
-    """What is known of a part without reading its pages."""
+    """A part without its pages: the header and Parquet's own metadata."""
 
     path: Path
     header: PartHeader
-    metadata: Any  # pyarrow.parquet.FileMetaData
+    metadata: pq.FileMetaData
     sha256: str  # of the footer, which holds that of the pages: it stands for the whole file
 
     @property
@@ -49,11 +48,11 @@ def part_path(folder: Path, number: int) -> Path:
 def write_part(folder: Path, header: PartHeader, content: PartContent) -> Path:
     """Write one part, whole or not at all, and return its path; equal input gives equal bytes.
 
-    Without texts (``--no-text``) the values of failures are left out as well.
+    Where texts are not stored, the values of failures are left out as well.
 
     Raises:
         FeatureSetError: the folder cannot be written, or the content has a cell of 2 GiB or more.
-        Damaged: rows in are not rows out, failed and blank.
+        DamagedError: rows in are not rows out, failed and blank.
     """
     path = part_path(folder, header.number)
     if content.texts is None:
@@ -63,7 +62,7 @@ def write_part(folder: Path, header: PartHeader, content: PartContent) -> Path:
     _check_rows(path, header, content)
     table = content_table(content, header.columns)
     with atomic(path) as temporary:
-        pages = _write(temporary, header, table, row_bytes(content, header.columns))
+        pages = _write_pages(temporary, header, table, row_bytes(content, header.columns))
         write_seal(temporary, pages)
     return path
 
@@ -73,7 +72,7 @@ def read_header(path: Path) -> PartHeader:
 
     Raises:
         FeatureSetError: not a part, or written by a newer bertfeat.
-        Damaged: truncated, or its footer changed.
+        DamagedError: truncated, or its footer changed.
     """
     return read_footer(path).header
 
@@ -81,12 +80,12 @@ def read_header(path: Path) -> PartHeader:
 def read_footer(path: Path) -> PartFooter:
     """Read a part's header together with its Parquet metadata; errors as in :func:`read_header`."""
     try:
-        return _open(path, check_footer(path))
+        return _open_footer(path, check_footer(path))
     except DamagedError:
-        _explain(path)
+        _explain_foreign_file(path)
         raise
     except OSError as error:
-        raise FeatureSetError(f"{path} cannot be read: {error.strerror or error}") from error
+        raise FeatureSetError(f"cannot be read: {error.strerror or error}", where=path) from error
 
 
 def check_part(path: Path) -> PartHeader:
@@ -94,51 +93,55 @@ def check_part(path: Path) -> PartHeader:
 
     Raises:
         FeatureSetError: not a part, or written by a newer bertfeat.
-        Damaged: truncated or changed, in whatever place.
+        DamagedError: truncated or changed, in whatever place.
     """
     footer = read_footer(path)
     try:
         check_pages(path)
     except OSError as error:
-        raise DamagedError(f"{path} cannot be read: {error.strerror or error}; extract it again") from error
+        raise DamagedError(
+            f"cannot be read: {error.strerror or error}", where=path, remedy="extract it again"
+        ) from error
     header = footer.header
     if footer.metadata.num_rows != header.counts.documents or path.name != part_path(path.parent, header.number).name:
         raise DamagedError(
-            f"{path}: says it is part {header.number} of {header.counts.documents} documents "
-            f"and holds {footer.metadata.num_rows}; extract it again"
+            f"says it is part {header.number} of {header.counts.documents} documents and holds "
+            f"{footer.metadata.num_rows}",
+            where=path,
+            remedy="extract it again",
         )
     return header
 
 
-def _write(path: Path, header: PartHeader, table: pa.Table, sizes: NDArray[np.int64]) -> tuple[int, bytes]:
+def _write_pages(path: Path, header: PartHeader, table: pa.Table, sizes: NDArray[np.int64]) -> tuple[int, bytes]:
     """Write the file without its seal. Gives :attr:`DirectFile.digest` of the pages, which the footer follows."""
     features = {column.name for column in header.columns}
-    leaves = {_leaf(field) for field in table.schema}
+    leaves = {_leaf_path(field) for field in table.schema}
     searched = leaves - features - {"text", "pair"}  # by whose statistics row groups are passed over
     with DirectFile(path) as file:
         writer = pq.ParquetWriter(
             file,
             table.schema,
             # vectors do not compress; text shrinks to a third, repeated strings further by a dictionary
-            compression={_leaf(field): "zstd" if field.name not in features else "none" for field in table.schema},
+            compression={_leaf_path(field): "zstd" if field.name not in features else "none" for field in table.schema},
             use_dictionary=sorted(_REPEATED & leaves) or False,
             write_statistics=[name for name in table.column_names if name in searched],
             write_page_checksum=True,
         )
         with writer:
-            for start, stop in _row_groups(sizes):
+            for start, stop in _group_ranges(sizes):
                 writer.write_table(table.slice(start, stop - start), row_group_size=stop - start)
             writer.add_key_value_metadata({HEADER_KEY: encode_header(header), SEAL_KEY: EMPTY_SEAL})
             return file.digest
 
 
-def _leaf(field: pa.Field) -> str:
+def _leaf_path(field: pa.Field) -> str:
     """Path of the Parquet column that holds a field's values."""
     nested = pa.types.is_list(field.type) or pa.types.is_fixed_size_list(field.type)
     return f"{field.name}.list.element" if nested else str(field.name)
 
 
-def _row_groups(sizes: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+def _group_ranges(sizes: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
     """Ranges of rows of about :data:`ROW_GROUP_BYTES`; a larger row stands alone."""
     ends = np.cumsum(sizes)
     start = 0
@@ -149,18 +152,20 @@ def _row_groups(sizes: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
         start = stop
 
 
-def _open(path: Path, sha256: str) -> PartFooter:
+def _open_footer(path: Path, sha256: str) -> PartFooter:
     try:
         with open_regular(path) as file:  # pyarrow takes no names that are no UTF-8
             metadata = pq.read_metadata(file)
         header = decode_header(metadata.metadata[HEADER_KEY], path)
     except (*UNREADABLE_ERRORS, KeyError) as error:
-        raise DamagedError(f"{path}: the footer cannot be read ({error}); extract the part again") from error
+        raise DamagedError(
+            f"the footer cannot be read ({error})", where=path, remedy="extract the part again"
+        ) from error
     return PartFooter(path, header, metadata, sha256)
 
 
-def _explain(path: Path) -> None:
-    """Raise a better error for a Parquet file without our checksum: a foreign file, or one of a newer format."""
+def _explain_foreign_file(path: Path) -> None:
+    """Raise a more exact error for a Parquet file without our checksum: a foreign file, or one of a newer format."""
     try:
         with open_regular(path) as file:
             keys = pq.read_metadata(file).metadata or {}
@@ -171,17 +176,20 @@ def _explain(path: Path) -> None:
         return
     HEADER_FORMAT.refuse_newer(header.get("format_version"), path)
     if HEADER_KEY not in keys:
-        raise FeatureSetError(f"{path}: this Parquet file was not written by bertfeat extract; move it elsewhere")
+        raise FeatureSetError(
+            "this Parquet file was not written by bertfeat extract", where=path, remedy="move it elsewhere"
+        )
 
 
 def _check_rows(path: Path, header: PartHeader, content: PartContent) -> None:
-    rows, found = content.rows, len(content.rows)
+    rows = content.rows
     expected = header.last_row - header.first_row - header.blank - len(header.failures)
-    inside = not found or (
+    inside = not len(rows) or (
         rows[0] >= header.first_row and rows[-1] < header.last_row and bool(np.all(np.diff(rows) > 0))
     )
-    if found != expected or found != header.counts.documents or not inside:
+    if not len(rows) == expected == header.counts.documents or not inside:
         raise DamagedError(
-            f"{path}: rows {header.first_row} to {header.last_row} with {header.blank} blank and "
-            f"{len(header.failures)} failed ones should give {expected} documents, but there are {found}"
+            f"rows {header.first_row} to {header.last_row} with {header.blank} blank and {len(header.failures)} failed "
+            f"ones should give {expected} documents, but there are {len(rows)}",
+            where=path,
         )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from bertfeat.errors import DamagedError, FeatureSetError
+from bertfeat.errors import DamagedError, FeatureSetError, parameter
 from bertfeat.features.header import PartHeader
 from bertfeat.features.part import UNREADABLE_ERRORS, PartFooter, part_path, read_footer
 from bertfeat.io import STATE_FOLDER, ResultKind, is_own_part, open_regular, result_kind, writing
@@ -31,7 +31,7 @@ class PartEntry:
 
 
 def part_entry(footer: PartFooter) -> PartEntry:
-    """The manifest's line for a part."""
+    """The manifest's entry for a part."""
     header = footer.header
     return PartEntry(
         number=header.number,
@@ -55,13 +55,13 @@ def list_parts(folder: Path) -> tuple[Path, ...]:
     try:
         return tuple(sorted(folder.glob("part-*.parquet"), key=lambda path: (len(path.name), path.name)))
     except OSError as error:
-        raise FeatureSetError(f"{folder} cannot be read: {error.strerror or error}") from error
+        raise FeatureSetError(f"cannot be read: {error.strerror or error}", where=folder) from error
 
 
 def refuse_foreign_parts(folder: Path) -> None:
-    """Refuse a folder with files that are named like parts and that bertfeat did not write: it must not replace them.
+    """Refuse a folder with files that are named like parts and were not written by bertfeat: they must not be replaced.
 
-    A damaged file counts as a part of its own in a folder of ours, and nowhere else.
+    A damaged file counts as a part in a folder that bertfeat wrote, and nowhere else.
 
     Raises:
         FeatureSetError: names the first of them.
@@ -72,8 +72,9 @@ def refuse_foreign_parts(folder: Path) -> None:
     for path in strangers:
         if not ours or _is_sound_parquet(path):
             raise FeatureSetError(
-                f"{path}: this file was not written by bertfeat extract; move it elsewhere, or name another folder "
-                f"with -o"
+                "this file was not written by bertfeat extract",
+                where=path,
+                remedy="move it elsewhere, or name another folder",
             )
 
 
@@ -87,20 +88,20 @@ def _is_sound_parquet(path: Path) -> bool:
 
 
 def part_footers(folder: Path) -> Iterator[PartFooter]:
-    """What every part says of itself, by number.
+    """The footers of all parts, by number.
 
     Raises:
         FeatureSetError: there is no part; or two parts were made with different settings.
-        Damaged: a part's footer is damaged.
+        DamagedError: a part's footer is damaged.
     """
     paths = list_parts(folder)
     if not paths:
-        raise FeatureSetError(f"{folder}: this folder holds no feature set; bertfeat extract makes one")
+        raise FeatureSetError("this folder holds no feature set", where=folder, remedy="bertfeat extract makes one")
     first: PartHeader | None = None
     for path in paths:
         footer = read_footer(path)
         first = first or footer.header
-        _check_settings(path, footer.header, first)
+        _refuse_other_settings(path, footer.header, first)
         yield footer
 
 
@@ -120,35 +121,39 @@ def check_accounting(folder: Path, parts: Sequence[PartEntry], *, gaps: bool = F
     """Check that rows in are rows out, failed and blank, and that the parts follow one another without gap.
 
     Raises:
-        Damaged: names the part that breaks the account; ``gaps`` allows missing parts (an unfinished set).
+        DamagedError: names the part that breaks the account; ``gaps`` allows missing parts (an unfinished set).
     """
     for part in parts:
         if part.last_row - part.first_row != part.documents + part.failed + part.blank:
             raise DamagedError(
-                f"{folder / part.name}: rows {part.first_row} to {part.last_row} are not {part.documents} documents, "
-                f"{part.failed} failed and {part.blank} blank rows; {RERUN_REMEDY}"
+                f"rows {part.first_row} to {part.last_row} are not {part.documents} documents, "
+                f"{part.failed} failed and {part.blank} blank rows",
+                where=folder / part.name,
+                remedy=RERUN_REMEDY,
             )
-    for problem in _breaks(folder, parts, gaps):
-        raise DamagedError(f"{problem}; {RERUN_REMEDY}")
+    for path, problem in _sequence_problems(folder, parts, gaps):
+        raise DamagedError(problem, where=path, remedy=RERUN_REMEDY)
 
 
-def _check_settings(path: Path, header: PartHeader, first: PartHeader) -> None:
+def _refuse_other_settings(path: Path, header: PartHeader, first: PartHeader) -> None:
     if header.fingerprint == first.fingerprint:
         return
     differ = sorted(difference.name for difference in header.settings.differences(first.settings))
     raise FeatureSetError(
-        f"{path}: made with other settings than part {first.number} (they differ in {', '.join(differ)}), so parts "
-        f"of two feature sets lie in one folder; move this one away, or extract anew with --overwrite"
+        f"made with other settings than part {first.number} (they differ in {', '.join(differ)}), so parts of two "
+        f"feature sets lie in one folder",
+        where=path,
+        remedy=f"move this one away, or extract anew with {parameter('overwrite', True)}",
     )
 
 
-def _breaks(folder: Path, parts: Sequence[PartEntry], gaps: bool) -> Iterator[str]:
+def _sequence_problems(folder: Path, parts: Sequence[PartEntry], gaps: bool) -> Iterator[tuple[Path, str]]:
     number, row = 0, 0
     for part in parts:
         if part.name != part_path(folder, part.number).name:
-            yield f"{folder / part.name}: says of itself that it is part {part.number}"
+            yield folder / part.name, f"says of itself that it is part {part.number}"
         if part.number != number and not gaps:
-            yield f"{part_path(folder, number)} is missing"
+            yield part_path(folder, number), "this part is missing"
         if part.first_row < row or (part.first_row != row and not gaps):
-            yield f"{folder / part.name}: begins with row {part.first_row} where row {row} is expected"
+            yield folder / part.name, f"begins with row {part.first_row} where row {row} is expected"
         number, row = part.number + 1, part.last_row

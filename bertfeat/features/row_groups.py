@@ -1,4 +1,4 @@
-"""Reading parts row group by row group: the only way in which pages of a part are read."""
+"""Reading a part row group by row group: the one place that reads pages."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,27 +16,28 @@ from bertfeat.io import open_regular
 
 @dataclass(frozen=True)
 class PartReader:
-    """A part whose footer was read; its file is opened anew for every read, so that threads do not meet."""
+    """A part whose footer was read. Its file is opened anew for every read, so that threads do not share a handle."""
 
     footer: PartFooter
 
     @cached_property
     def bounds(self) -> list[tuple[int, int]]:
-        """First and last row of each row group, from the statistics of the column ``row``, else from its values."""
-        return [self._bounds(group) for group in range(self.footer.metadata.num_row_groups)]
+        """First and last row of each row group; of an empty one ``(0, -1)``."""
+        return [self._group_bounds(group) for group in range(self.footer.metadata.num_row_groups)]
 
-    def _bounds(self, group: int) -> tuple[int, int]:
-        found = self.footer.metadata.row_group(group).column(0).statistics
-        if found is not None and found.has_min_max:
-            return int(found.min), int(found.max)
-        rows = self.read_group(group, ["row"]).column("row")
-        return rows[0].as_py(), rows[-1].as_py()
+    def _group_bounds(self, group: int) -> tuple[int, int]:
+        """From the statistics of the column ``row``; where there are none, from its values."""
+        statistics = self.footer.metadata.row_group(group).column(0).statistics
+        if statistics is not None and statistics.has_min_max:
+            return int(statistics.min), int(statistics.max)
+        rows = self.read_group(group, ["row"]).column("row").to_numpy()
+        return (int(rows[0]), int(rows[-1])) if len(rows) else (0, -1)
 
     def batches(self, names: Sequence[str], *, start: int, stop: int, batch_rows: int) -> Iterator[pa.RecordBatch]:
         """The documents with ``start <= row < stop``, at most a row group and ``batch_rows`` documents at a time.
 
         Raises:
-            Damaged: a page's checksum does not hold.
+            DamagedError: a page's checksum does not hold.
         """
         for group, (first, last) in enumerate(self.bounds):
             if first >= stop or last < start:
@@ -63,19 +64,18 @@ class PartReader:
         return rows
 
     def group_of(self, row: int) -> int | None:
-        """Number of the row group that holds a row; None where the row is blank or failed between two groups."""
+        """Number of the row group that holds a row; None where the row lies between two groups, blank or failed."""
         return next((group for group, (first, last) in enumerate(self.bounds) if first <= row <= last), None)
 
-    def _check(self, table: pa.Table) -> None:
-        """Refuse what no vector could be made of; :mod:`bertfeat.features.part_check` looks at everything else."""
+    def _check_table(self, table: pa.Table) -> None:
+        """Refuse what gives no vectors; :mod:`bertfeat.features.part_check` checks everything else."""
         for column in self.footer.header.columns:
             if column.name in table.column_names and not column.pooling.per_document:
                 sizes = pc.binary_length(table.column(column.name)).to_numpy()
                 if np.any(sizes % (column.width * np.dtype(column.dtype).itemsize)):
                     raise ValueError(f"{column.name} holds a matrix whose rows are not whole")
-        for name in {"row", "id", *(column.name for column in self.footer.header.columns)}.intersection(
-            table.column_names
-        ):
+        complete = {"row", "id", *(column.name for column in self.footer.header.columns)}
+        for name in complete.intersection(table.column_names):
             if table.column(name).null_count:
                 raise ValueError(f"{name} holds null")
 
@@ -83,7 +83,7 @@ class PartReader:
         """Read some columns of a row group, against its pages' checksums.
 
         Raises:
-            Damaged: a checksum does not hold, or the file is gone.
+            DamagedError: a checksum does not hold, or the file is gone.
         """
         try:
             with (
@@ -94,10 +94,11 @@ class PartReader:
             ):
                 # one thread: no gain over a single column, and the caller's own threads are left alone
                 table = file.read_row_group(group, columns=list(names), use_threads=False).select(list(names))
-                self._check(table)
+                self._check_table(table)
                 return table
         except UNREADABLE_ERRORS as error:
             raise DamagedError(
-                f"{self.footer.path}: row group {group} cannot be read ({error}); "
-                f"bertfeat verify says what else is damaged, and the same extract command redoes it"
+                f"row group {group} cannot be read ({error})",
+                where=self.footer.path,
+                remedy="bertfeat verify says what else is damaged, and the same extract command redoes it",
             ) from error

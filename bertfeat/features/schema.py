@@ -11,12 +11,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bertfeat.corpus import RESERVED_COLUMNS, KeptColumn, Value
-from bertfeat.errors import FeatureSetError, UsageError
+from bertfeat.errors import FeatureSetError, UsageError, parameter
 from bertfeat.features.pieces import Matrix, Pieces
 from bertfeat.recipe import FeatureColumn
 
 KEPT_TYPES = {"string": pa.string(), "int64": pa.int64(), "float64": pa.float64(), "bool": pa.bool_()}
-CELL_LIMIT = (1 << 31) - 1024  # a Parquet page counts its bytes in 31 bits
+CELL_LIMIT = 2**31 - 2**16
+"""Bytes of one token or word matrix; Parquet counts the bytes of a page in 31 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class PartContent:
 
     rows: NDArray[np.int64]  # [D] ascending
     ids: Sequence[str]
-    texts: Sequence[str] | None  # None: --no-text
+    texts: Sequence[str] | None  # None: texts are not stored
     pairs: Sequence[str] | None
     kept: Mapping[KeptColumn, Sequence[Value]]
     n_tokens: NDArray[np.int32]  # [D]
@@ -38,7 +39,7 @@ class PartContent:
 
 
 def check_kept(kept: Iterable[KeptColumn], columns: Iterable[FeatureColumn]) -> None:
-    """Refuse kept columns that bear the name of a column which bertfeat writes.
+    """Refuse kept columns that have the name of a column that bertfeat writes.
 
     Raises:
         UsageError: names the column and the remedy.
@@ -47,8 +48,8 @@ def check_kept(kept: Iterable[KeptColumn], columns: Iterable[FeatureColumn]) -> 
     for column in kept:
         if column.name in taken:
             raise UsageError(
-                f"the column {column.name!r} cannot be kept: bertfeat writes a column of that name; "
-                f"rename it in the corpus or leave it out of --keep"
+                f"the column {column.name!r} cannot be kept: bertfeat writes a column of that name",
+                remedy=f"rename it in the corpus or leave it out of {parameter('keep')}",
             )
         taken.add(column.name)
 
@@ -67,24 +68,24 @@ def content_table(content: PartContent, columns: Sequence[FeatureColumn]) -> pa.
         fields.append((pa.field(name, array.type, nullable=nullable), array))
 
     add("row", pa.array(content.rows, pa.int64()))
-    add("id", _strings(content.ids))
+    add("id", _string_array(content.ids))
     if content.texts is not None:
-        add("text", _strings(content.texts))
+        add("text", _string_array(content.texts))
     if content.pairs is not None:
-        add("pair", _strings(content.pairs))
+        add("pair", _string_array(content.pairs))
     for column, values in content.kept.items():
-        add(column.name, _kept(column, values), nullable=True)
+        add(column.name, _kept_array(column, values), nullable=True)
     for name in ("n_tokens", "n_unk", "n_truncated"):
         add(name, pa.array(getattr(content, name), pa.int32()))
     for feature in columns:
         if feature.pooling.per_document:
-            add(feature.name, _vectors(content.vectors[feature.name], feature))
+            add(feature.name, _vector_array(content.vectors[feature.name], feature))
     for kind, pieces in (("token", content.tokens), ("word", content.words)):
         if pieces is not None:
-            for name, array in _piece_columns(kind, pieces, columns):
+            for name, array in _piece_arrays(kind, pieces, columns):
                 add(name, array)
     if content.tags is not None:
-        add("tags", _tags(content.tags))
+        add("tags", _tag_array(content.tags))
     return pa.table([array for _, array in fields], schema=pa.schema([field for field, _ in fields]))
 
 
@@ -94,36 +95,38 @@ def row_bytes(content: PartContent, columns: Sequence[FeatureColumn]) -> NDArray
     sizes = np.full(len(content.rows), fixed, np.int64)
     for pieces in (content.tokens, content.words):
         if pieces is not None:
-            each = 16 + sum(matrix.shape[1] * matrix.itemsize for matrix in pieces.matrices.values())
-            sizes += np.diff(pieces.offsets) * each
+            piece_bytes = 16 + sum(matrix.shape[1] * matrix.itemsize for matrix in pieces.matrices.values())
+            sizes += np.diff(pieces.offsets) * piece_bytes
     for texts in (content.texts, content.pairs):
         if texts is not None:
             sizes += np.fromiter(map(len, texts), np.int64, len(sizes))
     return sizes
 
 
-def _piece_columns(kind: str, pieces: Pieces, columns: Sequence[FeatureColumn]) -> Iterable[tuple[str, pa.Array]]:
+def _piece_arrays(kind: str, pieces: Pieces, columns: Sequence[FeatureColumn]) -> Iterable[tuple[str, pa.Array]]:
     if pieces.strings is not None:
-        yield f"{kind}s", _list(pieces.offsets, _strings(pieces.strings))
-    yield f"{kind}_start", _list(pieces.offsets, pa.array(pieces.start, pa.int32()))
-    yield f"{kind}_end", _list(pieces.offsets, pa.array(pieces.end, pa.int32()))
+        yield f"{kind}s", _list_array(pieces.offsets, _string_array(pieces.strings))
+    yield f"{kind}_start", _list_array(pieces.offsets, pa.array(pieces.start, pa.int32()))
+    yield f"{kind}_end", _list_array(pieces.offsets, pa.array(pieces.end, pa.int32()))
     if pieces.segment is not None:
-        yield f"{kind}_segment", _list(pieces.offsets, pa.array(pieces.segment, pa.int8()))
+        yield f"{kind}_segment", _list_array(pieces.offsets, pa.array(pieces.segment, pa.int8()))
     if pieces.aligned is not None:
-        yield "aligned", _list(pieces.offsets, pa.array(pieces.aligned, pa.bool_()))
+        yield "aligned", _list_array(pieces.offsets, pa.array(pieces.aligned, pa.bool_()))
     for column in columns:
         if column.pooling == kind:
-            yield column.name, _cells(pieces.matrices[column.name], pieces.offsets, column)
+            yield column.name, _cell_array(pieces.matrices[column.name], pieces.offsets, column)
 
 
-def _strings(values: Sequence[str]) -> pa.Array:
+def _string_array(values: Sequence[str]) -> pa.Array:
     array = pa.array(values, pa.string())
     if isinstance(array, pa.ChunkedArray):
-        raise FeatureSetError("the strings of one part pass 2 GiB; choose smaller parts with --part-rows")
+        raise FeatureSetError(
+            "the strings of one part exceed 2 GiB", remedy=f"choose smaller parts with {parameter('part_rows')}"
+        )
     return array
 
 
-def _kept(column: KeptColumn, values: Sequence[Value]) -> pa.Array:
+def _kept_array(column: KeptColumn, values: Sequence[Value]) -> pa.Array:
     try:
         return pa.array(values, KEPT_TYPES[column.type])
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
@@ -132,34 +135,34 @@ def _kept(column: KeptColumn, values: Sequence[Value]) -> pa.Array:
         ) from error
 
 
-def _tags(tags: Sequence[Sequence[str]]) -> pa.Array:
+def _tag_array(tags: Sequence[Sequence[str]]) -> pa.Array:
     offsets = np.cumsum([0, *map(len, tags)], dtype=np.int64)
-    return _list(offsets, _strings([tag for listed in tags for tag in listed]))
+    return _list_array(offsets, _string_array([tag for listed in tags for tag in listed]))
 
 
-def _list(offsets: NDArray[np.int64], values: pa.Array) -> pa.Array:
+def _list_array(offsets: NDArray[np.int64], values: pa.Array) -> pa.Array:
     kind = pa.list_(pa.field("element", values.type, nullable=False))
     return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), values, type=kind)
 
 
-def _vectors(matrix: Matrix, column: FeatureColumn) -> pa.Array:
-    flat = pa.array(_stored(matrix, column).reshape(-1))
+def _vector_array(matrix: Matrix, column: FeatureColumn) -> pa.Array:
+    flat = pa.array(_stored_form(matrix, column).reshape(-1))
     kind = pa.list_(pa.field("element", pa.float32(), nullable=False), column.width)
     return pa.FixedSizeListArray.from_arrays(flat, type=kind)
 
 
-def _cells(matrix: Matrix, offsets: NDArray[np.int64], column: FeatureColumn) -> pa.Array:
-    stored = _stored(matrix, column)
+def _cell_array(matrix: Matrix, offsets: NDArray[np.int64], column: FeatureColumn) -> pa.Array:
+    stored = _stored_form(matrix, column)
     ends = offsets * (column.width * stored.itemsize)
     if np.diff(ends).max(initial=0) > CELL_LIMIT:
         raise FeatureSetError(
-            f"a document needs 2 GiB or more in the column {column.name}; cut it into several documents"
+            f"a document needs 2 GiB or more in the column {column.name}", remedy="cut it into several documents"
         )
     buffers = [None, pa.py_buffer(ends), pa.py_buffer(stored.reshape(-1))]
     return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
 
 
-def _stored(matrix: Matrix, column: FeatureColumn) -> Matrix:
+def _stored_form(matrix: Matrix, column: FeatureColumn) -> Matrix:
     """The matrix row-major and little-endian, copied only where it is not so already."""
     if matrix.ndim != 2 or matrix.shape[1] != column.width:
         raise ValueError(f"{column.name} must be [n, {column.width}], not {list(matrix.shape)}")

@@ -4,7 +4,7 @@ from bertfeat.io.atomic import atomic, refuse_folder_path, remove_file, sync, wr
 from bertfeat.io.json_codec import JsonError, JsonForm, canonical_json, decode_json, encode_json, to_plain
 from bertfeat.io.json_file import JsonFormat, read_json, read_version, write_json
 from bertfeat.io.lock import LockOwner, folder_lock
-from bertfeat.io.malloc import allow_malloc_tuning, give_back_memory, keep_freed_memory
+from bertfeat.io.malloc import give_back_memory, keep_freed_memory
 from bertfeat.io.messages import quote_names, shorten
 from bertfeat.io.prefetch import prefetched
 from bertfeat.io.regular import open_regular, read_regular, real_path
@@ -27,7 +27,6 @@ __all__ = [
     "JsonFormat",
     "LockOwner",
     "ResultKind",
-    "allow_malloc_tuning",
     "atomic",
     "canonical_json",
     "claim_folder",

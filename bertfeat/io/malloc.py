@@ -1,24 +1,15 @@
 """How the C library keeps and gives back freed memory, where it is glibc.
 
-Keeping is a setting of the whole process, so a library call does not change it unasked. The command allows it for its
-own process. A program in Python allows it by :func:`allow_malloc_tuning` or by ``BERTFEAT_MALLOC=1``: our encoder is
-some per cent faster on a CPU then. ``BERTFEAT_MALLOC=0`` forbids it everywhere, in the command too.
+Keeping is a setting of the whole process, so it is made only where the environment variable ``BERTFEAT_MALLOC`` is 1.
+The command sets it for its own process (``BERTFEAT_MALLOC=0`` forbids it there); a program in Python may do the same.
+On a CPU the encoder is some per cent faster with it.
 """
 
 import ctypes
 import os
 from contextlib import suppress
 
-VARIABLE = "BERTFEAT_MALLOC"
 _MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1  # as mallopt numbers them
-
-_allowed = False
-
-
-def allow_malloc_tuning() -> None:
-    """Let this process keep freed memory once a model computes on its CPU, unless ``BERTFEAT_MALLOC`` is 0."""
-    global _allowed
-    _allowed = True
 
 
 def give_back_memory() -> None:
@@ -31,11 +22,11 @@ def give_back_memory() -> None:
 
 
 def keep_freed_memory() -> None:
-    """Keep freed blocks of up to 1 GiB for later ones, if this process allows it.
+    """Keep freed blocks of up to 1 GiB for later ones, if ``BERTFEAT_MALLOC`` is 1.
 
     Otherwise each large array comes fresh from the operating system, page by page.
     """
-    if os.environ.get(VARIABLE, "1" if _allowed else "0") != "1":
+    if os.environ.get("BERTFEAT_MALLOC") != "1":
         return
     with suppress(AttributeError, OSError):
         library = ctypes.CDLL(None)

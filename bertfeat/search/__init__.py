@@ -1,30 +1,9 @@
-"""FAISS indexes over feature columns: choose, build, keep, search, evaluate, check."""
+"""Search over stored features by FAISS indexes: build, update, verify, search by text or vectors, evaluate.
 
-from bertfeat.search.build import build_index
-from bertfeat.search.build_options import BuildOptions, BuildProgress
-from bertfeat.search.faiss_index import count_faiss_gpus
-from bertfeat.search.index_types import IndexType
-from bertfeat.search.metric import Metric
-from bertfeat.search.settings import IndexSettings, RecallReport, SearchParameter
-from bertfeat.search.update import UpdateReport, append_features, remove_documents
-from bertfeat.search.vector_index import Neighbours, VectorIndex
-from bertfeat.search.verify import IndexReport, verify_index
+A name is imported when it is first used, so that importing this package needs neither FAISS nor torch.
+"""
 
-__all__ = [
-    "BuildOptions",
-    "BuildProgress",
-    "IndexReport",
-    "IndexSettings",
-    "IndexType",
-    "Metric",
-    "Neighbours",
-    "RecallReport",
-    "SearchParameter",
-    "UpdateReport",
-    "VectorIndex",
-    "append_features",
-    "build_index",
-    "count_faiss_gpus",
-    "remove_documents",
-    "verify_index",
-]
+import lazy_loader
+
+# The public names stand in __init__.pyi.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

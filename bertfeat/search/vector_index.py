@@ -19,7 +19,7 @@ from bertfeat.search.folder import read_consistently
 from bertfeat.search.index_files import IndexContents, open_contents
 from bertfeat.search.metric import Metric, copy_as_float32
 from bertfeat.search.settings import REBUILD, IndexSettings
-from bertfeat.where import select_rows
+from bertfeat.where import find_matching_rows
 
 _EXACT_QUERIES = 512  # whose hits are compared again at once
 _REFILL = "add documents with append_features() or bertfeat index --append"
@@ -190,7 +190,7 @@ class VectorIndex:
         living = None if self.removed is None else ~self.removed
         if where is None:
             return living
-        selected = select_rows(self.documents, where, but=[SOURCE])
+        selected = find_matching_rows(self.documents, where, but=[SOURCE])
         if self.pieces is not None:
             selected = selected[self.owners]
         return selected if living is None else selected & living

@@ -1,4 +1,4 @@
-"""Is an index what was written? Every byte against its digest, and what is derived against what it is derived from.
+"""Verification of an index: every byte against its digest, and its files against one another.
 
 Shapes: n vectors of a block, D documents, W values in a vector.
 """
@@ -6,111 +6,115 @@ Shapes: n vectors of a block, D documents, W values in a vector.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bertfeat.errors import BertfeatError, IndexFolderError
-from bertfeat.search import faiss_index
 from bertfeat.search.document_store import SOURCE, document_schema
-from bertfeat.search.faiss_import import faiss
+from bertfeat.search.faiss_import import FaissIndex, InvertedIndex, faiss
+from bertfeat.search.faiss_index import flat_storage, inverted_index
 from bertfeat.search.faiss_structure import find_mismatch
 from bertfeat.search.feature_source import document_fields
 from bertfeat.search.folder import check_files, read_consistently
 from bertfeat.search.metric import Metric
-from bertfeat.search.settings import DOCUMENTS_NAME, FAISS_NAME, PIECES_NAME, IndexSettings, read_index_settings
+from bertfeat.search.settings import (
+    DOCUMENTS_NAME,
+    FAISS_NAME,
+    PIECES_NAME,
+    REBUILD,
+    IndexSettings,
+    read_index_settings,
+)
 from bertfeat.search.source_sets import changed_sources, unchanged_sources
 from bertfeat.search.vector_index import VectorIndex
 
 _BLOCK_ROWS = 16_384
 _UNKNOWN = np.iinfo(np.int64).max  # characters of a text that is not kept
 _LENGTH_ERROR = 1e-3  # of a vector that was scaled to length 1 in float32
-_AGAIN = "build the index again"
 
 
 @dataclass(frozen=True, slots=True)
 class IndexReport:
-    """A sound index, and what was looked at."""
+    """A sound index, and how much of it was checked."""
 
     settings: IndexSettings
     files: int  # beside index.json
     bytes: int
     documents: int
     vectors: int
-    compared: int  # vectors that are stored whole, each of which was looked at
-    changed_sources: tuple[str, ...]  # feature sets that are in their places, but not as they were
+    compared: int  # vectors that are stored whole, each of which was checked
+    changed_sources: tuple[str, ...]  # feature sets that exist, but changed
 
 
 def verify_index(folder: str | Path) -> IndexReport:
-    """Read every byte of an index against the digests in ``index.json``, then hold its files against one another.
+    """Check every byte of an index against the digests in ``index.json``, then its files against one another.
 
     The digests come first, so nothing that was changed is handed to FAISS.
 
     Raises:
         IndexFolderError: the first thing that does not hold; or it is no index.
     """
-    index, size = read_consistently(Path(folder), _digested)
+    index, size = read_consistently(Path(folder), _check_digests)
     _read_documents(index)
-    _check_columns(index)
+    _check_stored_columns(index)
     if index.pieces is not None:
         _check_pieces(index)
     compared = _check_vectors(index)
     settings = index.settings
-    changed = tuple(_changed(settings))
+    changed = tuple(_list_changed_sources(settings))
     return IndexReport(settings, len(settings.files), size, settings.documents, settings.count, compared, changed)
 
 
-def _digested(folder: Path) -> tuple[VectorIndex, int]:
+def _check_digests(folder: Path) -> tuple[VectorIndex, int]:
     settings = read_index_settings(folder)
     size = check_files(folder, settings, digest_up_to=1 << 62)
     return VectorIndex(folder), size
 
 
 def _read_documents(index: VectorIndex) -> None:
-    """Every value is of its type, and every document has a row, an id and a source: reading sees to it."""
+    """Reading checks that values are of their types, and that every document has a row, an id and a source."""
     for _ in index.documents.batches():
         pass
 
 
-def _check_columns(index: VectorIndex) -> None:
-    """The columns are those of the feature sets that are still as they were, and so are the texts."""
+def _check_stored_columns(index: VectorIndex) -> None:
+    """Check that the columns and texts are those of the feature sets that did not change."""
     path, settings = index.folder / DOCUMENTS_NAME, index.settings
     ours = document_schema([(index.folder, index.documents.schema)])
     for number, features in unchanged_sources(settings):
         for field in document_schema([(features.folder, document_fields(features, settings.has_text))]):
             if field not in ours:
                 raise IndexFolderError(
-                    f"{path} has no column {field.name!r} of {field.type}, and {features.folder} has; {_AGAIN}"
+                    f"{path} has no column {field.name!r} of {field.type}, and {features.folder} has", remedy=REBUILD
                 )
         # a set that was appended again may have had no texts before
         if settings.has_text and not settings.updates and "text" in features.names:
-            _refuse(_textless(index, number), path, f"documents have no text, and {features.folder} has them")
+            _refuse_if(_textless(index, number), path, f"documents have no text, and {features.folder} has them")
 
 
 def _textless(index: VectorIndex, source: int) -> int:
     """How many documents of a source have no text."""
-    found = 0
+    count = 0
     for batch in index.documents.batches(["text", SOURCE]):
-        found += int(
-            (batch.column("text").is_null().to_numpy(False) & (batch.column(SOURCE).to_numpy() == source)).sum()
-        )
-    return found
+        without_text = batch.column("text").is_null().to_numpy(False)
+        count += int((without_text & (batch.column(SOURCE).to_numpy() == source)).sum())
+    return count
 
 
 def _check_pieces(index: VectorIndex) -> None:
-    """Every token or word is within the text of a document."""
-    path, ends = index.folder / PIECES_NAME, _lengths(index)
+    """Check that every token or word is within the text of a document."""
+    path, ends = index.folder / PIECES_NAME, _text_lengths(index)
     for batch in index.pieces.batches() if index.pieces is not None else ():
         owner, start, end, segment = (batch.column(name).to_numpy() for name in ("document", "start", "end", "segment"))
         outside = (start < 0) | (end <= start)
         if ends is not None:
             outside |= end > ends[segment, owner]
-        _refuse(int(outside.sum()), path, "tokens or words are not within their texts")
+        _refuse_if(int(outside.sum()), path, "tokens or words are not within their texts")
 
 
-def _lengths(index: VectorIndex) -> NDArray[np.int64] | None:
+def _text_lengths(index: VectorIndex) -> NDArray[np.int64] | None:
     """How many characters the text and the pair of each document have, ``[2, D]``; None where no texts are kept.
 
     A document of a feature set without texts may have any number.
@@ -121,60 +125,64 @@ def _lengths(index: VectorIndex) -> NDArray[np.int64] | None:
     names = [name for name in ("text", "pair") if name in index.documents.schema.names]
     start = 0
     for batch in index.documents.batches(names):
-        there = slice(start, start + len(batch))
+        rows = slice(start, start + len(batch))
         for segment, column in enumerate(batch.columns):
-            lengths[segment, there] = pc.fill_null(pc.utf8_length(column), 0).to_numpy()
-        lengths[:, there][:, batch.column(0).is_null().to_numpy(False)] = _UNKNOWN
+            lengths[segment, rows] = pc.fill_null(pc.utf8_length(column), 0).to_numpy()
+        lengths[:, rows][:, batch.column(0).is_null().to_numpy(False)] = _UNKNOWN
         start += len(batch)
     return lengths
 
 
 def _check_vectors(index: VectorIndex) -> int:
-    """Every vector is finite, of length 1 or 0 under cosine, and in one list; the zero ones are as many as written.
+    """Check that every vector is finite, of length 1 or 0 under cosine, and in one list; and count the zero vectors.
 
     Returns:
-        How many vectors were looked at: those that are stored whole.
+        How many vectors were checked: those that are stored whole.
     """
     path, settings = index.folder / FAISS_NAME, index.settings
     if problem := find_mismatch(index.faiss_index, settings, whole=True):
-        raise IndexFolderError(f"{path} is not the index that was written: {problem}; {_AGAIN}")
+        raise IndexFolderError(f"{path} is not the index that was written: {problem}", remedy=REBUILD)
     seen, zero = np.zeros(settings.count, np.uint8), 0
     compared = 0
-    for numbers, vectors in _stored(index.faiss_index):
-        _refuse(int(((numbers < 0) | (numbers >= settings.count)).sum()), path, "vectors have numbers beyond the last")
+    for numbers, vectors in _stored_vectors(index.faiss_index):
+        _refuse_if(
+            int(((numbers < 0) | (numbers >= settings.count)).sum()), path, "vectors have numbers beyond the last"
+        )
         np.add.at(seen, numbers, 1)
         if vectors is None:
             continue
         compared += len(vectors)
         lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
-        _refuse(int((~np.isfinite(lengths)).sum()), path, "vectors are not finite")
+        _refuse_if(int((~np.isfinite(lengths)).sum()), path, "vectors are not finite")
         if settings.metric is Metric.COSINE:
             unscaled = (np.abs(lengths - 1) > _LENGTH_ERROR) & (lengths > 0)
-            _refuse(int(unscaled.sum()), path, "vectors are not of length 1")
+            _refuse_if(int(unscaled.sum()), path, "vectors are not of length 1")
         living = np.ones(len(numbers), bool) if index.removed is None else ~index.removed[numbers]
         zero += int((living & (lengths == 0)).sum())
-    _refuse(int((seen != 1).sum()), path, "vectors are missing, or there twice")
+    _refuse_if(int((seen != 1).sum()), path, "vectors are missing, or there twice")
     if compared == settings.count and zero != settings.zero_vectors:
         raise IndexFolderError(
-            f"{path} holds {zero:,} zero vectors, but {settings.zero_vectors:,} were written; {_AGAIN}"
+            f"{path} holds {zero:,} zero vectors, but {settings.zero_vectors:,} were written", remedy=REBUILD
         )
     return compared
 
 
-def _stored(index: Any) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32] | None]]:
+def _stored_vectors(index: FaissIndex) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32] | None]]:
     """The numbers of all vectors, and the vectors where they are stored whole, as they were given to FAISS."""
-    inverted = faiss_index.inverted_index(index)
+    inverted = inverted_index(index)
     if inverted is not None:
         whole = type(faiss.downcast_index(index)) is faiss.IndexIVFFlat  # others of its kind order values otherwise
-        yield from _listed(inverted, whole)
+        yield from _list_vectors(inverted, whole)
         return
-    flat = faiss_index.flat_storage(index)
+    flat = flat_storage(index)
     for start in range(0, int(index.ntotal), _BLOCK_ROWS):
         numbers = np.arange(start, min(start + _BLOCK_ROWS, int(index.ntotal)))
         yield numbers, None if flat is None else flat.reconstruct_n(start, len(numbers))
 
 
-def _listed(inverted: Any, whole: bool) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32] | None]]:
+def _list_vectors(
+    inverted: InvertedIndex, whole: bool
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32] | None]]:
     """The same of inverted lists, a list at a time."""
     lists = faiss.downcast_InvertedLists(inverted.invlists)
     for number in range(int(inverted.nlist)):
@@ -186,14 +194,14 @@ def _listed(inverted: Any, whole: bool) -> Iterator[tuple[NDArray[np.int64], NDA
         yield numbers, None if codes is None else codes.copy().view(np.float32).reshape(size, int(inverted.d))
 
 
-def _changed(settings: IndexSettings) -> Iterator[str]:
+def _list_changed_sources(settings: IndexSettings) -> Iterator[str]:
     try:
         for source, _ in changed_sources(settings):
             yield source.path
-    except BertfeatError as error:  # what is there now is no sound feature set
+    except BertfeatError as error:  # the folder is no sound feature set any more
         yield str(error)
 
 
-def _refuse(count: int, path: Path, problem: str) -> None:
+def _refuse_if(count: int, path: Path, problem: str) -> None:
     if count:
-        raise IndexFolderError(f"{path}: {count:,} {problem}; {_AGAIN}")
+        raise IndexFolderError(f"{count:,} {problem}", where=path, remedy=REBUILD)

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from bertfeat.derivation import Derivation
 from bertfeat.errors import CorpusError, TaggerError
 from bertfeat.features import FeatureSet, ModelIdentity
-from bertfeat.recipe import Derivation
 from bertfeat.tagging.labels import LabelSet, list_labels
 from bertfeat.tagging.layer_input import TaggerInput, choose_input, derive_input
 from bertfeat.tagging.schemes import Scheme

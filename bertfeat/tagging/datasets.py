@@ -4,16 +4,13 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
-from bertfeat.corpus import ENDINGS, CorpusSettings
-from bertfeat.corpus.compression import COMPRESSIONS
-from bertfeat.corpus.sources import find_sources
+from bertfeat.corpus import COMPRESSIONS, ENDINGS, CorpusSettings, find_sources
 from bertfeat.errors import BertfeatError, CorpusError, TaggerError, UsageError, parameter
 from bertfeat.extraction import ExtractionReport, Extractor, OnProgress
 from bertfeat.features import FeatureSet, list_parts, read_manifest
 from bertfeat.io import real_path
 from bertfeat.tagging.dataset_extractors import (
     ExtractorArguments,
-    extraction_settings,
     new_extractor,
     open_with_layers,
     recorded_extractor,
@@ -143,16 +140,16 @@ def _choose_extractor(folder: Path, options: DatasetOptions, like: FeatureSet | 
     existing = open_with_layers(folder, extractor, options.layers, allow_unfinished=True)
     if existing is None:
         return extractor, _stores_text(folder)
-    header, keep_text = existing.header, bool(existing.header.settings["text"])
-    if not was_made_by(existing, extractor, extraction_settings(extractor, options.corpus_settings)):
+    header, keep_text = existing.header, existing.header.settings.text
+    if not was_made_by(existing, extractor, options.corpus_settings):
         return extractor, keep_text
     model, device = arguments.get("model"), arguments.get("device")
-    return Extractor.recorded(header.model, header.settings, header.columns, name=model, device=device), keep_text
+    return Extractor.from_record(header.model, header.settings, header.columns, name=model, device=device), keep_text
 
 
 def _stores_text(folder: Path) -> bool:
     try:
-        return bool(FeatureSet(folder, allow_unfinished=True).header.settings["text"])
+        return FeatureSet(folder, allow_unfinished=True).header.settings.text
     except BertfeatError:
         return True
 
@@ -184,7 +181,7 @@ def _open_extracted(folder: Path, extractor: Extractor) -> FeatureSet:
         features = FeatureSet(folder)
     except BertfeatError as error:
         raise TaggerError(f"{changed}: {error}") from error
-    if (features.header.model, features.columns) != (extractor.model, extractor.columns):
+    if (features.header.model, features.columns) != (extractor.identity, extractor.columns):
         raise TaggerError(changed, remedy="run the same command again")
     return features
 
@@ -249,7 +246,7 @@ def _refuse_untagged(corpus: Path, settings: CorpusSettings) -> None:
     (source,) = find_sources([corpus], settings.format)
     if not settings.has_tags(source.format):
         raise TaggerError(
-            f"a {source.format} file has no tags",
+            f"a {source.format.name} file has no tags",
             where=corpus,
             remedy=f"CoNLL files bring them, and JSONL, CSV or Parquet by {parameter('pretokenized', True)} with "
             f"{parameter('tag_column')}",

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO
 
-from bertfeat.corpus import ENDINGS, Corpus, CorpusSettings, Failure, check_readable, open_corpus
+from bertfeat.corpus import Corpus, CorpusSettings, Failure, check_readable, format_of, open_corpus
 from bertfeat.errors import UsageError, parameter
 from bertfeat.extraction import spool_stdin
 from bertfeat.features import FeatureSet
@@ -17,7 +17,6 @@ from bertfeat.tagging.prediction_forms import MarkSpan, PredictionForm, bracket_
 from bertfeat.tagging.tagger import TaggedText, Tagger
 
 STDIN = "-"
-_SENTENCE_FORMATS = ("conll", "conllu")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,15 +119,14 @@ def _open_source(source: str | Path, settings: CorpusSettings) -> Iterator[Corpu
 def _choose_reading(tagger: Tagger, source: str | Path, settings: CorpusSettings, with_gold: bool) -> CorpusSettings:
     """How to read the input: with document context if the tagger was trained so; CoNLL may lack tags."""
     with_context = bool(tagger.settings.extraction.document_context)
-    suffixes = [suffix for suffix in Path(source).suffixes if suffix in ENDINGS]
-    corpus_format = settings.format or ENDINGS.get(suffixes[-1] if suffixes else "", "text")
+    has_sentences = format_of(str(source), settings.format).brings_words
     if settings.document_context and not with_context:
         raise UsageError(f"the tagger was trained without {parameter('document_context')}", remedy="leave it out")
-    if with_context and corpus_format not in _SENTENCE_FORMATS:
+    if with_context and not has_sentences:
         raise UsageError(
             "the tagger was trained with document context, so its input has to be CoNLL with -DOCSTART- lines"
         )
-    if corpus_format in _SENTENCE_FORMATS and not with_gold and settings.tag_column is None:
+    if has_sentences and not with_gold and settings.tag_column is None:
         settings = replace(settings, tag_column="1")  # there always is a first column; what it says is not used
     return replace(settings, document_context=with_context)
 

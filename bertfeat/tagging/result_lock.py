@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bertfeat.errors import StorageError
+from bertfeat.errors import StorageError, parameter
 from bertfeat.io import ResultKind, claim_folder, folder_lock, release_folder, result_kind, writing
 
 
@@ -17,7 +17,7 @@ def hold_result_folder(folder: Path, kind: ResultKind) -> Iterator[None]:
     when the block fails, is removed again.
 
     Raises:
-        FolderLocked: another run is at work on the folder.
+        FolderLockedError: another run is at work on the folder.
         StorageError: it holds something else, or cannot be written.
     """
     existed = folder.exists()
@@ -40,9 +40,8 @@ def _refuse_other_files(folder: Path, kind: ResultKind) -> None:
             names = set(os.listdir(folder)) - _HARMLESS.get(kind, set())
         foreign = sorted(name for name in names if not name.startswith("."))
         if foreign:
-            raise StorageError(
-                f"{folder} holds {foreign[0]!r} and is not {kind.noun}; name another folder with -o, or an empty one"
-            )
+            remedy = f"name another folder with {parameter('folder')}, or an empty one"
+            raise StorageError(f"{folder} holds {foreign[0]!r} and is not {kind.noun}", remedy=remedy)
 
 
 def _remove_half_written(folder: Path) -> None:

@@ -162,6 +162,7 @@ def _refuse_mixture(seen: Iterable[str], other: str, sentences: Sequence[Sequenc
     if OUTSIDE in seen and spans:
         number = next(number for number, tags in enumerate(sentences, 1) if other in tags)
         raise CorpusError(
-            f"sentence {number:,}: {other!r} stands among tags of spans such as {spans[0]!r}; write it with B- or I- "
-            f"before its label, or O"
+            f"{other!r} stands among tags of spans such as {spans[0]!r}",
+            where=f"sentence {number:,}",
+            remedy="write it with B- or I- before its label, or O",
         )

@@ -207,7 +207,7 @@ class _WordLayout:
 
 
 @dataclass(frozen=True, slots=True)
-class _TextWords:
+class _AlignedWords:
     """The words of one text of a document; ``first`` and ``stop`` count from the document's first token."""
 
     strings: Sequence[str]
@@ -218,7 +218,7 @@ class _TextWords:
     aligned: NDArray[np.bool_]
 
 
-def _words_of(document: Document, sequence: TokenSequence) -> list[_TextWords]:
+def _words_of(document: Document, sequence: TokenSequence) -> list[_AlignedWords]:
     if sequence.rejected:
         return []
     result, at = [], 0
@@ -235,7 +235,7 @@ def _words_of(document: Document, sequence: TokenSequence) -> list[_TextWords]:
         first, stop = align_words(spans, sequence.texts[segment])
         start, end = sequence.read[segment]
         aligned = (stop > first) & (first >= start) & (stop <= end)
-        result.append(_TextWords(strings, spans, segment, first - start + at, stop - start + at, aligned))
+        result.append(_AlignedWords(strings, spans, segment, first - start + at, stop - start + at, aligned))
         at += end - start
     return result
 

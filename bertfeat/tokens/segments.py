@@ -48,7 +48,7 @@ def split_texts(
 ) -> list[TextPieces]:
     """Split texts into pieces as the tokenizer itself does, the long ones in bounded memory."""
     found: list[TextPieces] = []
-    for group in _groups(texts, segment):
+    for group in _group_texts(texts, segment):
         if len(group[0]) > segment:
             found.append(_long(tokenizer, group[0], offsets, segment))
         else:
@@ -56,7 +56,7 @@ def split_texts(
     return found
 
 
-def _groups(texts: Sequence[str], segment: int) -> Iterator[Sequence[str]]:
+def _group_texts(texts: Sequence[str], segment: int) -> Iterator[Sequence[str]]:
     """Texts in order, as many at once as make up some segments; a long one by itself."""
     first, characters = 0, 0
     for at, text in enumerate(texts):
@@ -70,7 +70,7 @@ def _groups(texts: Sequence[str], segment: int) -> Iterator[Sequence[str]]:
 
 
 def _long(tokenizer: PieceReader, text: str, offsets: bool, size: int) -> TextPieces:
-    segments, joints = _joined(tokenizer, text, list(_segments(tokenizer, text, size)))
+    segments, joints = _join_segments(tokenizer, text, list(_segments(tokenizer, text, size)))
     firsts, stops = [0, *(there for _, there in joints)], [*(here for here, _ in joints), len(segments[-1].ids)]
     cuts = [slice(first, stop) for first, stop in zip(firsts, stops, strict=True)]
     ids = np.concatenate([segment.ids[cut] for segment, cut in zip(segments, cuts, strict=True)])
@@ -81,7 +81,9 @@ def _long(tokenizer: PieceReader, text: str, offsets: bool, size: int) -> TextPi
     return TextPieces(ids, CharSpans(start, end))
 
 
-def _joined(tokenizer: PieceReader, text: str, read: list[_Segment]) -> tuple[list[_Segment], list[tuple[int, int]]]:
+def _join_segments(
+    tokenizer: PieceReader, text: str, read: list[_Segment]
+) -> tuple[list[_Segment], list[tuple[int, int]]]:
     """Segments of which each agrees with the next, and the pieces at which they are joined."""
     segments, joints, at = [read[0]], list[tuple[int, int]](), 1
     while at < len(read):
@@ -93,7 +95,7 @@ def _joined(tokenizer: PieceReader, text: str, read: list[_Segment]) -> tuple[li
             goal = segment.stop + (segment.stop - before.start)
             while at < len(read) and read[at].stop <= goal:
                 segment, at = read[at], at + 1
-            (segment,) = _read(tokenizer, text, [(before.start, segment.stop)])
+            (segment,) = _read_segments(tokenizer, text, [(before.start, segment.stop)])
         if joint is not None:
             joints.append(joint)
         segments.append(segment)
@@ -106,10 +108,10 @@ def _segments(tokenizer: PieceReader, text: str, size: int) -> Iterator[_Segment
     bounds = [(max(0, end - size - overlap), min(len(text), end + overlap)) for end in ends[:-1]]
     bounds.append((max(0, (len(ends) - 1) * size - overlap), len(text)))
     for at in range(0, len(bounds), _AT_ONCE):
-        yield from _read(tokenizer, text, bounds[at : at + _AT_ONCE])
+        yield from _read_segments(tokenizer, text, bounds[at : at + _AT_ONCE])
 
 
-def _read(tokenizer: PieceReader, text: str, bounds: Sequence[tuple[int, int]]) -> list[_Segment]:
+def _read_segments(tokenizer: PieceReader, text: str, bounds: Sequence[tuple[int, int]]) -> list[_Segment]:
     found = tokenizer.pieces([text[start:stop] for start, stop in bounds], offsets=True)
     read = []
     for (start, stop), pieces in zip(bounds, found, strict=True):

@@ -137,10 +137,10 @@ def build_sequences(
         stop = lead + len(document.text) if document.after else None
         first = _Text(pieces, lead, stop, len(document.text), len(settings.prompt), kind=template.text_types[0])
         if document.pair is None:
-            made.append(_single(first, template, settings, context=bool(document.before or document.after)))
+            made.append(_single_sequence(first, template, settings, context=bool(document.before or document.after)))
         else:
             second = _Text(next(seconds), length=len(document.pair), segment=1, kind=template.text_types[1])
-            made.append(_pair(first, second, template, settings))
+            made.append(_pair_sequence(first, second, template, settings))
     return made
 
 
@@ -152,12 +152,12 @@ def _embedded(document: Document, prompt: str) -> str:
     return _lead(document, prompt) + document.text + (f" {document.after}" if document.after else "")
 
 
-def _single(text: _Text, template: Template, settings: TokenSettings, *, context: bool) -> TokenSequence:
+def _single_sequence(text: _Text, template: Template, settings: TokenSettings, *, context: bool) -> TokenSequence:
     capacity = settings.max_length - template.size
-    start, stop = _with_context(text, capacity) if context else (0, text.size)
+    start, stop = _fit_neighbours(text, capacity) if context else (0, text.size)
     excess = max(0, stop - start - capacity)
     if excess and settings.long is LongTextPolicy.ERROR:
-        return TokenSequence(rejected=_too_long(stop - start + template.size, settings.max_length))
+        return TokenSequence(rejected=_too_long_reason(stop - start + template.size, settings.max_length))
     truncated = excess if settings.long is LongTextPolicy.TRUNCATE else 0
     stop -= truncated
     chunks = (
@@ -168,7 +168,7 @@ def _single(text: _Text, template: Template, settings: TokenSettings, *, context
     return _sequence(chunks, (text,), ((start, stop),), capacity, truncated)
 
 
-def _with_context(text: _Text, capacity: int) -> tuple[int, int]:
+def _fit_neighbours(text: _Text, capacity: int) -> tuple[int, int]:
     """The range of pieces that holds the text and as much of its neighbours as there is room for."""
     own = text.own()
     at = np.flatnonzero(own) if own is not None else np.arange(text.size)
@@ -179,12 +179,12 @@ def _with_context(text: _Text, capacity: int) -> tuple[int, int]:
     return first - left, after + right
 
 
-def _pair(first: _Text, second: _Text, template: Template, settings: TokenSettings) -> TokenSequence:
+def _pair_sequence(first: _Text, second: _Text, template: Template, settings: TokenSettings) -> TokenSequence:
     capacity = settings.max_length - template.size
     excess = max(0, first.size + second.size - capacity)
     room = capacity - first.size
     if excess and settings.long is LongTextPolicy.ERROR:
-        return TokenSequence(rejected=_too_long(first.size + second.size + template.size, settings.max_length))
+        return TokenSequence(rejected=_too_long_reason(first.size + second.size + template.size, settings.max_length))
     if excess and settings.long is LongTextPolicy.WINDOW and room < min(second.size, LEAST_ROOM):
         return TokenSequence(
             rejected=f"the pair's first text has {first.size} tokens and leaves no room for its second within "
@@ -223,5 +223,5 @@ def _special(ids: tuple[int, ...], types: tuple[int, ...], at: int, segment: int
     return Chunk(np.array(ids, np.int32), np.array(types, np.int8), True, segment, CharSpans(place, place))
 
 
-def _too_long(tokens: int, limit: int) -> str:
+def _too_long_reason(tokens: int, limit: int) -> str:
     return f"it has {tokens} tokens and the model reads {limit}; use --long window or --long truncate"

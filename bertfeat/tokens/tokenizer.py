@@ -106,7 +106,7 @@ class Tokenizer:
     def _template(self, model: Model, *, pair: bool) -> Template:
         """Read the template off an example: special tokens are those that belong to no text."""
         encoding = self._fast.encode("a", "a" if pair else None)
-        sequence = [None if special else own for special, own in _marked(encoding)]
+        sequence = [None if special else own for special, own in _token_origins(encoding)]
         firsts = [at for at, own in enumerate(sequence) if own == 0]
         seconds = [at for at, own in enumerate(sequence) if own == 1]
         gaps = [at for at, own in enumerate(sequence) if own is None]
@@ -133,7 +133,7 @@ class Tokenizer:
         return Template(before, between, after, before_types, between_types, after_types, text_types)
 
 
-def _marked(encoding: Encoding) -> list[tuple[bool, int | None]]:
+def _token_origins(encoding: Encoding) -> list[tuple[bool, int | None]]:
     return [(bool(s), own) for s, own in zip(encoding.special_tokens_mask, encoding.sequence_ids, strict=True)]
 
 

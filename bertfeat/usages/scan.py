@@ -61,7 +61,7 @@ def scan_features(
     names = list(dict.fromkeys([*own, *(condition.names if condition else ())]))
     for batch in features.stream(names, batch_rows=_WHOLE_GROUP):
         if condition is not None:
-            batch = condition.rows(batch)
+            batch = condition.filter(batch)
         columns = (batch.column(name).to_pylist() for name in own)
         documents = (_TextDocument(row, id_, tuple(texts)) for row, id_, *texts in zip(*columns, strict=True))
         hopeful = [document for document in documents if any(map(wanted.may_stand_in, document.texts))]

@@ -1,5 +1,14 @@
-"""Conditions on the columns of documents, in the words of SQL and Python: ``1850 < year <= 1900 and lang = 'de'``."""
+"""Conditions on the columns of documents, in the words of SQL and Python: ``1850 < year <= 1900 and lang = 'de'``.
 
-from bertfeat.where.rows import Condition, column_kinds, parse_where, select_rows
+- :class:`Condition` is a parsed and checked condition; it says which rows of a record batch meet it.
+- :func:`column_kinds` gives the columns of a schema that conditions can name, with their kinds.
+- :func:`parse_where` makes a condition on the columns of a table.
+- :func:`find_matching_rows` finds the rows of a table that meet one.
 
-__all__ = ["Condition", "column_kinds", "parse_where", "select_rows"]
+A condition goes through three modules: ``lexer`` (text → lexemes), ``parse`` (→ ``tree``) and ``check`` (do the columns
+exist, are their kinds right?). ``condition`` then computes it on Arrow columns.
+"""
+
+from bertfeat.where.condition import Condition, column_kinds, find_matching_rows, parse_where
+
+__all__ = ["Condition", "column_kinds", "find_matching_rows", "parse_where"]

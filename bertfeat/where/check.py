@@ -1,9 +1,10 @@
-"""Whether a condition fits the columns: they exist, and what is compared is of one kind."""
+"""Whether a condition fits the columns: they exist, and values of one kind are compared."""
 
 import difflib
 from collections.abc import Iterator, Mapping
 
 from bertfeat.errors import UsageError
+from bertfeat.where.lexer import SourceRange, condition_error, spell_column
 from bertfeat.where.tree import (
     Column,
     Comparison,
@@ -15,7 +16,6 @@ from bertfeat.where.tree import (
     NullTest,
     TextTest,
 )
-from bertfeat.where.words import SourceRange, condition_error, spell_column
 
 MAX_PATTERN = 1_000
 """Characters of a text that like, ilike, contains, starts with and ends with look for."""
@@ -30,28 +30,28 @@ _LONG = 60  # characters of a name that it shows
 def check_condition(condition: str, tree: Node, kinds: Mapping[str, str]) -> tuple[str, ...]:
     """Give the names of the columns that a condition reads.
 
-    ``kinds`` are those of the columns that there are: ``string``, ``int64``, ``float64``, ``bool``.
+    ``kinds`` are those of the existing columns: ``string``, ``int64``, ``float64``, ``bool``.
 
     Raises:
-        UsageError: there is no such column, or things of different kinds are compared.
+        UsageError: a column does not exist, or values of different kinds are compared.
     """
     checker = _Checker(condition, kinds)
     checker.truth(tree)
-    return tuple(dict.fromkeys(column.name for column in _columns(tree)))
+    return tuple(dict.fromkeys(column.name for column in _columns_in(tree)))
 
 
-def _columns(node: Node) -> Iterator[Column]:
+def _columns_in(node: Node) -> Iterator[Column]:
     if isinstance(node, Column):
         yield node
     elif isinstance(node, Comparison):
         yield from (side for side in (node.left, node.right) if isinstance(side, Column))
     elif isinstance(node, Membership | TextTest | NullTest):
-        yield from _columns(node.operand)
+        yield from _columns_in(node.operand)
     elif isinstance(node, Negation):
-        yield from _columns(node.part)
+        yield from _columns_in(node.part)
     elif isinstance(node, Junction):
         for part in node.parts:
-            yield from _columns(part)
+            yield from _columns_in(part)
 
 
 class _Checker:
@@ -59,7 +59,7 @@ class _Checker:
         self._condition, self._kinds = condition, kinds
 
     def truth(self, node: Node) -> None:
-        """See that something is true or false."""
+        """Check that a node is true or false."""
         if isinstance(node, Junction):
             for part in node.parts:
                 self.truth(part)
@@ -72,7 +72,9 @@ class _Checker:
                     node.span, f"{node.name} holds {_NOUNS[kind]}; compare it: {spell_column(node.name)} {example}"
                 )
         elif isinstance(node, Constant):
-            raise self._refused(node.span, f"a value alone is no condition{self._meant(node)}", with_help=True)
+            raise self._refused(
+                node.span, f"a value alone is no condition{_appended(self._column_hint(node))}", with_help=True
+            )
         else:
             self._test(node)
 
@@ -82,7 +84,7 @@ class _Checker:
             return
         column = node.operand
         if not isinstance(column, Column):
-            raise self._refused(column.span, f"a column must stand here{self._meant(column)}")
+            raise self._refused(column.span, f"a column must stand here{_appended(self._column_hint(column))}")
         kind = self._kind(column)
         if isinstance(node, Membership):
             for value in node.values:
@@ -93,8 +95,8 @@ class _Checker:
     def _comparison(self, node: Comparison) -> None:
         left, right = node.left, node.right
         if isinstance(left, Constant) and isinstance(right, Constant):
-            meant = self._meant(left) or self._meant(right) or "; one side must be a column"
-            raise self._refused(SourceRange(left.span.start, right.span.end), f"this compares two values{meant}")
+            hint = self._column_hint(left) or self._column_hint(right) or "one side must be a column"
+            raise self._refused(SourceRange(left.span.start, right.span.end), f"this compares two values; {hint}")
         column, other = (left, right) if isinstance(left, Column) else (right, left)
         assert isinstance(column, Column)
         kind = self._kind(column)
@@ -131,30 +133,34 @@ class _Checker:
         raise self._refused(column.span, f"there is no column {name!r}; there are: {listed}{meant}")
 
     def _fits(self, column: Column, kind: str, value: Constant) -> None:
-        """See that a value can be compared with a column."""
-        given = value.value
+        """Check that a value can be compared with a column."""
+        literal = value.value
         shown = self._condition[value.span.start : value.span.end]
         fit = {"string": str, "bool": bool, "int64": int | float, "float64": int | float}[kind]
-        if given is None:
+        if literal is None:
             return
-        if isinstance(given, fit) and (kind == "bool" or not isinstance(given, bool)):
-            if isinstance(given, int) and given not in _INT64:
+        if isinstance(literal, fit) and (kind == "bool" or not isinstance(literal, bool)):
+            if isinstance(literal, int) and literal not in _INT64:
                 problem = f"{column.name} holds {_NOUNS[kind]}, and this one passes 64 bits"
-                raise self._refused(value.span, f"{problem}; write it as {float(given):g}")
+                raise self._refused(value.span, f"{problem}; write it as {float(literal):g}")
             return
-        what = {str: "a text", bool: "true or false"}.get(type(given), "a number")
+        what = {str: "a text", bool: "true or false"}.get(type(literal), "a number")
         remedy = {
             "string": f"write it between quotes: '{shown}'",
             "bool": f"write {spell_column(column.name)} or not {spell_column(column.name)}",
         }.get(kind, "write a number, without quotes")
         problem = f"{column.name} holds {_NOUNS[kind]}, and this is {what}"
-        raise self._refused(value.span, f"{problem}; {self._meant(value).removeprefix('; ') or remedy}")
+        raise self._refused(value.span, f"{problem}; {self._column_hint(value) or remedy}")
 
-    def _meant(self, value: Column | Constant) -> str:
-        """How to say a column, where its name was written between quotes."""
+    def _column_hint(self, value: Column | Constant) -> str:
+        """How to write a column, where its name was written between quotes."""
         if isinstance(value, Constant) and isinstance(value.value, str) and value.value in self._kinds:
-            return f"; the column of that name is written {spell_column(value.value)}"
+            return f"the column of that name is written {spell_column(value.value)}"
         return ""
 
     def _refused(self, span: SourceRange, problem: str, *, with_help: bool = False) -> UsageError:
         return condition_error(self._condition, span, problem, with_help=with_help)
+
+
+def _appended(hint: str) -> str:
+    return f"; {hint}" if hint else ""

@@ -1,6 +1,7 @@
-"""From the text of a condition to its tree, by recursive descent; how long and deep it may be is bounded."""
+"""The text of a condition → its tree, by recursive descent; its length and depth are limited."""
 
 from bertfeat.errors import UsageError
+from bertfeat.where.lexer import END, KEYWORDS, VALUES, Lexeme, SourceRange, condition_error, read_lexemes
 from bertfeat.where.tree import (
     SIGNS,
     Column,
@@ -14,7 +15,6 @@ from bertfeat.where.tree import (
     Operand,
     TextTest,
 )
-from bertfeat.where.words import END, JOINING, VALUES, Lexeme, SourceRange, condition_error, read_lexemes
 
 MAX_COMPARISONS = 1_000
 MAX_DEPTH = 50
@@ -26,21 +26,21 @@ _TEXT_TESTS = {"like": "", "ilike": "", "contains": "", "starts": "with", "ends"
 
 
 def parse_condition(text: str) -> Node:
-    """Parse a condition; whether its columns exist and fit is not looked at.
+    """Parse a condition; whether its columns exist and fit is not checked.
 
     Raises:
-        UsageError: it cannot be read, or is longer or deeper than ``MAX_LENGTH``, :data:`MAX_COMPARISONS` and
+        UsageError: it does not parse, or is longer or deeper than ``MAX_LENGTH``, :data:`MAX_COMPARISONS` and
             :data:`MAX_DEPTH` allow.
     """
     return _Parser(text).whole()
 
 
 class _Parser:
-    """Reads words from left to right; each method takes one kind of thing and leaves what follows it."""
+    """Reads lexemes from left to right; each method reads one kind of node and leaves what follows it."""
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._words = read_lexemes(text)
+        self._lexemes = read_lexemes(text)
         self._at = 0
         self._depth = self._comparisons = 0
 
@@ -55,11 +55,11 @@ class _Parser:
 
     @property
     def _next(self) -> Lexeme:
-        return self._words[self._at]
+        return self._lexemes[self._at]
 
-    def _take(self, *wanted: str) -> Lexeme | None:
-        """The next word if it is one of those."""
-        return self._step() if self._next.is_one_of(*wanted) else None
+    def _take(self, *names: str) -> Lexeme | None:
+        """Step over the next lexeme if it is one of those."""
+        return self._step() if self._next.is_one_of(*names) else None
 
     def _step(self) -> Lexeme:
         word = self._next
@@ -84,7 +84,7 @@ class _Parser:
         return Negation(node) if negated else node
 
     def _predicate(self) -> Node:
-        """A comparison or a test; or what stands there alone: a column of truth values, or a parenthesis."""
+        """A comparison or a test; or what stands alone: a column of truth values, or a parenthesis."""
         left = self._side()
         if self._next.text in _SIGN_OF and self._next.kind == "sign":
             return self._chain(left)
@@ -153,7 +153,7 @@ class _Parser:
             return Column(str(word.value), word.span)
         elif word.kind == "name" and name in VALUES:
             return Constant(VALUES[name], word.span)
-        elif word.kind == "name" and name not in JOINING:
+        elif word.kind == "name" and name not in KEYWORDS:
             return self._called(word) if self._next.text == "(" else Column(word.text, word.span)
         what = "it ends too early" if word.kind == END else "this cannot stand here"
         raise self._refused(word, f"{what}: a column or a value is missing")

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from bertfeat.where.words import SourceRange
+from bertfeat.where.lexer import SourceRange
 
 SIGNS = ("=", "!=", "<", "<=", ">", ">=")
 
@@ -17,7 +17,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A value that is written down."""
+    """A value in the text of a condition."""
 
     value: str | int | float | bool | None
     span: SourceRange

@@ -7,7 +7,7 @@ import click
 from . import evaluate, predict, table7, train
 
 
-class _Tag(click.Group):
+class _TagGroup(click.Group):
     """Its commands are listed with their first sentences whole, and a misspelt one gets a suggestion."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -25,7 +25,7 @@ class _Tag(click.Group):
             raise click.UsageError(f"{error.message}{hint}", ctx) from None
 
 
-@click.group(cls=_Tag, name="tag")
+@click.group(cls=_TagGroup, name="tag")
 def command() -> None:
     """Train taggers on features, tag texts, and compare layers as the BERT paper's Table 7 does."""
 

@@ -1,8 +1,9 @@
 """``bertfeat tag table7``: which layers make the best features, as Table 7 of the BERT paper asks."""
 
-from dataclasses import asdict, replace
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,25 +13,25 @@ from ..console import Console, format_duration, pluralize, two_columns
 from ..option_types import CommaList, listed_option
 from ..options import ModelOptions, model_options, output_options, reading_options
 from ..paths import default_output
-from .sets import PAIRS, opened, refuse_model, refuse_reading, sentences_option
-from .train import draw_if_possible, training_options
+from .options import PAIRS, dataset_display, sentences_option
+from .train import training_options
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings
-    from bertfeat.features import FeatureSet
-    from bertfeat.models import Model
-    from bertfeat.tagging import GridPoint, Table7, Table7Estimate, TableRow, TableRun
+    from bertfeat.tagging import Table7Estimate, Table7Report, TableRow, TableRun, TrainingSettings
 
 
-class GridPoints(CommaList):
+class GridPoints(click.ParamType):  # type: ignore[type-arg]  # generic only in newer clicks
     """Points ``batch:rate:epochs`` separated by commas."""
 
     name = "grid"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Any, ...]:
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[tuple[int, float, int], ...]:
         """Read each point."""
         points = []
-        for item in super().convert(value, param, ctx):
+        for item in CommaList().convert(value, param, ctx):
             try:
                 batch, rate, epochs = item.split(":") if isinstance(item, str) else item
                 points.append((int(batch), float(rate), int(epochs)))
@@ -73,16 +74,16 @@ class GridPoints(CommaList):
 @reading_options
 @output_options
 def command(
-    train_given: Path,
-    dev_given: Path,
-    test_given: Path | None,
+    train: str,
+    dev: str,
+    test: str | None,
     output: Path | None,
     rows: tuple[str, ...],
     seeds: int,
     fine_tune: bool,
     dry_run: bool,
     grid: tuple[tuple[int, float, int], ...] | None,
-    training: Any,
+    training: Callable[[], "TrainingSettings"],
     model: ModelOptions,
     reading: "CorpusSettings",
     console: Console,
@@ -98,182 +99,66 @@ def command(
     bertfeat tag table7 --train train.conll --dev dev.conll --model google-bert/bert-base-cased --fine-tune
     bertfeat tag table7 --train train.conll --dev dev.conll --rows all,sum4,concat4 --seeds 3 --dry-run
     """
-    if grid and not fine_tune:
-        raise click.UsageError("--grid is of fine-tuning; add --fine-tune")
+    from bertfeat.tagging import GridPoint, estimate_table7, train_table7
+
     settings = training()
-    from bertfeat.features import FeatureSet
-    from bertfeat.io import ResultKind
-    from bertfeat.models import find_model
-    from bertfeat.tagging import PAPER_GRID, GridPoint, TableTraining, hold_result_folder, is_feature_set, parse_rows
-
-    given = {"train": train_given, "dev": dev_given} | ({"test": test_given} if test_given is not None else {})
-    _refuse_unused(given, model, reading, fine_tune)
-    recorded = FeatureSet(train_given).header.model if is_feature_set(train_given) else None
-    if recorded is not None and model.model is None:
-        model = replace(model, model=recorded.name, revision=recorded.revision)
-    files = find_model(model.model, revision=model.revision) if recorded is None or fine_tune else None
-    num_layers = files.num_layers if files is not None else recorded.num_layers if recorded is not None else 0
-    chosen = parse_rows(rows or ("paper",), num_layers)
-    tuned = files if fine_tune else None
-    points = tuple(GridPoint(*point) for point in grid or ()) or PAPER_GRID
-    folder = output or default_output([train_given], ".table7")
+    folder = output or default_output([train], ".table7")
+    request = {
+        "rows": rows or ("paper",),
+        "seeds": range(settings.seed, settings.seed + seeds),
+        "settings": settings,
+        "fine_tune": fine_tune,
+        "grid": tuple(GridPoint(*point) for point in grid or ()),
+        "corpus_settings": reading,
+        **asdict(model),
+    }
     if dry_run:
-        known = {name: _stored(name, given, folder, chosen, model, reading, {}) for name in given}
-        given = {name: path if (there := known[name]) is None else there.folder for name, path in given.items()}
-        _tell_estimate(given, chosen, seeds, settings, tuned, points, model, reading, num_layers, console)
+        _print_estimate(estimate_table7(train, dev, test, folder, **request), seeds, console)
         return
-    with hold_result_folder(folder, ResultKind.TABLE7):
-        sets = _sets(given, folder, chosen, num_layers, model, reading, console)
-        _warn_of_lower_case(files, sets["train"], console)
-        made = TableTraining(sets["train"], sets["dev"], sets.get("test"), folder, settings, model.device).run(
-            chosen,
-            range(settings.seed, settings.seed + seeds),
-            tuned=tuned,
-            grid=points,
-            on_run=lambda row, run, there: console.say(_run_line(row, run, there)),
+    with dataset_display(console) as display:
+        report = train_table7(
+            train,
+            dev,
+            test,
+            folder,
+            **request,
+            progress=display.progress,
+            on_dataset=display.report,
+            on_run=lambda row, run, was_stored: console.say(_run_line(row, run, was_stored)),
         )
-        draw_if_possible("draw_table", made, folder / "table7.png", console=console)
-    _tell(made, folder, console)
-
-
-def _refuse_unused(given: dict[str, Path], model: ModelOptions, reading: "CorpusSettings", fine_tune: bool) -> None:
-    """Refuse options that nothing would come of."""
-    from bertfeat.tagging import is_feature_set
-
-    sets = [is_feature_set(path) for path in given.values()]
-    if any(sets):
-        refuse_model(model, but=("model", "revision") if fine_tune else ())
-    if all(sets):
-        refuse_reading(reading, "all sets are features")
-
-
-def _all_layers(num_layers: int) -> str:
-    """Every layer by itself, so that rows can be added later."""
-    return ",".join(map(str, range(num_layers + 1)))
-
-
-def _sets(
-    given: dict[str, Path],
-    folder: Path,
-    rows: "tuple[TableRow, ...]",
-    num_layers: int,
-    model: ModelOptions,
-    reading: "CorpusSettings",
-    console: Console,
-) -> "dict[str, FeatureSet]":
-    """Open the sets that are given, and those beside corpora that hold what the rows need; extract the others."""
-    from bertfeat.tagging import is_feature_set
-
-    sets: dict[str, FeatureSet] = {}
-    for name in sorted(given, key=lambda name: not is_feature_set(given[name])):  # they say how the others are made
-        place = folder / "features" / f"{name}.features"
-        there = None if is_feature_set(place) else _stored(name, given, folder, rows, model, reading, sets)
-        if there is None:
-            like = _like(given, sets)
-            sets[name] = opened(given[name], _all_layers(num_layers), model, reading, console, like, place)
-        else:
-            console.say(f"{there.folder}: {pluralize(len(there), 'sentence')}, with these layers already")
-            sets[name] = there
-    return sets
-
-
-def _like(given: dict[str, Path], sets: "dict[str, FeatureSet]") -> "FeatureSet | None":
-    """A set that was given as such: those of corpora are made as it was."""
-    from bertfeat.tagging import is_feature_set
-
-    return next((sets[name] for name in sets if is_feature_set(given[name])), None)
-
-
-def _stored(
-    name: str,
-    given: dict[str, Path],
-    folder: Path,
-    rows: "tuple[TableRow, ...]",
-    model: ModelOptions,
-    reading: "CorpusSettings",
-    sets: "dict[str, FeatureSet]",
-) -> "FeatureSet | None":
-    """Features of a corpus that are there already: those of an earlier run, or those beside it."""
-    from bertfeat.errors import BertfeatError
-    from bertfeat.features import FeatureSet
-    from bertfeat.tagging import is_feature_set, stored_features
-
-    path, place = given[name], folder / "features" / f"{name}.features"
-    if is_feature_set(path) or not path.is_file():
-        return None
-    if is_feature_set(place):
-        try:
-            return FeatureSet(place)
-        except BertfeatError:
-            return None
-    needed = ",".join(row.name for row in rows)
-    like = _like(given, sets)
-    return stored_features(path, layers=needed, reading=reading, like=like, **asdict(model)) if needed else None
+    _print_report(report, console)
 
 
 set_aside(command, "hidden", "crf", "seed", "precision", "text_columns", "keep")
 leave_out(command, *PAIRS)
 
 
-def _run_line(row: "TableRow", run: "TableRun", there: bool) -> str:
+def _run_line(row: "TableRow", run: "TableRun", was_stored: bool) -> str:
     test = "" if run.test is None else f", test {run.test:.4f}"
-    how = "there already" if there else f"epoch {run.best_epoch} of {run.epochs}, {format_duration(run.seconds)}"
+    how = "there already" if was_stored else f"epoch {run.best_epoch} of {run.epochs}, {format_duration(run.seconds)}"
     point = "" if run.grid is None else f" {run.grid.batch_size}:{run.grid.learning_rate:g}:{run.grid.epochs}"
     return f"{row.title}{point}, seed {run.seed}: dev {run.dev:.4f}{test} ({how})"
 
 
-def _tell(made: "Table7", folder: Path, console: Console) -> None:
+def _print_report(report: "Table7Report", console: Console) -> None:
     from bertfeat.tagging import format_markdown
 
-    console.result(made.plain, [format_markdown(made).rstrip()])
-    there = [name for name in ("table7.md", "table7.json", "table7.png") if (folder / name).exists()]
-    console.say(f"{folder}: {', '.join(there)}")
+    for warning in report.warnings:
+        console.warn(warning)
+    console.result(report.table.plain, [format_markdown(report.table).rstrip()])
+    files = [name for name in ("table7.md", "table7.json", "table7.png") if (report.folder / name).exists()]
+    console.say(f"{report.folder}: {', '.join(files)}")
 
 
-def _warn_of_lower_case(files: "Model | None", features: "FeatureSet", console: Console) -> None:
-    from bertfeat.tagging import lower_cases, share_of_capitals
-
-    if files is not None and lower_cases(files) and (share := share_of_capitals(features)) > 0.01:
-        console.warn(
-            f"{files.name} lower-cases its input, and {share:.0%} of the words here have capitals, which tell names; "
-            f"the paper's is a cased model: --model google-bert/bert-base-cased"
-        )
-
-
-def _tell_estimate(
-    given: dict[str, Path],
-    rows: "tuple[TableRow, ...]",
-    seeds: int,
-    settings: Any,
-    tuned: "Model | None",
-    grid: "tuple[GridPoint, ...]",
-    model: ModelOptions,
-    reading: "CorpusSettings",
-    num_layers: int,
-    console: Console,
-) -> None:
-    from bertfeat.tagging import estimate_table
-
-    found: Table7Estimate = estimate_table(
-        given,
-        rows,
-        seeds,
-        settings,
-        tuned=tuned,
-        grid=grid,
-        reading=reading,
-        layers=_all_layers(num_layers),
-        extractor=asdict(model),
+def _print_estimate(estimate: "Table7Estimate", seeds: int, console: Console) -> None:
+    tuning = format_duration(estimate.fine_tuning)
+    lines = two_columns(
+        [
+            ("rows", f"{estimate.rows}, with {pluralize(seeds, 'training')} each, on {estimate.words:,} words"),
+            ("extraction", f"about {format_duration(estimate.extraction)}"),
+            ("training", f"about {format_duration(estimate.training)}, if each takes {estimate.epochs} epochs"),
+            ("fine-tuning", f"about {tuning}" if estimate.fine_tuning else None),
+            ("together", f"about {estimate.hours:.1f} hours"),
+        ]
     )
-    console.result(
-        found,
-        two_columns(
-            [
-                ("rows", f"{len(rows)}, with {pluralize(seeds, 'training')} each, on {found.words:,} words"),
-                ("extraction", f"about {format_duration(found.extraction)}"),
-                ("training", f"about {format_duration(found.training)}, if each takes {found.epochs} epochs"),
-                ("fine-tuning", None if tuned is None else f"about {format_duration(found.fine_tuning)}"),
-                ("together", f"about {found.hours:.1f} hours"),
-            ]
-        ),
-    )
+    console.result(estimate, lines)

@@ -1,5 +1,7 @@
 """``bertfeat tag train``: features with tags become a tagger."""
 
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,22 +13,27 @@ from ..console import Console, fields_of, format_duration, two_columns
 from ..option_types import ByteSize
 from ..options import ModelOptions, model_options, output_options, reading_options
 from ..paths import default_output
-from .sets import PAIRS, prepared_pair, sentences_option
+from .options import PAIRS, dataset_display, sentences_option
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings
     from bertfeat.tagging import Epoch, TrainingReport, TrainingSettings
 
 
-def _training_settings(**chosen: Any) -> "TrainingSettings":
-    from bertfeat.tagging import TrainingSettings  # here, because it imports torch
+def _defer_settings(**values: Any) -> Callable[[], "TrainingSettings"]:
+    """A function that makes the settings when the command runs, because that imports torch."""
 
-    return TrainingSettings(**chosen)
+    def make() -> "TrainingSettings":
+        from bertfeat.tagging import TrainingSettings
+
+        return TrainingSettings(**values)
+
+    return make
 
 
 training_options = bundle(
     "training",
-    lambda **chosen: lambda: _training_settings(**chosen),
+    _defer_settings,
     ("hidden", "crf", "seed", "scheme", "dropout", "batch_size", "learning_rate", "epochs", "patience", "memory"),
     option(
         "--hidden",
@@ -118,11 +125,11 @@ training_options = bundle(
 @option("--overwrite", is_flag=True, further=True, help="Start anew where another training's folder is.")
 @output_options
 def command(
-    train_given: Path,
-    dev_given: Path,
+    train: str,
+    dev: str,
     output: Path | None,
     layers: str | None,
-    training: Any,
+    training: Callable[[], "TrainingSettings"],
     model: ModelOptions,
     reading: "CorpusSettings",
     overwrite: bool,
@@ -138,19 +145,23 @@ def command(
     bertfeat tag train --train train.features --dev dev.features --layers mix-all --crf -o mix.tagger
     """
     settings = training()
-    from bertfeat.io import ResultKind
-    from bertfeat.tagging import Training, hold_result_folder
+    from bertfeat.tagging import train_tagger
 
-    folder = output or default_output([train_given], ".tagger")
-    with hold_result_folder(
-        folder, ResultKind.TAGGER
-    ):  # the features are prepared inside, so that of two equal commands one does it
-        train_set, dev_set = prepared_pair(train_given, dev_given, layers, model, reading, console)
-        done = Training(train_set, dev_set, folder, layers, settings, model.device).run(
-            overwrite=overwrite, on_epoch=lambda epoch: console.say(epoch_line(epoch))
+    with dataset_display(console) as display:
+        report = train_tagger(
+            train,
+            dev,
+            output or default_output([train], ".tagger"),
+            layers=layers,
+            settings=settings,
+            corpus_settings=reading,
+            overwrite=overwrite,
+            progress=display.progress,
+            on_dataset=display.report,
+            on_epoch=lambda epoch: console.say(epoch_line(epoch)),
+            **asdict(model),
         )
-        draw_if_possible("draw_curves", done.settings, folder / "curves.png", console=console)
-    _tell(done, console)
+    _print_report(report, console)
 
 
 set_aside(command, "precision", "text_columns", "keep")
@@ -164,34 +175,22 @@ def epoch_line(epoch: "Epoch") -> str:
     return f"epoch {epoch.number}: loss {epoch.loss:.4f}, dev {epoch.score:.4f}, {speed:,.0f} words/s{best}"
 
 
-def draw_if_possible(name: str, *arguments: Any, console: Console) -> None:
-    """Draw a picture, or say what is missing for it: what was computed is done all the same."""
-    from bertfeat import plots
-    from bertfeat.errors import BertfeatError, StorageError
-
-    try:
-        getattr(plots, name)(*arguments)
-    except StorageError:
-        raise
-    except BertfeatError as error:
-        console.warn(f"no picture: {error}")
-
-
-def _tell(done: "TrainingReport", console: Console) -> None:
-    for warning in done.warnings:
+def _print_report(report: "TrainingReport", console: Console) -> None:
+    for warning in report.warnings:
         console.warn(warning)
-    settings = done.settings
-    if done.scores is None:
-        console.say(f"{done.folder}: trained already, nothing to do")
+    settings = report.settings
+    if report.scores is None:
+        console.say(f"{report.folder}: trained already, nothing to do")
     measure = "span F1" if settings.labels.has_spans else "accuracy"
     rows = [
-        ("tagger", done.folder),
+        ("tagger", report.folder),
         ("reads", f"{settings.input.name} of {settings.model.name}"),
         ("labels", f"{len(settings.labels)} ({settings.labels.scheme})"),
         (f"dev {measure}", f"{settings.score:.4f}, in epoch {settings.best_epoch} of {len(settings.history)}"),
-        ("time", format_duration(done.seconds) if done.scores is not None else None),
+        ("time", format_duration(report.seconds) if report.scores is not None else None),
     ]
-    told = {"folder": done.folder, "score": settings.score, "best_epoch": settings.best_epoch}
-    told |= {"epochs": len(settings.history), "resumed": done.resumed, "seconds": done.seconds, "cached": done.cached}
-    scores = {} if done.scores is None else {"dev": fields_of(done.scores)}
-    console.result({**told, **scores}, two_columns(rows))
+    result = {"folder": report.folder, "score": settings.score, "best_epoch": settings.best_epoch}
+    result |= {"epochs": len(settings.history), "resumed": report.resumed}
+    result |= {"seconds": report.seconds, "cached": report.cached}
+    scores = {} if report.scores is None else {"dev": fields_of(report.scores)}
+    console.result({**result, **scores}, two_columns(rows))

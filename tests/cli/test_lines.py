@@ -9,15 +9,15 @@ from hypothesis import given, settings, strategies as st
 
 from bertfeat.cli.hit_output import hit_lines, hit_text
 from bertfeat.cli.kwic import kwic_lines
-from bertfeat.cli.terminal import cell_width, cut_end, cut_start, one_line
+from bertfeat.cli.terminal import cell_width, cut_end, cut_start, single_line
 from bertfeat.corpus import Value
-from bertfeat.search.hits import Hit, Place
+from bertfeat.search.hits import Hit, HitPiece
 from bertfeat.usages import Usage
 
 
-def hit(text: str = "a text", *, place: Place | None = None, pair: str | None = None, **more: Any) -> Hit:
+def hit(text: str = "a text", *, piece: HitPiece | None = None, pair: str | None = None, **more: Any) -> Hit:
     values = {"rank": 1, "score": 0.5, "id": "1", "row": 0, "values": {}, "source": "", "number": 0, **more}
-    return Hit(text=text, pair=pair, place=place, **values)
+    return Hit(text=text, pair=pair, piece=piece, **values)
 
 
 def made(
@@ -38,10 +38,10 @@ SIGNS = st.text(
 def test_no_line_is_wider_than_asked_for(text: str, value: str, width: int, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(start, len(text)))
-    place = data.draw(st.sampled_from([None, Place(0, start, end, False, text[start:end])]))
-    lines = hit_lines([hit(text, place=place, id=value, values={"a": value, "b": 1.5}), hit()], width, ("a", "b"))
+    piece = data.draw(st.sampled_from([None, HitPiece(0, start, end, False, text[start:end])]))
+    lines = hit_lines([hit(text, piece=piece, id=value, values={"a": value, "b": 1.5}), hit()], width, ("a", "b"))
     assert max(map(cell_width, lines)) <= width
-    for line in (*lines, hit_text(hit(text, place=place))):
+    for line in (*lines, hit_text(hit(text, piece=piece))):
         assert not any(unicodedata.category(sign) in ("Cc", "Zl", "Zp", "Cs") for sign in line)
         assert not any(unicodedata.category(sign) == "Cf" and sign not in "\u200c\u200d" for sign in line)
 
@@ -68,26 +68,26 @@ def test_what_fits_is_shown_and_columns_are_aligned(width: int) -> None:
 
 def test_of_a_word_that_is_far_along_the_context_is_shown() -> None:
     text = "x " * 500 + "the bank of the river" + " y" * 500
-    found = hit(text, place=Place(7, text.index("bank"), text.index("bank") + 4, False, "bank"))
+    found = hit(text, piece=HitPiece(7, text.index("bank"), text.index("bank") + 4, False, "bank"))
     (line,) = hit_lines([found], 60)
     assert "the *bank* of the river" in line
     assert line.count("…") == 2
     assert cell_width(line) == 60
     (whole,) = hit_lines([found], None)
     assert whole.endswith("x the *bank* of the river" + " y" * 500)
-    (near,) = hit_lines([hit("the bank " + "y " * 500, place=Place(1, 4, 8, False, "bank"))], 60)
+    (near,) = hit_lines([hit("the bank " + "y " * 500, piece=HitPiece(1, 4, 8, False, "bank"))], 60)
     assert "1  the *bank* y y" in near
 
 
 def test_pairs_and_places_in_them() -> None:
     assert hit_text(hit("one", pair="two")) == "one ||| two"
-    assert hit_text(hit("one", pair="a two", place=Place(0, 2, 5, True, "two"))) == "one ||| a *two*"
-    assert hit_text(hit("a one", pair="two", place=Place(0, 2, 5, False, "one")), 10) == "a *one* |…"
+    assert hit_text(hit("one", pair="a two", piece=HitPiece(0, 2, 5, True, "two"))) == "one ||| a *two*"
+    assert hit_text(hit("a one", pair="two", piece=HitPiece(0, 2, 5, False, "one")), 10) == "a *one* |…"
 
 
 def test_text_is_cleaned_and_cut_between_signs() -> None:
-    assert one_line("a\x1b[2J\nb\tc\r\u2028d\u202eי\u2066 co\u00adop\ufeff\ue000") == "a [2J b c dי coop "
-    assert one_line("👩\u200d👩 नम\u200cस्ते") == "👩\u200d👩 नम\u200cस्ते"
+    assert single_line("a\x1b[2J\nb\tc\r\u2028d\u202eי\u2066 co\u00adop\ufeff\ue000") == "a [2J b c dי coop "
+    assert single_line("👩\u200d👩 नम\u200cस्ते") == "👩\u200d👩 नम\u200cस्ते"
     assert (cut_end("한국어", 5), cut_start("한국어", 5)) == ("한국…", "…국어")
     assert cut_end("e\u0301" * 9, 4) == "e\u0301" * 3 + "…"
 

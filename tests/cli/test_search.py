@@ -19,7 +19,7 @@ from click.testing import CliRunner, Result
 from bertfeat.cli import main
 from bertfeat.cli.terminal import cell_width
 from bertfeat.corpus import KeptColumn, Value
-from bertfeat.search.index import Index
+from bertfeat.search import Index
 from tests.search.test_index import Stand
 from tests.support.index_toy import clustered, vector_set
 
@@ -37,7 +37,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     vector_set(Path("toy.features"), clustered(COUNT), kept=KEPT)
     assert run("index", "toy.features").exit_code == 0
-    monkeypatch.setattr("bertfeat.search.index._open_query_encoder", lambda *_: Stand(clustered(COUNT)))
+    monkeypatch.setattr("bertfeat.search.index.open_query_encoder", lambda *_: Stand(clustered(COUNT)))
     np.save("queries.npy", clustered(COUNT)[:3])
     return Path("toy.index")
 

@@ -1,7 +1,10 @@
 """Our C kernels against float64, torch's operators beside them, and what serves when."""
 
 import importlib.util
+import logging
+import re
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,13 +22,16 @@ from bertfeat.encoder.kernels import (
     find_kernels,
     find_post_attention_kernels,
     kernels_in_use,
+    kernels_problem,
 )
 from bertfeat.encoder.packed import PackedEncoder, TorchPostAttention, TransformerBlock, usual_size
 from bertfeat.encoder.weights import Affine, BlockWeights
+from bertfeat.installation import kernels_note
 from bertfeat.tokens import TokenBatch, cut_batches, tokenize
 from tests.support.tiny_models import CPU, Tiny, build, documents, text_states
 
 FP32, BF16 = torch.float32, torch.bfloat16
+AGAIN = "pip install --force-reinstall --no-deps --no-cache-dir bertfeat"
 FINE = 1e-5
 HALF_STEP = 2.0**-8  # of bfloat16, relative: what rounding a result once may cost
 RAGGED = np.array([33, 1, 7, 64, 16, 2, 31])
@@ -131,7 +137,7 @@ def test_sharp_and_large_scores(each: Kernels, width: int, dtype: torch.dtype) -
 
 @pytest.mark.parametrize("dtype", [FP32, BF16], ids=str)
 @pytest.mark.parametrize("width", [16, 32, 48, 64, 80])
-def test_first_is_the_first_rows_of_the_whole(each: Kernels, width: int, dtype: torch.dtype) -> None:
+def test_first_tokens_are_the_first_rows_of_the_whole(each: Kernels, width: int, dtype: torch.dtype) -> None:
     hidden, firsts = 3 * width, torch.from_numpy(starts(RAGGED))
     qkv = random(int(RAGGED.sum()), 3 * hidden, dtype=dtype)
     attention = KernelAttention(RAGGED, each)
@@ -237,7 +243,7 @@ ACTIVATIONS = {
 }
 
 
-def finish_in_float64(weights: BlockWeights, context: Tensor, residual: Tensor, activation: str) -> Tensor:
+def post_attention_in_float64(weights: BlockWeights, context: Tensor, residual: Tensor, activation: str) -> Tensor:
     def times(x: Tensor, affine: Affine) -> Tensor:
         return x @ affine.weight.double().T + affine.bias.double()
 
@@ -251,7 +257,7 @@ def finish_in_float64(weights: BlockWeights, context: Tensor, residual: Tensor, 
     return normed(times(raised, weights.down) + attended, weights.out_norm)
 
 
-def assert_finishes(found: Tensor, wanted: Tensor) -> None:
+def assert_close_to(found: Tensor, wanted: Tensor) -> None:
     """Three values are rounded on the way: what was normed, what was raised, and the result."""
     assert found.dtype is BF16
     error = (found.double() - wanted).abs()
@@ -263,37 +269,39 @@ def assert_finishes(found: Tensor, wanted: Tensor) -> None:
 @pytest.mark.parametrize(
     ("hidden", "inner"), [(32, 32), (32, 64), (96, 416), (64, 800), (384, 1536), (768, 3072)], ids=str
 )
-def test_finish_in_every_width(amx: Kernels, hidden: int, inner: int, activation: str) -> None:
+def test_post_attention_in_every_width(amx: Kernels, hidden: int, inner: int, activation: str) -> None:
     weights = block_weights(hidden, inner)
-    finish = KernelPostAttention(weights, 1e-12, activation, amx)
+    post_attention = KernelPostAttention(weights, 1e-12, activation, amx)
     context, residual = random(33, hidden, dtype=BF16, seed=1), random(33, hidden, dtype=BF16, seed=2)
-    assert_finishes(finish(context, residual), finish_in_float64(weights, context, residual, activation))
+    assert_close_to(
+        post_attention(context, residual), post_attention_in_float64(weights, context, residual, activation)
+    )
 
 
 @pytest.mark.parametrize("rows", [1, 31, 32, 33, 300])
 @pytest.mark.parametrize("hidden", [96, 384])
-def test_finish_of_any_number_of_rows(amx: Kernels, rows: int, hidden: int) -> None:
+def test_post_attention_of_any_number_of_rows(amx: Kernels, rows: int, hidden: int) -> None:
     weights = block_weights(hidden, 4 * hidden)
-    finish = KernelPostAttention(weights, 1e-12, "gelu", amx)
+    post_attention = KernelPostAttention(weights, 1e-12, "gelu", amx)
     context, residual = random(rows, hidden, dtype=BF16, seed=1), random(rows, hidden, dtype=BF16, seed=2)
-    found = finish(context, residual)
-    assert_finishes(found, finish_in_float64(weights, context, residual, "gelu"))
-    assert torch.equal(finish(context[:1], residual[:1]), found[:1])  # a row's mates change no bit
-    assert torch.equal(finish(context[rows // 2 :], residual[rows // 2 :]), found[rows // 2 :])
+    found = post_attention(context, residual)
+    assert_close_to(found, post_attention_in_float64(weights, context, residual, "gelu"))
+    assert torch.equal(post_attention(context[:1], residual[:1]), found[:1])  # a row's mates change no bit
+    assert torch.equal(post_attention(context[rows // 2 :], residual[rows // 2 :]), found[rows // 2 :])
 
 
-def test_finish_of_no_rows(amx: Kernels) -> None:
-    finish = KernelPostAttention(block_weights(32, 64), 1e-12, "gelu", amx)
-    assert finish(random(0, 32, dtype=BF16), random(0, 32, dtype=BF16)).shape == (0, 32)
+def test_post_attention_of_no_rows(amx: Kernels) -> None:
+    post_attention = KernelPostAttention(block_weights(32, 64), 1e-12, "gelu", amx)
+    assert post_attention(random(0, 32, dtype=BF16), random(0, 32, dtype=BF16)).shape == (0, 32)
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_nan_stays_in_its_row(amx: Kernels, activation: str) -> None:
-    finish = KernelPostAttention(block_weights(64, 96), 1e-12, activation, amx)
+    post_attention = KernelPostAttention(block_weights(64, 96), 1e-12, activation, amx)
     context, residual = random(40, 64, dtype=BF16, seed=1), random(40, 64, dtype=BF16, seed=2)
-    clean = finish(context, residual)
+    clean = post_attention(context, residual)
     context[5, 3], residual[20, 63] = torch.nan, torch.inf
-    found = finish(context, residual)
+    found = post_attention(context, residual)
     assert found[[5, 20]].isnan().all()
     rest = [row for row in range(40) if row not in (5, 20)]
     assert torch.equal(found[rest], clean[rest])
@@ -307,15 +315,15 @@ def test_activations_far_from_zero(amx: Kernels, activation: str) -> None:
     up.bias.copy_(far)
     context, residual = random(1, 32, dtype=BF16, seed=1), random(1, 32, dtype=BF16, seed=2)
     found = KernelPostAttention(weights, 1e-12, activation, amx)(context, residual)
-    assert_finishes(found, finish_in_float64(weights, context, residual, activation))
+    assert_close_to(found, post_attention_in_float64(weights, context, residual, activation))
 
 
-def test_torch_finishes_alike() -> None:
+def test_torch_computes_alike() -> None:
     weights = block_weights(96, 416)
     context, residual = random(33, 96, seed=1), random(33, 96, seed=2)
     for activation in ACTIVATIONS:
         found = TorchPostAttention(weights, 1e-12, activation, CPU, FP32)(context, residual)
-        wanted = finish_in_float64(weights, context, residual, activation)
+        wanted = post_attention_in_float64(weights, context, residual, activation)
         torch.testing.assert_close(found.double(), wanted, rtol=0, atol=FINE)
 
 
@@ -355,9 +363,9 @@ def test_nothing_serves_without_the_kernels() -> None:
 
 
 def test_a_library_that_was_not_built_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    search = find_kernels.__wrapped__  # past what was found before
+    load = kernels._load_kernels.__wrapped__  # past what was found before
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert search() is None
+    assert load() == ""
 
 
 def test_a_library_that_cannot_be_loaded_is_not_found(
@@ -367,7 +375,35 @@ def test_a_library_that_cannot_be_loaded_is_not_found(
     damaged.write_bytes(b"no library")
     spec = importlib.util.spec_from_file_location("_kernels", damaged)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: spec)
-    assert find_kernels.__wrapped__() is None
+    assert re.search("_kernels.so cannot be loaded", str(kernels._load_kernels.__wrapped__()))
+
+
+def test_a_library_of_another_interface_is_not_used(
+    built: Kernels, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert kernels_problem() == kernels_note() == ""
+    monkeypatch.setattr(kernels, "_ABI", 999)
+    with caplog.at_level(logging.WARNING):
+        problem = kernels._load_kernels.__wrapped__()
+    assert re.search(r"_kernels.so: these kernels were built from other sources \(interface \d+, ", str(problem))
+    assert "999, 128 and 184 are needed), so torch's operators are used instead" in caplog.text
+    monkeypatch.setattr(kernels, "_load_kernels", lambda: problem)
+    assert find_kernels() is None
+    assert kernels_in_use(CPU, FP32) == "none"
+    assert type(make_attention(np.sort(RAGGED), CPU, FP32, 64)) is GroupedAttention
+    assert kernels_note() == f"{problem}. Build them anew: {AGAIN}"
+
+
+@pytest.mark.parametrize("sizes", [(128, 176), (120, 184)])
+def test_structs_of_another_size_are_told(sizes: tuple[int, int]) -> None:
+    class Library:
+        @staticmethod
+        def bertfeat_abi(told: Any) -> int:
+            told[:] = sizes
+            return kernels._ABI
+
+    assert f"structs of {sizes[0]} and {sizes[1]} bytes" in kernels._interface_problem(Library())  # type: ignore[arg-type]
+    assert "interface 0" in kernels._interface_problem(object())  # type: ignore[arg-type]
 
 
 # ── whole models ─────────────────────────────────────────────────────────────────────────────────────────────

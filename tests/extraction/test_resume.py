@@ -190,7 +190,7 @@ def test_a_set_grown_past_its_end_is_unfinished_until_done(bert: Tiny, corpus: P
 def test_another_corpus_is_refused_and_nothing_touched(bert: Tiny, corpus: Path, done: Path, tmp_path: Path) -> None:
     before = everything(done)
     other = text_file(tmp_path / "other.txt", lines(40, 1000))
-    with pytest.raises(AnotherCorpusError, match=r"(?s)corpus\.jsonl.*--overwrite"):
+    with pytest.raises(AnotherCorpusError, match=r"(?s)corpus\.jsonl.*overwrite=True"):
         run(bert, other, done)
     assert everything(done) == before
 

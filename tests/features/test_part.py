@@ -207,8 +207,8 @@ def test_the_pages_are_read_again_only_if_their_digest_is_not_known(
     toy = toy_part()
     sealed = write_part(tmp_path, *_written(toy)).read_bytes()
     assert again == 0
-    write = part_module._write
-    monkeypatch.setattr(part_module, "_write", lambda *given: (write(*given)[0] - 1, b"0" * 32))
+    write = part_module._write_pages
+    monkeypatch.setattr(part_module, "_write_pages", lambda *given: (write(*given)[0] - 1, b"0" * 32))
     assert write_part(tmp_path, *_written(toy)).read_bytes() == sealed
     assert again == 1
 

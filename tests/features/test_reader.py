@@ -192,7 +192,7 @@ def test_what_cannot_be_had_lists_what_can(folder: Path, name: str, pooling: str
 
 
 def test_a_matrix_of_tokens_points_to_documents(folder: Path) -> None:
-    with pytest.raises(NotDerivableError, match="matrix for each document: use documents"):
+    with pytest.raises(NotDerivableError, match="matrix for each document; use documents"):
         FeatureSet(folder).matrix("last_token")
 
 

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from bertfeat.features import FeatureSet
-from bertfeat.tagging import Tagger, TrainingSettings, train
+from bertfeat.tagging import Tagger, TrainingSettings
 from bertfeat.tagging.tagger_files import FORMAT_VERSION
 from tests.support.features_toy import Toy, ToyDocument, toy_part, toy_set
+from tests.support.tagging_toy import train
 
 HERE = Path(__file__).parent
 TELLING = 3  # the layer whose first two values tell the tags

@@ -10,8 +10,8 @@ from click.testing import CliRunner, Result
 from bertfeat.cli import main
 from bertfeat.errors import CorpusError, UsageError
 from bertfeat.search import build_index
-from bertfeat.search.beir import OwnIds, evaluate_beir
-from bertfeat.search.index import Index
+from bertfeat.search import OwnIds, evaluate_beir
+from bertfeat.search import Index
 from tests.search.test_index import Stand
 from tests.support.index_toy import clustered, neighbours, vector_set
 
@@ -112,7 +112,7 @@ def test_documents_that_the_index_does_not_have(beir: Path, index: Index) -> Non
 def test_the_command_says_what_was_left_out(
     beir: Path, index: Index, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("bertfeat.search.index._open_query_encoder", lambda *_: Stand(clustered(COUNT)))
+    monkeypatch.setattr("bertfeat.search.index.open_query_encoder", lambda *_: Stand(clustered(COUNT)))
     command = ["evaluate", str(tmp_path / "toy.index"), "--beir", str(beir)]
     assert "kept: a hit may bear its query's id (--own-ids drop" in run(*command).stdout
     shown = run(*command, "--own-ids", "drop").stdout

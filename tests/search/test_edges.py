@@ -150,7 +150,7 @@ def test_two_sets_in_one_index(tmp_path: Path) -> None:
     index = VectorIndex(tmp_path / "toy.index")
     found = index.search(vectors, 1)
     assert (found.numbers[:, 0] == np.arange(300)).all()
-    assert index.documents.column("_source").tolist() == [0] * 100 + [1] * 200
+    assert index.documents.numbers("_source").tolist() == [0] * 100 + [1] * 200
     assert [source.documents for source in index.settings.sources] == [100, 200]
 
 

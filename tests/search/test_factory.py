@@ -134,7 +134,7 @@ def test_recall_is_measured_after_transforms_that_change_what_is_near(
     assert settings.evaluation.transformed
     assert settings.evaluation.recall["10"] >= 0.95
     exact = VectorIndex(tmp_path / "toy.index").search(clustered(30, seed=5), 10, exact=True)
-    quick = VectorIndex(tmp_path / "toy.index").search(clustered(30, seed=5), 10, effort=4)
+    quick = VectorIndex(tmp_path / "toy.index").search(clustered(30, seed=5), 10, search_parameter=4)
     np.testing.assert_array_equal(exact.numbers, quick.numbers)  # compared as they are stored, not as they came
     np.testing.assert_allclose(exact.scores, quick.scores, rtol=1e-4, atol=1e-5)
 

@@ -75,7 +75,7 @@ def test_exactly_the_selected_rows_are_found(index: VectorIndex, where: str) -> 
 
 
 def test_a_rare_row_is_found_though_its_list_is_not_read(index: VectorIndex) -> None:
-    found = index.search(clustered(50, seed=2), 3, where="id in ('17', '400', '401', '402')", effort=1)
+    found = index.search(clustered(50, seed=2), 3, where="id in ('17', '400', '401', '402')", search_parameter=1)
     assert found.numbers.shape == (50, 3)
     assert set(found.numbers.ravel().tolist()) <= {16, 399, 400, 401}
 

@@ -12,7 +12,7 @@ import pytest
 
 from bertfeat.errors import DamagedError, IndexFolderError
 from bertfeat.io import ResultKind, result_kind
-from bertfeat.search import VectorIndex, build_index, verify_index
+from bertfeat.search import Index, VectorIndex, build_index, verify_index
 from bertfeat.search.settings import read_index_settings, write_index_settings
 from tests.support.index_toy import clustered, vector_set
 
@@ -156,12 +156,12 @@ def test_a_pipe_in_the_place_of_a_file(name: str, tmp_path: Path) -> None:
 
 
 def test_features_that_changed_since(folder: Path, tmp_path: Path) -> None:
-    VectorIndex(folder).check_sources()
+    Index(folder).check_sources()
     shutil.rmtree(tmp_path / "toy.features")
-    VectorIndex(folder).check_sources()  # not in their place: nothing to compare
+    Index(folder).check_sources()  # not in their place: nothing to compare
     vector_set(tmp_path / "toy.features", clustered(201))
     with pytest.raises(IndexFolderError, match=r"changed since the index .*200 documents then, 201 now"):
-        VectorIndex(folder).check_sources()
+        Index(folder).check_sources()
 
 
 def test_features_that_are_damaged(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def test_a_golden_index_answers_as_when_it_was_written(kind: str, version: int) 
     np.testing.assert_allclose(found.scores, scores, atol=2e-5)
     selected = index.search(VECTORS, 5, where="year < 20").numbers
     assert (np.array(index.documents.take(selected.ravel())["year"].to_pylist()) < 20).all()
-    assert (index.documents.column("_source") == ([0] * (len(index.documents) - NEW) + [1] * NEW)).all()
+    assert (index.documents.numbers("_source") == ([0] * (len(index.documents) - NEW) + [1] * NEW)).all()
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -64,6 +64,6 @@ def test_an_update_brings_it_to_the_newest_format(kind: str, version: int, tmp_p
     assert verify_index(folder).documents == len(VectorIndex(folder).documents)
     index = VectorIndex(folder)
     assert len(index) == len(LIVING) - 1 + 5
-    assert index.documents.column("_source").tolist()[-5:] == [2] * 5
+    assert index.documents.numbers("_source").tolist()[-5:] == [2] * 5
     found = index.search(clustered(5, WIDTH, seed=4), 1, exact=True).numbers[:, 0]
     assert index.documents.take(found)["id"].to_pylist() == [f"more {row}" for row in range(5)]

@@ -16,7 +16,7 @@ from bertfeat.errors import IndexFolderError, UsageError
 from bertfeat.features import DocumentFeatures, FeatureSet, ModelIdentity
 from bertfeat.recipe import Operation, Recipe, parse_recipes
 from bertfeat.search import BuildOptions, Metric, build_index, remove_documents
-from bertfeat.search.index import Index, SearchScope
+from bertfeat.search import Index, SearchScope
 from tests.support.features_toy import MODEL, toy_part, toy_set
 from tests.support.index_toy import LAYERS, clustered, neighbours, vector_set
 
@@ -29,7 +29,7 @@ class Stand:
     """Stands in for the extractor: a text is the number of the vector it is given."""
 
     vectors: NDArray[np.float32]
-    model: ModelIdentity = TOY
+    identity: ModelIdentity = TOY
     documents: Sequence[DocumentFeatures] = ()
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -55,7 +55,7 @@ def test_hits_bring_what_belongs_to_them(folder: Path) -> None:
     assert [hit.rank for hit in other.hits] == [1, 2, 3]
     np.testing.assert_allclose([hit.score for hit in other.hits], scores[1, :3], atol=1e-5)
     best = answer.hits[0]
-    assert (best.id, best.text, best.values, best.place) == ("8", "text of 8", {"year": 1907}, None)
+    assert (best.id, best.text, best.values, best.piece) == ("8", "text of 8", {"year": 1907}, None)
     assert best.source == str(folder.with_name("toy.features"))
     np.testing.assert_allclose(np.linalg.norm(index.reconstruct(np.array([best.number]))), 1, atol=1e-6)
 
@@ -109,7 +109,7 @@ def test_what_are_no_queries(queries: Any, problem: str, folder: Path) -> None:
 def test_the_form_in_json(folder: Path) -> None:
     answer = Index(folder, encoder=Stand(clustered(100))).search("0", k=1)
     hit = {"rank": 1, "id": "1", "score": 1.0, "text": "text of 1", "row": 0, "values": {"year": 1900}}
-    assert answer.plain() == {"query": "0", "hits": [hit]}
+    assert answer.to_json() == {"query": "0", "hits": [hit]}
 
 
 def test_own_vectors_and_conditions(folder: Path) -> None:
@@ -173,7 +173,7 @@ def test_values_that_json_does_not_have_are_null(tmp_path: Path) -> None:
     build_index(tmp_path / "toy.features", tmp_path / "toy.index")
     index = Index(tmp_path / "toy.index")
     assert index.kept == ("score",)
-    told = [answer.plain()["hits"][0]["values"]["score"] for answer in index.search_vectors(clustered(3), 1)]
+    told = [answer.to_json()["hits"][0]["values"]["score"] for answer in index.search_vectors(clustered(3), 1)]
     assert told == [None, None, 0.5]
 
 
@@ -192,7 +192,7 @@ def test_without_texts(tmp_path: Path) -> None:
     vector_set(tmp_path / "toy.features", clustered(10), kept=None)
     build_index(tmp_path / "toy.features", tmp_path / "toy.index", options=BuildOptions(keep_text=False))
     answer = Index(tmp_path / "toy.index", encoder=Stand(clustered(10))).search("2", k=1)
-    assert answer.plain() == {"query": "2", "hits": [{"rank": 1, "id": "3", "score": 1.0, "row": 2}]}
+    assert answer.to_json() == {"query": "2", "hits": [{"rank": 1, "id": "3", "score": 1.0, "row": 2}]}
 
 
 @pytest.mark.parametrize("kind", ["word", "token"])
@@ -205,10 +205,10 @@ def test_words_and_tokens_are_found_in_their_places(kind: str, tmp_path: Path) -
     answer = index.search("The *bank,* by the river.", k=2)
     best = answer.hits[0]
     assert (best.id, best.row, best.score) == ("1", 0, 0.0)
-    assert best.place is not None
-    assert (best.place.string, best.place.start, best.place.end, best.place.in_pair) == ("bank,", 4, 9, False)
-    assert best.place.number == (1 if kind == "word" else 2)
-    assert {"start": 4, "end": 9, "string": "bank,"}.items() <= best.plain().items()
+    assert best.piece is not None
+    assert (best.piece.string, best.piece.start, best.piece.end, best.piece.in_pair) == ("bank,", 4, 9, False)
+    assert best.piece.number == (1 if kind == "word" else 2)
+    assert {"start": 4, "end": 9, "string": "bank,"}.items() <= best.to_json().items()
     number = 1 if kind == "word" else 2
     np.testing.assert_array_equal(index.reconstruct(np.array([best.number]))[0], documents[0].matrix()[number])
     with pytest.raises(UsageError, match="say which word"):

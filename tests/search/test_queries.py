@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from bertfeat.errors import CorpusError, UsageError
-from bertfeat.search.queries import read_beir, read_queries, read_vectors
+from bertfeat.search import read_beir, read_queries, read_vectors
 
 QUERIES = ["who is it?", "Wie heißt er?", "은행은 어디에", "🙂 a\u2028b"]
 

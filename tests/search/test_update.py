@@ -179,7 +179,7 @@ def test_more_sets_than_two_bytes_can_count(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr("bertfeat.search.update.merge_sources", lambda known, sets: real([*known, *many], sets))
     vector_set(tmp_path / "new.features", clustered(3), ids=["a", "b", "c"])
     append_features(folder, [tmp_path / "new.features"])
-    assert VectorIndex(folder).documents.column("_source").tolist()[-3:] == [40_001] * 3
+    assert VectorIndex(folder).documents.numbers("_source").tolist()[-3:] == [40_001] * 3
 
 
 def test_an_empty_index_says_so(tmp_path: Path) -> None:

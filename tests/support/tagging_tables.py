@@ -7,7 +7,7 @@ from typing import Any
 
 from bertfeat.features import FeatureSet
 from bertfeat.io import write_json
-from bertfeat.tagging import Table7, TrainingSettings, parse_rows, train_table
+from bertfeat.tagging import Table7, TrainingSettings, parse_rows, train_table7
 from tests.support.tagging_toy import feature_set
 
 QUICK = TrainingSettings(hidden=4, epochs=2, dropout=0.1, learning_rate=0.01, batch_size=8)
@@ -27,7 +27,7 @@ def made_sets(model: Path, home: Path, **settings: object) -> Sets:
 def made_table(sets: Sets, folder: Path, **changes: Any) -> Table7:
     """Make a table, or go on with it."""
     settings: dict[str, Any] = {"rows": ROWS, "seeds": SEEDS, "settings": QUICK} | changes
-    return train_table(sets["train"], sets["dev"], sets.get("test"), folder, **settings)
+    return train_table7(sets["train"], sets["dev"], sets.get("test"), folder, picture=False, **settings).table
 
 
 def edited(path: Path, change: Callable[[dict[str, Any]], object]) -> None:

@@ -3,9 +3,11 @@
 import random
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
+from bertfeat.tagging import TrainingReport, train_tagger
 
 PERSONS = ("bank", "river", "water", "mill", "money")
 PLACES = ("café", "owners", "emoji", "hearts", "flags")
@@ -42,3 +44,8 @@ def feature_set(model: Path, folder: Path, number: int, seed: int, **settings: o
     extractor = Extractor(model, precision="fp32", device="cpu", **{"layers": "all", "pooling": "word"} | settings)  # type: ignore[arg-type]
     extractor.extract(corpus, folder, part_rows=40)
     return FeatureSet(folder)
+
+
+def train(train_set: FeatureSet, dev_set: FeatureSet, folder: Path, **settings: Any) -> TrainingReport:
+    """Train a tagger on feature sets, without its picture."""
+    return train_tagger(train_set, dev_set, folder, picture=False, **settings)

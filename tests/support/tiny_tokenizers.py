@@ -1,5 +1,6 @@
 """Tiny tokenizers of every kind, trained on a few sentences: offline, and the same every time."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,8 +26,15 @@ def word_piece(names: Sequence[str], *, lowercase: bool = True, types: bool = Tr
     tokenizer = FastTokenizer(models.WordPiece(unk_token=unknown))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    trainer = trainers.WordPieceTrainer(vocab_size=VOCABULARY, special_tokens=[pad, unknown, cls, sep, mask])
-    tokenizer.train_from_iterator(SENTENCES, trainer)
+    # without them, the trainer numbers the ## characters in the random order of a hash map, and ties differ
+    inner = sorted({f"##{character}" for word in _words(tokenizer) for character in word[1:]})
+    special = [pad, unknown, cls, sep, mask]
+    trainer = trainers.WordPieceTrainer(vocab_size=VOCABULARY, special_tokens=[*special, *inner], show_progress=False)
+    trained = FastTokenizer(models.WordPiece(unk_token=unknown))
+    trained.normalizer, trained.pre_tokenizer = tokenizer.normalizer, tokenizer.pre_tokenizer
+    trained.train_from_iterator(SENTENCES, trainer)
+    tokenizer.model = models.WordPiece(vocab=trained.get_vocab(), unk_token=unknown)
+    tokenizer.add_special_tokens(special)
     tokenizer.post_processor = _template(tokenizer, cls, sep, between=f"{sep}", types=types)
     return tokenizer
 
@@ -61,8 +69,22 @@ def unigram(names: Sequence[str], *, unknown: str, between: str, types: bool) ->
         vocab_size=VOCABULARY, special_tokens=[cls, pad, sep, unknown, mask], unk_token=unknown, show_progress=False
     )
     tokenizer.train_from_iterator(SENTENCES, trainer)
+    tokenizer.model = _in_order(tokenizer, special=5, unknown=unknown)
     tokenizer.post_processor = _template(tokenizer, cls, sep, between=between, types=types)
     return tokenizer
+
+
+def _words(tokenizer: FastTokenizer) -> list[str]:
+    """The words of the sentences, as the tokenizer splits them before its model."""
+    normalized = [tokenizer.normalizer.normalize_str(sentence) for sentence in SENTENCES]
+    return [word for sentence in normalized for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(sentence)]
+
+
+def _in_order(tokenizer: FastTokenizer, *, special: int, unknown: str) -> models.Unigram:
+    """The trained model with its pieces in a fixed order; the trainer ranks those of nearly equal score at random."""
+    pieces = [(piece, round(score, 2)) for piece, score in json.loads(tokenizer.to_str())["model"]["vocab"]]
+    ordered = pieces[:special] + sorted(pieces[special:], key=lambda piece: (-piece[1], piece[0]))
+    return models.Unigram(ordered, [piece for piece, _ in ordered].index(unknown))
 
 
 def _template(tokenizer: FastTokenizer, cls: str, sep: str, *, between: str, types: bool) -> Any:

@@ -15,8 +15,8 @@ from safetensors.torch import load_file, save
 from bertfeat.errors import TaggerError
 from bertfeat.features import FeatureSet
 from bertfeat.io import write_json
-from bertfeat.tagging import Epoch, TrainingSettings, train
-from tests.support.tagging_toy import feature_set
+from bertfeat.tagging import Epoch, TrainingSettings
+from tests.support.tagging_toy import feature_set, train
 from tests.support.tiny_models import Tiny
 
 QUICK = TrainingSettings(hidden=4, epochs=4, dropout=0.1, learning_rate=0.01, batch_size=8)

@@ -9,9 +9,9 @@ import pytest
 from bertfeat.errors import BertfeatError, NotDerivableError, TaggerError, UsageError
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
-from bertfeat.tagging import TrainingSettings, train
+from bertfeat.tagging import TrainingSettings
 from bertfeat.tagging.layer_input import choose_input, derive_input, parse_input
-from tests.support.tagging_toy import feature_set
+from tests.support.tagging_toy import feature_set, train
 from tests.support.tiny_models import Tiny
 
 QUICK = TrainingSettings(hidden=16, epochs=4, dropout=0.1, learning_rate=0.01, batch_size=8)

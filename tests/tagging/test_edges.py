@@ -14,14 +14,14 @@ from bertfeat.corpus import CorpusSettings
 from bertfeat.errors import CorpusError, TaggerError, UsageError
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
-from bertfeat.tagging import Scheme, Tagger, TrainingSettings, train, verify_tagger
+from bertfeat.tagging import Scheme, Tagger, TrainingSettings, verify_tagger
 from bertfeat.tagging.capacity import refuse_too_large
 from bertfeat.tagging.crf import allowed_transitions
 from bertfeat.tagging.labels import LabelSet
 from bertfeat.tagging.network import NetworkSettings
 from bertfeat.tagging.schemes import read_spans
 from bertfeat.tagging.tagger_files import network_forms
-from tests.support.tagging_toy import feature_set
+from tests.support.tagging_toy import feature_set, train
 from tests.support.tiny_models import Tiny
 
 QUICK = TrainingSettings(hidden=4, epochs=1, dropout=0.1, learning_rate=0.01, batch_size=8)
@@ -92,7 +92,7 @@ def test_a_development_set_of_unknown_tags_alone_is_refused(
 
 def test_mixed_tags_name_their_set(sets: tuple[FeatureSet, FeatureSet], bert: Tiny, tmp_path: Path) -> None:
     mixed = tagged_set(bert, tmp_path / "mixed", [[("the", "O"), ("bank", "B-X"), ("ran", "X")]])
-    with pytest.raises(CorpusError, match=r"mixed .*, sentence 1: 'X' stands among tags of spans"):
+    with pytest.raises(CorpusError, match=r"mixed .*: sentence 1: 'X' stands among tags of spans"):
         train(mixed, sets[1], tmp_path / "t", layers="last", settings=QUICK)
 
 
@@ -169,7 +169,7 @@ def test_overwriting_is_refused_before_anything_is_removed(sets: tuple[FeatureSe
 def test_a_loss_that_is_no_number_is_told(
     sets: tuple[FeatureSet, FeatureSet], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bertfeat.tagging.training_loop.Training._learn", lambda *_: (float("nan"), 5))
+    monkeypatch.setattr("bertfeat.tagging.training_loop.TrainingLoop._learn", lambda *_: (float("nan"), 5))
     with pytest.raises(
         TaggerError, match=r"the loss of epoch 1 is no finite number at a learning rate of 0\.01; give a"
     ):

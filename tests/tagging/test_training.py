@@ -14,13 +14,13 @@ from safetensors.torch import load_file
 from bertfeat.errors import StorageError, TaggerError
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
-from bertfeat.tagging import Epoch, Tagger, TrainingSettings, train
+from bertfeat.tagging import Epoch, Tagger, TrainingSettings
 from bertfeat.tagging.batches import batches_by_length, pack_sentences, shuffled_batches
-from bertfeat.tagging.layer_input import parse_input
+from bertfeat.tagging.layer_input import derive_input, parse_input
 from bertfeat.tagging.scaling import feature_scale
 from bertfeat.tagging.sentences import SentenceStore
-from bertfeat.tagging.training_loop import Training
-from tests.support.tagging_toy import feature_set, write_conll
+from bertfeat.tagging.training_loop import TrainingLoop
+from tests.support.tagging_toy import feature_set, train, write_conll
 from tests.support.tiny_models import Tiny
 
 QUICK = TrainingSettings(hidden=16, epochs=4, dropout=0.1, learning_rate=0.01, batch_size=8)
@@ -140,7 +140,7 @@ def test_patience_and_the_learning_rate_go_by_the_best_epoch(
 ) -> None:
     """And epochs in which nothing was found yet do not count."""
     told = iter([0.0, 0.0, 0.0, 0.0, 0.5, 0.4, 0.5, 0.6, 0.1, 0.1, 0.1, 0.1, 0.1])
-    monkeypatch.setattr(Training, "evaluate", lambda _: SimpleNamespace(value=next(told)))
+    monkeypatch.setattr(TrainingLoop, "evaluate", lambda _: SimpleNamespace(value=next(told)))
     settings = replace(QUICK, epochs=40, patience=4, learning_rate=0.008)
     done = train(*sets, tmp_path / "a", layers="last", settings=settings).settings
     assert [epoch["rate"] for epoch in done.history] == [0.008] * 7 + [0.004] * 3 + [0.002] * 2
@@ -193,14 +193,14 @@ def everything(store: SentenceStore, seed: tuple[int, ...] | None) -> list[tuple
 def test_chunks_hold_everything_once_and_no_more_than_they_may(sets: tuple[FeatureSet, FeatureSet], spec: str) -> None:
     features = sets[0]
     wanted = parse_input(spec, 5)
-    whole = SentenceStore(features, wanted, 1 << 30)
+    whole = SentenceStore(features, derive_input(wanted, features), 1 << 30)
     assert whole.fits
     right = sorted(
         (document.matrix(spec, "word").tobytes(), tuple(document.tags or ())) for document in features.documents()
     )
     assert everything(whole, None) == right
     budget = whole.bytes // 5
-    small = SentenceStore(features, wanted, budget)
+    small = SentenceStore(features, derive_input(wanted, features), budget)
     assert not small.fits
     orders = []
     for seed in (None, (1, 1), (1, 2)):
@@ -210,11 +210,15 @@ def test_chunks_hold_everything_once_and_no_more_than_they_may(sets: tuple[Featu
         assert max(chunk.features.nbytes for chunk in chunks) <= budget // 2
         orders.append([chunk.tags for chunk in chunks])
     assert orders[0] != orders[1] != orders[2]
-    assert everything(SentenceStore(features, wanted, 1), (3,)) == right, "a sentence at a time, if need be"
+    assert everything(SentenceStore(features, derive_input(wanted, features), 1), (3,)) == right, (
+        "a sentence at a time, if need be"
+    )
 
 
 def test_training_from_chunks(sets: tuple[FeatureSet, FeatureSet], tmp_path: Path) -> None:
-    settings = replace(QUICK, memory=SentenceStore(sets[0], parse_input("concat4", 5), 1).bytes // 4, epochs=12)
+    settings = replace(
+        QUICK, memory=SentenceStore(sets[0], derive_input(parse_input("concat4", 5), sets[0]), 1).bytes // 4, epochs=12
+    )
     done = train(*sets, tmp_path / "a", layers="concat4", settings=settings)
     assert not done.cached
     assert done.settings.score > 0.6
@@ -229,7 +233,7 @@ def test_training_from_chunks(sets: tuple[FeatureSet, FeatureSet], tmp_path: Pat
 
 
 def test_batches_hold_every_word_once(sets: tuple[FeatureSet, FeatureSet]) -> None:
-    (chunk,) = SentenceStore(sets[0], parse_input("last", 5), 1 << 30).chunks()
+    (chunk,) = SentenceStore(sets[0], derive_input(parse_input("last", 5), sets[0]), 1 << 30).chunks()
     for batches in (list(shuffled_batches(chunk, 7, (1,))), list(batches_by_length(chunk, 7))):
         words = np.concatenate([packed.words for packed in batches])
         assert sorted(words) == list(range(len(chunk.features)))

@@ -11,7 +11,7 @@ from bertfeat.errors import NotDerivableError, UsageError
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
 from bertfeat.search import BuildOptions, build_index, remove_documents
-from bertfeat.search.index import Index
+from bertfeat.search import Index
 from bertfeat.usages import Usage, find_senses, find_usages, find_usages_in_index
 from tests.support.tiny_models import Tiny
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 from bertfeat.corpus import Value
 from bertfeat.errors import UsageError
 from bertfeat.where import Condition
-from bertfeat.where.words import HELP
+from bertfeat.where.lexer import HELP
 
 TYPES = {"int64": pa.int64(), "float64": pa.float64(), "string": pa.string(), "bool": pa.bool_()}
 TABLE = {
@@ -34,7 +34,7 @@ LINES: list[tuple[Value, ...]] = [
 def met(condition: str, rows: Sequence[Sequence[Value]], kinds: Mapping[str, str] = TABLE) -> list[int]:
     columns = [pa.array([row[at] for row in rows], TYPES[kind]) for at, kind in enumerate(kinds.values())]
     batch = pa.record_batch(columns, names=list(kinds))
-    return np.flatnonzero(Condition(condition, kinds).met(batch)).tolist()
+    return np.flatnonzero(Condition(condition, kinds).mask(batch)).tolist()
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_what_is_refused_is_pointed_at(condition: str, problem: str, place: str 
     with pytest.raises(UsageError) as error:
         Condition(condition, TABLE)
     message = str(error.value)
-    assert message.startswith("--where: ")
+    assert message.startswith("where: ")
     assert problem in message
     assert not any(word in message for word in ("pyarrow", "Error", "invalid syntax", "ast.", "<unknown>"))
     if place is not None:

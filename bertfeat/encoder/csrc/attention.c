@@ -7,19 +7,6 @@
 
 enum { FP32 = 0, BF16 = 1 };
 
-typedef struct {
-    const void *query, *key, *value; /* [.., heads * width], rows a stride apart */
-    void *out;
-    const int64_t *query_bounds, *key_bounds; /* [sequences + 1] rows at which each sequence begins */
-    int64_t sequences, heads, width;
-    int64_t query_stride, key_stride, out_stride; /* in values */
-    int64_t longest;                              /* keys of the longest sequence */
-    int64_t type, amx;                            /* FP32 or BF16; whether AMX computes it */
-    float scale;
-} Attention;
-
-int bertfeat_attend(const Attention *attention, Parallel parallel, unsigned threads);
-
 #ifdef BERTFEAT_X86
 
 enum { ROWS = 8 }; /* queries that AVX-512 takes at once */

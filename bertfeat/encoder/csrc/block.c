@@ -12,29 +12,6 @@
 enum { GELU, GELU_TANH, RELU };
 enum { PANEL_ROWS = 256, PANEL_VALUES = 256 * 384, CHUNK = 384 /* of the inner width */ };
 
-/* weight [out, in] as tiles, two rows of tiles (32 outputs) side by side; bias [out] */
-typedef struct {
-    const uint16_t *weight;
-    const float *bias;
-    int64_t in, out;
-} Product;
-
-typedef struct {
-    const float *weight, *bias;
-    float eps;
-} Norm;
-
-typedef struct {
-    const uint16_t *context, *residual; /* [rows, hidden]: what attention gave, and what it was given */
-    uint16_t *out;                      /* [rows, hidden] */
-    int64_t rows, activation;
-    Product output, up, down;
-    Norm attention_norm, out_norm;
-} Finish;
-
-void bertfeat_pack(const uint16_t *weight, uint16_t *tiles, int64_t in, int64_t out);
-int bertfeat_finish(const Finish *finish, Parallel parallel, unsigned threads);
-
 #ifdef BERTFEAT_X86
 
 /* ── panels ─────────────────────────────────────────────────────────────────────────────────────────────── */
@@ -257,8 +234,8 @@ static int on_threads(Work *w, int64_t width, Parallel parallel, unsigned thread
     return w->failed ? -1 : 0;
 }
 
-AMX static int finish_panel(const void *job, int64_t begin, int64_t rows, int64_t most) {
-    const Finish *j = job;
+AMX static int post_attention_panel(const void *job, int64_t begin, int64_t rows, int64_t most) {
+    const PostAttention *j = job;
     const int64_t hidden = j->up.in, inner = j->up.out, padded = round_up(rows, 32), at = begin * hidden;
     float *sums = bertfeat_scratch(4 * (most + 1) * hidden + 2 * most * (hidden + CHUNK));
     if (!sums) return 0;
@@ -283,8 +260,8 @@ AMX static int finish_panel(const void *job, int64_t begin, int64_t rows, int64_
 }
 
 /* Compute what follows attention in a block; gives 0, or -1 where memory ran out. */
-int bertfeat_finish(const Finish *j, Parallel parallel, unsigned threads) {
-    Work w = {.job = j, .panel = finish_panel, .rows = j->rows};
+int bertfeat_post_attention(const PostAttention *j, Parallel parallel, unsigned threads) {
+    Work w = {.job = j, .panel = post_attention_panel, .rows = j->rows};
     return on_threads(&w, j->up.in, parallel, threads);
 }
 

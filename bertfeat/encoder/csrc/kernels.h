@@ -12,6 +12,52 @@
 
 typedef void (*Parallel)(void (*)(void *), void *, unsigned, unsigned); /* the OpenMP runtime's GOMP_parallel */
 
+/* ── what Python calls: kernels.py declares the same structs ────────────────────────────────────────────────
+
+   Raise BERTFEAT_ABI with every change of a struct or a function below, here and in kernels.py, which compares the
+   number and the sizes of the structs when it loads the library. */
+
+#define BERTFEAT_ABI 1
+
+typedef struct {
+    const void *query, *key, *value; /* [.., heads * width], rows a stride apart */
+    void *out;
+    const int64_t *query_bounds, *key_bounds; /* [sequences + 1] rows at which each sequence begins */
+    int64_t sequences, heads, width;
+    int64_t query_stride, key_stride, out_stride; /* in values */
+    int64_t longest;                              /* keys of the longest sequence */
+    int64_t type, amx;                            /* FP32 or BF16; whether AMX computes it */
+    float scale;
+} Attention;
+
+/* weight [out, in] as tiles, two rows of tiles (32 outputs) side by side; bias [out] */
+typedef struct {
+    const uint16_t *weight;
+    const float *bias;
+    int64_t in, out;
+} Product;
+
+typedef struct {
+    const float *weight, *bias;
+    float eps;
+} Norm;
+
+typedef struct {
+    const uint16_t *context, *residual; /* [rows, hidden]: what attention gave, and what it was given */
+    uint16_t *out;                      /* [rows, hidden] */
+    int64_t rows, activation;
+    Product output, up, down;
+    Norm attention_norm, out_norm;
+} PostAttention;
+
+/* BERTFEAT_ABI; the sizes in bytes of Attention and PostAttention go into sizes. */
+int64_t bertfeat_abi(int64_t sizes[2]);
+/* HAS_AVX512 and HAS_AMX. */
+int bertfeat_features(void);
+int bertfeat_attend(const Attention *attention, Parallel parallel, unsigned threads);
+int bertfeat_post_attention(const PostAttention *job, Parallel parallel, unsigned threads);
+void bertfeat_pack(const uint16_t *weight, uint16_t *tiles, int64_t in, int64_t out);
+
 #if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__)
 #define BERTFEAT_X86 1
 

@@ -4,7 +4,10 @@
 
 enum { HAS_AVX512 = 1, HAS_AMX = 2 };
 
-int bertfeat_features(void);
+int64_t bertfeat_abi(int64_t sizes[2]) {
+    sizes[0] = sizeof(Attention), sizes[1] = sizeof(PostAttention);
+    return BERTFEAT_ABI;
+}
 
 #ifdef BERTFEAT_X86
 
@@ -30,6 +33,12 @@ static pthread_key_t memory;
 
 static void make_key(void) { pthread_key_create(&memory, free); }
 
+#ifdef __SANITIZE_ADDRESS__
+enum { SCRATCH_STEP = 64 }; /* so that the first byte too many is seen */
+#else
+enum { SCRATCH_STEP = 4096 };
+#endif
+
 /* Given back when the thread ends: a Python thread's, and with it those of the OpenMP pool that served it. */
 void *bertfeat_scratch(size_t bytes) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -38,8 +47,8 @@ void *bertfeat_scratch(size_t bytes) {
     if (size < bytes) {
         pthread_once(&once, make_key);
         free(kept);
-        size = (bytes + 4095) / 4096 * 4096;
-        kept = aligned_alloc(4096, size);
+        size = (bytes + SCRATCH_STEP - 1) / SCRATCH_STEP * SCRATCH_STEP;
+        kept = aligned_alloc(SCRATCH_STEP, size);
         if (!kept) size = 0;
         pthread_setspecific(memory, kept);
     }

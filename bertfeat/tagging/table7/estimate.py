@@ -13,7 +13,7 @@ import torch
 from bertfeat.corpus import CorpusSettings, Document, open_corpus
 from bertfeat.encoder import resolve_device
 from bertfeat.errors import TaggerError
-from bertfeat.extraction import Extractor, estimate_run
+from bertfeat.extraction import Extractor, estimate_extraction
 from bertfeat.features import FeatureSet
 from bertfeat.tagging.batches import gather_batch, shuffled_batches
 from bertfeat.tagging.dataset_extractors import ExtractorArguments
@@ -46,6 +46,7 @@ class Table7Estimate:
     extraction: float
     training: float
     fine_tuning: float
+    rows: int
 
     @property
     def hours(self) -> float:
@@ -99,13 +100,15 @@ def _estimate(plan: Table7Plan, sources: dict[str, SentenceSource]) -> Table7Est
         if not isinstance(source, FeatureSet) and not is_feature_set(source)
     }
     extraction = sum(
-        estimate_run(Extractor(layers=plan.options.layers or "last", pooling="word", **arguments), corpus).seconds
+        estimate_extraction(
+            Extractor(layers=plan.options.layers or "last", pooling="word", **arguments), corpus
+        ).seconds
         for corpus in corpora.values()
     )
     sentences = _read_source(sources["train"], reading)
     words = sum(len(each) for each, _ in sentences)
     sample = sentences[:: max(1, len(sentences) // _SAMPLE)]
-    model = Extractor(**arguments).model if "train" in corpora else _opened(sources["train"]).header.model
+    model = Extractor(**arguments).identity if "train" in corpora else _opened(sources["train"]).header.model
     training, epochs = 0.0, min(EPOCHS, settings.epochs)
     for row in plan.rows:
         layer_input = parse_input(row.name, model.num_layers)
@@ -114,7 +117,7 @@ def _estimate(plan: Table7Plan, sources: dict[str, SentenceSource]) -> Table7Est
         speed = _training_speed(shape, sample, settings.batch_size, device)
         training += words / speed * epochs * len(plan.seeds)
     fine_tuning = _fine_tuning_seconds(plan, sample, len(sentences), device)
-    return Table7Estimate(words, epochs, extraction, training, fine_tuning)
+    return Table7Estimate(words, epochs, extraction, training, fine_tuning, len(plan.rows))
 
 
 def _fine_tuning_seconds(

@@ -84,7 +84,7 @@ def test_many_plain_tags_show_the_mistakes(tmp_path: Path) -> None:
         (
             "EU B-ORG B-ORG\nrejects O O\ncall O ORG\n",
             1,
-            "predicted tags, sentence 1: 'ORG' stands among tags of spans such as",
+            "predicted tags: sentence 1: 'ORG' stands among tags of spans such as",
         ),
         ("EU B-NP B-ORG\nrejects O O\n", 1, "nothing in common, such as 'NP' and 'ORG'"),
         ("EU NNP VB\n", 1, "nothing in common, such as 'NNP' and 'VB'"),

@@ -52,8 +52,8 @@ def tag(*arguments: str, **settings: object) -> Result:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["train", *SETS, "--format", "conll"], "--format: for corpora, and both sets are features"),
-        (["train", *SETS, "--document-context"], "--document-context: for corpora, and both sets are features"),
+        (["train", *SETS, "--format", "conll"], "--format: for corpora, and all sets are features"),
+        (["train", *SETS, "--document-context"], "--document-context: for corpora, and all sets are features"),
         (["train", *SETS, "--tag-column", "2", "--encoding", "cp1252"], "--encoding, --tag-column: for corpora"),
         (["train", *SETS, "--revision", "x"], "--revision: for corpora; the feature set that is given"),
         (["train", *SETS, "--batch-tokens", "9"], "--batch-tokens: for corpora"),

@@ -13,7 +13,7 @@ from transformers import AutoModelForTokenClassification, AutoTokenizer
 from bertfeat.errors import BertfeatError, ModelError, TaggerError, UsageError
 from bertfeat.models import Model
 from bertfeat.tagging.scores import score_tags
-from bertfeat.tagging.table7.finetune import FineTuningReport, TaggedSentence, fine_tune
+from bertfeat.tagging.table7.finetune import FineTuningReport, TaggedSentence, fine_tune_model
 from bertfeat.tagging.table7.grid import PAPER_GRID
 from bertfeat.tagging.table7.windows import UNLABELLED, Windower
 from tests.support.tiny_models import Tiny, rewrite
@@ -51,7 +51,7 @@ def data() -> dict[str, list[TaggedSentence]]:
 @pytest.fixture(scope="module")
 def done(tiny: Any, data: dict[str, list[TaggedSentence]], folder: Path) -> FineTuningReport:
     model = tiny("bert").model
-    return fine_tune(model, data["train"], data["dev"], data["test"], folder=folder, **SETTINGS)
+    return fine_tune_model(model, data["train"], data["dev"], data["test"], folder=folder, **SETTINGS)
 
 
 # ── windows ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -133,7 +133,7 @@ def test_equal_seeds_give_equal_results_quietly(
     torch.manual_seed(5)
     before = (torch.get_rng_state(), random.getstate(), repr(np.random.get_state()))
     runs = [
-        fine_tune(
+        fine_tune_model(
             bert.model, data["train"], data["dev"], **settings | {"seed": seed}, on_step=lambda *at: heard.append(at)
         )
         for seed in (1, 1, 2)
@@ -153,14 +153,14 @@ def test_equal_seeds_give_equal_results_quietly(
     "family", ["roberta", "xlm-roberta", "distilbert", "electra", "modernbert", "mpnet", "albert", "deberta-v2"]
 )
 def test_other_families(tiny: Any, data: dict[str, list[TaggedSentence]], family: str) -> None:
-    run = fine_tune(tiny(family).model, data["train"][:16], data["dev"], **SETTINGS | {"epochs": 1})
+    run = fine_tune_model(tiny(family).model, data["train"][:16], data["dev"], **SETTINGS | {"epochs": 1})
     assert run.dev.words == sum(len(words) for words, _ in data["dev"])
     assert np.isfinite(run.loss)
 
 
 def test_words_without_pieces_get_the_most_frequent_label(bert: Tiny, data: dict[str, list[TaggedSentence]]) -> None:
     dev = [(["the", "️", "river"], ["O", "O", "B-A"])]
-    run = fine_tune(bert.model, data["train"], dev, **SETTINGS | {"epochs": 1})
+    run = fine_tune_model(bert.model, data["train"], dev, **SETTINGS | {"epochs": 1})
     assert run.words_without_pieces == 1
     assert run.dev.words == 3
 
@@ -191,16 +191,16 @@ def test_clear_errors(
     bert: Tiny, train: list[TaggedSentence], dev: list[TaggedSentence], changes: Any, error: type[Exception], told: str
 ) -> None:
     with pytest.raises(error, match=told):
-        fine_tune(bert.model, train, dev, **SETTINGS | changes)
+        fine_tune_model(bert.model, train, dev, **SETTINGS | changes)
 
 
 def test_incomplete_weights_are_refused(bert_folder: Path) -> None:
     rewrite(bert_folder, lambda tensors: {name: each for name, each in tensors.items() if "layer.2." not in name})
     with pytest.raises(ModelError, match=r"its weights lack bert\.encoder\.layer\.2\."):
-        fine_tune(Model("damaged", bert_folder), GOOD, GOOD, **SETTINGS)
+        fine_tune_model(Model("damaged", bert_folder), GOOD, GOOD, **SETTINGS)
 
 
 def test_a_loss_that_is_no_number_is_an_error(bert_folder: Path) -> None:
     rewrite(bert_folder, lambda tensors: {name: each * float("nan") for name, each in tensors.items()})
     with pytest.raises(BertfeatError, match="came to no finite loss"):
-        fine_tune(Model("broken", bert_folder), GOOD, GOOD, **SETTINGS)
+        fine_tune_model(Model("broken", bert_folder), GOOD, GOOD, **SETTINGS)

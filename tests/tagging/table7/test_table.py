@@ -13,11 +13,11 @@ from bertfeat.errors import TaggerError, UsageError
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
 from bertfeat.io import ResultKind, result_kind
-from bertfeat.tagging import TableRow, TableRun, format_markdown, train, verify_table7
+from bertfeat.tagging import TableRow, TableRun, format_markdown, verify_table7
 from bertfeat.tagging.feature_digests import parts_digest, sentences_digest
-from bertfeat.tagging.table7.finetune import fine_tune
+from bertfeat.tagging.table7.finetune import fine_tune_model
 from tests.support.tagging_tables import QUICK, ROWS, RUN, SEEDS, Sets, edited, made_sets, made_table
-from tests.support.tagging_toy import feature_set, sentences, write_conll
+from tests.support.tagging_toy import feature_set, sentences, train, write_conll
 from tests.support.tiny_models import Tiny
 
 
@@ -161,7 +161,7 @@ def test_sets_of_two_models_make_no_table(sets: Sets, tiny: Callable[[str], Tiny
         made_table({**sets, "test": other}, tmp_path / "table")
     assert not (tmp_path / "table").exists()
     with pytest.raises(TaggerError, match="is not the model that made the features"):
-        made_table(sets, tmp_path / "table", rows=(), tuned=tiny("roberta").model)
+        made_table(sets, tmp_path / "table", rows=(), fine_tune=True, model=tiny("roberta").folder)
 
 
 def test_a_table_needs_rows_and_seeds(sets: Sets, tmp_path: Path) -> None:
@@ -234,7 +234,8 @@ def test_fine_tuning_is_kept_by_point_and_seed(sets: Sets, tiny: Callable[[str],
             sets,
             tmp_path / "table",
             rows=(TableRow("last", "Last Hidden", 94.9),),
-            tuned=tiny("bert").model,
+            fine_tune=True,
+            model=tiny("bert").folder,
             grid=points,
             on_run=lambda _row, run, there: told.append((run, there)),
         )
@@ -245,7 +246,7 @@ def test_fine_tuning_is_kept_by_point_and_seed(sets: Sets, tiny: Callable[[str],
     words = [
         [([word for word, _ in each], [tag for _, tag in each]) for each in sentences(size, size)] for size in (40, 20)
     ]
-    alone = fine_tune(tiny("bert").model, *words, batch_size=8, learning_rate=1e-3, epochs=1, seed=1)
+    alone = fine_tune_model(tiny("bert").model, *words, batch_size=8, learning_rate=1e-3, epochs=1, seed=1)
     assert told[2][0].dev == alone.dev.value
     told.clear()
     assert run() == table
@@ -264,5 +265,5 @@ def test_sets_without_texts_cannot_be_fine_tuned(sets: Sets, tiny: Callable[[str
     extractor.extract(corpus, tmp_path / "silent", keep_text=False)
     silent = FeatureSet(tmp_path / "silent")
     assert sentences_digest(silent) != sentences_digest(sets["train"])
-    with pytest.raises(TaggerError, match="made with --no-text, and fine-tuning needs the words"):
-        made_table({**sets, "train": silent}, tmp_path / "table", tuned=tiny("bert").model)
+    with pytest.raises(TaggerError, match="made with keep_text=False, and fine-tuning needs the words"):
+        made_table({**sets, "train": silent}, tmp_path / "table", fine_tune=True, model=tiny("bert").folder)

@@ -6,14 +6,14 @@ A comparison with null is null, and so is its negation: neither is met. NaN coun
 import functools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from bertfeat.errors import UsageError
+from bertfeat.errors import UsageError, parameter
 from bertfeat.where.check import check_condition
 from bertfeat.where.parse import parse_condition
 from bertfeat.where.tree import (
@@ -29,7 +29,10 @@ from bertfeat.where.tree import (
     TextTest,
 )
 
-_COMPARE: Mapping[str, Callable[[Any, Any], Any]] = {
+Values: TypeAlias = "pa.Array | pa.Scalar"
+"""The values of a column, or one value."""
+
+_COMPARE: Mapping[str, Callable[[Values, Values], pa.BooleanArray]] = {
     "=": pc.equal,
     "!=": pc.not_equal,
     "<": pc.less,
@@ -37,17 +40,17 @@ _COMPARE: Mapping[str, Callable[[Any, Any], Any]] = {
     ">": pc.greater,
     ">=": pc.greater_equal,
 }
-_TURNED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _PAST_INT64 = 2.0**63
 _REGEX_SIGN = re.compile(r"[\\.^$*+?{}\[\]|()]")
 
 
-class Rows(Protocol):
-    """What conditions are asked of: an index's store of documents, or a stand-in."""
+class RowBatches(Protocol):
+    """A table that conditions select rows of, such as an index's store of documents."""
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns that there are."""
+        """Its columns."""
         ...
 
     def batches(self, names: Sequence[str], /) -> Iterable[pa.RecordBatch]:
@@ -56,33 +59,33 @@ class Rows(Protocol):
 
 
 class Condition:
-    """A condition on columns of known kinds (``string``, ``int64``, ``float64``, ``bool``), ready to be asked.
+    """A condition on columns of known kinds (``string``, ``int64``, ``float64``, ``bool``).
 
     Raises:
-        UsageError: it cannot be read, names a column that there is not, or compares what cannot be compared.
+        UsageError: it does not parse, names a column that does not exist, or compares values of different kinds.
     """
 
     def __init__(self, text: str, kinds: Mapping[str, str]) -> None:
         if not isinstance(text, str):
-            raise UsageError(f"--where: a condition is a text, and this is {type(text).__name__}")
+            raise UsageError(f"a condition is a text, and this is {type(text).__name__}", where=parameter("where"))
         self.text = text
         self._tree = parse_condition(text)
         self.names = check_condition(text, self._tree, kinds)
         """The columns that it reads."""
 
-    def met(self, batch: pa.RecordBatch) -> NDArray[np.bool_]:
+    def mask(self, batch: pa.RecordBatch) -> NDArray[np.bool_]:
         """Which rows of a batch meet it, ``[rows]``; the batch has at least the columns :attr:`names`."""
-        found = _truth(self._tree, {name: _prepared(batch.column(name)) for name in self.names})
-        met: NDArray[np.bool_] = found.fill_null(False).to_numpy(zero_copy_only=False)
-        return met
+        truth = _evaluate(self._tree, {name: _normalize_numbers(batch.column(name)) for name in self.names})
+        mask: NDArray[np.bool_] = truth.fill_null(False).to_numpy(zero_copy_only=False)
+        return mask
 
-    def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def filter(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of a batch that meet it."""
-        return batch.filter(pa.array(self.met(batch)))
+        return batch.filter(pa.array(self.mask(batch)))
 
 
-def parse_where(rows: Rows, where: str, *, but: Sequence[str] = ()) -> Condition:
-    """The condition on the columns that there are, without those ``but``; nothing is read.
+def parse_where(rows: RowBatches, where: str, *, but: Sequence[str] = ()) -> Condition:
+    """Parse a condition on the columns of a table, except those ``but``; no row is read.
 
     Raises:
         UsageError: see :class:`Condition`.
@@ -90,24 +93,24 @@ def parse_where(rows: Rows, where: str, *, but: Sequence[str] = ()) -> Condition
     return Condition(where, {name: kind for name, kind in column_kinds(rows.schema).items() if name not in but})
 
 
-def select_rows(rows: Rows, where: str, *, but: Sequence[str] = ()) -> NDArray[np.bool_]:
-    """Which rows meet a condition, ``[rows]``; it cannot name the columns ``but``.
+def find_matching_rows(rows: RowBatches, where: str, *, but: Sequence[str] = ()) -> NDArray[np.bool_]:
+    """Find the rows that meet a condition, ``[rows]``; it cannot name the columns ``but``.
 
     Raises:
         UsageError: see :class:`Condition`.
     """
     condition = parse_where(rows, where, but=but)
-    met = [condition.met(batch) for batch in rows.batches(condition.names)]
-    return np.concatenate(met) if met else np.zeros(0, bool)
+    masks = [condition.mask(batch) for batch in rows.batches(condition.names)]
+    return np.concatenate(masks) if masks else np.zeros(0, bool)
 
 
 def column_kinds(schema: pa.Schema) -> dict[str, str]:
     """The kind of each column that conditions can name."""
-    kinds = {field.name: _kind(field.type) for field in schema}
+    kinds = {field.name: _kind_of_type(field.type) for field in schema}
     return {name: kind for name, kind in kinds.items() if kind}
 
 
-def _kind(type_: pa.DataType) -> str:
+def _kind_of_type(type_: pa.DataType) -> str:
     if pa.types.is_integer(type_):
         return "int64"
     if pa.types.is_floating(type_):
@@ -117,80 +120,80 @@ def _kind(type_: pa.DataType) -> str:
     return "bool" if pa.types.is_boolean(type_) else ""
 
 
-def _prepared(array: pa.Array) -> pa.Array:
-    """Numbers of 64 bits, in which no NaN and no -0 is left."""
+def _normalize_numbers(array: pa.Array) -> pa.Array:
+    """Numbers as 64 bits, with null for NaN and 0 for -0."""
     if pa.types.is_integer(array.type):
         return array.cast(pa.int64())
     if pa.types.is_floating(array.type):
-        array = pc.add(array.cast(pa.float64()), 0.0)  # -0 becomes 0, to which a list holds it equal
+        array = pc.add(array.cast(pa.float64()), 0.0)  # -0 becomes 0, as is_in tells the two apart
         return pc.if_else(pc.is_nan(array), pa.scalar(None, pa.float64()), array)
     return array
 
 
-def _truth(node: Node, columns: Mapping[str, pa.Array]) -> pa.BooleanArray:
+def _evaluate(node: Node, columns: Mapping[str, pa.Array]) -> pa.BooleanArray:
     """True, false or null for each row."""
     if isinstance(node, Junction):
         join = pc.and_kleene if node.every else pc.or_kleene
-        return functools.reduce(join, (_truth(part, columns) for part in node.parts))
+        return functools.reduce(join, (_evaluate(part, columns) for part in node.parts))
     if isinstance(node, Negation):
-        return pc.invert(_truth(node.part, columns))
+        return pc.invert(_evaluate(node.part, columns))
     if isinstance(node, Comparison):
-        return _compared(node, columns)
+        return _compare_values(node, columns)
     if isinstance(node, Column):
         return columns[node.name]
     assert not isinstance(node, Constant)  # the check let none stand alone
-    column = _side(node.operand, columns)
+    column = _operand_values(node.operand, columns)
     if isinstance(node, NullTest):
         return pc.is_null(column)
     if isinstance(node, Membership):
-        return _member(column, [value.value for value in node.values])
-    return _tested(node, column)
+        return _is_member(column, [value.value for value in node.values])
+    return _test_text(node, column)
 
 
-def _compared(node: Comparison, columns: Mapping[str, pa.Array]) -> pa.BooleanArray:
-    left, right = _side(node.left, columns), _side(node.right, columns)
+def _compare_values(node: Comparison, columns: Mapping[str, pa.Array]) -> pa.BooleanArray:
+    left, right = _operand_values(node.left, columns), _operand_values(node.right, columns)
     if pa.types.is_null(left.type) or pa.types.is_null(right.type):
         return pa.nulls(len(next(iter(columns.values()))), pa.bool_())
     if pa.types.is_floating(left.type) and pa.types.is_int64(right.type):
-        return _whole_and_real(_TURNED[node.sign], right, left)
+        return _compare_int_and_float(_MIRRORED[node.sign], right, left)
     if pa.types.is_int64(left.type) and pa.types.is_floating(right.type):
-        return _whole_and_real(node.sign, left, right)
+        return _compare_int_and_float(node.sign, left, right)
     return _COMPARE[node.sign](left, right)
 
 
-def _side(operand: Operand, columns: Mapping[str, pa.Array]) -> Any:
-    """An array of a column's values, or a scalar."""
+def _operand_values(operand: Operand, columns: Mapping[str, pa.Array]) -> Values:
     return columns[operand.name] if isinstance(operand, Column) else pa.scalar(operand.value)
 
 
-def _whole_and_real(sign: str, whole: Any, real: Any) -> pa.BooleanArray:
+def _compare_int_and_float(sign: str, whole: Values, real: Values) -> pa.BooleanArray:
     """Compare whole numbers with real ones exactly; a cast would round whole ones past 2⁵³."""
     # a whole number is below a real one where it is below the next whole number above that, and so on
     near = pc.ceil(real) if sign in ("<", ">=") else pc.floor(real)
     fits = pc.and_(pc.greater_equal(near, -_PAST_INT64), pc.less(near, _PAST_INT64))
     number = pc.if_else(fits, near, 0.0).cast(pa.int64())
     if sign == "!=":
-        return pc.invert(_whole_and_real("=", whole, real))
-    found = _COMPARE[sign](whole, number)
+        return pc.invert(_compare_int_and_float("=", whole, real))
+    result = _COMPARE[sign](whole, number)
     if sign == "=":
-        found = pc.and_(found, pc.equal(near, real))
+        result = pc.and_(result, pc.equal(near, real))
     any_whole = pc.if_else(pc.is_valid(whole), 0.0, pa.scalar(None, pa.float64()))
-    return pc.if_else(fits, found, _COMPARE[sign](any_whole, near))
+    return pc.if_else(fits, result, _COMPARE[sign](any_whole, near))
 
 
-def _member(column: pa.Array, values: Sequence[Any]) -> pa.BooleanArray:
+def _is_member(column: pa.Array, values: Sequence[str | float | None]) -> pa.BooleanArray:
     """``in``: true where a value is equal; else null where the column is null, or the list holds a null."""
-    given = [value for value in values if value is not None]
+    allowed = [value for value in values if value is not None]
+    numbers = [value for value in allowed if not isinstance(value, str)]
     if pa.types.is_int64(column.type):
-        given = [int(value) for value in given if int(value) == value and -_PAST_INT64 <= value < _PAST_INT64]
+        allowed = [int(value) for value in numbers if int(value) == value and -_PAST_INT64 <= value < _PAST_INT64]
     elif pa.types.is_floating(column.type):
-        given = [float(value) + 0.0 for value in given if float(value) == value]  # no -0 here either
-    inside = pc.is_in(column, value_set=pa.array(given, column.type))
+        allowed = [float(value) + 0.0 for value in numbers if float(value) == value]  # no -0 here either
+    inside = pc.is_in(column, value_set=pa.array(allowed, column.type))
     unknown = pc.invert(inside) if None in values else pc.is_null(column)
     return pc.if_else(unknown, pa.scalar(None, pa.bool_()), inside)
 
 
-def _tested(node: TextTest, column: pa.Array) -> pa.BooleanArray:
+def _test_text(node: TextTest, column: pa.Array) -> pa.BooleanArray:
     pattern = node.pattern.value if not isinstance(node.pattern, Column) else None
     if not isinstance(pattern, str):
         return pa.nulls(len(column), pa.bool_())
@@ -200,11 +203,11 @@ def _tested(node: TextTest, column: pa.Array) -> pa.BooleanArray:
         return pc.starts_with(column, pattern)
     if node.test == "ends":
         return pc.ends_with(column, pattern)
-    return pc.match_substring_regex(column, _like(pattern), ignore_case=node.test == "ilike")
+    return pc.match_substring_regex(column, _like_regex(pattern), ignore_case=node.test == "ilike")
 
 
-def _like(pattern: str) -> str:
-    r"""The regular expression of a ``like`` pattern: % any text, _ any one sign, ``\%`` and ``\_`` themselves."""
+def _like_regex(pattern: str) -> str:
+    r"""The regular expression of a ``like`` pattern: % any text, _ any one character, ``\%`` and ``\_`` themselves."""
     pieces = re.findall(r"\\[%_\\]|.", pattern, re.DOTALL)
     wild = {"%": ".*", "_": "."}
     signs = (wild.get(piece) or _REGEX_SIGN.sub(r"\\\g<0>", piece[-1]) for piece in pieces)

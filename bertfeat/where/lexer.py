@@ -1,4 +1,4 @@
-"""The words of a condition: numbers, texts, names and signs, each with its place; and errors that point at one."""
+"""The lexemes of a condition: numbers, texts, names and signs, each with its place; and errors that point at one."""
 
 import re
 import unicodedata
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import regex
 
-from bertfeat.errors import UsageError
+from bertfeat.errors import UsageError, parameter
 
 MAX_LENGTH = 100_000
 """Characters that a condition may have."""
@@ -16,13 +16,13 @@ HELP = (
     "year between 1850 and 1900, title like 'The %'; a name with other signs is written col('publication year')."
 )
 VALUES = {"null": None, "none": None, "true": True, "false": False}
-"""Words that stand for values."""
+"""Names that stand for values."""
 
-JOINING = ("and", "or", "not", "in", "is")
-"""Words that stand between conditions and columns."""
+KEYWORDS = ("and", "or", "not", "in", "is")
+"""Names that stand between conditions and columns."""
 
 _NAME = r"[^\W\d][\w.\p{M}]*"
-_WORD = regex.compile(
+_LEXEME = regex.compile(
     rf"""(?P<number>\.?[0-9](?:[eE][+-]|[\w.])*)
       | (?P<text>'(?:[^'\\]|''|\\.)*'|"(?:[^"\\]|""|\\.)*")
       | (?P<quoted>`(?:[^`]|``)+`)
@@ -49,7 +49,7 @@ END = "end"
 
 @dataclass(frozen=True, slots=True)
 class SourceRange:
-    """Where something stands in the condition."""
+    """Where something stands in the text of a condition."""
 
     start: int
     end: int
@@ -57,81 +57,82 @@ class SourceRange:
 
 @dataclass(frozen=True, slots=True)
 class Lexeme:
-    """A word of a condition."""
+    """A number, text, name or sign of a condition, or its end."""
 
     kind: str  # number, text, quoted (a name), name, sign, end
     text: str  # as it is written
     span: SourceRange
     value: str | int | float | None = None  # what a number, a text or a quoted name stands for
 
-    def is_one_of(self, *wanted: str) -> bool:
-        """Whether it is one of those signs or, in whatever case, words; never if it is quoted."""
-        return self.kind in ("name", "sign") and self.text.lower() in wanted
+    def is_one_of(self, *names: str) -> bool:
+        """Whether it is one of those signs or names, in upper or lower case; never if it is quoted."""
+        return self.kind in ("name", "sign") and self.text.lower() in names
 
 
 def read_lexemes(condition: str) -> list[Lexeme]:
-    """The words of a condition, and an end.
+    """Split a condition into lexemes, the last of which is its end.
 
     Raises:
-        UsageError: it is too long, or a piece of it is no word.
+        UsageError: it is too long, or a part of it is no lexeme.
     """
     if len(condition) > MAX_LENGTH:
         raise UsageError(
-            f"--where: a condition of {len(condition):,} characters is too long; {MAX_LENGTH:,} are allowed"
+            f"a condition of {len(condition):,} characters is too long; {MAX_LENGTH:,} are allowed",
+            where=parameter("where"),
         )
-    if found := _SURROGATE.search(condition):
+    if surrogate := _SURROGATE.search(condition):
         raise condition_error(
             condition,
-            SourceRange(*found.span()),
+            SourceRange(*surrogate.span()),
             "this is no character, but a byte that is not UTF-8 or half of a pair",
         )
-    words, at = [], _end_of_space(condition, 0)
+    lexemes, at = [], _end_of_space(condition, 0)
     while at < len(condition):
-        words.append(_word(condition, at))
-        at = _end_of_space(condition, words[-1].span.end)
-    return [*words, Lexeme(END, "", SourceRange(at, at))]
+        lexemes.append(_read_lexeme(condition, at))
+        at = _end_of_space(condition, lexemes[-1].span.end)
+    return [*lexemes, Lexeme(END, "", SourceRange(at, at))]
 
 
 def condition_error(condition: str, span: SourceRange, problem: str, *, with_help: bool = False) -> UsageError:
     """An error that shows the condition, a mark under the place, and what is wrong there."""
-    lines = [f"--where: {_plain(problem)}"]
+    lines = [_printable(problem)]
     if condition.strip():
         start, end = max(0, span.start - _AROUND), min(len(condition), span.start + 2 * _AROUND)
         before, after = "…" if start else "", "…" if end < len(condition) else ""
-        indent = " " * _cells(before + condition[start : span.start])
-        mark = "^" * max(1, _cells(condition[span.start : min(span.end, end)]))
-        lines += [f"    {before}{_plain(condition[start:end])}{after}", f"    {indent}{mark}"]
-    return UsageError("\n".join([*lines, HELP] if with_help else lines))
+        indent = " " * _display_width(before + condition[start : span.start])
+        mark = "^" * max(1, _display_width(condition[span.start : min(span.end, end)]))
+        lines += [f"    {before}{_printable(condition[start:end])}{after}", f"    {indent}{mark}"]
+    return UsageError("\n".join([*lines, HELP] if with_help else lines), where=parameter("where"))
 
 
 def spell_column(name: str) -> str:
     """A column's name as a condition can say it: as it is, or ``col('any name')``."""
-    if regex.fullmatch(_NAME, name) and name.lower() not in (*VALUES, *JOINING):
+    if regex.fullmatch(_NAME, name) and name.lower() not in (*VALUES, *KEYWORDS):
         return name
     return "col('{}')".format(name.replace("\\", "\\\\").replace("'", "''"))
 
 
 def _end_of_space(condition: str, at: int) -> int:
-    found = _SPACE.match(condition, at)
-    return found.end() if found else at
+    space = _SPACE.match(condition, at)
+    return space.end() if space else at
 
 
-def _word(condition: str, at: int) -> Lexeme:
-    found = _WORD.match(condition, at)
-    span, text, kind = SourceRange(*found.span()), str(found[0]), str(found.lastgroup)
+def _read_lexeme(condition: str, at: int) -> Lexeme:
+    match = _LEXEME.match(condition, at)
+    span, text, kind = SourceRange(*match.span()), str(match[0]), str(match.lastgroup)
     if kind == "number":
-        return Lexeme(kind, text, span, _number(condition, span))
+        return Lexeme(kind, text, span, _read_number(condition, span))
     if kind == "text":
-        return Lexeme(kind, text, span, _unquoted(text))
+        return Lexeme(kind, text, span, _unquote(text))
     if kind == "quoted":
         return Lexeme(kind, text, span, text[1:-1].replace("``", "`"))
     if kind == "sign" and text not in _KNOWN:
-        problem = _unknown(text)
+        problem = _sign_problem(text)
         raise condition_error(condition, span, problem or "this sign is unknown", with_help=not problem)
     return Lexeme(kind, text, span)
 
 
-def _number(condition: str, span: SourceRange) -> int | float:
+def _read_number(condition: str, span: SourceRange) -> int | float:
     text = condition[span.start : span.end]
     if _WHOLE.fullmatch(text):
         if len(text) > _DIGITS:
@@ -147,7 +148,7 @@ def _number(condition: str, span: SourceRange) -> int | float:
     return number
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     """What stands between the quotes; a quote in it is doubled or has a backslash before it."""
     quote = text[0]
 
@@ -157,8 +158,8 @@ def _unquoted(text: str) -> str:
     return re.sub(rf"{quote}{quote}|\\.", meant, text[1:-1], flags=re.DOTALL)
 
 
-def _unknown(sign: str) -> str:
-    """What is wrong with a sign that has no meaning here, where more can be said than that."""
+def _sign_problem(sign: str) -> str:
+    """What is wrong with a sign that has no meaning here; an empty string where nothing more can be said."""
     if sign in ("'", '"', "`"):
         return "this quote is not closed"
     if sign in _MEANT:
@@ -168,12 +169,12 @@ def _unknown(sign: str) -> str:
     return ""
 
 
-def _plain(text: str) -> str:
-    """A text for a terminal: what is not printable becomes a space."""
+def _printable(text: str) -> str:
+    """A text for a terminal, with a space for each character that cannot be printed."""
     return "".join(sign if sign.isprintable() else " " for sign in text)
 
 
-def _cells(text: str) -> int:
+def _display_width(text: str) -> int:
     """Columns that a text takes on a terminal: two for wide signs, none for combining marks."""
     wide = sum(unicodedata.east_asian_width(sign) in "WF" for sign in text)
     return len(text) + wide - sum(unicodedata.combining(sign) > 0 for sign in text)

@@ -15,7 +15,7 @@ from hypothesis import given, settings, strategies as st
 
 from bertfeat.corpus import Value
 from bertfeat.errors import UsageError
-from bertfeat.where import Condition, column_kinds, select_rows
+from bertfeat.where import Condition, column_kinds, find_matching_rows
 
 KINDS = {
     "year": "int64",
@@ -146,7 +146,7 @@ CONDITIONS = st.recursive(
 def met(condition: str, rows: Sequence[Sequence[Value]], kinds: Mapping[str, str] = KINDS) -> list[int]:
     columns = [pa.array([row[at] for row in rows], TYPES[kind]) for at, kind in enumerate(kinds.values())]
     batch = pa.record_batch(columns, names=list(kinds))
-    return np.flatnonzero(Condition(condition, kinds).met(batch)).tolist()
+    return np.flatnonzero(Condition(condition, kinds).mask(batch)).tolist()
 
 
 def without_nan(rows: Sequence[Sequence[Value]]) -> list[list[Any]]:
@@ -245,11 +245,11 @@ def test_only_the_columns_of_the_condition_are_read() -> None:
     table = Table(
         pa.table({"a": pa.array([1, 2, 3, 4], pa.int16()), "b": ["x"] * 4, "c": [1.0, 2, 3, 4], "_d": [1] * 4}), 3
     )
-    assert select_rows(table, "a > 1 and c < 4").tolist() == [False, True, True, False]
+    assert find_matching_rows(table, "a > 1 and c < 4").tolist() == [False, True, True, False]
     assert table.read == {"a", "c"}
     with pytest.raises(UsageError, match=r"no column '_d'; there are: a, b, c"):
-        select_rows(table, "_d = 1", but=("_d",))
-    assert select_rows(Table(table.schema.empty_table(), 3), "a > 1").tolist() == []
+        find_matching_rows(table, "_d = 1", but=("_d",))
+    assert find_matching_rows(Table(table.schema.empty_table(), 3), "a > 1").tolist() == []
 
 
 def test_columns_of_other_types_cannot_be_named() -> None:

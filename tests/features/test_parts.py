@@ -89,7 +89,7 @@ def test_a_missing_part_is_damage(folder: Path) -> None:
     (folder / "part-00001.parquet").unlink()
     with pytest.raises(DamagedError, match=r"part-00001\.parquet: missing or changed in size"):
         FeatureSet(folder)
-    with pytest.raises(DamagedError, match=r"part-00001\.parquet is missing"):
+    with pytest.raises(DamagedError, match=r"part-00001\.parquet: this part is missing"):
         write_manifest(folder)
 
 

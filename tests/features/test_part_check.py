@@ -16,8 +16,8 @@ from tests.support.tiny_models import Tiny
 
 TOLD = {
     "tokens below zero": "says that it has .* tokens",
-    "an empty text": "places that are not in the text",
-    "a text with escapes": "places that are not in the text",
+    "an empty text": "positions that are not in the text",
+    "a text with escapes": "positions that are not in the text",
 }
 
 

@@ -1,0 +1,49 @@
+from .beir import (
+    RETRIEVAL_METRICS as RETRIEVAL_METRICS,
+    BeirFolder as BeirFolder,
+    OwnIds as OwnIds,
+    RetrievalMetric as RetrievalMetric,
+    RetrievalScores as RetrievalScores,
+    evaluate_beir as evaluate_beir,
+    read_beir as read_beir,
+)
+from .build import build_index as build_index
+from .build_options import (
+    BuildOptions as BuildOptions,
+    BuildProgress as BuildProgress,
+    OnBuildProgress as OnBuildProgress,
+)
+from .faiss_index import count_faiss_gpus as count_faiss_gpus
+from .hits import Answer as Answer, Hit as Hit, HitPiece as HitPiece
+from .index import Index as Index, SearchScope as SearchScope
+from .index_types import IndexType as IndexType
+from .metric import Metric as Metric
+from .queries import (
+    query_text as query_text,
+    query_texts as query_texts,
+    query_vectors as query_vectors,
+    read_queries as read_queries,
+    read_vectors as read_vectors,
+    unmark_words as unmark_words,
+)
+from .query_encoder import (
+    QueryEncoder as QueryEncoder,
+    WordEncoder as WordEncoder,
+    check_same_model as check_same_model,
+)
+from .recall import measure_recall as measure_recall
+from .settings import (
+    IndexSettings as IndexSettings,
+    RecallReport as RecallReport,
+    SearchParameter as SearchParameter,
+    SourceSet as SourceSet,
+    read_index_settings as read_index_settings,
+    write_index_settings as write_index_settings,
+)
+from .update import (
+    UpdateReport as UpdateReport,
+    append_features as append_features,
+    remove_documents as remove_documents,
+)
+from .vector_index import Neighbours as Neighbours, VectorIndex as VectorIndex
+from .verify import IndexReport as IndexReport, verify_index as verify_index

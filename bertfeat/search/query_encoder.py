@@ -1,0 +1,76 @@
+"""What embeds queries: the model that an index or a feature set records, opened again, or a given stand-in."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertfeat.errors import BertfeatError, FeatureSetError, IndexFolderError, parameter
+from bertfeat.features import DocumentFeatures, ModelIdentity
+from bertfeat.search.settings import REBUILD, IndexSettings
+
+
+class WordEncoder(Protocol):
+    """What embeds the tokens and words of a sentence: a :class:`bertfeat.Extractor`, or a stand-in."""
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """Which model it is."""
+        ...
+
+    def features(self, texts: Sequence[str], /) -> list[DocumentFeatures]:
+        """Tokens and words with their vectors."""
+        ...
+
+
+class QueryEncoder(WordEncoder, Protocol):
+    """What embeds queries: a :class:`bertfeat.Extractor`, or a stand-in."""
+
+    def encode(self, texts: Sequence[str], /) -> NDArray[np.float32]:
+        """One vector a text, ``[n, width]``."""
+        ...
+
+
+def open_query_encoder(
+    folder: Path, settings: IndexSettings, model: str | Path | None, device: str | None
+) -> QueryEncoder:
+    """Open the model that an index records, to embed queries as its documents were.
+
+    ``model`` says where the model is now, if not where it was.
+
+    Raises:
+        ModelError: the model cannot be found.
+        IndexFolderError: it is another one.
+    """
+    from bertfeat.extraction import Extractor  # torch: seconds
+    from bertfeat.models import find_model
+
+    name = model or settings.model.name
+    prompt = settings.query_prompt
+    if prompt is None:  # the model's own prompt for queries, where it has one
+        prompt = find_model(name, revision=None if model else settings.model.revision).prompts.get("query")
+    try:
+        return Extractor.from_record(
+            settings.model, settings.extraction, [settings.column], name=model, device=device, prompt=prompt
+        )
+    except FeatureSetError as error:
+        raise IndexFolderError(error.problem, where=folder, remedy=f"{error.remedy}, or {REBUILD}") from error
+
+
+def check_same_model(
+    folder: Path, recorded: ModelIdentity, encoder: WordEncoder, error: type[BertfeatError], *, rebuild: str
+) -> None:
+    """Check that a given encoder is the model that made a feature set or an index.
+
+    Raises:
+        BertfeatError: of the kind ``error``: it is another one; ``rebuild`` is the second remedy.
+    """
+    given = encoder.identity
+    if given.fingerprint != recorded.fingerprint:
+        raise error(
+            f"{folder} was made with {recorded.name} (fingerprint {recorded.fingerprint[:12]}), but the model at hand "
+            f"is {given.name} (fingerprint {given.fingerprint[:12]}): vectors of two models cannot be compared",
+            remedy=f"give the first one with {parameter('model')}, or {rebuild}",
+        )

@@ -1,0 +1,243 @@
+"""What ``bertfeat info`` prints of an installation, of each kind of result, of a model and of a corpus."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .console import fields_of, format_size
+from .index_output import recall_line
+
+if TYPE_CHECKING:
+    from bertfeat.corpus import CorpusSettings, KeptColumn
+    from bertfeat.features import Counts
+    from bertfeat.io import ResultKind
+    from bertfeat.recipe import Recipe
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What ``bertfeat info`` prints: ``value`` as JSON, ``rows`` as a table."""
+
+    value: dict[str, object]
+    rows: list[tuple[str, object]]
+
+
+def describe_installation() -> Description:
+    """What is installed here, and what the machine has."""
+    from bertfeat.installation import installation
+
+    machine = installation()
+    versions = [f"{name} {version}" for name, version in machine.versions.items()]
+    rows = [
+        ("bertfeat", f"{machine.bertfeat}, Python {machine.python}"),
+        ("system", machine.system),
+        ("processor", f"{machine.processor}; {machine.processors} for this process"),
+        ("device", f"{machine.device}, computes in {machine.precision} by default"),
+        ("bf16", "multiplied in hardware" if machine.bf16 else "not in hardware, so fp32 is the default"),
+        ("kernels", machine.kernels_note or {"none": "none for this processor"}.get(machine.kernels, machine.kernels)),
+        ("libraries", "\n".join(versions)),
+        ("missing", ", ".join(machine.missing) or None),
+        ("default model", machine.default_model),
+    ]
+    return Description({"kind": "installation", **fields_of(machine)}, rows)
+
+
+def describe_result(kind: "ResultKind", folder: Path) -> Description:
+    """What a folder holds that bertfeat wrote."""
+    describe = {
+        "features": _describe_features,
+        "index": _describe_index,
+        "tagger": _describe_tagger,
+        "table7": _describe_table7,
+    }
+    return describe[kind](folder)
+
+
+def _describe_features(folder: Path) -> Description:
+    """What a feature set holds, finished or not."""
+    from bertfeat.features import FeatureSet
+
+    features = FeatureSet(folder, allow_unfinished=True)
+    counts, model, entries = features.counts, features.header.model, features.entries
+    failed, blank = (sum(getattr(entry, kind) for entry in entries) for kind in ("failed", "blank"))
+    stored, settings = sum(entry.bytes for entry in entries), features.header.settings.encode()
+    value = {
+        "kind": "features",
+        "finished": features.manifest is not None,
+        "documents": len(features),
+        "failed": failed,
+        "blank": blank,
+        "parts": len(entries),
+        "bytes": stored,
+        "counts": counts,
+        "model": model,
+        "columns": [
+            {"name": c.name, "width": c.width, "dtype": c.dtype, "layers": c.recipe.layers} for c in features.columns
+        ],
+        "kept": features.kept,
+        "settings": settings,
+        "sources": features.sources,
+        "times": features.manifest.times if features.manifest else {},
+        "versions": features.manifest.versions if features.manifest else {},
+    }
+    unfinished = "" if features.manifest else " (not finished: run the same extract command again)"
+    columns = [
+        f"{c.name}  {c.width} × {c.dtype}  layers {', '.join(map(str, c.recipe.layers))}" for c in features.columns
+    ]
+    rows = [
+        ("feature set", f"{folder}{unfinished}"),
+        ("documents", f"{len(features):,}; failed {failed:,}; blank lines {blank:,}"),
+        ("tokens", _token_counts(counts)),
+        ("words", f"{counts.words:,}; {counts.unaligned_words:,} without a vector" if counts.words else None),
+        ("parts", f"{len(entries):,}, {format_size(stored)}"),
+        ("model", f"{model.name}, {model.num_layers} layers of {model.hidden_size}"),
+        ("", f"fingerprint {model.fingerprint[:16]}…" + (f", revision {model.revision}" if model.revision else "")),
+        ("columns", "\n".join(columns)),
+        ("kept", _kept_columns(features.kept)),
+        ("settings", "\n".join(f"{key} = {shown}" for key, shown in settings.items())),
+        ("sources", "\n".join(features.sources)),
+    ]
+    return Description(value, rows)
+
+
+def _describe_index(folder: Path) -> Description:
+    """What an index holds; its files are checked to be whole."""
+    from bertfeat.search import VectorIndex
+
+    settings = VectorIndex(folder).settings
+    removed = f", of which {settings.tombstones:,} are removed" if settings.tombstones else ""
+    rows = [
+        ("index", folder),
+        ("vectors", f"{settings.count:,} of {settings.width:,} values, {settings.column.name}{removed}"),
+        ("documents", f"{settings.documents:,}{'' if settings.has_text else ', without texts'}"),
+        ("metric", settings.metric),
+        ("type", f"{settings.factory}: {settings.reason}"),
+        ("recall", recall_line(settings)),
+        ("model", settings.model.name),
+        ("query prompt", repr(settings.query_prompt) if settings.query_prompt is not None else None),
+        ("sources", "\n".join(source.path for source in settings.sources)),
+    ]
+    return Description({"kind": "index", **fields_of(settings)}, rows)
+
+
+def _describe_tagger(folder: Path) -> Description:
+    """What a tagger reads and gives, and how it was trained."""
+    from bertfeat.tagging import Tagger
+
+    settings = Tagger(folder).settings
+    measure = "span F1" if settings.labels.has_spans else "accuracy"
+    value = {
+        "kind": "tagger",
+        "layers": settings.input.name,
+        "model": settings.model,
+        "labels": settings.labels.names,
+        "scheme": settings.labels.scheme,
+        "training": settings.training,
+        "best_epoch": settings.best_epoch,
+        "epochs": len(settings.history),
+        "score": settings.score,
+        "versions": settings.versions,
+    }
+    rows = [
+        ("tagger", folder),
+        ("reads", f"{settings.input.name} of {settings.model.name}, {settings.network.width} values a word"),
+        ("labels", f"{len(settings.labels)} ({settings.labels.scheme}): {', '.join(settings.labels.names)}"),
+        ("network", f"LSTM of {settings.network.hidden} a direction{', CRF' if settings.network.crf else ''}"),
+        (f"dev {measure}", f"{settings.score:.4f}, in epoch {settings.best_epoch} of {len(settings.history)}"),
+    ]
+    return Description(value, rows)
+
+
+def _describe_table7(folder: Path) -> Description:
+    """Which runs of a Table 7 there are."""
+    runs = sorted(str(path.relative_to(folder / "runs")) for path in folder.glob("runs/*/*.json"))
+    finished = (folder / "table7.json").exists()
+    rows = [
+        ("Table 7", f"{folder}{'' if finished else ' (not finished: run the same command again)'}"),
+        ("runs", "\n".join(runs) or "none yet"),
+    ]
+    return Description({"kind": "table7", "finished": finished, "runs": runs}, rows)
+
+
+def describe_model(name: str, revision: str | None) -> Description:
+    """What a model is, and which of its own settings are followed."""
+    from bertfeat.encoder import planned_path
+    from bertfeat.errors import ModelError
+    from bertfeat.models import find_model
+
+    model = find_model(name, revision=revision)
+    path = planned_path(model)
+    try:
+        pooling = str(model.pooling)
+    except ModelError as error:
+        pooling = f"none ({error})"
+    value = {
+        "kind": "model",
+        "name": model.name,
+        "folder": model.folder,
+        "revision": model.revision,
+        "fingerprint": model.fingerprint,
+        "type": model.config.model_type,
+        "num_layers": model.num_layers,
+        "hidden_size": model.hidden_size,
+        "max_tokens": model.max_tokens,
+        "pooling": pooling,
+        "path": path,
+        "prompts": model.prompts,
+        "default_prompt": model.default_prompt,
+        "heads_not_applied": model.heads_not_applied,
+        "stored_limits": model.stored_limits,
+    }
+    rows = [
+        ("model", f"{model.name}, of the {model.config.model_type} family"),
+        ("layers", f"0 (embeddings) to {model.num_layers}, each {model.hidden_size} wide"),
+        ("positions", f"{model.max_tokens:,} tokens at once; longer texts are read in windows"),
+        (
+            "switched off",
+            "\n".join(f"{limit} tokens, says {file}" for file, limit in model.stored_limits.items()) or None,
+        ),
+        ("pooling", f"{pooling}, as its own configuration says, or by default"),
+        ("path", path.sentence),
+        ("notes", "\n".join(path.notes) or None),
+        ("not applied", ", ".join(model.heads_not_applied) or None),
+        ("prompts", "\n".join(f"{key}: {prompt!r}" for key, prompt in model.prompts.items()) or None),
+        ("folder", model.folder),
+        ("fingerprint", model.fingerprint),
+        ("revision", model.revision),
+    ]
+    return Description(value, rows)
+
+
+def describe_corpus(source: str, reading: "CorpusSettings") -> Description:
+    """What a corpus holds, counted to its end."""
+    from bertfeat.corpus import open_corpus, summarize_corpus
+
+    corpus = open_corpus([source], reading)
+    summary = summarize_corpus(corpus)
+    first = summary.first_failure
+    rows = [
+        ("corpus", "\n".join(corpus.sources)),
+        ("documents", f"{summary.documents:,}; unreadable {summary.failed:,}; blank lines {summary.blank:,}"),
+        ("characters", f"{summary.characters:,}"),
+        ("words", f"{summary.words:,}, given" if summary.words else None),
+        ("kept", _kept_columns(corpus.kept)),
+        ("first failure", f"row {first.row}: {first.reason}" if first else None),
+    ]
+    numbers = {name: getattr(summary, name) for name in ("documents", "failed", "blank", "characters", "words")}
+    return Description({"kind": "corpus", "sources": corpus.sources, **numbers, "kept": corpus.kept}, rows)
+
+
+def _kept_columns(columns: Iterable["KeptColumn"]) -> str | None:
+    return "\n".join(f"{column.name}  {column.type}" for column in columns) or None
+
+
+def _token_counts(counts: "Counts") -> str:
+    unknown = counts.unknown_tokens / max(counts.tokens, 1)
+    shown = f"{counts.tokens:,}; unknown {counts.unknown_tokens:,} ({unknown:.2%})"
+    cut = f"; cut off {counts.truncated_tokens:,} in {counts.truncated_documents:,} documents"
+    return shown + (cut if counts.truncated_tokens else "")
+
+
+def _layer_list(recipe: "Recipe") -> str:
+    return ", ".join(map(str, recipe.layers))

@@ -1,0 +1,26 @@
+"""The settings of the C library belong to the program, not to us."""
+
+import ctypes
+
+import pytest
+
+from bertfeat.io import keep_freed_memory
+
+
+@pytest.mark.parametrize(("value", "calls"), [(None, 0), ("0", 0), ("1", 2)])
+def test_mallopt_is_called_only_if_the_environment_allows(
+    monkeypatch: pytest.MonkeyPatch, value: str | None, calls: int
+) -> None:
+    seen: list[tuple[int, int]] = []
+
+    class Library:
+        def mallopt(self, name: int, number: int) -> int:
+            seen.append((name, number))
+            return 1
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: Library())
+    monkeypatch.delenv("BERTFEAT_MALLOC", raising=False)
+    if value is not None:
+        monkeypatch.setenv("BERTFEAT_MALLOC", value)
+    keep_freed_memory()
+    assert len(seen) == calls

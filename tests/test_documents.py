@@ -1,0 +1,157 @@
+"""The documentation is run: every block of code in README.md and docs/, in a copy of examples/, page by page.
+
+``console`` blocks: a line ``$ command`` has to end with exit code 0, or the one in ``# exit N`` behind it, and print the
+lines below it. ``python`` blocks of a page share their names. In front of a block, HTML comments may say
+``<!-- first: COMMAND -->``, which is run before it, or ``<!-- not run: REASON -->``.
+"""
+
+import glob
+import re
+import shlex
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from bertfeat.cli import main
+from tests.support.tagging_toy import sentences, write_conll
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("*/README.md")])
+BLOCK = re.compile(r"((?:^<!-- (?:first|not run): .+ -->\n)*)^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+LANGUAGES = {"console", "python", "sql"}
+ELSEWHERE = {"ecosystem.md": "run by tests/ecosystem/test_docs.py"}
+
+
+@dataclass(frozen=True)
+class CodeBlock:
+    """A fenced block of code, what is run before it, and why it is not run, if it is not."""
+
+    language: str
+    source: str
+    first: tuple[str, ...]
+    reason: str
+
+    def commands(self) -> list[tuple[str, int, list[str]]]:
+        """Each command of a console block, its exit code, and the lines that it is said to print."""
+        commands: list[tuple[str, int, list[str]]] = [(command, 0, []) for command in self.first]
+        for line in self.source.splitlines():
+            if line.startswith("$ "):
+                command, _, code = line[2:].partition("   # exit ")
+                commands.append((command, int(code or 0), []))
+            elif line.strip("… "):
+                commands[-1][2].append(line)
+        return commands
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def blocks(path: Path) -> list[CodeBlock]:
+    return [
+        CodeBlock(
+            language,
+            source,
+            tuple(re.findall(r"<!-- first: (.+) -->", notes)),
+            "".join(re.findall(r"<!-- not run: (.+) -->", notes)),
+        )
+        for notes, language, source in BLOCK.findall(path.read_text("utf-8"))
+    ]
+
+
+def plain(text: str) -> str:
+    """Numbers differ with hardware and the day, and so does how much of a line there is room for."""
+    return re.sub(r"\s+", " ", re.sub(r"\d[\d,.]*", "#", text))
+
+
+def run_command(command: str) -> tuple[int, str]:
+    """Run a command as the shell would: ``bertfeat`` in this process, which has loaded torch, everything else in bash."""
+    if not command.startswith("bertfeat "):
+        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout + done.stderr
+    words = [word for typed in shlex.split(command, comments=True) for word in (sorted(glob.glob(typed)) or [typed])]
+    words, into = (words[:-2], words[-1]) if words[-2:-1] == [">"] else (words, "")
+    result = CliRunner().invoke(main, words[1:], env={"COLUMNS": "100"})
+    if into:
+        Path(into).write_text(result.stdout, "utf-8")
+    return result.exit_code, result.output
+
+
+def run_block(block: CodeBlock, names: dict[str, Any]) -> None:
+    for command, code, lines in block.commands() if block.language == "console" else []:
+        exit_code, output = run_command(command)
+        assert exit_code == code, (command, output)
+        for line in lines:
+            assert plain(line.partition("…")[0]).strip() in plain(output), (command, line, output)
+    for command in block.first if block.language != "console" else ():
+        exit_code, output = run_command(command)
+        assert exit_code == 0, (command, output)
+    if block.language == "python":
+        exec(compile(block.source, "<block>", "exec"), names)
+    if block.language == "sql":
+        assert duckdb.execute(block.source).fetchall()
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of examples/, with a tagged corpus, where a page is run."""
+    folder = tmp_path / "examples"
+    shutil.copytree(ROOT / "examples", folder)
+    for seed, part in enumerate(("train", "dev", "test")):
+        write_conll(folder / f"{part}.conll", sentences(20, seed))
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    return folder
+
+
+def with_code() -> list[Path]:
+    return [path for path in PAGES if any(not block.reason for block in blocks(path)) and path.name not in ELSEWHERE]
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("path", with_code(), ids=name_of)
+def test_page_runs(path: Path, folder: Path) -> None:
+    names: dict[str, Any] = {"__name__": "page"}
+    for block in blocks(path):
+        if not block.reason:
+            run_block(block, names)
+    for name in {"vectors", "matrix", "weighted"} & set(names):
+        assert names[name].dtype in (np.float16, np.float32)
+        assert names[name].ndim == 2
+    if path.name == "README.md":
+        assert names["vectors"].shape == (2, 1536)
+        assert names["features"].matrix("sum4_mean").shape == (303, 384)
+        assert names["matrix"].shape == (16, 1536)
+        assert np.array_equal(names["matrix"].astype("f4"), names["features"][3].matrix("concat4_word"))
+        assert (folder / "corpus.index").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("path", "block"),
+    [pytest.param(path, block, id=name_of(path)) for path in PAGES for block in blocks(path) if block.reason],
+)
+def test_block_is_not_run(path: Path, block: CodeBlock) -> None:
+    pytest.skip(f"{name_of(path)}: {block.reason}")
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name_of)
+def test_code_is_fenced_and_says_its_language(path: Path) -> None:
+    text = path.read_text("utf-8")
+    if path.name in ELSEWHERE:
+        assert f"<!-- {ELSEWHERE[path.name]} -->" in text
+    assert len(re.findall(r"^```", text, re.MULTILINE)) == 2 * len(blocks(path))
+    assert {block.language for block in blocks(path)} <= LANGUAGES
+    assert re.findall(r"^ {4}(?:bertfeat |from |import |\$ ).*", re.sub(BLOCK, "", text), re.MULTILINE) == []
+
+
+def test_a_korean_example_is_warned_about() -> None:
+    commands = [command for block in blocks(ROOT / "README.md") for command in block.commands()]
+    (printed,) = [lines for command, _, lines in commands if command == "bertfeat extract korean.txt"]
+    assert "unknown to the model" in printed[0]
