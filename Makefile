@@ -41,7 +41,7 @@ sanitize: .venv/.made
 	@cp -r bertfeat tests pyproject.toml $(SANITIZED) && rm -f $(SANITIZED)/bertfeat/encoder/_kernels*.so
 	$(CC) -O1 -g -Wall -fPIC -shared $(SANITIZERS) bertfeat/encoder/csrc/*.c -o $(SANITIZED)/bertfeat/encoder/_kernels.so
 	cd $(SANITIZED) && LD_PRELOAD="$$($(CC) -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0 OMP_NUM_THREADS=2 \
-	PYTHONPATH=. $(CURDIR)/$(BIN)/python -m pytest -q -p no:cacheprovider tests/encoder/test_kernels.py
+	PYTHONPATH=. $(CURDIR)/$(BIN)/python -m pytest -q -p no:cacheprovider --capture=sys tests/encoder/test_kernels.py
 
 lint: .venv/.made
 	$(BIN)/ruff check .

@@ -36,8 +36,8 @@ from bertfeat.search import (
     VectorIndex,
     append_features,
     build_index,
-    evaluate,
-    factory,
+    faiss_factory,
+    recall,
     remove_documents,
     verify_index,
 )
@@ -76,9 +76,9 @@ AFTER = (
 
 def main() -> None:
     options = _options()
-    evaluate.SECONDS_TIMED = 0.0
+    recall.SECONDS_TIMED = 0.0
     if options.raw:
-        factory.unfit = lambda _text: None
+        faiss_factory.refusal_of_factory = lambda _text: None
     account, died = Counter[str](), []
     with tempfile.TemporaryDirectory() as work:
         vector_set(Path(work) / "old", clustered(OLD))
@@ -176,7 +176,7 @@ def _look(folder: Path, living: set[str], say: Callable[[str], Any]) -> None:
     verify_index(folder)
     index, queries = VectorIndex(folder), clustered(10, seed=9)
     options: dict[str, Any]
-    for options in ({}, {"exact": True}, {"effort": 1}, {"where": "row < 690"}, {"where": "row < 690", "exact": True}):
+    for options in ({}, {"exact": True}, {"search_parameter": 1}, {"where": "row < 690"}, {"where": "row < 690", "exact": True}):
         for k in (1, 10, len(living) + 5):
             say(f"search {options} {k}")
             found = index.search(queries, k, **options)

@@ -7,15 +7,12 @@ DATA holds cranfield/ in BEIR's layout. One extraction of all layers; every reci
 
 import argparse
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from bertfeat.corpus import CorpusSettings
 from bertfeat.extraction import Extractor
-from bertfeat.search import BuildOptions, build_index
-from bertfeat.search import evaluate_beir
-from bertfeat.search import Index
+from bertfeat.search import BuildOptions, Index, build_index, evaluate_beir
 
 HERE = Path(__file__).parent
 LAYERS = "concat=0..6,last,cls"
@@ -41,9 +38,9 @@ def main() -> None:
         column = f"{recipe.replace('-', '_')}_{pooling}" if not recipe.isdigit() else f"layer{recipe}_{pooling}"
         build_index(features, folder, column, options=BuildOptions(evaluate=False))
         scores = evaluate_beir(Index(folder), beir)
-        rows.append({"column": column, **asdict(scores)})
+        rows.append({"column": column, **scores.to_json()})
         print(
-            f"| {column} | {scores.ndcg_at_10:.4f} | {scores.map:.4f} | {scores.mrr:.4f} | {scores.recall_at_100:.4f} |"
+            f"| {column} | {' | '.join(f'{score:.4f}' for _, score in scores.rows())} |"
         )
     target = HERE / "results" / "index_recipes.json"
     target.parent.mkdir(exist_ok=True)

@@ -50,11 +50,11 @@ def speed(model: str | None, lines: list[str], documents: int, repeats: int, **s
     from dataclasses import asdict
 
     from bertfeat import Extractor, memory_corpus
-    from bertfeat.speed import first_documents, measure_speed
+    from bertfeat.speed import measure_speed
 
     os.environ.setdefault("BERTFEAT_MALLOC", "1")  # as the command does
     extractor = Extractor(model, **{"pooling": "mean", **settings})
-    found = asdict(measure_speed(extractor, first_documents(memory_corpus(lines), documents), repeats=repeats))
+    found = asdict(measure_speed(extractor, memory_corpus(lines), documents=documents, repeats=repeats))
     return {**found, "model": Path(found["model"]).name}
 
 

@@ -9,10 +9,36 @@ from .corpus import (
     open_corpus as open_corpus,
 )
 from .errors import BertfeatError as BertfeatError
-from .extraction import ExtractionReport as ExtractionReport, Extractor as Extractor, verify_features as verify_features
+from .extraction import (
+    Estimate as Estimate,
+    ExtractionReport as ExtractionReport,
+    Extractor as Extractor,
+    estimate_extraction as estimate_extraction,
+    verify_features as verify_features,
+)
 from .features import DocumentFeatures as DocumentFeatures, FeatureSet as FeatureSet, export_features as export_features
+from .plots import (
+    draw_curves as draw_curves,
+    draw_layers as draw_layers,
+    draw_map as draw_map,
+    draw_table7 as draw_table7,
+)
+from .probes import ProbeSettings as ProbeSettings, probe_layers as probe_layers, read_probes as read_probes
 from .recipe import FeatureColumn as FeatureColumn, Operation as Operation, Pooling as Pooling, Recipe as Recipe
 from .search import build_index as build_index
 from .search.index import Hit as Hit, Index as Index
-from .tagging import Tagger as Tagger
+from .speed import Speed as Speed, measure_speed as measure_speed
+from .tagging import (
+    Tagger as Tagger,
+    TrainingSettings as TrainingSettings,
+    estimate_table7 as estimate_table7,
+    evaluate_predictions as evaluate_predictions,
+    evaluate_tagger as evaluate_tagger,
+    predict_tags as predict_tags,
+    tag_corpus as tag_corpus,
+    train_table7 as train_table7,
+    train_tagger as train_tagger,
+    verify_table7 as verify_table7,
+    verify_tagger as verify_tagger,
+)
 from .usages import find_usages as find_usages

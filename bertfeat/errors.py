@@ -60,6 +60,15 @@ class BertfeatError(Exception):
         return outer
 
 
+@contextmanager
+def errors_within(where: object) -> Iterator[None]:
+    """Put an outer place, such as the file that is read, in front of the errors that are raised inside."""
+    try:
+        yield
+    except BertfeatError as error:
+        raise error.within(where) from error
+
+
 Spelling = Callable[[str, object], str]
 """How a parameter and its value (or :data:`UNSET`) are written."""
 

@@ -12,6 +12,7 @@ from sklearn.utils import Tags
 from bertfeat.corpus import memory_corpus
 from bertfeat.errors import UsageError
 from bertfeat.extraction import Extractor, take_texts
+from bertfeat.features import unit_vectors
 
 
 class FeatureTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -75,10 +76,7 @@ class FeatureTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             beside = np.hstack([content.vectors[column.name] for column in extractor.columns])
             vectors[at : at + len(beside)] = beside
             at += len(beside)
-        if not self.normalize:
-            return vectors
-        normed: NDArray[np.float32] = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-        return normed
+        return unit_vectors(vectors) if self.normalize else vectors
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
         """Name the features by column and place: ``last_mean_0`` and so on."""

@@ -2,7 +2,7 @@
 
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -12,19 +12,20 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from bertfeat.corpus import Corpus, Document, memory_corpus
+from bertfeat.corpus import Corpus, CorpusSettings, Document, memory_corpus
 from bertfeat.encoder import block_flop, kernels_in_use, product_rate, synchronize
 from bertfeat.errors import CorpusError
-from bertfeat.extraction import ExtractionReport, Extractor
+from bertfeat.extraction import CorpusSource, ExtractionReport, Extractor, open_run_source
 from bertfeat.io import recorded_stages
 from bertfeat.recipe import needed_layers
 
+DOCUMENTS = 10_000
 OVERLAPPED = ("tokenize", "write")  # stages on threads of their own, beside the encoder
 
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """What a benchmark of one corpus found; times are of the run of median speed (stages on CUDA: of one more)."""
+    """How fast one corpus was extracted; times are of the run of median speed (stages on CUDA: of one more run)."""
 
     model: str
     device: str
@@ -47,36 +48,33 @@ class Speed:
 
 
 def measure_speed(
-    extractor: Extractor, documents: Sequence[Document], *, repeats: int = 5, folder: Path | None = None
+    extractor: Extractor,
+    corpus: CorpusSource | None = None,
+    *,
+    documents: int = DOCUMENTS,
+    repeats: int = 5,
+    folder: Path | None = None,
+    corpus_settings: CorpusSettings | None = None,
+    on_start: Callable[[int], object] | None = None,
 ) -> Speed:
-    """Extract documents some times over, into a temporary folder, and measure the hardware's ceiling in between.
+    """Extract the first ``documents`` of a corpus several times, into a temporary folder, and measure the time.
 
-    The ceiling is the rate at which this hardware multiplies the model's own four products at a batch's number of
-    rows; the share counts those products alone, ``24·H²`` operations a token and block for BERT's proportions.
+    Without a corpus, sentences are made up. ``folder`` is where the temporary folder is made, and ``on_start`` gets the
+    number of documents. The ceiling is the rate at which this hardware multiplies the model's own four products at a
+    batch's number of rows, measured between the runs; the share counts those products alone, ``24·H²`` operations a
+    token and block for BERT's proportions.
 
     Raises:
         CorpusError: there is no document.
     """
-    if not documents:
-        raise CorpusError("there is no document to measure with: the rows taken are blank or fail; give another corpus")
-    corpus, rates = memory_corpus(list(documents)), []
-    on_cpu = extractor.device.type == "cpu"  # elsewhere, timing the stages waits for the device, so it is a run apart
-    found: list[tuple[ExtractionReport, dict[str, float]]] = []
-    with TemporaryDirectory(dir=folder, prefix="bertfeat-bench-") as work:
-        _time_extraction(
-            extractor, memory_corpus(list(documents[: max(1, len(documents) // 8)])), Path(work) / "warm-up"
-        )
-        for run in range(repeats):
-            rates.append(_measure_ceiling(extractor))
-            found.append(_time_extraction(extractor, corpus, Path(work) / str(run), recorded=on_cpu))
-        found.sort(key=lambda each: each[0].tokens_per_second)
-        report, _ = timed = found[len(found) // 2]
-        if not on_cpu:
-            timed = _time_extraction(extractor, corpus, Path(work) / "stages")
-    stages = {name: spent for name, spent in timed[1].items() if name not in OVERLAPPED}
-    stages["other"] = max(0.0, timed[0].seconds - _waiting_seconds(timed[0]) - sum(stages.values()))
-    speeds = tuple(each.tokens_per_second for each, _ in found)
-    rate, flop = median(rate or 0.0 for rate in rates), _token_flop(extractor)
+    sample = _take_documents(extractor, corpus, documents, corpus_settings or CorpusSettings())
+    if on_start:
+        on_start(len(sample))
+    timings, rates, stages_timing = _time_runs(extractor, sample, repeats, folder)
+    timing = timings[len(timings) // 2]
+    stages_timing = stages_timing or timing
+    speeds = tuple(timing.report.tokens_per_second for timing in timings)
+    rate, flop = median(rates), _token_flop(extractor)
     return Speed(
         model=extractor.model.name,
         device=str(extractor.device),
@@ -84,46 +82,87 @@ def measure_speed(
         threads=torch.get_num_threads(),
         kernels=kernels_in_use(extractor.device, extractor.precision.dtype),
         columns=tuple(column.name for column in extractor.columns),
-        documents=len(documents),
-        tokens=report.computed_tokens,
+        documents=len(sample),
+        tokens=timing.report.computed_tokens,
         batch_tokens=extractor.batch_tokens,
         tokens_per_second=median(speeds),
         runs=speeds,
-        seconds=report.seconds,
-        stages=stages,
-        overlapped={name: timed[1].get(name, 0.0) for name in OVERLAPPED},
-        waited_for_tokens=report.waited_for_tokens,
-        waited_for_disk=report.waited_for_disk,
+        seconds=timing.report.seconds,
+        stages=stages_timing.serial_stages(),
+        overlapped={name: stages_timing.stages.get(name, 0.0) for name in OVERLAPPED},
+        waited_for_tokens=timing.report.waited_for_tokens,
+        waited_for_disk=timing.report.waited_for_disk,
         ceiling_tokens_per_second=rate / flop if rate and flop else None,
         share_of_ceiling=median(speeds) * flop / rate if rate and flop else None,
     )
 
 
-def first_documents(corpus: Corpus, number: int) -> list[Document]:
-    """Take the first documents of a corpus; rows that fail and blank lines are passed over."""
-    return list(islice((row for row in corpus.rows() if isinstance(row, Document)), number))
+@dataclass(frozen=True, slots=True)
+class _Timing:
+    """One extraction, and the seconds of its stages where they were recorded."""
+
+    report: ExtractionReport
+    stages: Mapping[str, float]
+
+    def serial_stages(self) -> dict[str, float]:
+        """The stages on the encoder's thread, and the time that is left as ``other``."""
+        stages = {name: seconds for name, seconds in self.stages.items() if name not in OVERLAPPED}
+        waiting = self.report.waited_for_tokens + self.report.waited_for_disk
+        stages["other"] = max(0.0, self.report.seconds - waiting - sum(stages.values()))
+        return stages
+
+
+def _time_runs(
+    extractor: Extractor, documents: Sequence[Document], repeats: int, folder: Path | None
+) -> tuple[list[_Timing], list[float], _Timing | None]:
+    """The runs in order of speed, the hardware's rate before each, and one more run for the stages on a GPU.
+
+    On a GPU, timing the stages waits for the device after each, so it would slow the runs.
+    """
+    corpus = memory_corpus(list(documents))
+    on_cpu = extractor.device.type == "cpu"
+    timings, rates = list[_Timing](), list[float]()
+    with TemporaryDirectory(dir=folder, prefix="bertfeat-bench-") as work:
+        warm_up = memory_corpus(list(documents[: max(1, len(documents) // 8)]))
+        _time_extraction(extractor, warm_up, Path(work) / "warm-up")
+        for run in range(repeats):
+            rates.append(_measure_ceiling(extractor) or 0.0)
+            timings.append(_time_extraction(extractor, corpus, Path(work) / str(run), record=on_cpu))
+        stages = None if on_cpu else _time_extraction(extractor, corpus, Path(work) / "stages")
+    return sorted(timings, key=lambda timing: timing.report.tokens_per_second), rates, stages
+
+
+def _take_documents(
+    extractor: Extractor, source: CorpusSource | None, number: int, settings: CorpusSettings
+) -> list[Document]:
+    """Take the first documents of a corpus, blank lines and failures left out, or make sentences up."""
+    if source is None:
+        return made_up_documents(extractor, number)
+    with TemporaryDirectory() as folder, open_run_source(source, Path(folder), settings) as corpus:
+        documents = list(islice((row for row in corpus.rows() if isinstance(row, Document)), number))
+    if not documents:
+        raise CorpusError(
+            "there is no document to measure with: the rows are blank, or fail",
+            where=", ".join(corpus.sources),
+            remedy="give another corpus",
+        )
+    return documents
 
 
 def made_up_documents(extractor: Extractor, number: int) -> list[Document]:
-    """Make sentences of whole words of the model's vocabulary; their lengths are like those of running text."""
+    """Make sentences of whole words of the model's vocabulary, with lengths like those of running text."""
     draw = random.Random(0)
     words = [word for word in extractor.tokenizer.vocabulary if word.isascii() and word.isalpha() and len(word) > 1]
     lengths = (max(3, round(draw.lognormvariate(math.log(24), 0.6))) for _ in range(number))
     return [Document(row, str(row + 1), " ".join(draw.choices(words, k=n))) for row, n in enumerate(lengths)]
 
 
-def _time_extraction(
-    extractor: Extractor, corpus: Corpus, folder: Path, *, recorded: bool = True
-) -> tuple[ExtractionReport, dict[str, float]]:
-    if not recorded:
-        return extractor.extract(corpus, folder), {}
-    with recorded_stages(partial(synchronize, extractor.device)) as seconds:
+def _time_extraction(extractor: Extractor, corpus: Corpus, folder: Path, *, record: bool = True) -> _Timing:
+    if not record:
+        return _Timing(extractor.extract(corpus, folder), {})
+    with recorded_stages(partial(synchronize, extractor.device)) as stages:
         report = extractor.extract(corpus, folder)
-    return report, dict(seconds)
-
-
-def _waiting_seconds(report: ExtractionReport) -> float:
-    return report.waited_for_tokens + report.waited_for_disk
+    return _Timing(report, dict(stages))
 
 
 def _measure_ceiling(extractor: Extractor) -> float | None:

@@ -1,4 +1,4 @@
-"""Words, the same for every model: where they are in a text, and which pieces make them up."""
+"""Words, the same for every model: where they are in a text, and which subwords they consist of."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,12 +25,12 @@ class CharSpans:
 
 def split_words(text: str) -> CharSpans:
     """Find the words of a running text: runs between white space and Unicode punctuation, each mark a word."""
-    found = np.array([match.span() for match in _WORD.finditer(text)], np.int32).reshape(-1, 2)
-    return CharSpans(found[:, 0], found[:, 1])
+    spans = np.array([match.span() for match in _WORD.finditer(text)], np.int32).reshape(-1, 2)
+    return CharSpans(spans[:, 0], spans[:, 1])
 
 
 def locate_words(words: Sequence[str]) -> CharSpans:
-    """Find given words in their text, which is the words joined by one space."""
+    """Where given words are in their text, which is the words joined by single spaces."""
     lengths = np.fromiter(map(len, words), np.int32, len(words))
     start = np.fromiter(accumulate((lengths + 1)[:-1].tolist(), initial=0), np.int32) if len(words) else lengths
     return CharSpans(start, start + lengths)

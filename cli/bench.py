@@ -1,15 +1,22 @@
-"""``bertfeat bench``: how fast is it here, on this corpus, and where does the time go?"""
+"""``bertfeat bench``: measure the speed of extraction on this machine, and the time of each stage."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from bertfeat.errors import CorpusError
-
 from .app import Command, option
 from .console import Console, two_columns
-from .options import FeatureOptions, ModelOptions, feature_options, model_options, output_options, reading_options
+from .options import (
+    FeatureOptions,
+    ModelOptions,
+    feature_options,
+    model_options,
+    output_options,
+    reading_options,
+    refuse_reading_options,
+)
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings
@@ -52,26 +59,24 @@ def command(
     bertfeat bench corpus.txt --layers concat4 --pooling word --precision fp32
     bertfeat bench --model google-bert/bert-base-cased --json
     """
-    from dataclasses import asdict
-
-    from bertfeat.corpus import open_corpus
+    if not sources:
+        refuse_reading_options("and without CORPUS none is read")
     from bertfeat.extraction import Extractor
-    from bertfeat.speed import first_documents, made_up_documents, measure_speed
+    from bertfeat.speed import measure_speed
 
-    extractor = Extractor(**asdict(model), **asdict(features))
-    if sources:
-        taken = first_documents(open_corpus(sources, reading), documents)
-    else:
-        taken = made_up_documents(extractor, documents)
-    if sources and not taken:
-        raise CorpusError(f"{', '.join(sources)}: there is no document to measure with: the rows are blank, or fail")
-    if taken:
-        console.say(f"measuring with {len(taken):,} documents, {repeats} times over")
-    speed = measure_speed(extractor, taken, repeats=repeats, folder=work)
-    console.result(speed, _lines(speed))
+    speed = measure_speed(
+        Extractor(**asdict(model), **asdict(features)),
+        sources or None,
+        documents=documents,
+        repeats=repeats,
+        folder=work,
+        corpus_settings=reading,
+        on_start=lambda number: console.say(f"measuring with {number:,} documents, {repeats} times over"),
+    )
+    console.result(speed, _speed_lines(speed))
 
 
-def _lines(speed: "Speed") -> list[str]:
+def _speed_lines(speed: "Speed") -> list[str]:
     kernels = "" if speed.kernels == "none" else f", own {speed.kernels} kernels"
     runs = f"{min(speed.runs):,.0f} to {max(speed.runs):,.0f}"
     rows = [

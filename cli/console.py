@@ -96,7 +96,7 @@ def fields_of(value: "DataclassInstance") -> dict[str, object]:
 def _to_json_type(value: object) -> object:
     """Convert what JSON does not know: dataclasses become objects, paths strings, sets and arrays lists."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return value.encode() if hasattr(value, "encode") else fields_of(value)  # type: ignore[union-attr]
+        return value.encode() if hasattr(value, "encode") else fields_of(value)
     if isinstance(value, Path):
         return str(value)
     if hasattr(value, "tolist"):

@@ -86,15 +86,6 @@ def _end(message: str, exit_code: int) -> NoReturn:
 
 
 @contextmanager
-def errors_within(where: object) -> Iterator[None]:
-    """Put a place, such as the file that is read, in front of the errors that are raised inside."""
-    try:
-        yield
-    except BertfeatError as error:
-        raise error.within(where) from error
-
-
-@contextmanager
 def _signals_raise() -> Iterator[None]:
     """Let SIGTERM unwind the stack as Ctrl-C does, so that files are closed and locks released."""
     if threading.current_thread() is not threading.main_thread():

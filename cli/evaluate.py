@@ -58,12 +58,12 @@ def command(
     rows = [
         *((title, f"{score:.4f}") for title, score in scores.rows()),
         ("queries", f"{scores.queries:,}"),
-        ("own ids", _own_ids(scores)),
+        ("own ids", _own_ids_note(scores)),
     ]
     console.result(scores.to_json(), two_columns(rows))
 
 
-def _own_ids(scores: "RetrievalScores") -> str:
+def _own_ids_note(scores: "RetrievalScores") -> str:
     """What was done with hits that bear their query's own id."""
     if scores.own_ids == "keep":
         return "kept: a hit may bear its query's id (--own-ids drop leaves it out)"

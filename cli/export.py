@@ -1,4 +1,4 @@
-"""``bertfeat export``: features in forms that every tool reads."""
+"""``bertfeat export``: write features in forms that other tools read."""
 
 from pathlib import Path
 
@@ -9,13 +9,12 @@ from .console import Console, escape_controls, format_size
 from .options import output_options
 from .paths import default_output
 
-# bertfeat.features.FORMS, and how their files end
-ENDINGS = {"npy": ".npy", "jsonl": ".jsonl", "bert-jsonl": ".bert.jsonl", "csv": ".csv"}
+FILE_ENDINGS = {"npy": ".npy", "jsonl": ".jsonl", "bert-jsonl": ".bert.jsonl", "csv": ".csv"}
 
 
 @click.command(cls=Command, name="export")
 @click.argument("folder", metavar="FEATURES", type=click.Path(path_type=Path))
-@option("--to", required=True, type=click.Choice(list(ENDINGS)), help="The form; bert-jsonl is google's.")
+@option("--to", required=True, type=click.Choice(list(FILE_ENDINGS)), help="The form; bert-jsonl is google's.")
 @option(
     "-o",
     "--output",
@@ -44,8 +43,8 @@ def command(folder: Path, to: str, output: Path | None, column: str | None, over
     """
     from bertfeat.features import export_features
 
-    target = output or default_output([folder], ENDINGS[to])
-    exported = export_features(folder, to, target, column=column, overwrite=overwrite)
-    said = f"{exported.documents:,} documents, {exported.vectors:,} vectors"
-    files = [f"{escape_controls(str(path))}  {format_size(path.stat().st_size)}" for path in exported.files]
-    console.result(exported, [said, *files])
+    target = output or default_output([folder], FILE_ENDINGS[to])
+    report = export_features(folder, to, target, column=column, overwrite=overwrite)
+    summary = f"{report.documents:,} documents, {report.vectors:,} vectors"
+    files = [f"{escape_controls(str(path))}  {format_size(path.stat().st_size)}" for path in report.files]
+    console.result(report, [summary, *files])

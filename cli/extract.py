@@ -12,9 +12,9 @@ from .app import Command, option
 from .bundles import bundle
 from .console import Console
 from .errors import SigtermInterrupt
-from .extract_output import print_estimate, print_extraction
+from .extract_output import print_extraction, print_extraction_estimate
 from .options import FeatureOptions, ModelOptions, feature_options, model_options, output_options, reading_options
-from .paths import STDIN, default_output
+from .paths import default_output
 from .progress import progress_display, view_extraction
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def command(
 
     extractor = Extractor(**asdict(model), **asdict(features))
     if dry_run:
-        print_estimate(_estimate(extractor, sources, reading, run), folder, console)
+        print_extraction_estimate(_estimate_corpus(extractor, sources, reading, run), folder, console)
         return
     try:
         with progress_display(console, view_extraction) as progress:
@@ -124,12 +124,9 @@ def command(
         raise click.exceptions.Exit(ROWS_FAILED)
 
 
-def _estimate(
+def _estimate_corpus(
     extractor: "Extractor", sources: tuple[str, ...], reading: "CorpusSettings", run: ExtractOptions
 ) -> "Estimate":
-    from bertfeat.corpus import open_corpus
     from bertfeat.extraction import estimate_extraction
 
-    if STDIN in sources:
-        raise click.UsageError("--dry-run reads the corpus, which standard input gives only once; give it a file")
-    return estimate_extraction(extractor, open_corpus(sources, reading), keep_text=run.keep_text)
+    return estimate_extraction(extractor, sources, corpus_settings=reading, keep_text=run.keep_text)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 SHOWN_FAILURES = 5
 
 
-def print_estimate(estimate: "Estimate", folder: Path, console: Console) -> None:
+def print_extraction_estimate(estimate: "Estimate", folder: Path, console: Console) -> None:
     """Print what a run would write and how long it would take."""
     kinds = f"{estimate.documents:,} documents, {estimate.failed:,} failed, {estimate.blank:,} blank"
     rows = [

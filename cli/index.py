@@ -109,7 +109,7 @@ def command(
     bertfeat index more.features -o corpus.index --append
     bertfeat index -o corpus.index --remove ids.txt
     """
-    _check_arguments(features, append, remove)
+    _check_index_arguments(features, append, remove)
     folder = output or default_output(features or ("-",), ".index")
     if remove is not None:
         from bertfeat.search import remove_documents
@@ -129,7 +129,7 @@ def command(
         print_index(settings, folder, console)
 
 
-def _check_arguments(features: tuple[Path, ...], append: bool, remove: BinaryIO | None) -> None:
+def _check_index_arguments(features: tuple[Path, ...], append: bool, remove: BinaryIO | None) -> None:
     if remove is None and not features:
         raise click.UsageError("name the feature set: bertfeat index corpus.features")
     if remove is not None and (features or append):

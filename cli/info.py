@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 import click
 
 from .app import Command, option
-from .command_line import on_command_line, options_on_command_line
+from .command_line import on_command_line
 from .console import Console, two_columns
 from .info_output import describe_corpus, describe_installation, describe_model, describe_result
-from .options import output_options, reading_options
+from .options import output_options, reading_options, refuse_reading_options
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings
@@ -37,8 +37,8 @@ def command(thing: str | None, revision: str | None, reading: "CorpusSettings", 
     kind = result_kind(Path(thing)) if thing else None
     is_corpus = thing is not None and kind is None and _is_corpus(Path(thing))
     is_model = thing is not None and kind is None and not is_corpus
-    if (unused := options_on_command_line(but=("as_json", "quiet", "revision"))) and not is_corpus:
-        raise click.UsageError(f"{unused[0]} says how a corpus is read, and this is none; leave it out")
+    if not is_corpus:
+        refuse_reading_options("and this is none")
     if on_command_line("revision") and not is_model:
         raise click.UsageError("--revision goes with a model's name, and this is none")
     if thing is None:

@@ -1,6 +1,6 @@
 """What ``bertfeat info`` prints of an installation, of each kind of result, of a model and of a corpus."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ class Description:
     """What ``bertfeat info`` prints: ``value`` as JSON, ``rows`` as a table."""
 
     value: dict[str, object]
-    rows: list[tuple[str, object]]
+    rows: Sequence[tuple[str, object]]
 
 
 def describe_installation() -> Description:
@@ -94,7 +94,7 @@ def _describe_features(folder: Path) -> Description:
         ("model", f"{model.name}, {model.num_layers} layers of {model.hidden_size}"),
         ("", f"fingerprint {model.fingerprint[:16]}…" + (f", revision {model.revision}" if model.revision else "")),
         ("columns", "\n".join(columns)),
-        ("kept", _kept_columns(features.kept)),
+        ("kept", _kept_column_lines(features.kept)),
         ("settings", "\n".join(f"{key} = {shown}" for key, shown in settings.items())),
         ("sources", "\n".join(features.sources)),
     ]
@@ -221,14 +221,14 @@ def describe_corpus(source: str, reading: "CorpusSettings") -> Description:
         ("documents", f"{summary.documents:,}; unreadable {summary.failed:,}; blank lines {summary.blank:,}"),
         ("characters", f"{summary.characters:,}"),
         ("words", f"{summary.words:,}, given" if summary.words else None),
-        ("kept", _kept_columns(corpus.kept)),
+        ("kept", _kept_column_lines(corpus.kept)),
         ("first failure", f"row {first.row}: {first.reason}" if first else None),
     ]
     numbers = {name: getattr(summary, name) for name in ("documents", "failed", "blank", "characters", "words")}
     return Description({"kind": "corpus", "sources": corpus.sources, **numbers, "kept": corpus.kept}, rows)
 
 
-def _kept_columns(columns: Iterable["KeptColumn"]) -> str | None:
+def _kept_column_lines(columns: Iterable["KeptColumn"]) -> str | None:
     return "\n".join(f"{column.name}  {column.type}" for column in columns) or None
 
 

@@ -9,6 +9,7 @@ from bertfeat.recipe import Pooling
 
 from .app import option
 from .bundles import bundle
+from .command_line import options_on_command_line
 from .console import Console
 from .option_types import listed_option
 
@@ -133,6 +134,12 @@ feature_options = bundle(
 )
 
 
+READING_OPTIONS = (
+    *("format", "encoding", "text_columns", "pair_column", "id_column", "tag_column", "keep", "pairs"),
+    *("pretokenized", "document_context"),
+)
+
+
 def _corpus_settings(**values: Any) -> "CorpusSettings":
     from bertfeat.corpus import CorpusSettings  # here, because it imports pyarrow
 
@@ -142,18 +149,7 @@ def _corpus_settings(**values: Any) -> "CorpusSettings":
 reading_options = bundle(
     "reading",
     _corpus_settings,
-    (
-        "format",
-        "encoding",
-        "text_columns",
-        "pair_column",
-        "id_column",
-        "tag_column",
-        "keep",
-        "pairs",
-        "pretokenized",
-        "document_context",
-    ),
+    READING_OPTIONS,
     listed_option(
         "--text-column",
         "text_columns",
@@ -194,3 +190,13 @@ reading_options = bundle(
     ),
 )
 """How a corpus is read; the command gets ``reading``, a ``CorpusSettings``."""
+
+
+def refuse_reading_options(reason: str) -> None:
+    """Refuse options of :data:`reading_options` on the command line of a command that reads no corpus.
+
+    Raises:
+        click.UsageError: names one, and the reason.
+    """
+    if names := options_on_command_line(among=READING_OPTIONS):
+        raise click.UsageError(f"{names[0]} says how a corpus is read, {reason}; leave it out")

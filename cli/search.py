@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
+from bertfeat.errors import errors_within
+
 from .app import Command, option
 from .command_line import on_command_line
 from .console import Console
-from .errors import errors_within
 from .hit_output import hit_lines
 from .kept_columns import columns_to_show, json_values, show_option
 from .options import output_options
@@ -89,7 +90,7 @@ def command(
     bertfeat search corpus.index --queries questions.txt -k 3 --json > answers.jsonl
     bertfeat search words.index "he sat on the *bank*"
     """
-    _check_combination(query, queries, vectors, console)
+    _check_search_options(query, queries, vectors, console)
     from bertfeat import Index
 
     index = Index(folder, model=model, device=device)
@@ -108,7 +109,7 @@ def command(
         console.warn("there are no queries, so there is nothing to answer")
 
 
-def _check_combination(query: str | None, queries: BinaryIO | None, vectors: Path | None, console: Console) -> None:
+def _check_search_options(query: str | None, queries: BinaryIO | None, vectors: Path | None, console: Console) -> None:
     """Refuse options that contradict one another, or would do nothing."""
     if sum(value is not None for value in (query, queries, vectors)) != 1:
         raise click.UsageError("give one of QUERY, --queries and --vectors")

@@ -107,7 +107,7 @@ def command(
     bertfeat usages corpus.features bank --like "I *banked* the money." -k 20 --show author,year
     bertfeat usages corpus.features 은행 --match prefix --senses 2 --where "year > 1900"
     """
-    _check_combination(query, as_csv, console)
+    _check_usage_options(query, as_csv, console)
     from bertfeat.io import ResultKind, result_kind
 
     search = _search_index if result_kind(folder) is ResultKind.INDEX else _search_features
@@ -119,7 +119,7 @@ def _search_index(
 ) -> None:
     if query.match != "any" or query.like is None or query.column is not None:
         raise click.UsageError(
-            f"{folder} is an index, which answers only --match any with --like, by its own column; "
+            f"{folder} is an index, which answers only --match any with --like, by its own column without --column; "
             f"give the features that it was made from"
         )
     from bertfeat import Index
@@ -147,7 +147,7 @@ def _search_features(
     print_usages(usages, form, query.match)
 
 
-def _check_combination(query: UsageQuery, as_csv: bool, console: Console) -> None:
+def _check_usage_options(query: UsageQuery, as_csv: bool, console: Console) -> None:
     """Refuse options that contradict one another, or would do nothing."""
     if query.like is not None and query.senses is not None:
         raise click.UsageError("--like orders usages and --senses groups them; give one of the two")

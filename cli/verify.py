@@ -13,14 +13,13 @@ from .bundles import bundle, leave_out
 from .command_line import options_on_command_line
 from .console import Console
 from .option_types import listed_option
-from .options import output_options, reading_options
+from .options import output_options, reading_options, refuse_reading_options
 from .verify_output import print_features_check, print_index_check, print_table7_check, print_tagger_check
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings
 
 NOT_SOUND = 1
-SAMPLE_OPTIONS = ("--sample", "--bound", "--model", "--device")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +85,7 @@ def command(folder: Path, again: SampleOptions, reading: "CorpusSettings", conso
     from bertfeat.io import ResultKind, result_kind
 
     kind = result_kind(folder)
-    _refuse_unused(again, is_features=kind is ResultKind.FEATURES)
+    _check_verify_options(again, is_features=kind is ResultKind.FEATURES)
     if kind is ResultKind.INDEX:
         from bertfeat.search import verify_index
 
@@ -100,7 +99,7 @@ def command(folder: Path, again: SampleOptions, reading: "CorpusSettings", conso
 
         print_table7_check(verify_table7(folder), folder, console)
     elif kind is ResultKind.FEATURES or folder.is_dir():
-        _verify_features(folder, again, reading, console)
+        _verify_feature_set(folder, again, reading, console)
     else:
         raise StorageError("no such folder, or a file", where=folder, remedy="give what bertfeat wrote")
 
@@ -108,7 +107,7 @@ def command(folder: Path, again: SampleOptions, reading: "CorpusSettings", conso
 leave_out(command, "keep")
 
 
-def _verify_features(folder: Path, again: SampleOptions, reading: "CorpusSettings", console: Console) -> None:
+def _verify_feature_set(folder: Path, again: SampleOptions, reading: "CorpusSettings", console: Console) -> None:
     from bertfeat.corpus import open_corpus
     from bertfeat.extraction import verify_features
 
@@ -126,12 +125,12 @@ def _verify_features(folder: Path, again: SampleOptions, reading: "CorpusSetting
     raise click.exceptions.Exit(NOT_SOUND)
 
 
-def _refuse_unused(again: SampleOptions, *, is_features: bool) -> None:
+def _check_verify_options(again: SampleOptions, *, is_features: bool) -> None:
     """Refuse options on the command line that would not be used."""
     options = options_on_command_line()
     if options and not is_features:
         raise click.UsageError(f"{options[0]} is for feature sets, and this is none; leave it out")
     if again.sample == 0 and (unused := [option for option in options if option != "--sample"]):
         raise click.UsageError(f"{unused[0]} is for the sample, and --sample 0 computes none; leave one out")
-    if not again.corpus and (reading := [option for option in options if option not in SAMPLE_OPTIONS]):
-        raise click.UsageError(f"{reading[0]} says how a corpus is read, and goes with --corpus")
+    if not again.corpus:
+        refuse_reading_options("and goes with --corpus")

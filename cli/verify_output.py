@@ -1,6 +1,6 @@
 """What ``bertfeat verify`` prints of each kind of result that is sound."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,7 +55,7 @@ def _features_rows(states: Mapping[str, str]) -> list[tuple[str, object]]:
     return [(f"{name} features", state) for name, state in states.items()]
 
 
-def _print_sound(kind: str, value: dict[str, object], rows: list[tuple[str, object]], console: Console) -> None:
+def _print_sound(kind: str, value: dict[str, object], rows: Sequence[tuple[str, object]], console: Console) -> None:
     console.result({"kind": kind, "holds": True, **value}, two_columns(rows))
 
 

@@ -1,6 +1,6 @@
 """The documentation is run: every block of code in README.md and docs/, in a copy of examples/, page by page.
 
-``console`` blocks: a line ``$ command`` has to end with exit code 0, or the one in ``# exit N`` behind it, and print the
+``console`` blocks: a line ``$ command`` has to end with exit code 0, or that of ``# exit N`` behind it, and print the
 lines below it. ``python`` blocks of a page share their names. In front of a block, HTML comments may say
 ``<!-- first: COMMAND -->``, which is run before it, or ``<!-- not run: REASON -->``.
 """
@@ -24,7 +24,7 @@ from tests.support.tagging_toy import sentences, write_conll
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("*/README.md")])
-BLOCK = re.compile(r"((?:^<!-- (?:first|not run): .+ -->\n)*)^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+BLOCK = re.compile(r"((?:^<!-- (?:first|not run): [^\n]+ -->\n)*)^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 LANGUAGES = {"console", "python", "sql"}
 ELSEWHERE = {"ecosystem.md": "run by tests/ecosystem/test_docs.py"}
 
@@ -39,9 +39,9 @@ class CodeBlock:
     reason: str
 
     def commands(self) -> list[tuple[str, int, list[str]]]:
-        """Each command of a console block, its exit code, and the lines that it is said to print."""
+        """What comes first, and each command of a console block; its exit code, and the lines that it has to print."""
         commands: list[tuple[str, int, list[str]]] = [(command, 0, []) for command in self.first]
-        for line in self.source.splitlines():
+        for line in self.source.splitlines() if self.language == "console" else ():
             if line.startswith("$ "):
                 command, _, code = line[2:].partition("   # exit ")
                 commands.append((command, int(code or 0), []))
@@ -72,7 +72,7 @@ def plain(text: str) -> str:
 
 
 def run_command(command: str) -> tuple[int, str]:
-    """Run a command as the shell would: ``bertfeat`` in this process, which has loaded torch, everything else in bash."""
+    """Run a command as the shell would: ``bertfeat`` in this process, which has loaded torch, all else in bash."""
     if not command.startswith("bertfeat "):
         done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
         return done.returncode, done.stdout + done.stderr
@@ -85,27 +85,25 @@ def run_command(command: str) -> tuple[int, str]:
 
 
 def run_block(block: CodeBlock, names: dict[str, Any]) -> None:
-    for command, code, lines in block.commands() if block.language == "console" else []:
+    for command, code, lines in block.commands():
         exit_code, output = run_command(command)
         assert exit_code == code, (command, output)
         for line in lines:
             assert plain(line.partition("…")[0]).strip() in plain(output), (command, line, output)
-    for command in block.first if block.language != "console" else ():
-        exit_code, output = run_command(command)
-        assert exit_code == 0, (command, output)
     if block.language == "python":
         exec(compile(block.source, "<block>", "exec"), names)
     if block.language == "sql":
-        assert duckdb.execute(block.source).fetchall()
+        names["rows"] = duckdb.execute(block.source).fetchall()
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of examples/, with a tagged corpus, where a page is run."""
+    """A copy of examples/, with small tagged corpora, where a page is run."""
     folder = tmp_path / "examples"
     shutil.copytree(ROOT / "examples", folder)
     for seed, part in enumerate(("train", "dev", "test")):
-        write_conll(folder / f"{part}.conll", sentences(20, seed))
+        write_conll(folder / f"{part}.conll", sentences(12, seed))
+    (folder / "news.txt").write_text("Ada Lovelace was born in London.\n", "utf-8")
     monkeypatch.chdir(folder)
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", str(tmp_path / "cache"))
     return folder
@@ -125,7 +123,9 @@ def test_page_runs(path: Path, folder: Path) -> None:
     for name in {"vectors", "matrix", "weighted"} & set(names):
         assert names[name].dtype in (np.float16, np.float32)
         assert names[name].ndim == 2
-    if path.name == "README.md":
+    if path.name == "storage-format.md":
+        assert names["rows"][0][0] == "1"  # the document nearest to "1" is itself
+    if path == ROOT / "README.md":
         assert names["vectors"].shape == (2, 1536)
         assert names["features"].matrix("sum4_mean").shape == (303, 384)
         assert names["matrix"].shape == (16, 1536)

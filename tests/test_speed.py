@@ -14,7 +14,7 @@ from bertfeat.corpus import memory_corpus
 from bertfeat.encoder import Precision, block_flop, product_rate
 from bertfeat.errors import CorpusError
 from bertfeat.io.timing import recorded_stages, stage
-from bertfeat.speed import first_documents, made_up_documents, measure_speed
+from bertfeat.speed import made_up_documents, measure_speed
 from tests.support.tiny_models import build
 
 TEXTS = ["a river", "", "the bank of the river", "money in the bank", "a heron"]
@@ -61,7 +61,7 @@ def test_stages_add_up_while_recorded_and_only_then() -> None:
 @pytest.mark.parametrize("layers", ["last", "1"])
 def test_speed_of_a_small_corpus(tmp_path: Path, layers: str) -> None:
     extractor = Extractor(build("bert", tmp_path / "bert"), layers=layers, pooling="mean")
-    found = measure_speed(extractor, first_documents(memory_corpus(TEXTS), 4), repeats=3, folder=tmp_path)
+    found = measure_speed(extractor, memory_corpus(TEXTS), documents=4, repeats=3, folder=tmp_path)
     assert found.documents == 4
     assert found.columns == (("last_mean" if layers == "last" else "layer1_mean"),)
     assert len(found.runs) == 3
@@ -77,14 +77,14 @@ def test_speed_of_a_small_corpus(tmp_path: Path, layers: str) -> None:
 
 def test_an_encoder_of_transformers_has_no_ceiling(tmp_path: Path) -> None:
     extractor = Extractor(build("albert", tmp_path / "albert"), pooling="mean")
-    found = measure_speed(extractor, first_documents(memory_corpus(TEXTS), 9), repeats=1)
+    found = measure_speed(extractor, memory_corpus(TEXTS), documents=9, repeats=1)
     assert (found.ceiling_tokens_per_second, found.share_of_ceiling) == (None, None)
     assert "forward" in found.stages
 
 
 def test_nothing_to_measure_with_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="no document"):
-        measure_speed(Extractor(build("bert", tmp_path / "bert")), [])
+        measure_speed(Extractor(build("bert", tmp_path / "bert")), memory_corpus([]))
 
 
 def test_made_up_documents_are_whole_words_and_always_the_same(tmp_path: Path) -> None:

@@ -50,6 +50,11 @@ class _CsvLines:
         self.last = ""
         self.bad: BadLine | None = None  # the newest that was bad
 
+    def start_record(self) -> int:
+        """Forget bad lines of the record before; returns the number of the next line."""
+        self.bad = None
+        return self.number + 1
+
     def __iter__(self) -> Iterator[str]:
         return self
 
@@ -88,8 +93,7 @@ class CsvFile:
                 "the first line has changed since the file was opened", where=self.name, remedy="start again"
             )
         while True:
-            lines.bad = None
-            first = lines.number + 1
+            first = lines.start_record()
             try:
                 cells = next(reader)
             except StopIteration:

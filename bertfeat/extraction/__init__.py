@@ -12,6 +12,7 @@ from bertfeat.extraction.settings import (
     bytes_per_row,
     record_settings,
 )
+from bertfeat.extraction.source import CorpusSource, open_run_source
 from bertfeat.extraction.spool import spool_stdin
 from bertfeat.extraction.texts import GivenTexts, take_texts
 from bertfeat.extraction.verify import Deviation, VerifyReport, verify_features
@@ -19,6 +20,7 @@ from bertfeat.extraction.verify import Deviation, VerifyReport, verify_features
 __all__ = [
     "NUMERICS_VERSION",
     "PART_ROWS",
+    "CorpusSource",
     "Deviation",
     "Embedder",
     "Estimate",
@@ -32,6 +34,7 @@ __all__ = [
     "bytes_per_character",
     "bytes_per_row",
     "estimate_extraction",
+    "open_run_source",
     "plan_parts",
     "record_settings",
     "spool_stdin",

@@ -1,13 +1,18 @@
-"""What a run would take, before anything is spent: rows, tokens, bytes on disk, minutes."""
+"""An estimate of an extraction: rows, tokens, bytes on disk, seconds."""
 
 import random
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from bertfeat.corpus import BlankLine, Corpus, Document, Failure, check_readable
+from bertfeat.corpus import BlankLine, Corpus, CorpusSettings, Document, Failure, check_readable, open_corpus
+from bertfeat.errors import UsageError
 from bertfeat.extraction.embedder import Embedder
 from bertfeat.extraction.settings import TOKEN_ITEM_BYTES
-from bertfeat.recipe import Pooling
+from bertfeat.extraction.source import CorpusSource
+from bertfeat.extraction.spool import STDIN
+from bertfeat.recipe import Unit
 
 SAMPLE = 2000
 _TIMED_TOKENS = 65_536  # what the timing runs through the model, after a warm-up
@@ -30,12 +35,33 @@ class Estimate:
     tokens_per_second: float
 
 
-def estimate_extraction(embedder: Embedder, corpus: Corpus, *, keep_text: bool = True) -> Estimate:
-    """Count a corpus's rows, tokenize a random sample of 2,000 of its documents, and time the model on some of them.
+def estimate_extraction(
+    embedder: Embedder,
+    corpus: CorpusSource,
+    *,
+    corpus_settings: CorpusSettings | None = None,
+    keep_text: bool = True,
+) -> Estimate:
+    """Estimate what :meth:`bertfeat.Extractor.extract` would read, compute and write; nothing is written.
+
+    The rows of the corpus are counted, a random sample of 2,000 documents is tokenized, and the model is timed on some
+    of them.
 
     Raises:
         CorpusError: the corpus cannot be read.
+        UsageError: it is standard input, which can be read only once.
     """
+    listed = [corpus] if isinstance(corpus, str | Path) else corpus
+    if isinstance(listed, Sequence):
+        if STDIN in map(str, listed):
+            raise UsageError(
+                "an estimate reads the corpus, which standard input gives only once", remedy="give it a file"
+            )
+        return _estimate(embedder, open_corpus(listed, corpus_settings or CorpusSettings()), keep_text)
+    return _estimate(embedder, listed, keep_text)
+
+
+def _estimate(embedder: Embedder, corpus: Corpus, keep_text: bool) -> Estimate:
     counts = {Document: 0, Failure: 0, BlankLine: 0}
     characters, sample, draw = 0, list[Document](), random.Random(0)
     for row in check_readable(corpus.rows(), corpus):
@@ -71,12 +97,12 @@ def estimate_extraction(embedder: Embedder, corpus: Corpus, *, keep_text: bool =
 
 
 def _estimate_bytes(embedder: Embedder, documents: int, tokens: float, words: float, characters: int) -> int:
-    vectors = {Pooling.TOKEN: tokens, Pooling.WORD: words}
+    vectors = {Unit.DOCUMENT: documents, Unit.TOKEN: tokens, Unit.WORD: words}
     total = documents * _ROW_BYTES + characters * _TEXT_SHARE
     for column in embedder.columns:
-        total += vectors.get(column.pooling, documents) * column.width * TOKEN_ITEM_BYTES[column.dtype]
-    pieces = {column.pooling for column in embedder.columns} & set(vectors)
-    return round(total + _PIECE_BYTES * sum(vectors[pooling] for pooling in pieces))
+        total += vectors[column.pooling.unit] * column.width * TOKEN_ITEM_BYTES[column.dtype]
+    units = {column.pooling.unit for column in embedder.columns} - {Unit.DOCUMENT}
+    return round(total + _PIECE_BYTES * sum(vectors[unit] for unit in units))
 
 
 def _measure_rate(embedder: Embedder, sample: list[Document], *, pairs: bool) -> float:

@@ -1,8 +1,9 @@
-"""What a user should know about a corpus that does not suit its model."""
+"""A warning where the model does not know the language of the corpus."""
 
 from collections.abc import Sequence
 
 from bertfeat.corpus import Document
+from bertfeat.errors import parameter
 from bertfeat.tokens import TokenizedDocuments
 from bertfeat.words import split_words
 
@@ -22,13 +23,16 @@ def corpus_warnings(documents: Sequence[Document], tokenized: TokenizedDocuments
     words = sum(len(d.words) if d.words is not None else _count_words(d.text) for d in sample)
     if words < _LEAST_WORDS or not tokens:
         return []
-    found = []
+    problems = []
     if unknown / tokens > MOST_UNKNOWN:
-        found.append(f"{unknown / tokens:.0%} of the tokens are unknown to the model")
+        problems.append(f"{unknown / tokens:.0%} of the tokens are unknown to the model")
     if tokens / words > MOST_PIECES:
-        found.append(f"the model splits a word into {tokens / words:.1f} pieces on average")
-    remedy = f"it does not know this language well; a multilingual model does, for example --model {MULTILINGUAL}"
-    return [f"{' and '.join(found)}: {remedy}"] if found else []
+        problems.append(f"the model splits a word into {tokens / words:.1f} pieces on average")
+    if not problems:
+        return []
+    another = parameter("model", MULTILINGUAL)
+    remedy = f"it does not know this language well; a multilingual model does, for example {another}"
+    return [f"{' and '.join(problems)}: {remedy}"]
 
 
 def _count_words(text: str) -> float:

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from bertfeat.corpus import BlankLine, Document, Failure, KeptColumn, Row
 from bertfeat.extraction.compute import FeatureMatrices
 from bertfeat.features import CELL_LIMIT, Counts, PartContent, Pieces
-from bertfeat.recipe import FeatureColumn, Pooling
-from bertfeat.tokens import TokenizedDocuments, TokenSpans
-from bertfeat.tokens.layout import ranges
+from bertfeat.recipe import FeatureColumn, Unit
+from bertfeat.tokens import TokenizedDocuments, TokenSpans, ranges
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,7 @@ def find_oversized(tokenized: TokenizedDocuments, columns: Sequence[FeatureColum
     """The documents whose token or word matrix would pass what one cell can hold, and why."""
     found: dict[int, str] = {}
     for column in columns:
-        listing = _spans_of(tokenized, column.pooling)
+        listing = _spans_of(tokenized, column.pooling.unit)
         if listing is None:
             continue
         sizes = np.diff(listing.offsets) * column.width * np.dtype(column.dtype).itemsize
@@ -66,11 +65,12 @@ def find_overflows(
         matrix = computed.matrices[column.name]
         if not matrix.size or torch.stack(torch.aminmax(torch.from_numpy(matrix))).isfinite().all():
             continue  # the quick look that mostly settles it; NaN is both the least and the greatest
-        listing = _spans_of(tokenized, column.pooling)
+        listing = _spans_of(tokenized, column.pooling.unit)
         at = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
         documents = at if listing is None else np.searchsorted(listing.offsets, at, side="right") - 1
         undefined = set(documents[np.isnan(matrix[at]).any(axis=1)].tolist())
-        remedy = "use --dtype float32" if column.dtype == "float16" else "use --precision fp32"
+        # stored with the part, so it names the settings as the shell and Python both do
+        remedy = "use dtype float32" if column.dtype == "float16" else "use precision fp32"
         for document in np.unique(documents).tolist():
             what = "are no numbers (NaN)" if document in undefined else f"are beyond what {column.dtype} holds"
             found[document] = f"its {column.name} features {what}; {remedy}"
@@ -93,11 +93,9 @@ def assemble_part(
     stay = ~np.isin(rows.of, np.fromiter(rejected, np.int64, len(rejected)))
     documents = [document for document, stays in zip(rows.documents, stay.tolist(), strict=True) if stays]
     of = rows.of[stay]
-    vectors = {c.name: _take_rows(computed.matrices[c.name], of) for c in columns if c.pooling.per_document}
-    matrices: dict[Pooling, dict[str, NDArray[np.floating]]] = {Pooling.TOKEN: {}, Pooling.WORD: {}}
+    by_unit: dict[Unit, dict[str, NDArray[np.floating]]] = {unit: {} for unit in Unit}
     for column in columns:
-        if not column.pooling.per_document:
-            matrices[column.pooling][column.name] = computed.matrices[column.name]
+        by_unit[column.pooling.unit][column.name] = computed.matrices[column.name]
     return PartContent(
         rows=np.array([document.row for document in documents], np.int64),
         ids=[document.id for document in documents],
@@ -107,9 +105,9 @@ def assemble_part(
         n_tokens=tokenized.n_tokens[of],
         n_unk=tokenized.n_unknown[of],
         n_truncated=tokenized.n_truncated[of],
-        vectors=vectors,
-        tokens=_take_pieces(tokenized.tokens, of, matrices[Pooling.TOKEN], keep_text=keep_text, pairs=pairs),
-        words=_take_pieces(tokenized.words, of, matrices[Pooling.WORD], keep_text=keep_text, pairs=pairs),
+        vectors={name: _take_rows(matrix, of) for name, matrix in by_unit[Unit.DOCUMENT].items()},
+        tokens=_take_pieces(tokenized.tokens, of, by_unit[Unit.TOKEN], keep_text=keep_text, pairs=pairs),
+        words=_take_pieces(tokenized.words, of, by_unit[Unit.WORD], keep_text=keep_text, pairs=pairs),
         tags=[document.tags or () for document in documents] if tags else None,
     )
 
@@ -141,8 +139,8 @@ def count_part(content: PartContent, documents: Sequence[Document]) -> Counts:
     )
 
 
-def _spans_of(tokenized: TokenizedDocuments, pooling: Pooling) -> TokenSpans | None:
-    return {Pooling.TOKEN: tokenized.tokens, Pooling.WORD: tokenized.words}.get(pooling)
+def _spans_of(tokenized: TokenizedDocuments, unit: Unit) -> TokenSpans | None:
+    return {Unit.TOKEN: tokenized.tokens, Unit.WORD: tokenized.words}.get(unit)
 
 
 def _take_pieces(

@@ -6,7 +6,7 @@ from hashlib import blake2b
 from heapq import nsmallest
 
 from bertfeat.corpus import MAX_TEXT, BlankLine, Corpus, Document, Row, Value
-from bertfeat.errors import UsageError
+from bertfeat.errors import UsageError, parameter
 
 PART_BYTES = 256 * 2**20
 """A part ends where its estimated output would pass this."""
@@ -47,7 +47,7 @@ def plan_parts(
         CorpusError: the corpus cannot be read on.
     """
     if part_rows < 1:
-        raise UsageError(f"--part-rows {part_rows}: a part has at least one row")
+        raise UsageError("a part has at least one row", where=parameter("part_rows", part_rows))
     number = 0
     rows: list[Row] = []
     size, characters = 0.0, 0

@@ -22,7 +22,7 @@ from bertfeat.extraction.report import ExtractionReport, OnProgress
 from bertfeat.extraction.resume import ExistingParts
 from bertfeat.extraction.run_manifest import is_finished, write_run_manifest
 from bertfeat.extraction.settings import PART_ROWS, bytes_per_character, bytes_per_row, record_settings
-from bertfeat.extraction.source import CorpusSource, open_source
+from bertfeat.extraction.source import CorpusSource, open_run_source
 from bertfeat.features import (
     FORMAT_VERSION,
     FeatureSettings,
@@ -93,7 +93,7 @@ class ExtractionRun:
 
     def _execute_locked(self) -> None:
         self._check_folder()
-        with open_source(self._source, self._folder, self._corpus_settings) as corpus:
+        with open_run_source(self._source, self._folder, self._corpus_settings) as corpus:
             self._check_corpus(corpus)
             existing = self._read_existing_parts()
             settings = self._settle(corpus, existing)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from bertfeat.corpus import KeptColumn
 from bertfeat.features import FeatureSettings, ModelIdentity, describe_column
-from bertfeat.recipe import FeatureColumn, Pooling
+from bertfeat.recipe import FeatureColumn, Unit
 from bertfeat.tokens import TokenSettings
 
 NUMERICS_VERSION = 2
@@ -59,9 +59,9 @@ def bytes_per_row(columns: Sequence[FeatureColumn], *, special_tokens: bool) -> 
 
 def bytes_per_character(columns: Sequence[FeatureColumn]) -> float:
     """Estimated size of a document's features for each character of its text."""
-    pieces = {Pooling.TOKEN: CHARACTERS_PER_TOKEN, Pooling.WORD: CHARACTERS_PER_WORD}
+    characters = {Unit.TOKEN: CHARACTERS_PER_TOKEN, Unit.WORD: CHARACTERS_PER_WORD}
     return sum(
-        column.width * TOKEN_ITEM_BYTES[column.dtype] / pieces[column.pooling]
+        column.width * TOKEN_ITEM_BYTES[column.dtype] / characters[column.pooling.unit]
         for column in columns
-        if column.pooling in pieces
+        if column.pooling.unit in characters
     )

@@ -13,7 +13,7 @@ CorpusSource = Corpus | str | Path | Sequence[str | Path]
 
 
 @contextmanager
-def open_source(source: CorpusSource, folder: Path, settings: CorpusSettings) -> Iterator[Corpus]:
+def open_run_source(source: CorpusSource, folder: Path, settings: CorpusSettings) -> Iterator[Corpus]:
     """Open what is to be read; standard input is copied into ``folder`` first.
 
     Raises:
@@ -32,11 +32,11 @@ def open_source(source: CorpusSource, folder: Path, settings: CorpusSettings) ->
         raise CorpusError("- (standard input) cannot be mixed with files", remedy="give it alone")
     else:
         corpus = open_corpus(source, settings)
-    _refuse_own_input(corpus, folder)
+    _refuse_folder_of_corpus(corpus, folder)
     yield corpus
 
 
-def _refuse_own_input(corpus: Corpus, folder: Path) -> None:
+def _refuse_folder_of_corpus(corpus: Corpus, folder: Path) -> None:
     """Refuse to write into a folder that holds the corpus: results and input would be mixed up."""
     target = real_path(folder)
     for name in corpus.sources:

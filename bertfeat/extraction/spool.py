@@ -9,7 +9,7 @@ from pathlib import Path
 from bertfeat.corpus import Corpus, CorpusSettings, open_corpus
 from bertfeat.errors import CorpusError
 from bertfeat.features import SPOOL_NAME
-from bertfeat.io import make_state_folder, writing
+from bertfeat.io import make_state_folder, storage_errors
 
 STDIN = "-"
 _SHOWN = "standard input"
@@ -28,7 +28,7 @@ def spool_stdin(folder: Path, settings: CorpusSettings) -> Iterator[Corpus]:
         raise CorpusError("standard input is closed, or no stream of bytes; give a file, or pipe something in")
     path = make_state_folder(folder) / SPOOL_NAME
     try:
-        with writing(folder):
+        with storage_errors(folder):
             path.unlink(missing_ok=True)
             # "x": not through a link that somebody put there
             with path.open("xb") as file:

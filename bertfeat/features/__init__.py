@@ -35,7 +35,7 @@ from bertfeat.features.pieces import (
 from bertfeat.features.reader import FeatureSet
 from bertfeat.features.schema import CELL_LIMIT, KEPT_TYPES, PartContent, check_kept
 from bertfeat.features.settings import FeatureSettings, SettingDifference, describe_column
-from bertfeat.features.vectors import VectorBatch, piece_offsets, stored_matrices
+from bertfeat.features.vectors import VectorBatch, piece_offsets, stored_matrices, unit_vectors
 
 __all__ = [
     "CELL_LIMIT",
@@ -81,6 +81,7 @@ __all__ = [
     "remove_leftovers",
     "remove_manifest",
     "stored_matrices",
+    "unit_vectors",
     "write_manifest",
     "write_part",
 ]

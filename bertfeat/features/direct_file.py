@@ -1,7 +1,7 @@
 """A new file, written past the page cache where the system allows it, and hashed on the way.
 
-A corpus's features mostly exceed the page cache, and push out what others keep there; the copies into it, page by fresh
-page, took more of a processor than everything else that writing does.
+The features of a corpus are mostly larger than the page cache, and displace what other programs keep there. Copying
+them into it cost more processor time than everything else that writing does.
 """
 
 import errno
@@ -9,25 +9,28 @@ import fcntl
 import mmap
 import os
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Self
 
 import xxhash
 
-_BLOCK = 4 << 20  # bytes written at once, a multiple of what any disk asks for
+if TYPE_CHECKING:
+    from typing_extensions import Buffer  # in collections.abc since Python 3.12
+
+_BLOCK = 4 << 20  # bytes written at once, a multiple of every disk's block size
 _DIRECT: int = getattr(os, "O_DIRECT", 0)
-_REFUSALS = (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOTSUP)  # what file systems say that know no direct writing
+_REFUSALS = (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOTSUP)  # of file systems without direct writing
 
 
 class DirectFile:
-    """A file that is written from its beginning to its end, with the methods that pyarrow asks of a file.
+    """A file that is written from its beginning to its end, with the methods that pyarrow calls.
 
-    Whole blocks go to the disk directly; the rest, and everything on a file system that knows no such writing, goes
+    Whole blocks go to the disk directly; the rest, and everything on a file system without direct writing, goes
     through the page cache. Closing it does not sync it.
     """
 
     def __init__(self, path: Path) -> None:
         # shared, as mappings are by default: direct writing from private memory is unsafe beside a fork
-        self._block = memoryview(mmap.mmap(-1, _BLOCK))  # begins at a page, as direct writing asks for
+        self._block = memoryview(mmap.mmap(-1, _BLOCK))  # begins at a page, as direct writing requires
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
         try:
             self._handle = os.open(path, flags | _DIRECT, 0o666)
@@ -54,7 +57,7 @@ class DirectFile:
         """Number of bytes written so far."""
         return self._written
 
-    def write(self, data: Any) -> int:
+    def write(self, data: "Buffer") -> int:
         """Take bytes, all of them.
 
         Raises:

@@ -1,9 +1,8 @@
-"""What the portable forms are made of: batches with their vectors, whose each vector is, numbers as text."""
+"""What all portable formats need: batches with their vectors, the owner of each vector, numbers as text."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,40 +16,42 @@ from bertfeat.features.vectors import VectorBatch, vector_batch
 
 @dataclass(frozen=True, slots=True)
 class ExportBatch:
-    """A record batch, and the vectors of the wanted columns in it."""
+    """A record batch, and the vectors of the exported columns in it."""
 
     records: pa.RecordBatch
-    vectors: tuple[VectorBatch, ...]  # one for each wanted column
+    vectors: tuple[VectorBatch, ...]  # one for each exported column
 
-    def spread(self, at: int, items: Sequence[str]) -> list[list[str]]:
-        """Give each document its items, of which there is one for each vector of the wanted column ``at``."""
+    def group_by_document(self, at: int, items: Sequence[str]) -> list[list[str]]:
+        """Group items by document; there is one item for each vector of the exported column ``at``."""
         numbers = np.searchsorted(self.vectors[at].rows, self.records.column("row").to_numpy())
         ends = [*numbers.tolist(), len(items)]
         return [list(items[start:stop]) for start, stop in pairwise(ends)]
 
 
 def export_batches(
-    features: FeatureSet, wanted: Sequence[ReadableColumn], names: Sequence[str]
+    features: FeatureSet, columns: Sequence[ReadableColumn], names: Sequence[str]
 ) -> Iterator[ExportBatch]:
-    """Stream the columns of those names, and the vectors of the wanted ones."""
-    read = list(dict.fromkeys(["row", "id", *names, *(name for found in wanted for name in found.derivation.columns)]))
-    stored = [[known for known in features.columns if known.name in found.derivation.columns] for found in wanted]
+    """Stream the columns of those names, and the vectors of the columns ones."""
+    read = list(
+        dict.fromkeys(["row", "id", *names, *(name for column in columns for name in column.derivation.columns)])
+    )
+    stored = [[known for known in features.columns if known.name in column.derivation.columns] for column in columns]
     for records in features.stream(read):
-        vectors = (vector_batch(records, found, columns) for found, columns in zip(wanted, stored, strict=True))
+        vectors = (vector_batch(records, column, inputs) for column, inputs in zip(columns, stored, strict=True))
         yield ExportBatch(records, tuple(vectors))
 
 
 @dataclass(frozen=True, slots=True)
 class VectorOwners:
-    """Whose the vectors of a column are: row and id, and for tokens and words position, string and place."""
+    """The owners of a column's vectors: row and id, and for tokens and words number, string and character offsets."""
 
     schema: pa.Schema
-    places: tuple[str, ...]  # the columns of the set that hold the strings and places
+    position_columns: tuple[str, ...]  # the columns of the set that hold strings and offsets
 
     @classmethod
-    def of(cls, features: FeatureSet, found: ReadableColumn) -> "VectorOwners":
-        """What is known of the owners of that column's vectors."""
-        kind = found.pooling
+    def of(cls, features: FeatureSet, exported: ReadableColumn) -> "VectorOwners":
+        """The owners of that column's vectors."""
+        kind = exported.pooling
         fields = [("row", pa.int64()), ("id", pa.string())]
         known = {"string": f"{kind}s", "start": f"{kind}_start", "end": f"{kind}_end"}
         places = {name: column for name, column in known.items() if column in features.names}
@@ -60,18 +61,18 @@ class VectorOwners:
         return cls(pa.schema(fields), tuple(places.values()))
 
     def table(self, batch: ExportBatch) -> pa.Table:
-        """One line for each vector of the batch's first wanted column."""
+        """One line for each vector of the batch's first exported column."""
         vectors = batch.vectors[0]
         arrays = [
             vectors.rows,
             vectors.ids,
             vectors.positions,
-            *(batch.records[name].flatten() for name in self.places),
+            *(batch.records[name].flatten() for name in self.position_columns),
         ]
         return pa.table(arrays[: len(self.schema)], schema=self.schema)
 
 
-def number_lines(matrix: NDArray[Any]) -> list[str]:
+def number_lines(matrix: NDArray[np.floating]) -> list[str]:
     """Each vector's values separated by commas, in the fewest digits that give back the very same number.
 
     JSON has no infinite numbers and no NaN: they become ``null``.

@@ -1,17 +1,17 @@
-"""Feature sets in portable forms: npy with ids, JSON lines, google's JSON lines, CSV."""
+"""Feature sets in portable formats: npy with ids, JSON lines, google's JSON lines, CSV."""
 
 import json
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from bertfeat.errors import FeatureSetError, NotDerivableError, UsageError
+from bertfeat.errors import FeatureSetError, NotDerivableError, UsageError, parameter
 from bertfeat.features.columns import ReadableColumn, column_names, find_column
 from bertfeat.features.export_batches import ExportBatch, VectorOwners, export_batches, number_lines
 from bertfeat.features.npy import NpyWriter
@@ -32,103 +32,108 @@ class ExportReport:
 def export_features(
     folder: str | Path, to: str, out: str | Path, *, column: str | None = None, overwrite: bool = False
 ) -> ExportReport:
-    """Write a feature set, or one column of it, in a portable form, streamed and whole or not at all.
+    """Write a feature set, or one column of it, in a portable format, streamed and whole or not at all.
 
     ``to`` is one of
 
-    - ``npy``: the vectors ``[n, width]`` in float32; beside them ``*.ids.jsonl`` says whose they are, a line a vector
+    - ``npy``: the vectors ``[n, width]`` in float32; ``*.ids.jsonl`` beside them names the owners, a line a vector
     - ``jsonl``: an object a document: id, text, kept columns, tokens, words and all vectors (or those of ``column``)
     - ``bert-jsonl``: an object a document as google's ``extract_features.py`` writes it: tokens and their single layers
-    - ``csv``: a line a vector: id, for tokens and words their position, string and place, then the values
+    - ``csv``: a line a vector: id, for tokens and words their number, string and character offsets, then the values
 
-    ``column`` is a name or a recipe, derived where it is not stored; needed where there are several.
+    ``column`` is a name or a recipe, derived where it is not stored; needed where several are stored.
 
     Raises:
-        UsageError: there is no such form.
-        NotDerivable: the column cannot be had, or does not go with the form.
-        FeatureSetError: no feature set; or a file is there already (and not ``overwrite``), or cannot be written.
+        UsageError: there is no such format.
+        NotDerivableError: the stored columns do not contain the column, or it does not fit the format.
+        FeatureSetError: no feature set; or a file exists (and not ``overwrite``), or cannot be written.
     """
-    if to not in _FORMS:
-        raise UsageError(f"cannot export to {to!r}; there are: {', '.join(_FORMS)}")
+    if to not in _WRITERS:
+        raise UsageError(f"cannot export to {to!r}", remedy=f"there are: {', '.join(_WRITERS)}")
     features, out = FeatureSet(folder), Path(out)
     files = (out, out.with_suffix(".ids.jsonl")) if to == "npy" else (out,)
     for path in files[:1] if _was_killed(out) else files:
         if (path.exists() or path.is_symlink()) and not overwrite:
-            raise FeatureSetError(f"{path} is there already; choose another name or overwrite it (--overwrite)")
+            raise FeatureSetError(
+                "this file is there already",
+                where=path,
+                remedy=f"choose another name or overwrite it ({parameter('overwrite', True)})",
+            )
     with ExitStack() as stack:
         temporaries = [stack.enter_context(atomic(path)) for path in files]
-        vectors = _FORMS[to](features, column, *temporaries)
+        vectors = _WRITERS[to](features, column, *temporaries)
     return ExportReport(files, len(features), vectors)
 
 
 def _was_killed(out: Path) -> bool:
-    """Whether an export was killed before the last of its files, which is the vectors', got its name."""
+    """Whether an export was killed before the file of the vectors, the last one, got its name."""
     return not out.exists() and out.with_name(f".{out.name}.tmp").exists()
 
 
-def _npy(features: FeatureSet, column: str | None, out: Path, ids: Path) -> int:
-    found = features.find(column)
-    owners = VectorOwners.of(features, found)
+def _write_npy(features: FeatureSet, column: str | None, out: Path, ids: Path) -> int:
+    feature = features.find(column)
+    owners = VectorOwners.of(features, feature)
     count = 0
-    with NpyWriter(out, found.width) as vectors, _text(ids) as file:
-        for batch in export_batches(features, [found], owners.places):
+    with NpyWriter(out, feature.width) as vectors, _open_text(ids) as file:
+        for batch in export_batches(features, [feature], owners.position_columns):
             vectors.write(batch.vectors[0].matrix)
             file.writelines(json.dumps(owner, ensure_ascii=False) + "\n" for owner in owners.table(batch).to_pylist())
             count += len(batch.vectors[0])
     return count
 
 
-def _csv(features: FeatureSet, column: str | None, out: Path) -> int:
-    found = features.find(column)
-    owners = VectorOwners.of(features, found)
-    values = [pa.field(f"v{at}", pa.float32()) for at in range(found.width)]
+def _write_csv(features: FeatureSet, column: str | None, out: Path) -> int:
+    feature = features.find(column)
+    owners = VectorOwners.of(features, feature)
+    values = [pa.field(f"v{at}", pa.float32()) for at in range(feature.width)]
     schema = pa.schema([*list(owners.schema)[1:], *values])  # without the row
     count = 0
     with out.open("wb") as file, pyarrow.csv.CSVWriter(file, schema) as writer:
-        for batch in export_batches(features, [found], owners.places):
+        for batch in export_batches(features, [feature], owners.position_columns):
             matrix = np.ascontiguousarray(batch.vectors[0].matrix.T)
             writer.write_table(pa.table([*owners.table(batch).columns[1:], *map(pa.array, matrix)], schema=schema))
             count += len(batch.vectors[0])
     return count
 
 
-def _jsonl(features: FeatureSet, column: str | None, out: Path) -> int:
+def _write_jsonl(features: FeatureSet, column: str | None, out: Path) -> int:
     stored = [known.name for known in features.columns]
-    wanted = [features.find(name) for name in ([column] if column else stored)]
+    chosen = [features.find(name) for name in ([column] if column else stored)]
     plain = [name for name in features.names if name not in stored]
     count = 0
-    with _text(out) as file:
-        for batch in export_batches(features, wanted, plain):
+    with _open_text(out) as file:
+        for batch in export_batches(features, chosen, plain):
             records = batch.records.select(plain).to_pylist()
-            for record, *vectors in zip(records, *_json_vectors(batch, wanted), strict=True):
-                named = [f"{json.dumps(found.name)}: {text}" for found, text in zip(wanted, vectors, strict=True)]
-                file.write(f"{', '.join([_json(record)[:-1], *named])}}}\n")
+            for record, *vectors in zip(records, *_json_vectors(batch, chosen), strict=True):
+                named = [f"{json.dumps(feature.name)}: {text}" for feature, text in zip(chosen, vectors, strict=True)]
+                file.write(f"{', '.join([_record_json(record)[:-1], *named])}}}\n")
             count += sum(map(len, batch.vectors))
     return count
 
 
-def _json_vectors(batch: ExportBatch, wanted: list[ReadableColumn]) -> list[list[str]]:
-    """For each wanted column, the JSON form of each document's vectors: a list, or a list of lists."""
+def _json_vectors(batch: ExportBatch, chosen: list[ReadableColumn]) -> list[list[str]]:
+    """For each chosen column, the JSON form of each document's vectors: a list, or a list of lists."""
     columns = []
-    for at, found in enumerate(wanted):
+    for at, feature in enumerate(chosen):
         vectors = [f"[{values}]" for values in number_lines(batch.vectors[at].matrix)]
-        if not found.pooling.per_document:
-            vectors = [f"[{', '.join(of_document)}]" for of_document in batch.spread(at, vectors)]
+        if not feature.pooling.per_document:
+            vectors = [f"[{', '.join(of_document)}]" for of_document in batch.group_by_document(at, vectors)]
         columns.append(vectors)
     return columns
 
 
-def _bert_jsonl(features: FeatureSet, column: str | None, out: Path) -> int:
-    wanted = _token_layers(features, column)
+def _write_bert_jsonl(features: FeatureSet, column: str | None, out: Path) -> int:
+    chosen = _token_layers(features, column)
     if "tokens" not in features.names:
         raise NotDerivableError(
-            f"{features.folder}: bert-jsonl needs the tokens' strings, but the set was made with --no-text"
+            f"bert-jsonl needs the tokens' strings, but the set was made with {parameter('keep_text', False)}",
+            where=features.folder,
         )
-    indexes = [found.recipe.layers[0] - features.header.model.num_layers - 1 for found in wanted]
+    indexes = [feature.recipe.layers[0] - features.header.model.num_layers - 1 for feature in chosen]
     count = 0
-    with _text(out) as file:
-        for batch in export_batches(features, wanted, ["tokens"]):
-            pieces = batch.spread(0, _bert_pieces(batch, indexes))
+    with _open_text(out) as file:
+        for batch in export_batches(features, chosen, ["tokens"]):
+            pieces = batch.group_by_document(0, _bert_pieces(batch, indexes))
             for row, of_document in zip(batch.records["row"].to_pylist(), pieces, strict=True):
                 file.write(f'{{"linex_index": {row}, "features": [{", ".join(of_document)}]}}\n')
             count += len(batch.vectors[0])
@@ -162,28 +167,36 @@ def _token_layers(features: FeatureSet, column: str | None) -> list[ReadableColu
     layers = {layer for recipe in recipes if recipe.operation in kinds for layer in recipe.layers}
     if not layers:
         raise NotDerivableError(
-            f"bert-jsonl holds single layers of tokens, which {column or 'this set'} does not give; stored are: "
-            f"{column_names(stored)}. Extract with --layers -1,-2,-3,-4 --pooling token"
+            f"bert-jsonl holds single layers of tokens, which {column or 'this set'} does not give",
+            remedy=f"stored are: {column_names(stored)}. Extract with {parameter('layers', '-1,-2,-3,-4')} "
+            f"{parameter('pooling', 'token')}",
         )
     return [find_column(stored, last, str(layer), Pooling.TOKEN) for layer in sorted(layers, reverse=True)]
 
 
-_FORMS: dict[str, Callable[..., int]] = {"npy": _npy, "jsonl": _jsonl, "bert-jsonl": _bert_jsonl, "csv": _csv}
+_WRITERS: dict[str, Callable[..., int]] = {
+    "npy": _write_npy,
+    "jsonl": _write_jsonl,
+    "bert-jsonl": _write_bert_jsonl,
+    "csv": _write_csv,
+}
 
-EXPORT_FORMATS = tuple(_FORMS)
+EXPORT_FORMATS = tuple(_WRITERS)
 """What :func:`export` can write."""
 
 
-def _json(record: dict[str, Any]) -> str:
+def _record_json(record: dict[str, object]) -> str:
     try:
         return json.dumps(record, ensure_ascii=False, allow_nan=False)
-    except ValueError:  # a kept value that JSON has no number for
-        return json.dumps({key: None if _is_odd(value) else value for key, value in record.items()}, ensure_ascii=False)
+    except ValueError:  # a kept value that is NaN or infinite, which JSON does not have
+        return json.dumps(
+            {key: None if _is_infinite_or_nan(value) else value for key, value in record.items()}, ensure_ascii=False
+        )
 
 
-def _is_odd(value: object) -> bool:
+def _is_infinite_or_nan(value: object) -> bool:
     return isinstance(value, float) and not np.isfinite(value)
 
 
-def _text(path: Path) -> TextIO:
+def _open_text(path: Path) -> TextIO:
     return path.open("w", encoding="utf-8", newline="\n")

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 from bertfeat.errors import DamagedError, FeatureSetError, parameter
 from bertfeat.features.header import PartHeader
 from bertfeat.features.part import UNREADABLE_ERRORS, PartFooter, part_path, read_footer
-from bertfeat.io import STATE_FOLDER, ResultKind, is_own_part, open_regular, result_kind, writing
+from bertfeat.io import STATE_FOLDER, ResultKind, is_own_part, open_regular, result_kind, storage_errors
 
 SPOOL_NAME = "stdin"  # in the state folder: standard input, while it is read
 RERUN_REMEDY = "run the same extract command again: it redoes what is missing"
@@ -107,7 +107,7 @@ def part_footers(folder: Path) -> Iterator[PartFooter]:
 
 def remove_leftovers(folder: Path) -> None:
     """Remove the temporary files that killed runs left behind; call it with the folder locked."""
-    with writing(folder):
+    with storage_errors(folder):
         for path in (
             *folder.glob(".*.tmp"),
             *folder.glob(f"{STATE_FOLDER}/.*.tmp"),

@@ -27,11 +27,16 @@ class PartReader:
 
     def _group_bounds(self, group: int) -> tuple[int, int]:
         """From the statistics of the column ``row``; where there are none, from its values."""
-        statistics = self.footer.metadata.row_group(group).column(0).statistics
-        if statistics is not None and statistics.has_min_max:
+        statistics = self._statistics(group, 0)
+        if statistics is not None:
             return int(statistics.min), int(statistics.max)
         rows = self.read_group(group, ["row"]).column("row").to_numpy()
         return (int(rows[0]), int(rows[-1])) if len(rows) else (0, -1)
+
+    def _statistics(self, group: int, column: int) -> pq.Statistics | None:
+        """The least and the greatest value of a column in a row group, where the part has them."""
+        statistics = self.footer.metadata.row_group(group).column(column).statistics
+        return statistics if statistics is not None and statistics.has_min_max else None
 
     def batches(self, names: Sequence[str], *, start: int, stop: int, batch_rows: int) -> Iterator[pa.RecordBatch]:
         """The documents with ``start <= row < stop``, at most a row group and ``batch_rows`` documents at a time.
@@ -50,8 +55,8 @@ class PartReader:
 
     def may_hold_id(self, group: int, wanted: str) -> bool:
         """Whether a row group may hold the id, by the statistics of the column ``id``."""
-        statistics = self.footer.metadata.row_group(group).column(1).statistics
-        return statistics is None or not statistics.has_min_max or statistics.min <= wanted <= statistics.max
+        statistics = self._statistics(group, 1)
+        return statistics is None or statistics.min <= wanted <= statistics.max
 
     def rows_of_id(self, wanted: str) -> list[int]:
         """Rows of the documents with that id."""

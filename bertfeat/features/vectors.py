@@ -48,6 +48,13 @@ def vector_batch(batch: pa.RecordBatch, found: ReadableColumn, stored: Sequence[
     return VectorBatch(rows[owners], [ids[owner] for owner in owners], matrix, number_pieces(offsets))
 
 
+def unit_vectors(vectors: NDArray[np.floating]) -> NDArray[np.float32]:
+    """Vectors scaled to length 1, ``[..., W]``; zero vectors stay zero, as in every cosine of bertfeat."""
+    length = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    units: NDArray[np.float32] = np.divide(vectors, np.where(length > 0, length, 1), dtype=np.float32)
+    return units
+
+
 def _matrix(array: pa.Array, column: FeatureColumn) -> Matrix:
     if column.pooling.per_document:
         flat: Matrix = array.flatten().to_numpy()

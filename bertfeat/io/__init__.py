@@ -1,6 +1,6 @@
 """Files and folders: written whole or not at all, locked, decoded by type; what every room needs and no room owns."""
 
-from bertfeat.io.atomic import atomic, refuse_folder_path, remove_file, sync, writing
+from bertfeat.io.atomic import atomic, refuse_folder_path, remove_file, storage_errors, sync
 from bertfeat.io.json_codec import JsonError, JsonForm, canonical_json, decode_json, encode_json, to_plain
 from bertfeat.io.json_file import JsonFormat, read_json, read_version, write_json
 from bertfeat.io.lock import LockOwner, folder_lock
@@ -52,8 +52,8 @@ __all__ = [
     "result_kind",
     "shorten",
     "stage",
+    "storage_errors",
     "sync",
     "to_plain",
     "write_json",
-    "writing",
 ]

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all: temporary name, fsync, rename, fsync of the folder."""
+"""Files that are written whole or not at all: temporary name, fsync, rename, fsync of the folder."""
 
 import errno
 import os
@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bertfeat.errors import StorageError
+from bertfeat.errors import StorageError, parameter
 
 _REMEDIES = {
     errno.ENOSPC: "free some space, or move the folder to a larger disk",
     errno.EDQUOT: "free some space, or move the folder elsewhere",
-    errno.EFBIG: "raise the limit on file sizes, or choose smaller parts with --part-rows",
+    errno.EFBIG: "raise the limit on file sizes, or write smaller parts",
     errno.EROFS: "choose another folder",
     errno.EACCES: "change its permissions or choose another folder",
     errno.EPERM: "change its permissions or choose another folder",
@@ -26,7 +26,7 @@ _REMEDIES = {
 
 @contextmanager
 def atomic(path: Path) -> Iterator[Path]:
-    """Give a temporary path beside ``path``; when the block is done, the file bears its final name for good.
+    """Give a temporary path beside ``path``; when the block is done, the file is on the disk under its final name.
 
     When the block fails, the temporary file is removed and ``path`` is as it was before.
 
@@ -35,8 +35,8 @@ def atomic(path: Path) -> Iterator[Path]:
     """
     refuse_folder_path(path)
     temporary = path.with_name(f".{path.name}.tmp")
-    with writing(path.parent):
-        # whatever bears that name, a link too, is left over from a run that was killed: nothing is written through it
+    with storage_errors(path.parent):
+        # a file or link of that name was left by a run that was killed: nothing is written through a link
         temporary.unlink(missing_ok=True)
         try:
             yield temporary
@@ -49,14 +49,16 @@ def atomic(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def writing(folder: Path) -> Iterator[None]:
+def storage_errors(folder: Path) -> Iterator[None]:
     """Turn the operating system's errors in the block into a :class:`StorageError` that names the remedy."""
     try:
         yield
     except OSError as error:
-        remedy = _REMEDIES.get(error.errno or 0, "see that the disk is sound and the folder can be written")
+        remedy = _REMEDIES.get(error.errno or 0, "check that the disk is sound and the folder can be written")
+        if error.errno == errno.EFBIG:
+            remedy += f" ({parameter('part_rows')})"
         what = os.strerror(error.errno) if error.errno else str(error)
-        raise StorageError(f"cannot write to {folder}: {what}; {remedy}, then run the same command again") from error
+        raise StorageError(f"cannot write to {folder}: {what}", remedy=f"{remedy}, then run it again") from error
 
 
 def refuse_folder_path(path: Path) -> None:
@@ -66,12 +68,12 @@ def refuse_folder_path(path: Path) -> None:
         StorageError: it is a folder, or no name at all.
     """
     if not path.name or path.is_dir():
-        raise StorageError(f"{path} is a folder, and a file is to be written: name the file in it")
+        raise StorageError(f"{path} is a folder, and a file is to be written", remedy="name the file in it")
 
 
 def remove_file(path: Path) -> None:
-    """Remove a file for good, if it is there."""
-    with writing(path.parent):
+    """Remove a file, if it exists, and bring that onto the disk."""
+    with storage_errors(path.parent):
         if path.exists() or path.is_symlink():
             path.unlink()
             sync(path.parent)

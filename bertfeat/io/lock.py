@@ -1,4 +1,4 @@
-"""One run at a time on a folder: ``.bertfeat/lock`` is held by flock, and names host and process to others."""
+"""One run at a time on a folder: ``.bertfeat/lock`` is held by flock, and its content names host and process."""
 
 import contextlib
 import errno
@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bertfeat.errors import FolderLockedError
-from bertfeat.io.atomic import writing
+from bertfeat.io.atomic import storage_errors
 from bertfeat.io.json_codec import JsonError, decode_json
 from bertfeat.io.result_folder import STATE_FOLDER, make_state_folder
 
@@ -35,19 +35,19 @@ class LockOwner:
     def current(cls) -> "LockOwner":
         """This process."""
         since = datetime.now(UTC).isoformat(timespec="seconds")
-        return cls(socket.gethostname(), _boot(), os.getpid(), _ticks(os.getpid()), since)
+        return cls(socket.gethostname(), _boot_id(), os.getpid(), _start_ticks(os.getpid()), since)
 
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host} since {self.since}"
 
     @property
     def is_local(self) -> bool:
-        """Whether the process ran on this machine, so that it can be seen from here."""
-        return self.host == socket.gethostname() or (self.boot == _boot() != "")
+        """Whether the process ran on this machine, so that this process can see it."""
+        return self.host == socket.gethostname() or (self.boot == _boot_id() != "")
 
     @property
     def is_gone(self) -> bool:
-        """Whether the process is known to have ended, or its number to be another's by now."""
+        """Whether the process is known to have ended, or its number now belongs to another one."""
         if not self.is_local:
             return False
         if self.pid not in _PIDS:
@@ -57,27 +57,27 @@ class LockOwner:
         except ProcessLookupError:
             return True
         except OSError:
-            pass  # it is there, but another user's
-        return self.ticks != _ticks(self.pid)
+            pass  # it runs, but belongs to another user
+        return self.ticks != _start_ticks(self.pid)
 
 
 @contextmanager
 def folder_lock(folder: Path) -> Iterator[None]:
-    """Hold the folder, made if need be, against other runs; a lock that a dead run left is taken over.
+    """Lock the folder, made if need be, against other runs; a lock that a dead run left is taken over.
 
     The lock is an flock, which the system drops when the process dies in whatever way. Where the file system
     has none, and for runs on other machines, the file's content decides.
 
     Raises:
-        FolderLocked: another run holds the folder; the message names its process and host.
-        FeatureSetError: the folder cannot be written.
+        FolderLockedError: another run holds the folder; the message names its process and host.
+        StorageError: the folder cannot be written.
     """
-    with writing(folder):
+    with storage_errors(folder):
         handle, path = _acquire(folder)
     try:
         yield
     finally:
-        # removed while still held, so that nobody's new lock is removed
+        # removed while still held: afterwards it could be the new lock of another run
         with contextlib.suppress(OSError):
             path.unlink(missing_ok=True)
             path.parent.rmdir()  # if there is nothing else in it
@@ -93,13 +93,13 @@ def _acquire(folder: Path) -> tuple[int, Path]:
         except FileNotFoundError:
             continue  # the former owner removed the folder in between
         try:
-            free = _flock(handle)
-            owner = _owner(handle)
+            free = _try_flock(handle)
+            owner = _read_owner(handle)
             if not free:
-                raise FolderLockedError(f"{folder}: another run is at work on it ({owner or 'just starting'})")
-            if _still_there(handle, path):
-                _refuse_living(owner, path)
-                _sign(handle)
+                raise FolderLockedError(f"another run is at work on it ({owner or 'just starting'})", where=folder)
+            if _is_same_file(handle, path):
+                _refuse_running_owner(owner, path)
+                _write_owner(handle)
                 return handle, path
             os.close(handle)  # the former owner removed the file between our opening and locking it
         except BaseException:
@@ -107,8 +107,8 @@ def _acquire(folder: Path) -> tuple[int, Path]:
             raise
 
 
-def _flock(handle: int) -> bool:
-    """Whether the lock was got; true as well where the file system knows no locks."""
+def _try_flock(handle: int) -> bool:
+    """Whether this process now holds the lock; true as well where the file system has no locks."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -119,46 +119,48 @@ def _flock(handle: int) -> bool:
     return True
 
 
-def _still_there(handle: int, path: Path) -> bool:
+def _is_same_file(handle: int, path: Path) -> bool:
     try:
         return os.path.samestat(os.fstat(handle), path.stat())
     except FileNotFoundError:
         return False
 
 
-def _refuse_living(owner: LockOwner | None, path: Path) -> None:
+def _refuse_running_owner(owner: LockOwner | None, path: Path) -> None:
     if owner is None or owner.is_gone:
         return
+    folder = path.parent.parent
     if owner.is_local:
-        raise FolderLockedError(f"{path.parent.parent}: another run is at work on it ({owner})")
+        raise FolderLockedError(f"another run is at work on it ({owner})", where=folder)
     raise FolderLockedError(
-        f"{path.parent.parent}: locked by {owner}; whether that run is alive cannot be seen from this machine. "
-        f"If it is over, delete {path} and run the same command again"
+        f"locked by {owner}; whether that run is alive cannot be seen from this machine",
+        where=folder,
+        remedy=f"if it is over, delete {path} and run it again",
     )
 
 
-def _owner(handle: int) -> LockOwner | None:
+def _read_owner(handle: int) -> LockOwner | None:
     try:
         return decode_json(os.pread(handle, 4096, 0), LockOwner)
     except JsonError:
-        return None  # empty: its owner is only starting, or died before it signed
+        return None  # empty: its owner is just starting, or died before it wrote its name
 
 
-def _sign(handle: int) -> None:
+def _write_owner(handle: int) -> None:
     os.ftruncate(handle, 0)
     os.pwrite(handle, json.dumps(asdict(LockOwner.current())).encode(), 0)
     os.fsync(handle)
 
 
-def _ticks(pid: int) -> int:
-    """When the process started, in clock ticks since the machine did; 0 where the system does not tell."""
+def _start_ticks(pid: int) -> int:
+    """When the process started, in clock ticks since the machine did; 0 where the system does not say."""
     try:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
     except (OSError, ValueError, IndexError):
         return 0
 
 
-def _boot() -> str:
+def _boot_id() -> str:
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:

@@ -1,17 +1,17 @@
-"""Files opened for reading only if they are files: a pipe in the place of one would make us wait for ever."""
+"""Files that are opened only if they are regular files: reading a pipe in the place of one could wait for ever."""
 
 import os
 import stat
 from io import BufferedReader
 from pathlib import Path
 
-MOST_BYTES = 1 << 28  # of a file that is read whole: the manifest of 500,000 parts has them
+MOST_BYTES = 1 << 28  # of a file that is read whole: the size of a manifest of 500,000 parts
 
 
 def real_path(path: str | Path) -> Path:
     """The absolute path without links; where links lead in a circle, as far as they lead.
 
-    ``Path.resolve`` raises of such a circle.
+    ``Path.resolve`` raises an error in that case.
     """
     return Path(os.path.realpath(path))
 

@@ -1,4 +1,4 @@
-"""The folders that bertfeat writes, and how they are told from others: each has a folder ``.bertfeat`` inside.
+"""The folders that bertfeat writes, and how they are recognised: each has a folder ``.bertfeat`` inside.
 
 In it lie a marker with the kind of the result, the lock of a run that is at work, and what only bertfeat reads. Parquet
 readers that take all files of a folder (DuckDB, pandas, Spark, Hugging Face datasets) do not look into it; polars looks
@@ -12,8 +12,8 @@ from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 
-from bertfeat.errors import StorageError
-from bertfeat.io.atomic import atomic, writing
+from bertfeat.errors import StorageError, parameter
+from bertfeat.io.atomic import atomic, storage_errors
 from bertfeat.io.regular import open_regular, read_regular
 
 STATE_FOLDER = ".bertfeat"
@@ -40,12 +40,12 @@ def make_state_folder(folder: Path) -> Path:
     """Make the folder ``.bertfeat`` of a result folder, which is made too, and return it.
 
     Raises:
-        StorageError: it cannot be made, or something else bears its name.
+        StorageError: it cannot be made, or its name is that of something else.
     """
     state = folder / STATE_FOLDER
-    with writing(folder):
+    with storage_errors(folder):
         state.mkdir(parents=True, exist_ok=True)
-        if not stat.S_ISDIR(os.lstat(state).st_mode):  # nothing is written through a link that somebody put there
+        if not stat.S_ISDIR(os.lstat(state).st_mode):  # nothing is written through a link in its place
             raise NotADirectoryError(20, os.strerror(20), str(state))
     return state
 
@@ -56,13 +56,14 @@ def refuse_other_kind(folder: Path, kind: ResultKind) -> None:
     Raises:
         StorageError: names what it holds.
     """
-    there = result_kind(folder)
-    if there is not None and there is not kind:
-        raise StorageError(f"{folder} holds {there.noun}; name another folder with -o")
+    existing = result_kind(folder)
+    if existing is not None and existing is not kind:
+        remedy = f"name another folder with {parameter('folder')}"
+        raise StorageError(f"{folder} holds {existing.noun}", remedy=remedy)
 
 
 def claim_folder(folder: Path, kind: ResultKind) -> None:
-    """Say of a folder what it holds, when the first thing is written into it.
+    """Write into a folder which kind of result it holds, before anything else is written into it.
 
     Raises:
         StorageError: it holds another kind of result, or cannot be written.
@@ -85,9 +86,9 @@ def release_folder(folder: Path) -> None:
 
 
 def result_kind(folder: Path) -> ResultKind | None:
-    """What bertfeat wrote into a folder, finished or not; None for any other folder.
+    """The kind of result that a folder holds, finished or not; None for any other folder.
 
-    By its marker, else by what lies in it: folders that were made before there were markers, and copies that lost them.
+    By its marker, else by its content: older folders have no marker, and copies may have lost it.
     """
     if not folder.is_dir():
         return None
@@ -95,12 +96,13 @@ def result_kind(folder: Path) -> ResultKind | None:
         return ResultKind(read_regular(folder / STATE_FOLDER / _MARKER).decode("ascii").strip())
     except (OSError, ValueError):
         names = _entries(folder)
-    for kind, wanted in _CONTENTS.items():
-        if wanted <= names and (kind is not ResultKind.TABLE7 or _is_table(folder / "_settings.json")):
+    for kind, needed in _CONTENTS.items():
+        if needed <= names and (kind is not ResultKind.TABLE7 or _is_table(folder / "_settings.json")):
             return kind
     parts = {name for name in names if name.startswith("part-") and name.endswith(".parquet")}
     others = {name for name in names - parts if not name.startswith((".", "_"))}
-    return ResultKind.FEATURES if parts and not others and is_own_part(folder / min(parts)) else None
+    whole = parts and (not others or "_manifest.json" in names)  # where the manifest was before there were markers
+    return ResultKind.FEATURES if whole and is_own_part(folder / min(parts)) else None
 
 
 def is_own_part(path: Path) -> bool:
@@ -125,10 +127,10 @@ def _entries(folder: Path) -> set[str]:
 
 def _is_table(path: Path) -> bool:
     try:
-        found = json.loads(read_regular(path))
+        settings = json.loads(read_regular(path))
     except (OSError, ValueError, RecursionError):
         return False
-    return isinstance(found, dict) and {"data", "model", "training"} <= set(found)
+    return isinstance(settings, dict) and {"data", "model", "training"} <= set(settings)
 
 
 _CONTENTS = {

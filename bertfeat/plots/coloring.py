@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.corpus import Value
-from bertfeat.errors import UsageError
+from bertfeat.errors import UsageError, parameter
 from bertfeat.features import FeatureSet
 from bertfeat.plots.palette import NAMED
 
@@ -83,8 +83,8 @@ def _color_column(features: FeatureSet, wanted: str) -> tuple[str, bool]:
         return wanted, False
     if wanted.endswith(_AS_NAMES) and (column := wanted.removesuffix(_AS_NAMES)) in known:
         return column, True
-    hint = "" if features.kept else "; bertfeat extract --keep COL keeps columns of the corpus"
-    raise UsageError(f"there is no kept column {wanted!r} to colour by; there are: {', '.join(known)}{hint}")
+    remedy = "" if features.kept else f"extract with {parameter('keep')} to keep columns of the corpus"
+    raise UsageError(f"there is no kept column {wanted!r} to colour by; there are: {', '.join(known)}", remedy=remedy)
 
 
 def _color_values(features: FeatureSet, column: str) -> Iterator[list[Value]]:
@@ -111,19 +111,21 @@ def _decide_names(features: FeatureSet, column: str) -> NameColors:
     for values in _color_values(features, column):
         counted.update(as_name(value) for value in values if value is not None)
         if len(counted) > MOST_VALUES:
-            raise UsageError(_too_many(features, column, f"more than {MOST_VALUES:,} different values"))
+            raise _too_many(features, column, f"more than {MOST_VALUES:,} different values")
     ordered = sorted(counted, key=lambda name: (-counted[name], name))
     if len(ordered) <= len(NAMED):
         return NameColors(column, tuple(ordered), 0)
     share = sum(counted[name] for name in ordered[:FREQUENT]) / counted.total()
     if share < LEAST_SHARE:
         told = f"{len(ordered):,} different values, and the {FREQUENT} most frequent are {share:.1%} of the documents"
-        raise UsageError(_too_many(features, column, told))
+        raise _too_many(features, column, told)
     return NameColors(column, tuple(ordered[:FREQUENT]), len(ordered) - FREQUENT)
 
 
-def _too_many(features: FeatureSet, column: str, values: str) -> str:
-    return (
-        f"{features.folder}: {column} has {values}: too many for colours to tell anything; colour by a column "
-        f"with fewer values or with numbers, or write a page (-o map.html), which shows and finds the values"
+def _too_many(features: FeatureSet, column: str, values: str) -> UsageError:
+    return UsageError(
+        f"{column} has {values}: too many for colours to tell anything",
+        where=features.folder,
+        remedy="colour by a column with fewer values or with numbers, or draw a page (map.html), which shows and finds "
+        "the values",
     )

@@ -12,46 +12,48 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-class EpochScores(TypedDict):
+class _EpochScores(TypedDict):
     """What the curves show of an epoch."""
 
     loss: float
     score: float
 
 
-class HasName(Protocol):
+class _HasName(Protocol):
     """A model, or what a tagger reads of it."""
 
     @property
     def name(self) -> str: ...
 
 
-class HasSpans(Protocol):
+class _HasSpans(Protocol):
     """The labels of a tagger."""
 
     @property
     def has_spans(self) -> bool: ...
 
 
-class LearningHistory(Protocol):
+class _LearningHistory(Protocol):
     """What the curves show of a tagger; the settings of a saved tagger (``Tagger(folder).settings``) have it."""
 
     @property
-    def model(self) -> HasName: ...
+    def model(self) -> _HasName: ...
     @property
-    def input(self) -> HasName: ...
+    def input(self) -> _HasName: ...
     @property
-    def labels(self) -> HasSpans: ...
+    def labels(self) -> _HasSpans: ...
     @property
-    def history(self) -> Sequence[EpochScores]: ...
+    def history(self) -> Sequence[_EpochScores]: ...
     @property
     def best_epoch(self) -> int: ...
     @property
     def score(self) -> float: ...
 
 
-def draw_curves(settings: LearningHistory, path: str | Path) -> None:
+def draw_curves(settings: _LearningHistory, path: str | Path) -> None:
     """Draw how a tagger learnt as png, pdf or svg: loss and score on the development set, the best epoch marked.
+
+    ``settings`` are those of a saved tagger: ``Tagger(folder).settings``.
 
     Raises:
         UsageError: the name's ending stands for no form.
@@ -63,7 +65,7 @@ def draw_curves(settings: LearningHistory, path: str | Path) -> None:
         paint_curves(figure, settings)
 
 
-def paint_curves(figure: "Figure", settings: LearningHistory) -> None:
+def paint_curves(figure: "Figure", settings: _LearningHistory) -> None:
     """Draw the curves on an empty figure, one panel each over the same epochs."""
     from matplotlib.ticker import LogLocator, NullFormatter
 

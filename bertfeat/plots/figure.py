@@ -6,10 +6,10 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bertfeat.errors import BertfeatError, UsageError
-from bertfeat.io import atomic, refuse_folder_path, writing
+from bertfeat.io import atomic, refuse_folder_path, storage_errors
 from bertfeat.plots.font_choice import choose_fonts
 from bertfeat.plots.texts import wrapped
 
@@ -23,7 +23,7 @@ MIN_WIDTH, MIN_HEIGHT, MOST_INCHES = 3.0, 2.5, 30.0
 _LEAST_AXES = 0.7  # inches, of the part that shows something
 _ROUNDING = 0.005  # inches, by which texts may seem to stand out
 
-_STYLE: Mapping[str, Any] = {
+_STYLE: Mapping[str, object] = {
     "font.family": ["sans-serif"],  # an svg names it last, after the fonts in mind
     "font.size": 9.0,
     "axes.labelsize": 9.0,
@@ -49,7 +49,7 @@ _STYLE: Mapping[str, Any] = {
     "svg.hashsalt": "bertfeat",  # else every file gets other ids
     "pdf.fonttype": 42,
 }
-_METADATA: Mapping[str, Mapping[str, Any]] = {  # without dates, and without matplotlib's version
+_METADATA: Mapping[str, Mapping[str, str | None]] = {  # without dates, and without matplotlib's version
     "png": {"Software": "bertfeat"},
     "pdf": {"Creator": "bertfeat", "Producer": "matplotlib", "CreationDate": None},
     "svg": {"Creator": "bertfeat", "Date": None},
@@ -68,10 +68,9 @@ def picture_path(path: str | Path, forms: tuple[str, ...] = FORMS) -> Path:
     refuse_folder_path(path)
     if form_of(path) not in forms:
         endings = [f".{form}" for form in forms]
-        raise UsageError(
-            f"{path}: the form of a picture goes by the ending of its name: {', '.join(endings[:-1])} or {endings[-1]}"
-        )
-    with writing(path.parent):
+        problem = f"the form of a picture goes by the ending of its name: {', '.join(endings[:-1])} or {endings[-1]}"
+        raise UsageError(problem, where=path)
+    with storage_errors(path.parent):
         os.close(os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY))
         if not os.access(path.parent, os.W_OK | os.X_OK):
             raise PermissionError(13, "Permission denied")
@@ -101,14 +100,14 @@ def drawing(path: Path, width: float, height: float, texts: Iterable[str] = ()) 
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise BertfeatError("pictures need matplotlib: pip install 'bertfeat[analysis]'") from error
+        raise BertfeatError("pictures need matplotlib", remedy="pip install 'bertfeat[analysis]'") from error
     is_text = form_of(path) == "svg"  # the reader's fonts draw it
     with _DRAWING, matplotlib.rc_context(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # told once, by families()
         warnings.filterwarnings("error", message="constrained_layout not applied")
         matplotlib.rcdefaults()
-        settings: Any = {**_STYLE, "font.sans-serif": choose_fonts(texts, warn=not is_text)}
-        matplotlib.rcParams.update(settings)
+        settings = {**_STYLE, "font.sans-serif": choose_fonts(texts, warn=not is_text)}
+        matplotlib.rcParams.update(settings)  # type: ignore[arg-type]  # names of settings are a Literal there
         figure = Figure(figsize=(width, height), layout="constrained")
         FigureCanvasAgg(figure)
         yield figure
@@ -138,7 +137,8 @@ def _save_figure(figure: "Figure", path: Path) -> None:
     except UserWarning as error:  # matplotlib's, of a layout that does not work out, too
         width, height = figure.get_size_inches()
         raise UsageError(
-            f"{width:g} × {height:g} inches are too few for the texts of this picture; give it more width or height"
+            f"{width:g} × {height:g} inches are too few for the texts of this picture",
+            remedy="give it more width or height",
         ) from error
 
 

@@ -1,6 +1,6 @@
 """What stands above every picture: its title, and a note that says what is seen."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bertfeat.plots.texts import height_of, wrapped
 
@@ -22,10 +22,18 @@ def header(figure: "Figure", title: str, note: str = "") -> float:
     for text, size, color in ((title, _TITLE_SIZE, "black"), (note, _NOTE_SIZE, "#555555")):
         if text:
             lines = wrapped(figure, text, width - 2 * MARGIN, size)
-            place: dict[str, Any] = {"ha": "left", "va": "top", "size": size, "color": color, "linespacing": 1.2}
-            figure.text(MARGIN / width, below / height, lines, **place)
+            x, y = MARGIN / width, below / height
+            figure.text(x, y, lines, ha="left", va="top", size=size, color=color, linespacing=1.2)
             below -= height_of(lines.count("\n") + 1, size) + _GAP
-    engine: Any = figure.get_layout_engine()
-    engine.set(rect=(0, 0, 1, below / height), w_pad=MARGIN, h_pad=MARGIN / 2)
+    constrain(figure, rect=(0, 0, 1, below / height), w_pad=MARGIN, h_pad=MARGIN / 2)
     top: float = below / height
     return top
+
+
+def constrain(figure: "Figure", **parameters: object) -> None:
+    """Set parameters of a figure's constrained layout."""
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    engine = figure.get_layout_engine()
+    assert isinstance(engine, ConstrainedLayoutEngine)
+    engine.set(**parameters)  # type: ignore[arg-type]  # the names and types are matplotlib's

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
 from bertfeat.errors import UsageError
 from bertfeat.plots.figure import drawing, fair_height, picture_path
 from bertfeat.plots.header import MARGIN, header
 from bertfeat.plots.palette import MARKERS, NAMED, NO_VALUE
 from bertfeat.plots.texts import shortened, width_of
-from bertfeat.probes import LayerProbe, ProbeReport, ProbeScores
+from bertfeat.probes import LayerProbe, ProbeReport, ProbeScores, read_probes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,6 +23,7 @@ MEASURES = {"macro-f1": "macro F1", "accuracy": "accuracy"}
 _LEGEND_SIZE = 8.0
 _HANDLE = 0.45  # inches that a legend's line takes before its name
 _ASIDE = 0.12  # of the distance of two layers, by which probes stand beside one another
+_LINES: tuple[Literal["-", ":", "-."], ...] = ("-", ":", "-.")
 _BASELINE = "dashed: always the most frequent"
 
 
@@ -36,7 +37,7 @@ class LayersReport:
 
 
 def draw_layers(
-    probes: Sequence[ProbeReport],
+    probes: Sequence[ProbeReport | str | Path],
     path: str | Path,
     *,
     measure: str = "macro-f1",
@@ -45,6 +46,7 @@ def draw_layers(
 ) -> LayersReport:
     """Draw probes as png, pdf or svg: a line each over the layers, the spread of the folds, its baseline dashed.
 
+    ``probes`` are what :func:`bertfeat.probe_layers` gives, or files of what ``bertfeat probe --json`` printed.
     Combinations of layers stand to the right of the single ones. ``width`` and ``height`` are in inches.
 
     Raises:
@@ -53,23 +55,29 @@ def draw_layers(
         StorageError: the file cannot be written.
     """
     if not probes:
-        raise UsageError("there are no probes to draw; bertfeat probe FEATURES --label COL --json prints one")
+        raise UsageError("there are no probes to draw", remedy="bertfeat probe FEATURES --label COL --json prints one")
     if measure not in MEASURES:
         raise UsageError(f"layers are drawn by {' or '.join(MEASURES)}, not by {measure!r}")
     path = picture_path(path)
-    columns = _layer_columns(probes)
-    texts = [text for probed in probes for text in (probed.label, probed.features, probed.model)]
+    reports = [report for given in probes for report in _read_reports(given)]
+    columns = _layer_columns(reports)
+    texts = [text for probed in reports for text in (probed.label, probed.features, probed.model)]
     width = min(12.0, max(5.5, 2.0 + 0.35 * len(columns))) if width is None else width
-    height = fair_height(4.0 + 0.18 * len(probes)) if height is None else height
+    height = fair_height(4.0 + 0.18 * len(reports)) if height is None else height
     with drawing(path, width, height, texts) as figure:
-        paint_layers(figure, probes, measure)
-    return LayersReport(path, len(probes), tuple(columns))
+        paint_layers(figure, reports, measure)
+    return LayersReport(path, len(reports), tuple(columns))
+
+
+def _read_reports(given: ProbeReport | str | Path) -> Sequence[ProbeReport]:
+    return [given] if isinstance(given, ProbeReport) else read_probes(given)
 
 
 def _layer_columns(probes: Sequence[ProbeReport]) -> list[str]:
-    found = [each for probed in probes for each in probed.layers]
-    single = sorted({each.layer for each in found if each.layer is not None})
-    return [*(f"layer{layer}" for layer in single), *dict.fromkeys(e.column for e in found if e.layer is None)]
+    layers = [layer for probed in probes for layer in probed.layers]
+    single = sorted({probe.layer for probe in layers if probe.layer is not None})
+    combined = dict.fromkeys(probe.column for probe in layers if probe.layer is None)
+    return [*(f"layer{layer}" for layer in single), *combined]
 
 
 def paint_layers(figure: "Figure", probes: Sequence[ProbeReport], measure: str) -> None:
@@ -107,7 +115,7 @@ def _draw_probe(
     """Draw one of several probes; give what stands for it in the legend."""
     number, of = place
     color, marker = NAMED[number % len(NAMED)], MARKERS[number % len(MARKERS)]
-    line: Any = ("-", ":", "-.")[number // len(NAMED) % 3]
+    line = _LINES[number // len(NAMED) % len(_LINES)]
     aside = _ASIDE * (number - (of - 1) / 2) * min(1.0, 4 / of)
     for joined, layers in (
         (line, [each for each in probed.layers if each.layer is not None]),

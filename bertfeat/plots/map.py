@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bertfeat.errors import FeatureSetError, UsageError
+from bertfeat.errors import FeatureSetError, UsageError, parameter
 from bertfeat.features import FeatureSet, ReadableColumn
 from bertfeat.plots.coloring import decide_colors
 from bertfeat.plots.figure import FORMS, form_of, picture_path
@@ -30,7 +30,7 @@ class MapReport:
 
 
 def draw_map(
-    features: FeatureSet,
+    features: FeatureSet | str | Path,
     path: str | Path,
     *,
     column: str | None = None,
@@ -56,24 +56,26 @@ def draw_map(
     path = picture_path(path, (*FORMS, PAGE))
     is_page = form_of(path) == PAGE
     if is_page and (width is not None or height is not None):
-        raise UsageError("a page fits itself to its window; width and height are for png, pdf and svg")
+        remedy = f"{parameter('width')} and {parameter('height')} are for png, pdf and svg"
+        raise UsageError("a page fits itself to its window", remedy=remedy)
     if method not in METHODS:
         raise UsageError(f"a map is drawn by {', '.join(METHODS)}, not by {method!r}")
     if points < _FEWEST:
         raise UsageError(f"a map needs at least {_FEWEST} points, not {points}")
-    found = _document_column(features, column)
+    features = features if isinstance(features, FeatureSet) else FeatureSet(features)
+    source = _document_column(features, column)
     coloring = decide_colors(features, color) if color is not None else None
     names = {"row", *([coloring.column] if coloring else []), *(page_fields(features) if is_page else [])}
-    sample = sample_documents(features, found.name, points, sorted(names))
-    _check_sample(features, found, sample)
+    sample = sample_documents(features, source.name, points, sorted(names))
+    _check_sample(features, source, sample)
     projection = METHODS[method](sample.vectors)
-    title, note, axes = _describe_map(features, found, method, projection)
+    title, note, axes = _describe_map(features, source, method, projection)
     values = None if coloring is None else sample.fields[coloring.column]
-    painted = MapContent(projection.flat, title, note, axes, coloring, values)
+    content = MapContent(projection.flat, title, note, axes, coloring, values)
     if is_page:
-        write_page(painted, {name: sample.fields[name] for name in page_fields(features)}, path)
+        write_page(content, {name: sample.fields[name] for name in page_fields(features)}, path)
     else:
-        draw_points(painted, path, width, height)
+        draw_points(content, path, width, height)
     return MapReport(path, len(sample), len(features), projection.explained)
 
 
@@ -81,20 +83,23 @@ def _document_column(features: FeatureSet, column: str | None) -> ReadableColumn
     found = features.find(column)
     if not found.pooling.per_document:
         stored = [known.name for known in features.columns if known.pooling.per_document]
-        remedy = f"stored are: {', '.join(stored)}" if stored else "extract some with --pooling mean"
+        remedy = f"stored are: {', '.join(stored)}" if stored else f"extract some with {parameter('pooling', 'mean')}"
         raise UsageError(f"{found.name} has a matrix for each document; a map shows document columns: {remedy}")
     return found
 
 
 def _check_sample(features: FeatureSet, found: ReadableColumn, sample: MapSample) -> None:
     if len(sample) < _FEWEST:
-        raise UsageError(f"{features.folder}: a map needs at least {_FEWEST} documents; there are {len(sample)}")
+        problem = f"a map needs at least {_FEWEST} documents; there are {len(sample)}"
+        raise UsageError(problem, where=features.folder)
     finite = np.isfinite(sample.vectors).all(axis=1)
     if not finite.all():
         row = sample.fields["row"][int(finite.argmin())]
         raise FeatureSetError(
-            f"{features.folder}: {found.name} of row {row} has values that are no finite numbers, and so have "
-            f"{int((~finite).sum()):,} of {len(sample):,} rows; extract again with --precision fp32 --dtype float32"
+            f"{found.name} of row {row} has values that are no finite numbers, and so have "
+            f"{int((~finite).sum()):,} of {len(sample):,} rows",
+            where=features.folder,
+            remedy=f"extract again with {parameter('precision', 'fp32')} {parameter('dtype', 'float32')}",
         )
 
 

@@ -8,7 +8,6 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +46,7 @@ def page_fields(features: FeatureSet) -> tuple[str, ...]:
     return (*texts, "id", *(kept.name for kept in features.kept))
 
 
-def write_page(painted: MapContent, fields: Mapping[str, Sequence[Value]], path: Path) -> None:
+def write_page(content: MapContent, fields: Mapping[str, Sequence[Value]], path: Path) -> None:
     """Write a map as one HTML file.
 
     Raises:
@@ -56,11 +55,11 @@ def write_page(painted: MapContent, fields: Mapping[str, Sequence[Value]], path:
     style = _template("map.css")
     script = "".join(_template(name) for name in _SCRIPTS)
     parts = {
-        "title": html.escape(one_line(painted.title)),
-        "note": html.escape(one_line(painted.note)),
+        "title": html.escape(one_line(content.title)),
+        "note": html.escape(one_line(content.note)),
         "policy": f"default-src 'none'; style-src '{_csp_digest(style)}'; script-src '{_csp_digest(script)}'",
         "style": style,
-        "data": json.dumps(page_data(painted, fields), ensure_ascii=False, allow_nan=False).translate(_SCRIPT_SIGNS),
+        "data": json.dumps(page_data(content, fields), ensure_ascii=False, allow_nan=False).translate(_SCRIPT_SIGNS),
         "script": script,
     }
     # all at once: what is filled in is not looked at for further signs to fill in
@@ -69,55 +68,55 @@ def write_page(painted: MapContent, fields: Mapping[str, Sequence[Value]], path:
         temporary.write_text(page, encoding="utf-8", errors="replace", newline="\n")
 
 
-def page_data(painted: MapContent, fields: Mapping[str, Sequence[Value]]) -> dict[str, Any]:
+def page_data(content: MapContent, fields: Mapping[str, Sequence[Value]]) -> dict[str, object]:
     """What the page's script reads: a list a point each of coordinates, groups and fields."""
     named = {name: [_page_value(value, name) for value in values] for name, values in fields.items()}
     texts = [name for name in _TEXTS if name in named]
     return {
-        "x": _rounded(painted.flat[:, 0]),
-        "y": _rounded(painted.flat[:, 1]),
-        "axes": [one_line(name) for name in painted.axes],
+        "x": _rounded(content.flat[:, 0]),
+        "y": _rounded(content.flat[:, 1]),
+        "axes": [one_line(name) for name in content.axes],
         "texts": [named.pop(name) for name in texts],
         "fields": [{"name": one_line(name), "values": values} for name, values in named.items()],
-        **_legend_groups(painted),
+        **_legend_groups(content),
     }
 
 
-def _legend_groups(painted: MapContent) -> dict[str, Any]:
+def _legend_groups(content: MapContent) -> dict[str, object]:
     """The groups of the legend, which of them each point is in, and the scale of numbers if colours are one."""
-    codes, numbers = painted.codes(), painted.numbers()
+    codes, numbers = content.codes(), content.numbers()
     drawn = sorted(set(codes.tolist()), key=lambda code: (code < 0, -code if code < 0 else code))
     places = {code: place for place, code in enumerate(drawn)}
-    coloring = painted.coloring
-    told: dict[str, Any] = {
+    coloring = content.coloring
+    legend: dict[str, object] = {
         "column": None if coloring is None else one_line(coloring.column),
-        "groups": [_legend_group(painted, code) for code in drawn],
+        "groups": [_legend_group(content, code) for code in drawn],
         "of": [places[code] for code in codes.tolist()],
         "scale": None,
     }
     if isinstance(coloring, NumberScale) and numbers is not None:
         span = coloring.high - coloring.low or 1.0
         shares = np.where(np.isfinite(numbers), (numbers - coloring.low) / span, -1.0)
-        told["scale"] = {
+        legend["scale"] = {
             "ends": number_labels((coloring.low, coloring.high)),
             "at": _rounded(shares),
             "light": list(SCALE),
             "dark": list(SCALE_ON_DARK),
         }
-    return told
+    return legend
 
 
-def _legend_group(painted: MapContent, code: int) -> dict[str, Any]:
+def _legend_group(content: MapContent, code: int) -> dict[str, object]:
     if code >= 0:
-        label = "" if painted.coloring is None else _column_or_label(painted, code)
+        label = "" if content.coloring is None else _column_or_label(content, code)
         return {"label": label, "light": NAMED[code], "dark": NAMED_ON_DARK[code], "mark": "dot", "grey": False}
     light, dark = (OTHERS, OTHERS_ON_DARK) if code == OTHER else (NO_VALUE, NO_VALUE_ON_DARK)
     mark = "dot" if code == OTHER else "cross"
-    return {"label": painted.label(code), "light": light, "dark": dark, "mark": mark, "grey": True}
+    return {"label": content.label(code), "light": light, "dark": dark, "mark": mark, "grey": True}
 
 
-def _column_or_label(painted: MapContent, code: int) -> str:
-    return "a number" if isinstance(painted.coloring, NumberScale) else painted.label(code)
+def _column_or_label(content: MapContent, code: int) -> str:
+    return "a number" if isinstance(content.coloring, NumberScale) else content.label(code)
 
 
 def _page_value(value: Value, name: str) -> Value:

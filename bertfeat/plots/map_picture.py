@@ -8,7 +8,7 @@ import numpy as np
 
 from bertfeat.plots.coloring import NONE, OTHER, NumberScale
 from bertfeat.plots.figure import drawing, fair_height
-from bertfeat.plots.header import MARGIN, header
+from bertfeat.plots.header import MARGIN, constrain, header
 from bertfeat.plots.map_content import MapContent
 from bertfeat.plots.palette import NAMED, NO_VALUE, OTHERS, SCALE
 from bertfeat.plots.texts import height_of, number_labels, one_line, shortened, width_of
@@ -25,7 +25,7 @@ _VECTORS = 20_000  # points; more are drawn as dots even in pdf and svg, or no p
 _SHUFFLE = 4171
 
 
-def draw_points(painted: MapContent, path: Path, width: float | None, height: float | None) -> None:
+def draw_points(content: MapContent, path: Path, width: float | None, height: float | None) -> None:
     """Write a map as png, pdf or svg; what is left out of its size is chosen to fit.
 
     Raises:
@@ -34,31 +34,31 @@ def draw_points(painted: MapContent, path: Path, width: float | None, height: fl
         StorageError: the file cannot be written.
     """
     width = WIDTH if width is None else width
-    texts = [painted.title, *(painted.label(code) for code in _legend_codes(painted))]
-    texts += [painted.coloring.column] if painted.coloring else []
+    texts = [content.title, *(content.label(code) for code in _legend_codes(content))]
+    texts += [content.coloring.column] if content.coloring else []
     high = fair_height(0.8 * width) if height is None else height
     with drawing(path, width, high, texts) as figure:
-        paint_map(figure, painted, fixed_height=height is not None)
+        paint_map(figure, content, fixed_height=height is not None)
 
 
-def paint_map(figure: "Figure", painted: MapContent, *, fixed_height: bool) -> None:
+def paint_map(figure: "Figure", content: MapContent, *, fixed_height: bool) -> None:
     """Draw a map on an empty figure, which becomes higher for a legend below the map unless its height is fixed."""
     width, height = figure.get_size_inches()
     beside = width >= _BESIDE or (fixed_height and height < width)
-    codes = _legend_codes(painted)
+    codes = _legend_codes(content)
     room = 0.3 * width if beside else (width - 2 * MARGIN) / 2 - _HANDLE
-    labels = [shortened(figure, painted.label(code), room, _LEGEND_SIZE) for code in codes]
+    labels = [shortened(figure, content.label(code), room, _LEGEND_SIZE) for code in codes]
     columns = 1 if beside else _count_legend_columns(figure, labels)
     if not fixed_height and not beside:
         figure.set_figheight(width + 0.5 + height_of(-(-len(labels) // columns) + 1, _LEGEND_SIZE))
-    top = header(figure, painted.title, painted.note)
+    top = header(figure, content.title, content.note)
     axes = figure.add_subplot()
-    _dress(axes, painted.axes)
-    _scatter(axes, painted)
-    if isinstance(painted.coloring, NumberScale):
-        _draw_color_bar(figure, axes, painted.coloring, beside)
+    _dress(axes, content.axes)
+    _scatter(axes, content)
+    if isinstance(content.coloring, NumberScale):
+        _draw_color_bar(figure, axes, content.coloring, beside)
     if codes:
-        _legend(figure, painted, codes, labels, columns, top if beside else None)
+        _legend(figure, content, codes, labels, columns, top if beside else None)
 
 
 def _dress(axes: "Axes", names: tuple[str, str]) -> None:
@@ -69,25 +69,25 @@ def _dress(axes: "Axes", names: tuple[str, str]) -> None:
     axes.spines[:].set_color("#bbbbbb")
 
 
-def _scatter(axes: "Axes", painted: MapContent) -> None:
+def _scatter(axes: "Axes", content: MapContent) -> None:
     """Grey dots below, the coloured ones above them in no order, so that no colour hides another."""
     from matplotlib.colors import LinearSegmentedColormap
 
-    codes, numbers = painted.codes(), painted.numbers()
+    codes, numbers = content.codes(), content.numbers()
     size, alpha = _dots(axes, len(codes))
     style: dict[str, Any] = {"s": size, "alpha": alpha, "linewidths": 0.0, "rasterized": len(codes) > _VECTORS}
     for code, grey in ((OTHER, OTHERS), (NONE, NO_VALUE)):
         at = codes == code
         cross = {"marker": "x", "linewidths": max(0.4, size**0.5 / 8)} if code == NONE else {}
-        axes.scatter(*painted.flat[at].T, color=grey, **{**style, **cross})
+        axes.scatter(*content.flat[at].T, color=grey, **{**style, **cross})
     order = np.random.default_rng(_SHUFFLE).permutation(np.flatnonzero(codes >= 0))
-    if isinstance(painted.coloring, NumberScale) and numbers is not None:
-        low, high = _ends(painted.coloring)
+    if isinstance(content.coloring, NumberScale) and numbers is not None:
+        low, high = _ends(content.coloring)
         style |= {"c": numbers[order], "cmap": LinearSegmentedColormap.from_list("numbers", SCALE)}
         style |= {"vmin": low, "vmax": high}
     else:
         style["color"] = [NAMED[code] for code in codes[order]]
-    axes.scatter(*painted.flat[order].T, **style)
+    axes.scatter(*content.flat[order].T, **style)
 
 
 def _dots(axes: "Axes", count: int) -> tuple[float, float]:
@@ -100,12 +100,12 @@ def _dots(axes: "Axes", count: int) -> tuple[float, float]:
 # ── legends ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _legend_codes(painted: MapContent) -> list[int]:
+def _legend_codes(content: MapContent) -> list[int]:
     """The groups that are named: those drawn, the frequent ones first; of a scale only what has no number."""
-    if painted.coloring is None:
+    if content.coloring is None:
         return []
-    drawn = set(painted.codes().tolist())
-    if isinstance(painted.coloring, NumberScale):
+    drawn = set(content.codes().tolist())
+    if isinstance(content.coloring, NumberScale):
         return [NONE] if NONE in drawn else []
     return [*sorted(code for code in drawn if code >= 0), *(code for code in (OTHER, NONE) if code in drawn)]
 
@@ -117,7 +117,7 @@ def _count_legend_columns(figure: "Figure", labels: Sequence[str]) -> int:
 
 
 def _legend(
-    figure: "Figure", painted: MapContent, codes: Sequence[int], labels: Sequence[str], columns: int, top: float | None
+    figure: "Figure", content: MapContent, codes: Sequence[int], labels: Sequence[str], columns: int, top: float | None
 ) -> None:
     from matplotlib.lines import Line2D
 
@@ -139,12 +139,11 @@ def _legend(
     )
     for text, label in zip(legend.get_texts(), labels, strict=True):
         text.set_text(label)  # given to the legend, one that begins with an underscore would be left out
-    assert painted.coloring is not None
+    assert content.coloring is not None
     room = 0.3 * figure.get_figwidth() if top is not None else figure.get_figwidth() - 2 * MARGIN
-    legend.set_title(shortened(figure, painted.coloring.column, room, _LEGEND_SIZE))
+    legend.set_title(shortened(figure, content.coloring.column, room, _LEGEND_SIZE))
     if top is not None:
-        engine: Any = figure.get_layout_engine()
-        engine.set(rect=(0, 0, 1 - legend.get_window_extent().width / figure.bbox.width, top))
+        constrain(figure, rect=(0, 0, 1 - legend.get_window_extent().width / figure.bbox.width, top))
 
 
 def _draw_color_bar(figure: "Figure", axes: "Axes", scale: NumberScale, beside: bool) -> None:

@@ -4,7 +4,7 @@ The ten were found by search, from hues that have names, in the manner of Petrof
 apart as can be, in CAM02-UCS and in OKLab, under normal sight and under simulated deuteranopia, protanopia and
 tritanopia (Machado, Oliveira and Fernandes 2009), but none so light that it vanishes on white. Their smallest distance
 in CAM02-UCS is 15.5 and their smallest contrast 2.4 to 1; of Petroff's own ten, 14.5 and 1.6 to 1.
-``tests/test_plots_palette.py`` holds them to that.
+``tests/plots/test_palette.py`` holds them to that.
 """
 
 NAMED = (

@@ -4,7 +4,6 @@ import importlib
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,11 +45,11 @@ def tsne(vectors: NDArray[np.float32]) -> Projection:
     try:
         from sklearn.manifold import TSNE
     except ImportError as error:
-        raise BertfeatError("t-SNE needs scikit-learn: pip install 'bertfeat[analysis]'") from error
+        raise BertfeatError("t-SNE needs scikit-learn", remedy="pip install 'bertfeat[analysis]'") from error
     start = _start(vectors) * 1e-4  # small, as van der Maaten and Hinton begin
     perplexity = min(30.0, (len(vectors) - 1) / 3)
-    made = TSNE(init=start.astype(np.float32), perplexity=perplexity, random_state=SEED).fit_transform(vectors)
-    return Projection(made.astype(np.float64), None)
+    flat = TSNE(init=start.astype(np.float32), perplexity=perplexity, random_state=SEED).fit_transform(vectors)
+    return Projection(flat.astype(np.float64), None)
 
 
 def umap(vectors: NDArray[np.float32]) -> Projection:
@@ -58,9 +57,9 @@ def umap(vectors: NDArray[np.float32]) -> Projection:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ImportWarning)  # that there is no TensorFlow
-            library: Any = importlib.import_module("umap")
+            library = importlib.import_module("umap")
     except ImportError as error:
-        raise BertfeatError("UMAP needs umap-learn: pip install 'bertfeat[umap]'") from error
+        raise BertfeatError("UMAP needs umap-learn", remedy="pip install 'bertfeat[umap]'") from error
     neighbours = min(15, len(vectors) - 1)
     # a seed makes umap-learn use one thread; said here, or it warns
     reducer = library.UMAP(n_neighbors=neighbours, init=_start(vectors), random_state=SEED, n_jobs=1)

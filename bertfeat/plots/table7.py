@@ -17,7 +17,7 @@ _LABEL_SIZE = 8.0
 _PAPERS = "D"  # the mark of the paper's numbers
 
 
-class RowScores(Protocol):
+class _RowScores(Protocol):
     """What the picture shows of a row of Table 7. Scores are 0 to 1."""
 
     @property
@@ -30,7 +30,7 @@ class RowScores(Protocol):
     def test(self) -> Sequence[float]: ...  # of each run; empty where there is no test set
 
 
-class TableScores(Protocol):
+class _TableScores(Protocol):
     """What the picture shows of a Table 7; :class:`bertfeat.tagging.Table7` has it."""
 
     @property
@@ -38,7 +38,7 @@ class TableScores(Protocol):
     @property
     def measure(self) -> str: ...
     @property
-    def rows(self) -> Sequence[RowScores]: ...
+    def rows(self) -> Sequence[_RowScores]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,10 @@ class _Panel:
     marker: str
 
 
-def draw_table7(table: TableScores, path: str | Path) -> None:
+def draw_table7(table: _TableScores, path: str | Path) -> None:
     """Draw Table 7 as png, pdf or svg: a dot a seed, a bar at their mean, and beside them the paper's numbers in grey.
+
+    ``table`` is a :class:`bertfeat.tagging.Table7`.
 
     Raises:
         UsageError: the name's ending stands for no form.
@@ -75,7 +77,7 @@ def draw_table7(table: TableScores, path: str | Path) -> None:
         drawn[0].set_ylim(len(titles) - 0.4, -0.6)
 
 
-def _panels(table: TableScores) -> list[_Panel]:
+def _panels(table: _TableScores) -> list[_Panel]:
     """The development set, the test set and the paper's numbers, those that there are."""
     dev = tuple(tuple(100 * value for value in result.dev) for result in table.rows)
     test = tuple(tuple(100 * value for value in result.test) for result in table.rows)
@@ -88,7 +90,7 @@ def _panels(table: TableScores) -> list[_Panel]:
     return [panels[0], *(panel for panel in panels[1:] if any(panel.values))]
 
 
-def _table_note(table: TableScores, panels: Sequence[_Panel]) -> str:
+def _table_note(table: _TableScores, panels: Sequence[_Panel]) -> str:
     seeds = max((len(result.dev) for result in table.rows), default=0)
     note = f"A dot is a run, a bar the mean of {seeds} seeds." if seeds > 1 else "A dot is a run."
     if any(panel.marker == _PAPERS for panel in panels):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.errors import UsageError
+from bertfeat.errors import UsageError, parameter
 from bertfeat.features import FeatureSet
 
 TAGS = "tags"
@@ -86,12 +86,12 @@ def sample_examples(labels: LabelColumn, most: int, least: int, seed: int) -> Ex
     sampled = int(chosen.sum())
     documents = _documents_per_class(labels.numbers[chosen], labels.rows[chosen], len(labels.names))
     chosen[chosen] = documents[labels.numbers[chosen]] >= least
-    there = sorted((labels.names[number], number) for number in np.unique(labels.numbers[chosen]).tolist())
+    classes = sorted((labels.names[number], number) for number in np.unique(labels.numbers[chosen]).tolist())
     renumbered = np.zeros(len(labels.names), np.int64)
-    renumbered[[number for _, number in there]] = np.arange(len(there))
+    renumbered[[number for _, number in classes]] = np.arange(len(classes))
     return Examples(
         chosen=chosen,
-        classes=tuple(name for name, _ in there),
+        classes=tuple(name for name, _ in classes),
         members=renumbered[labels.numbers[chosen]],
         rows=labels.rows[chosen],
         rare=sampled - int(chosen.sum()),
@@ -106,8 +106,9 @@ def check_classes(examples: Examples, label: str, folds: int, *, are_numbers: bo
     """
     if len(examples.classes) < 2:
         only = f"all there is is {examples.classes[0]!r}" if examples.classes else "there is none"
-        rare = f"; {examples.rare:,} members of rarer classes were left out (--min-members)" if examples.rare else ""
-        raise UsageError(f"a probe needs at least two classes of {label!r} among what has a label; {only}{rare}")
+        problem = f"a probe needs at least two classes of {label!r} among what has a label; {only}"
+        left_out = f"{examples.rare:,} members of rarer classes were left out ({parameter('min_members')})"
+        raise UsageError(problem, remedy=left_out if examples.rare else "")
     counts = _documents_per_class(examples.members, examples.rows, len(examples.classes))
     few = np.flatnonzero(counts < folds)
     if len(few):
@@ -115,8 +116,9 @@ def check_classes(examples: Examples, label: str, folds: int, *, are_numbers: bo
         others = f", and {len(few) - 1:,} more of the {len(counts):,} classes are as rare" if len(few) > 1 else ""
         hint = "; its values are numbers, and each of them is taken for a class" if are_numbers else ""
         raise UsageError(
-            f"{examples.classes[few[0]]!r} of {label!r} is in {times}, fewer than the {folds} folds{others}{hint}; "
-            f"leave such classes out with --min-members {folds}, or give fewer --folds or a larger --most"
+            f"{examples.classes[few[0]]!r} of {label!r} is in {times}, fewer than the {folds} folds{others}{hint}",
+            remedy=f"leave such classes out with {parameter('min_members', folds)}, or give fewer {parameter('folds')} "
+            f"or a larger {parameter('most')}",
         )
 
 
@@ -128,11 +130,12 @@ def check_classifier_memory(examples: Examples, width: int) -> None:
     """
     classes, members = len(examples.classes), len(examples.members)
     takes = 4 * (_PROBABILITIES * members * classes + _WEIGHTS * classes * width)
-    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if takes > there:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if takes > memory:
         raise UsageError(
             f"a classifier of {members:,} examples into {classes:,} classes takes about {takes / 2**30:,.0f} GiB, and "
-            f"there are {there / 2**30:,.0f}; leave rarer classes out with --min-members, or give a smaller --most"
+            f"there are {memory / 2**30:,.0f}",
+            remedy=f"leave rarer classes out with {parameter('min_members')}, or give a smaller {parameter('most')}",
         )
 
 

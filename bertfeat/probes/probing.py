@@ -5,12 +5,13 @@ As in Alain & Bengio 2016 (arXiv:1610.01644): logistic regression on frozen feat
 
 import warnings
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.corpus import KeptColumn
-from bertfeat.errors import BertfeatError, NotDerivableError, UsageError
+from bertfeat.errors import BertfeatError, NotDerivableError, UsageError, parameter
 from bertfeat.features import FeatureSet, ReadableColumn
 from bertfeat.probes.examples import (
     TAGS,
@@ -32,7 +33,11 @@ OnStep = Callable[[int, int], None]
 
 
 def probe_layers(
-    features: FeatureSet, label: str, settings: ProbeSettings | None = None, *, on_step: OnStep | None = None
+    features: FeatureSet | str | Path,
+    label: str,
+    settings: ProbeSettings | None = None,
+    *,
+    on_step: OnStep | None = None,
 ) -> ProbeReport:
     """Probe the layers of a feature set for a kept column (document vectors), or for ``tags`` (word vectors).
 
@@ -41,10 +46,11 @@ def probe_layers(
 
     Raises:
         UsageError: no such label, one class only, or a class with fewer members than folds.
-        NotDerivable: no vectors of the kind that the label needs, or not of these layers.
+        NotDerivableError: no vectors of the kind that the label needs, or not of these layers.
         BertfeatError: scikit-learn is not installed.
     """
     settings = settings or ProbeSettings()
+    features = features if isinstance(features, FeatureSet) else FeatureSet(features)
     by_word = label == TAGS  # no kept column can bear that name
     columns = _probed_columns(features, _choose_pooling(features, label, by_word, settings.pooling), settings.layers)
     labels = read_word_labels(features) if by_word else read_document_labels(features, label)
@@ -53,10 +59,10 @@ def probe_layers(
     check_classifier_memory(examples, max(column.width for column in columns))
     folds = _make_folds(examples, by_word, settings)
     baseline = _score_baseline(examples, folds)
-    probed = []
+    results = []
     for number, column in enumerate(columns):
-        told = None if on_step is None else _StepCounter(on_step, number * len(folds), len(columns) * len(folds))
-        probed.append(_probe_column(features, column, examples, folds, settings, told))
+        counter = None if on_step is None else _StepCounter(on_step, number * len(folds), len(columns) * len(folds))
+        results.append(_probe_column(features, column, examples, folds, settings, counter))
     nulls = int((labels.numbers < 0).sum())
     return ProbeReport(
         features=str(features.folder),
@@ -72,52 +78,58 @@ def probe_layers(
         classes=dict(zip(examples.classes, examples.counts.tolist(), strict=True)),
         majority=examples.classes[examples.counts.argmax()],
         baseline=baseline,
-        layers=tuple(probed),
+        layers=tuple(results),
     )
 
 
 # ── which vectors ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _choose_pooling(features: FeatureSet, label: str, by_word: bool, wanted: str | None) -> Pooling:
-    there = list(dict.fromkeys(column.pooling for column in features.columns))
+def _choose_pooling(features: FeatureSet, label: str, by_word: bool, asked: str | None) -> Pooling:
+    stored = list(dict.fromkeys(column.pooling for column in features.columns))
     if by_word:
         if TAGS not in features.names:
-            raise UsageError(f"{features.folder}: its words have no tags; extract a corpus that has them, as CoNLL")
-        if Pooling.WORD not in there or wanted not in (None, Pooling.WORD):
+            remedy = "extract a corpus that has them, as CoNLL"
+            raise UsageError("its words have no tags", where=features.folder, remedy=remedy)
+        if Pooling.WORD not in stored or asked not in (None, Pooling.WORD):
             raise NotDerivableError(
-                f"{features.folder}: tags are probed on vectors of words: extract with --pooling word"
+                "tags are probed on vectors of words",
+                where=features.folder,
+                remedy=f"extract with {parameter('pooling', 'word')}",
             )
         return Pooling.WORD
     if label not in (known := [kept.name for kept in features.kept]):
         also = [TAGS] if TAGS in features.names else []
         raise UsageError(
-            f"{features.folder}: there is no label {label!r}; there are: {', '.join([*known, *also]) or 'none'}; "
-            f"extract with --keep to have more"
+            f"there is no label {label!r}; there are: {', '.join([*known, *also]) or 'none'}",
+            where=features.folder,
+            remedy=f"extract with {parameter('keep')} to have more",
         )
-    found = [pooling for pooling in there if pooling.per_document and wanted in (None, pooling)]
-    if not found:
+    usable = [pooling for pooling in stored if pooling.per_document and asked in (None, pooling)]
+    if not usable:
         raise NotDerivableError(
-            f"{features.folder}: {label} is probed on vectors of documents, and there are none of "
-            f"{wanted or 'any'} pooling; extract with --pooling {wanted or 'mean'}"
+            f"{label} is probed on vectors of documents, and there are none of {asked or 'any'} pooling",
+            where=features.folder,
+            remedy=f"extract with {parameter('pooling', asked or 'mean')}",
         )
-    if len(found) > 1:
-        raise UsageError(f"{features.folder}: say which vectors with --pooling: {' or '.join(found)}")
-    return found[0]
+    if len(usable) > 1:
+        problem = f"say which vectors with {parameter('pooling')}: {' or '.join(usable)}"
+        raise UsageError(problem, where=features.folder)
+    return usable[0]
 
 
 def _probed_columns(features: FeatureSet, pooling: Pooling, layers: Sequence[str]) -> list[ReadableColumn]:
     if layers and tuple(layers) != ("all",):
-        found = [features.find(layer, pooling) for layer in layers]
-        return list({column.recipe: column for column in found}.values())
-    found = []
+        columns = [features.find(layer, pooling) for layer in layers]
+        return list({column.recipe: column for column in columns}.values())
+    columns = []
     for layer in range(features.header.model.num_layers + 1):
         try:
-            found.append(features.find(f"layer{layer}", pooling))
+            columns.append(features.find(f"layer{layer}", pooling))
         except NotDerivableError:
             continue
-    stored = [column for column in features.columns if column.pooling is pooling and len(column.recipe.layers) > 1]
-    return [*found, *(features.find(column.name) for column in stored)]
+    combined = [column for column in features.columns if column.pooling is pooling and len(column.recipe.layers) > 1]
+    return [*columns, *(features.find(column.name) for column in combined)]
 
 
 # ── learning ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -130,7 +142,7 @@ def _make_folds(examples: Examples, by_word: bool, settings: ProbeSettings) -> F
     try:
         from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
     except ImportError as error:
-        raise BertfeatError("probes need scikit-learn: pip install 'bertfeat[analysis]'") from error
+        raise BertfeatError("probes need scikit-learn", remedy="pip install 'bertfeat[analysis]'") from error
     kind = StratifiedGroupKFold if by_word else StratifiedKFold
     cut = kind(settings.folds, shuffle=True, random_state=settings.seed)
     return list(cut.split(examples.members[:, None], examples.members, groups=examples.rows if by_word else None))
@@ -153,7 +165,7 @@ def _probe_column(
     examples: Examples,
     folds: Folds,
     settings: ProbeSettings,
-    told: _StepCounter | None,
+    counter: _StepCounter | None,
 ) -> LayerProbe:
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
@@ -169,8 +181,8 @@ def _probe_column(
             classifier.fit(vectors[train], examples.members[train])
         converged &= not any(issubclass(each.category, ConvergenceWarning) for each in caught)
         predicted.append(classifier.predict(vectors[test]))
-        if told is not None:
-            told()
+        if counter is not None:
+            counter()
     single = column.recipe.layers[0] if len(column.recipe.layers) == 1 else None
     name = column.recipe.name if single is None else f"layer{single}"
     return LayerProbe(name, single, _score_folds(examples, folds, predicted), converged)
@@ -185,23 +197,24 @@ def _example_vectors(features: FeatureSet, column: ReadableColumn, examples: Exa
         vectors[at : at + len(chosen)] = chosen
         if not np.isfinite(chosen).all() or np.abs(chosen).max(initial=0) > _MOST_VALUE:
             raise UsageError(
-                f"{features.folder}: {column.name} holds values from which no classifier can learn: not finite, or "
-                f"above {_MOST_VALUE:g}; bertfeat verify tells whether they are the model's own"
+                f"{column.name} holds values from which no classifier can learn: not finite, or above {_MOST_VALUE:g}",
+                where=features.folder,
+                remedy="bertfeat verify tells whether they are the model's own",
             )
         seen, at = seen + len(batch), at + len(chosen)
     return vectors
 
 
 def _score_baseline(examples: Examples, folds: Folds) -> ProbeScores:
-    said = [np.full(len(test), np.bincount(examples.members[train]).argmax()) for train, test in folds]
-    return _score_folds(examples, folds, said)
+    predicted = [np.full(len(test), np.bincount(examples.members[train]).argmax()) for train, test in folds]
+    return _score_folds(examples, folds, predicted)
 
 
 def _score_folds(examples: Examples, folds: Folds, predicted: Sequence[NDArray[np.int64]]) -> ProbeScores:
     from sklearn.metrics import accuracy_score, f1_score
 
-    pairs = [(examples.members[test], said) for (_, test), said in zip(folds, predicted, strict=True)]
-    accuracies = [float(accuracy_score(right, said)) for right, said in pairs]
-    # over the classes that a fold has or is told of; of another one it says nothing
-    f1s = [float(f1_score(right, said, average="macro", zero_division=0.0)) for right, said in pairs]
-    return ProbeScores(*(float(each(values)) for values in (accuracies, f1s) for each in (np.mean, np.std)))
+    pairs = [(examples.members[test], classes) for (_, test), classes in zip(folds, predicted, strict=True)]
+    accuracies = [float(accuracy_score(gold, classes)) for gold, classes in pairs]
+    # over the classes that occur in a fold, gold or predicted
+    f1s = [float(f1_score(gold, classes, average="macro", zero_division=0.0)) for gold, classes in pairs]
+    return ProbeScores(*(float(average(values)) for values in (accuracies, f1s) for average in (np.mean, np.std)))

@@ -1,4 +1,4 @@
-"""What a probe is asked, and what it found."""
+"""The settings of a probe, and its result."""
 
 import math
 from collections.abc import Mapping
@@ -38,13 +38,13 @@ class ProbeSettings:
 
     def __post_init__(self) -> None:
         if self.folds < 2:
-            raise UsageError(f"{self.folds} folds: give at least 2, so that something is left to test on")
+            raise UsageError(f"{self.folds} folds", remedy="give at least 2, so that something is left to test on")
         if self.most < 1 or self.seed < 0 or self.min_members < 0:
             raise UsageError("most must be above 0, seed and min members not below it")
         if not 0 < self.strength < math.inf:
-            raise UsageError(f"strength {self.strength}: give a number above 0; the default is 1")
+            raise UsageError(f"strength {self.strength}", remedy="give a number above 0; the default is 1")
         if self.seed > _MOST_SEED:
-            raise UsageError(f"seed {self.seed}: give at most {_MOST_SEED:,}")
+            raise UsageError(f"seed {self.seed}", remedy=f"give at most {_MOST_SEED:,}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class ProbeScores:
 
 @dataclass(frozen=True, slots=True)
 class LayerProbe:
-    """What one column gives away of the label."""
+    """How well one column predicts the label."""
 
     column: str  # its recipe: layer3, concat4
     layer: _Count | None  # None for combinations of layers
@@ -101,16 +101,16 @@ def read_probes(path: str | Path) -> list[ProbeReport]:
     try:
         text = read_regular(Path(path)).decode("utf-8-sig")  # some shells put a byte order mark before what they write
     except OSError as error:
-        raise CorpusError(f"{path}: cannot be read: {error.strerror or error}") from error
+        raise CorpusError(f"cannot be read: {error.strerror or error}", where=path) from error
     except UnicodeError as error:
-        raise CorpusError(f"{path}: {_NO_PROBE}: it is not UTF-8") from error
+        raise CorpusError(f"{_NO_PROBE}: it is not UTF-8", where=path) from error
     probes = []
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
                 probes.append(decode_json(line, ProbeReport))
             except JsonError as error:
-                raise CorpusError(f"{path}, line {number}: {_NO_PROBE}: {error}") from error
+                raise CorpusError(f"{_NO_PROBE}: {error}", where=f"{path}, line {number}") from error
     if not probes:
-        raise CorpusError(f"{path}: {_NO_PROBE}: it is empty")
+        raise CorpusError(f"{_NO_PROBE}: it is empty", where=path)
     return probes

@@ -183,10 +183,10 @@ class ArrowStore:
         unique, places = np.unique(rows, return_inverse=True)
         batch_of = unique // BATCH_ROWS
         parts = [
-            self._batch(int(number), self._names).take(pa.array(unique[batch_of == number] % BATCH_ROWS))
+            self._batch(int(number), self._names).take(_row_numbers(unique[batch_of == number] % BATCH_ROWS))
             for number in np.unique(batch_of)
         ]
-        return pa.Table.from_batches(parts, self.schema).take(pa.array(places.reshape(-1)))
+        return pa.Table.from_batches(parts, self.schema).take(_row_numbers(places))
 
     def _batch(self, number: int, names: Sequence[str]) -> pa.RecordBatch:
         try:
@@ -260,3 +260,9 @@ def _conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
         for field in schema
     ]
     return pa.table(columns, schema=schema)
+
+
+def _row_numbers(numbers: NDArray[np.integer]) -> pa.Int64Array:
+    """Numbers of rows for Arrow; ``pa.array`` would import pandas, which takes as long as a search."""
+    buffer = pa.py_buffer(np.ascontiguousarray(numbers.reshape(-1), np.int64))
+    return pa.Array.from_buffers(pa.int64(), numbers.size, [None, buffer])

@@ -18,7 +18,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bertfeat.errors import IndexFolderError, StorageError, UsageError
-from bertfeat.io import STATE_FOLDER, ResultKind, claim_folder, folder_lock, real_path, result_kind, sync, writing
+from bertfeat.io import (
+    STATE_FOLDER,
+    ResultKind,
+    claim_folder,
+    folder_lock,
+    real_path,
+    result_kind,
+    storage_errors,
+    sync,
+)
 from bertfeat.search.settings import FILE_NAMES, SETTINGS_NAME, no_index_error
 
 _OWN_NAMES = FILE_NAMES | {SETTINGS_NAME, STATE_FOLDER}
@@ -46,7 +55,7 @@ class HeldFolder:
             StorageError: the folder cannot be written.
         """
         fresh = _work_folder(self.folder) / "new"
-        with writing(self.folder.parent):
+        with storage_errors(self.folder.parent):
             fresh.mkdir()
             try:
                 claim_folder(fresh, ResultKind.INDEX)
@@ -72,7 +81,7 @@ def hold_index_folder(folder: str | Path, *, new: bool = False) -> Iterator[Held
     if not new and not target.parent.is_dir():
         raise no_index_error(target)
     with _locked_work_folder(work, new=new):
-        with writing(target.parent):
+        with storage_errors(target.parent):
             _put_back(target)
             _clear(target)
         _refuse_foreign_files(target)
@@ -86,7 +95,7 @@ def _locked_work_folder(work: Path, *, new: bool) -> Iterator[None]:
         stack.callback(_remove_if_empty, work)
         for tries_left in reversed(range(_LOCK_TRIES)):
             try:
-                with writing(work.parent):
+                with storage_errors(work.parent):
                     work.mkdir(parents=new, exist_ok=True)
                     if work.is_symlink():  # nothing is written, or removed, through a link that somebody put there
                         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(work))
@@ -122,7 +131,7 @@ def recover_index(folder: Path, *, insist: bool) -> bool:
     """
     target = real_path(folder)
     try:
-        with _locked_work_folder(_work_folder(target), new=False), writing(target.parent):
+        with _locked_work_folder(_work_folder(target), new=False), storage_errors(target.parent):
             _put_back(target)
     except StorageError:
         if insist:

@@ -7,8 +7,8 @@ from pathlib import Path
 from bertfeat.corpus import COMPRESSIONS, ENDINGS, CorpusSettings, find_sources
 from bertfeat.errors import BertfeatError, CorpusError, TaggerError, UsageError, parameter
 from bertfeat.extraction import ExtractionReport, Extractor, OnProgress
-from bertfeat.features import FeatureSet, list_parts, read_manifest
-from bertfeat.io import real_path
+from bertfeat.features import FeatureSet, list_parts
+from bertfeat.io import ResultKind, real_path, result_kind
 from bertfeat.tagging.dataset_extractors import (
     ExtractorArguments,
     new_extractor,
@@ -52,7 +52,7 @@ def is_feature_set(source: SentenceSource) -> bool:
     if isinstance(source, FeatureSet):
         return True
     path = Path(source)
-    return path.is_dir() and (read_manifest(path) is not None or bool(list_parts(path)))
+    return result_kind(path) is ResultKind.FEATURES and bool(list_parts(path))
 
 
 def features_beside(corpus: Path) -> Path:

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bertfeat.corpus import CorpusSettings, Failure
-from bertfeat.errors import BertfeatError, CorpusError, UsageError
+from bertfeat.errors import CorpusError, UsageError, errors_within
 from bertfeat.features import FeatureSet
 from bertfeat.tagging.datasets import SentenceSource
 from bertfeat.tagging.prediction import STDIN, open_tagger, predict_tags
@@ -56,7 +56,7 @@ def evaluate_tagger(
         else:
             gold.append(row.gold)
             predicted.append(row.tags)
-    with _errors_within(name):
+    with errors_within(name):
         scores = score_tagger(gold, predicted)
     return EvaluationReport(scores, tuple(failures), tuple(tagger.labels.unknown(gold)))
 
@@ -72,7 +72,7 @@ def evaluate_predictions(path: str | Path, *, encoding: str | None = None) -> Ev
             predictions = read_predictions(copy, name="standard input", encoding=encoding)
     else:
         predictions = read_predictions(path, encoding=encoding)
-    with _errors_within(path):
+    with errors_within(path):
         scores = score_tags(predictions.gold, predictions.predicted)
     return EvaluationReport(scores, warnings=_warn_of_schemes(predictions))
 
@@ -99,12 +99,3 @@ def _stdin_copy() -> Iterator[Path]:
         with path.open("xb") as file:
             shutil.copyfileobj(stream, file, 1 << 20)
         yield path
-
-
-@contextmanager
-def _errors_within(place: object) -> Iterator[None]:
-    """Let what is wrong with what was read from a file name the file."""
-    try:
-        yield
-    except BertfeatError as error:
-        raise error.within(place) from error

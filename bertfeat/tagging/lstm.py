@@ -53,8 +53,8 @@ class BiLstm(nn.Module):
         """
         order = reversed_order(sizes)
         for number, layer in enumerate(self.layers):
-            run = _RUNS[inputs.device.type]
-            inputs = run(inputs, layer.w_ih, layer.w_hh, layer.bias, tuple(sizes), order)
+            run_layer = RUN_LAYER[inputs.device.type]
+            inputs = run_layer(inputs, layer.w_ih, layer.w_hh, layer.bias, tuple(sizes), order)
             if masks and number + 1 < len(self.layers):
                 inputs = inputs * masks[number]
         return inputs
@@ -73,21 +73,23 @@ class _LstmWeights(nn.Module):
         self.bias.data[:, hidden : 2 * hidden] = 1.0  # of the gate that forgets
 
 
-def _run_on_cuda(
+def run_by_torch(
     inputs: Tensor, w_ih: Tensor, w_hh: Tensor, bias: Tensor, sizes: tuple[int, ...], _order: Tensor
 ) -> Tensor:
+    """One layer as ``torch.nn.LSTM`` computes it, on any device."""
     flat = [weight[way] for way in (0, 1) for weight in (w_ih, w_hh, bias, torch.zeros_like(bias))]
     start = inputs.new_zeros(2, sizes[0], w_hh.shape[2])
-    with torch.autocast("cuda", torch.bfloat16, enabled=has_native_bf16(inputs.device)):
+    with torch.autocast(inputs.device.type, torch.bfloat16, enabled=has_native_bf16(inputs.device)):
         out: Tensor = torch.lstm(
             inputs, torch.tensor(sizes), (start, start), flat, True, 1, 0.0, torch.is_grad_enabled(), True
         )[0]
     return out.float()
 
 
-def _run_on_cpu(
+def run_on_cpu(
     inputs: Tensor, w_ih: Tensor, w_hh: Tensor, bias: Tensor, sizes: tuple[int, ...], order: Tensor
 ) -> Tensor:
+    """One layer as this module computes it."""
     low = torch.bfloat16 if has_native_bf16(inputs.device) else torch.float32
     words = len(inputs)
     padding = -words % _ROWS
@@ -97,7 +99,8 @@ def _run_on_cpu(
     return out[:words]
 
 
-_RUNS: dict[str, Callable[..., Tensor]] = {"cpu": _run_on_cpu, "cuda": _run_on_cuda}
+RUN_LAYER: dict[str, Callable[..., Tensor]] = {"cpu": run_on_cpu, "cuda": run_by_torch}
+"""How a layer is computed on each kind of device; ``benchmarks/lstm.py`` measures both ways on a CPU."""
 
 
 class _LstmFunction(torch.autograd.Function):

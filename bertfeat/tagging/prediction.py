@@ -11,7 +11,7 @@ from bertfeat.corpus import Corpus, CorpusSettings, Failure, check_readable, for
 from bertfeat.errors import UsageError, parameter
 from bertfeat.extraction import spool_stdin
 from bertfeat.features import FeatureSet
-from bertfeat.io import atomic, real_path, writing
+from bertfeat.io import atomic, real_path, storage_errors
 from bertfeat.tagging.datasets import SentenceSource, is_feature_set, refuse_corpus_settings
 from bertfeat.tagging.prediction_forms import MarkSpan, PredictionForm, bracket_span, choose_writer
 from bertfeat.tagging.tagger import TaggedText, Tagger
@@ -160,7 +160,7 @@ def _open_output(out: str | Path | Callable[[str], object]) -> Iterator[Callable
 def _open_file(path: Path) -> Iterator[IO[str]]:
     """A file that appears whole or not at all; a device or a pipe is written to as it is."""
     if path.exists() and not path.is_file() and not path.is_dir():
-        with writing(path.parent), _open_text(path) as file:
+        with storage_errors(path.parent), _open_text(path) as file:
             yield file
         return
     with atomic(path) as temporary, _open_text(temporary) as file:

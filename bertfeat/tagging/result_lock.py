@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bertfeat.errors import StorageError, parameter
-from bertfeat.io import ResultKind, claim_folder, folder_lock, release_folder, result_kind, writing
+from bertfeat.io import ResultKind, claim_folder, folder_lock, release_folder, result_kind, storage_errors
 
 
 @contextmanager
@@ -36,7 +36,7 @@ def hold_result_folder(folder: Path, kind: ResultKind) -> Iterator[None]:
 def _refuse_other_files(folder: Path, kind: ResultKind) -> None:
     """Refuse a folder with files of others, which a run might take for its own and replace or remove."""
     if result_kind(folder) is None:
-        with writing(folder):
+        with storage_errors(folder):
             names = set(os.listdir(folder)) - _HARMLESS.get(kind, set())
         foreign = sorted(name for name in names if not name.startswith("."))
         if foreign:
@@ -46,7 +46,7 @@ def _refuse_other_files(folder: Path, kind: ResultKind) -> None:
 
 def _remove_half_written(folder: Path) -> None:
     """Remove the temporary files of :func:`bertfeat.io.atomic`, whose writers are dead."""
-    with writing(folder):
+    with storage_errors(folder):
         for pattern in _HALF_WRITTEN:
             for path in folder.glob(pattern):
                 path.unlink(missing_ok=True)

@@ -1,7 +1,7 @@
-"""Documents → windows of token ids, word alignment, offsets; token-budget batches."""
+"""Documents → windows of token ids → batches; which tokens and words give which vectors."""
 
 from bertfeat.tokens.batches import BatchGroups, TokenBatch, cut_batches, groups_in_batch
-from bertfeat.tokens.layout import Layout, TokenGroups, TokenizedDocuments, TokenSpans, tokenize
+from bertfeat.tokens.layout import Layout, TokenGroups, TokenizedDocuments, TokenSpans, ranges, tokenize
 from bertfeat.tokens.sequences import Subword, TokenSettings
 from bertfeat.tokens.tokenizer import Tokenizer
 from bertfeat.tokens.windows import LongTextPolicy
@@ -19,5 +19,6 @@ __all__ = [
     "Tokenizer",
     "cut_batches",
     "groups_in_batch",
+    "ranges",
     "tokenize",
 ]

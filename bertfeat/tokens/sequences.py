@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.corpus import Document
-from bertfeat.tokens.segments import split_texts
+from bertfeat.errors import parameter
+from bertfeat.tokens.long_texts import split_texts
 from bertfeat.tokens.tokenizer import Template, TextPieces, Tokenizer
 from bertfeat.tokens.windows import LongTextPolicy, TextWindow, cut_windows, fit_context
 from bertfeat.words import CharSpans
@@ -27,7 +28,7 @@ class Subword(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TokenSettings:
-    """How documents become windows of tokens, and what of them is kept."""
+    """How documents become windows of tokens, and which features they get."""
 
     max_length: int
     long: LongTextPolicy = LongTextPolicy.WINDOW
@@ -46,7 +47,7 @@ class Chunk:
     types: NDArray[np.int8]  # [n] segment ids
     special: bool
     segment: int  # 0 first text, 1 second
-    spans: CharSpans | None  # [n] character offsets in the document's own text, where they are wanted
+    spans: CharSpans | None  # [n] character offsets in the document's own text, where they are needed
     own: NDArray[np.bool_] | None = None  # [n] False for a prompt's or a neighbour's pieces; None: all own
     counted: NDArray[np.bool_] | None = None  # [n] own, or the prompt's, which counts for documents; None: all
 
@@ -88,7 +89,7 @@ class _Text:
         spans = self.pieces.spans
         if spans is None or (self.lead == 0 and self.stop is None):
             return None
-        # white space may be a piece of no width; without neighbours it is the text's even at its edge
+        # white space may be a piece of no width; without neighbours it belongs to the text even at its edge
         begun = spans.end > self.lead if self.lead else np.ones(len(spans), bool)
         return begun if self.stop is None else begun & (spans.start < self.stop)
 
@@ -103,7 +104,7 @@ class _Text:
         spans = self.pieces.spans
         if spans is None or (self.lead == 0 and self.stop is None):
             return spans
-        # pieces of others keep their place before and after the own text, for the search of words
+        # the other pieces stay before and after the own text, where the search for words expects them
         reaches_in, reaches_out = spans.end > self.lead, spans.start < self.lead + self.length
         start = np.where(reaches_in, np.maximum(spans.start, self.lead), spans.start)
         end = np.where(reaches_out, np.minimum(spans.end, self.lead + self.length), spans.end)
@@ -130,18 +131,18 @@ def build_sequences(
     offsets = settings.with_tokens or settings.with_words or context
     firsts = split_texts(tokenizer, [_embedded(document, settings.prompt) for document in documents], offsets=offsets)
     seconds = iter(split_texts(tokenizer, [d.pair for d in documents if d.pair is not None], offsets=offsets))
-    made = []
+    result = []
     for document, pieces in zip(documents, firsts, strict=True):
         template = tokenizer.single if document.pair is None else tokenizer.pair
         lead = len(_lead(document, settings.prompt))
         stop = lead + len(document.text) if document.after else None
         first = _Text(pieces, lead, stop, len(document.text), len(settings.prompt), kind=template.text_types[0])
         if document.pair is None:
-            made.append(_single_sequence(first, template, settings, context=bool(document.before or document.after)))
+            result.append(_single_sequence(first, template, settings, context=bool(document.before or document.after)))
         else:
             second = _Text(next(seconds), length=len(document.pair), segment=1, kind=template.text_types[1])
-            made.append(_pair_sequence(first, second, template, settings))
-    return made
+            result.append(_pair_sequence(first, second, template, settings))
+    return result
 
 
 def _lead(document: Document, prompt: str) -> str:
@@ -188,7 +189,7 @@ def _pair_sequence(first: _Text, second: _Text, template: Template, settings: To
     if excess and settings.long is LongTextPolicy.WINDOW and room < min(second.size, LEAST_ROOM):
         return TokenSequence(
             rejected=f"the pair's first text has {first.size} tokens and leaves no room for its second within "
-            f"{settings.max_length}; shorten it, swap the two, or use --long truncate"
+            f"{settings.max_length}; shorten it, swap the two, or use {parameter('long', 'truncate')}"
         )
     truncated = excess if settings.long is LongTextPolicy.TRUNCATE else 0
     first_stop, second_stop = first.size, second.size - truncated
@@ -218,10 +219,11 @@ def _sequence(
 
 @lru_cache(maxsize=4096)  # few lengths make up most texts
 def _special(ids: tuple[int, ...], types: tuple[int, ...], at: int, segment: int) -> Chunk:
-    """Special tokens, at a place in the text and of no width."""
+    """Special tokens, at one place in the text, of no width."""
     place = np.full(len(ids), at, np.int32)
     return Chunk(np.array(ids, np.int32), np.array(types, np.int8), True, segment, CharSpans(place, place))
 
 
 def _too_long_reason(tokens: int, limit: int) -> str:
-    return f"it has {tokens} tokens and the model reads {limit}; use --long window or --long truncate"
+    remedy = f"use {parameter('long', 'window')} or {parameter('long', 'truncate')}"
+    return f"it has {tokens} tokens and the model reads {limit}; {remedy}"

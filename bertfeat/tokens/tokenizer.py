@@ -1,4 +1,4 @@
-"""A model's fast tokenizer, its stored limits switched off, and the special tokens it sets around texts."""
+"""A model's fast tokenizer, without its stored length limits, and the special tokens that it sets around texts."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -78,12 +78,12 @@ class Tokenizer:
         with wrap_library_errors(self._failure):
             encodings = encode(list(texts), add_special_tokens=False)
         if not offsets:
-            return [TextPieces(np.array(each.ids, np.int32), None) for each in encodings]
-        return [self._with_offsets(each) for each in encodings]
+            return [TextPieces(np.array(encoding.ids, np.int32), None) for encoding in encodings]
+        return [self._with_offsets(encoding) for encoding in encodings]
 
     def strings(self, ids: NDArray[np.int32]) -> list[str]:
         """Give the pieces as strings, special tokens included."""
-        return [self._vocabulary.get(each, "") for each in ids.tolist()]
+        return [self._vocabulary.get(token, "") for token in ids.tolist()]
 
     @property
     def vocabulary(self) -> list[str]:
@@ -104,7 +104,7 @@ class Tokenizer:
         return TextPieces(np.array(encoding.ids, np.int32), CharSpans(spans[:, 0], spans[:, 1]))
 
     def _template(self, model: Model, *, pair: bool) -> Template:
-        """Read the template off an example: special tokens are those that belong to no text."""
+        """Find the template from an example: special tokens are those that belong to no text."""
         encoding = self._fast.encode("a", "a" if pair else None)
         sequence = [None if special else own for special, own in _token_origins(encoding)]
         firsts = [at for at, own in enumerate(sequence) if own == 0]
@@ -112,12 +112,12 @@ class Tokenizer:
         gaps = [at for at, own in enumerate(sequence) if own is None]
         texts = [*firsts, *seconds]
         if not firsts or (pair and not seconds) or texts != sorted(texts):
-            raise ModelError(f"{model.name}: its tokenizer sets texts and special tokens in an order that is not known")
+            raise ModelError("its tokenizer sets texts and special tokens in an unknown order", where=model.name)
         if len(gaps) > _MOST_SPECIAL:
-            raise ModelError(
-                f"{model.name}: its tokenizer sets {len(gaps)} special tokens around texts, of which at most "
-                f"{_MOST_SPECIAL} are known"
+            problem = (
+                f"its tokenizer sets {len(gaps)} special tokens around texts, and at most {_MOST_SPECIAL} are possible"
             )
+            raise ModelError(problem, where=model.name)
         end = seconds[-1] if pair else firsts[-1]
         groups = (
             [at for at in gaps if at < firsts[0]],
@@ -126,7 +126,8 @@ class Tokenizer:
         )
         ids, types = encoding.ids, encoding.type_ids
         if max(types) > _MOST_SEGMENT:
-            raise ModelError(f"{model.name}: its tokenizer marks tokens as of segment {max(types)}, and there are two")
+            problem = f"its tokenizer marks tokens as of segment {max(types)}, and there are two segments"
+            raise ModelError(problem, where=model.name)
         before, between, after = (tuple(ids[at] for at in group) for group in groups)
         before_types, between_types, after_types = (tuple(types[at] for at in group) for group in groups)
         text_types = (types[firsts[0]], types[seconds[0]] if pair else 0)
@@ -172,6 +173,7 @@ def _check_ids(model: Model, vocabulary: Iterable[int]) -> None:
     rows, most = model.sizes.vocab_size, max(vocabulary, default=-1)
     if most >= rows:
         raise ModelError(
-            f"{model.name}: its tokenizer gives ids up to {most:,}, and the model has embeddings for {rows:,} tokens "
-            f"(vocab_size, counted from 0): the two do not belong together"
+            f"its tokenizer gives ids up to {most:,}, and the model has embeddings for {rows:,} tokens "
+            f"(vocab_size, counted from 0): the two do not belong together",
+            where=model.name,
         )

@@ -1,4 +1,4 @@
-"""Long texts: overlapping windows over the pieces of a text, each piece kept from where it has most context."""
+"""Long texts: overlapping windows over the pieces of a text; each piece is taken from where it has most context."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,7 +8,7 @@ OVERLAP = 4  # windows overlap by a quarter of their length
 
 
 class LongTextPolicy(StrEnum):
-    """What becomes of a text longer than the model reads at once."""
+    """What happens to a text that is longer than the model reads at once."""
 
     WINDOW = "window"
     TRUNCATE = "truncate"
@@ -17,20 +17,20 @@ class LongTextPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TextWindow:
-    """One window over the pieces of a text: what it reads, and the stretch whose features are kept."""
+    """One window over the pieces of a text: the pieces that it reads, and those whose features are taken from it."""
 
     start: int  # first piece read
     stop: int
-    take_start: int  # first piece kept
+    take_start: int  # first piece taken
     take_stop: int
 
 
 def cut_windows(num_pieces: int, capacity: int) -> list[TextWindow]:
-    """Cut pieces into windows of at most ``capacity``; every piece is kept exactly once.
+    """Cut pieces into windows of at most ``capacity``; every piece is taken exactly once.
 
     Neighbouring windows share a quarter of their pieces, and the boundary lies in the middle of what they share,
-    so a piece is kept from the window where its shorter side of context is longest (as in BERT's ``run_squad.py``).
-    The last window is moved back to be full, which gives its pieces more context at the same price.
+    so a piece is taken from the window where its shorter side of context is longest (as in BERT's ``run_squad.py``).
+    The last window is moved back to be full, which gives its pieces more context at the same cost.
     """
     if num_pieces <= capacity:
         return [TextWindow(0, num_pieces, 0, num_pieces)]
@@ -43,7 +43,7 @@ def cut_windows(num_pieces: int, capacity: int) -> list[TextWindow]:
 
 
 def fit_context(before: int, own: int, after: int, capacity: int) -> tuple[int, int]:
-    """Choose how many pieces of context fit before and after a text's own pieces, as evenly as they are there."""
+    """Choose how many pieces of context fit before and after a text's own pieces, as evenly as possible."""
     room = max(0, capacity - own)
     left = min(before, max(room // 2, room - after))
     return left, min(after, room - left)

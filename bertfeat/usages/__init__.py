@@ -1,18 +1,6 @@
 """The usages of a word in a feature set: in corpus order, nearest in meaning first, or grouped by sense."""
 
-from bertfeat.usages.index_usages import find_usages_in_index
-from bertfeat.usages.match import Match
-from bertfeat.usages.results import Sense, Senses, Usage, Usages
-from bertfeat.usages.search import find_usages
-from bertfeat.usages.senses import find_senses
+import lazy_loader
 
-__all__ = [
-    "Match",
-    "Sense",
-    "Senses",
-    "Usage",
-    "Usages",
-    "find_senses",
-    "find_usages",
-    "find_usages_in_index",
-]
+# The public names stand in __init__.pyi. A name is imported when it is first used.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,41 +1,91 @@
-"""The meaning that is asked for: the vector of a word in a sentence, made as the feature set was.
+"""The column in which usages are compared, and the vector of the word in a sentence, made as the feature set was.
 
 Shapes: W width of the feature column.
 """
 
-import re
-from collections.abc import Sequence
+import shlex
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.errors import FeatureSetError, UsageError
-from bertfeat.features import DocumentFeatures, FeatureSet, FeatureSettings, ModelIdentity, ReadableColumn
-from bertfeat.recipe import FeatureColumn, Pooling
-from bertfeat.usages.match import Match, WordQuery, fold_case, parse_word
-from bertfeat.usages.occurrences import Occurrence, combine_vectors, find_occurrences
-from bertfeat.usages.scan import subword_rule, unit
+from bertfeat.errors import FeatureSetError, NotDerivableError, UsageError, parameter
+from bertfeat.features import DocumentFeatures, FeatureSet, FeatureSettings, ReadableColumn, unit_vectors
+from bertfeat.recipe import FeatureColumn, Pooling, Unit
+from bertfeat.search import WordEncoder, unmark_words
+from bertfeat.usages.match import Match, Occurrence, WordQuery, combine_vectors, find_occurrences, fold_case, parse_word
+from bertfeat.usages.scan import subword_rule
+from bertfeat.where import Condition
 
-_MARK = re.compile(r"\*(\S(?:[^*]*\S)?)\*")
+_INTEGERS = ("row", "n_tokens", "n_unk", "n_truncated")
+_STRINGS = ("id", "text", "pair")
+_DOCUMENT_POOLINGS = [pooling.value for pooling in Pooling if pooling.per_document]
+_PIECE_POOLINGS = [pooling for pooling in Pooling if not pooling.per_document]
 
 
-class WordEncoder(Protocol):
-    """What embeds the sentence: an :class:`bertfeat.Extractor`, or a stand-in."""
+def find_usage_column(features: FeatureSet, column: str | None) -> ReadableColumn:
+    """The word column of that name or recipe, or the token column where there is none; default: the only one.
 
-    @property
-    def model(self) -> ModelIdentity:
-        """Which model it is."""
-        ...
+    Raises:
+        FeatureSetError: the set has no texts, or no vectors of tokens or words; the message gives the remedy.
+        NotDerivableError: the column cannot be derived, or several could be meant.
+    """
+    stored = {column.pooling for column in features.columns}
+    poolings = [pooling for pooling in (Pooling.WORD, Pooling.TOKEN) if pooling in stored]
+    if not poolings:
+        raise FeatureSetError(
+            f"{features.folder} has one vector a document, but usages compare words",
+            remedy=f"make a set that has them: {_describe_extraction(features)}",
+        )
+    if "text" not in features.names:
+        raise FeatureSetError(
+            f"{features.folder} was made with {parameter('keep_text', False)}, so there are no words to look for",
+            remedy="extract it again with texts",
+        )
+    recipe, _, named = (column or "").rpartition("_")
+    if named in _DOCUMENT_POOLINGS:
+        raise NotDerivableError(
+            f"{parameter('column', column)} is one vector a document, but usages compare words",
+            remedy=f"give the recipe alone: {parameter('column', recipe)}",
+        )
+    problems = []
+    for pooling in [None] if named in _PIECE_POOLINGS else poolings:
+        try:
+            return features.find(column, pooling)
+        except NotDerivableError as error:
+            problems.append(error)
+    problem = problems[0]
+    if column:
+        raise problem.within(parameter("column", column))
+    raise NotDerivableError(problem.problem, where=problem.where, remedy=f"choose with {parameter('column')}")
 
-    def features(self, texts: Sequence[str]) -> list[DocumentFeatures]:
-        """Tokens and words with their vectors."""
-        ...
+
+def parse_condition_on(features: FeatureSet, where: str | None) -> Condition | None:
+    """A condition on the columns of a feature set.
+
+    Raises:
+        UsageError: it cannot be read, or names a column that the set does not have.
+    """
+    if where is None:
+        return None
+    own = {**dict.fromkeys(_INTEGERS, "int64"), **dict.fromkeys(_STRINGS, "string")}
+    kinds = {**own, **{column.name: column.type for column in features.kept}}
+    return Condition(where, {name: kinds[name] for name in features.names if name in kinds})
+
+
+def _describe_extraction(features: FeatureSet) -> str:
+    """How a set with vectors of words is made from the same corpus."""
+    sources = " ".join(map(shlex.quote, features.header.sources)) or "the corpus"
+    options = (
+        parameter("model", features.header.model.name),
+        parameter("layers", features.columns[0].recipe.spec),
+        parameter("pooling", Pooling.WORD.value),
+    )
+    return f"extract {sources} with {', '.join(options)} into {features.folder.with_suffix('.words.features')}"
 
 
 def open_word_encoder(
-    features: FeatureSet, found: ReadableColumn, *, model: str | Path | None = None, device: str | None = None
+    features: FeatureSet, column: ReadableColumn, *, model: str | Path | None = None, device: str | None = None
 ) -> WordEncoder:
     """Open the model that a feature set records, with the recipe, pooling, precision and subword rule of its column.
 
@@ -47,33 +97,18 @@ def open_word_encoder(
     """
     from bertfeat.extraction import Extractor  # torch: seconds
 
-    stored = next(column for column in features.columns if column.name in found.derivation.columns)
-    column = FeatureColumn(found.recipe, found.pooling, found.width, stored.dtype)
+    stored = next(stored for stored in features.columns if stored.name in column.derivation.columns)
+    computed = FeatureColumn(column.recipe, column.pooling, column.width, stored.dtype)
     header = features.header
-    return Extractor.from_record(header.model, header.settings, [column], name=model, device=device)
-
-
-def check_word_encoder(features: FeatureSet, encoder: WordEncoder) -> None:
-    """See that an encoder is the model that made the set.
-
-    Raises:
-        FeatureSetError: it is another one.
-    """
-    if encoder.model.fingerprint != features.header.model.fingerprint:
-        raise _another_model(features, encoder.model.name, encoder.model.fingerprint)
-
-
-def _another_model(features: FeatureSet, name: str, fingerprint: str) -> FeatureSetError:
-    ours = features.header.model
-    return FeatureSetError(
-        f"{features.folder} was made with {ours.name} (fingerprint {ours.fingerprint[:12]}), but the model at hand is "
-        f"{name} (fingerprint {fingerprint[:12]}): vectors of two models cannot be compared; "
-        f"say with --model where the first one is"
-    )
+    return Extractor.from_record(header.model, header.settings, [computed], name=model, device=device)
 
 
 def embed_word(
-    word: WordQuery, like: str, encoder: WordEncoder, column: ReadableColumn | FeatureColumn, settings: FeatureSettings
+    query: WordQuery,
+    like: str,
+    encoder: WordEncoder,
+    column: ReadableColumn | FeatureColumn,
+    settings: FeatureSettings,
 ) -> NDArray[np.float32]:
     """Embed a sentence and take the vector of the word in it: the one marked ``*so*``, else its first occurrence.
 
@@ -82,52 +117,48 @@ def embed_word(
     Raises:
         UsageError: the word is not in the sentence, or has no vector there; or several words are marked.
     """
-    kind = column.pooling
-    text, mark = _unmarked(like)
+    text, marks = unmark_words(like)
+    if len(marks) > 1:
+        raise UsageError(
+            f"{parameter('like', like)} has {len(marks)} words marked with stars", remedy="mark the one that is meant"
+        )
     (document,) = encoder.features([text])
-    place = _occurrence(word, like, text, mark, document, kind, subword_rule(settings))
-    if not place.picks.numbers:
-        raise UsageError(f"the model gives {text[place.start : place.end]!r} in --like no vector; choose another word")
-    vectors = document.matrix(column.name)[list(place.picks.numbers)]
-    vector: NDArray[np.float32] = unit(combine_vectors(vectors, [place.picks]))[0]
+    unit, subword = column.pooling.unit, subword_rule(settings)
+    occurrence = _find_in_sentence(query, like, text, marks[0] if marks else None, document, unit, subword)
+    if not occurrence.picks.numbers:
+        word = text[occurrence.start : occurrence.end]
+        raise UsageError(f"the model gives {word!r} in {parameter('like')} no vector", remedy="choose another word")
+    vectors = document.matrix(column.name)[list(occurrence.picks.numbers)]
+    vector: NDArray[np.float32] = unit_vectors(combine_vectors(vectors, [occurrence.picks]))[0]
     return vector
 
 
-def _occurrence(
-    word: WordQuery,
+def _find_in_sentence(
+    query: WordQuery,
     like: str,
     text: str,
     mark: tuple[int, int] | None,
     document: DocumentFeatures,
-    kind: Pooling,
+    unit: Unit,
     subword: str,
 ) -> Occurrence:
-    pieces = document.words if kind is Pooling.WORD else document.tokens
-    ways = (word.match,) if word.match is not Match.ANY else (Match.EXACT, Match.PREFIX)
-    looked_for = [parse_word(text[slice(*mark)])] if mark else [parse_word(word.word, way) for way in ways]
-    for each in looked_for:
-        for place in find_occurrences(each, [text], pieces, kind, subword) if pieces else ():
-            if mark is None or mark == (place.start, place.end):
-                return place
+    pieces = document.words if unit is Unit.WORD else document.tokens
+    ways = (query.match,) if query.match is not Match.ANY else (Match.EXACT, Match.PREFIX)
+    queries = [parse_word(text[slice(*mark)])] if mark else [parse_word(query.word, way) for way in ways]
+    for one in queries:
+        for occurrence in find_occurrences(one, [text], pieces, unit, subword) if pieces else ():
+            if mark is None or mark == (occurrence.start, occurrence.end):
+                return occurrence
     if mark:
-        raise UsageError(f"--like {like!r}: what is marked must be a whole word, or several: the *river* bank")
-    hint = "; --match prefix finds words that begin so" if _begins(word, text) else ""
+        raise UsageError(
+            "what is marked must be a whole word, or several: the *river* bank", where=parameter("like", like)
+        )
+    hint = f"; {parameter('match', 'prefix')} finds words that begin so" if _may_be_prefix(query, text) else ""
     raise UsageError(
-        f"the word {word.word!r} is not in --like {like!r}: use it in the sentence, "
-        f"or mark the one that is meant: He sat on the *banks* of the river{hint}"
+        f"the word {query.word!r} is not in {parameter('like', like)}",
+        remedy=f"use it in the sentence, or mark the one that is meant: He sat on the *banks* of the river{hint}",
     )
 
 
-def _begins(word: WordQuery, text: str) -> bool:
-    return word.match is Match.EXACT and word.needle in fold_case(text)
-
-
-def _unmarked(like: str) -> tuple[str, tuple[int, int] | None]:
-    """A sentence without its mark, and the characters that it enclosed."""
-    marks = list(_MARK.finditer(like))
-    if not marks:
-        return like, None
-    if len(marks) > 1:
-        raise UsageError(f"--like {like!r} has {len(marks)} words marked with stars; mark the one that is meant")
-    (mark,) = marks
-    return like[: mark.start()] + mark[1] + like[mark.end() :], (mark.start(), mark.start() + len(mark[1]))
+def _may_be_prefix(query: WordQuery, text: str) -> bool:
+    return query.match is Match.EXACT and query.needle in fold_case(text)

@@ -1,4 +1,4 @@
-"""What is found: usages in their contexts, and senses that group them."""
+"""Results: usages in their contexts, and senses that group them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ CONTEXT = 300
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """One place where the word stands."""
+    """One occurrence of the word in its context."""
 
     row: int  # of the document in its corpus
     id: str
     left: str  # the text before the word, as it is
-    word: str  # as it stands in the text
+    word: str  # as it is written in the text
     right: str
     start: int  # character offsets in the text
     end: int
@@ -27,7 +27,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Usages:
-    """The usages of a word that were asked for."""
+    """The usages of a word."""
 
     word: str
     like: str | None  # the sentence that they are compared with, as it was given
@@ -40,7 +40,7 @@ class Usages:
 
 @dataclass(frozen=True, slots=True)
 class Sense:
-    """Usages that are like one another."""
+    """Usages with similar vectors."""
 
     count: int
     usages: tuple[Usage, ...]  # the most central ones first
@@ -61,7 +61,7 @@ class Senses:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Some characters of a document, of which a usage can be made."""
+    """Some characters of a document, from which a usage is made."""
 
     row: int
     id: str

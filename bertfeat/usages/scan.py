@@ -1,13 +1,13 @@
-"""A feature set read through for a word: texts first, then the vectors of those row groups in which it stands.
+"""A feature set is read for a word: texts first, then the vectors of those row groups in which the word occurs.
 
 Shapes: n occurrences, W width of the feature column.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from bertfeat.corpus import Value
@@ -18,9 +18,9 @@ from bertfeat.features import (
     position_columns,
     read_positions,
     stored_matrices,
+    unit_vectors,
 )
-from bertfeat.usages.match import WordQuery
-from bertfeat.usages.occurrences import VectorPicks, combine_vectors, find_occurrences
+from bertfeat.usages.match import VectorPicks, WordQuery, combine_vectors, find_occurrences
 from bertfeat.usages.results import Site
 from bertfeat.where import Condition
 
@@ -30,7 +30,7 @@ _NO_VECTORS = np.empty((0, 0), np.float32)
 
 @dataclass(frozen=True, slots=True)
 class ScannedGroup:
-    """What a row group has of the word, in the order of the corpus."""
+    """The occurrences of the word in a row group, in the order of the corpus."""
 
     documents: int  # in the row group
     found: int
@@ -43,6 +43,23 @@ class ScannedGroup:
         return np.fromiter((site.row for site in self.sites), np.int64, len(self.sites))
 
 
+@dataclass(slots=True)
+class ScanCounts:
+    """How much was scanned."""
+
+    documents: int = 0
+    found: int = 0
+    skipped: int = 0  # without a vector
+
+    def count(self, groups: Iterable[ScannedGroup]) -> Iterator[ScannedGroup]:
+        """The same groups, counted as they pass."""
+        for group in groups:
+            self.documents += group.documents
+            self.found += group.found
+            self.skipped += group.found - len(group.sites)
+            yield group
+
+
 @dataclass(frozen=True, slots=True)
 class _TextDocument:
     row: int
@@ -51,11 +68,16 @@ class _TextDocument:
 
 
 def scan_features(
-    features: FeatureSet, wanted: WordQuery, found: ReadableColumn, condition: Condition | None = None, *, vectors: bool
+    features: FeatureSet,
+    query: WordQuery,
+    column: ReadableColumn,
+    condition: Condition | None = None,
+    *,
+    vectors: bool,
 ) -> Iterator[ScannedGroup]:
-    """Read a feature set through, a row group at a time; ``vectors`` are read only where the word stands.
+    """Read a feature set, a row group at a time; ``vectors`` are read only where the word occurs.
 
-    Documents that do not meet the condition are passed over.
+    Documents that do not meet the condition are left out.
     """
     own = [name for name in ("row", "id", "text", "pair") if name in features.names]
     names = list(dict.fromkeys([*own, *(condition.names if condition else ())]))
@@ -64,84 +86,76 @@ def scan_features(
             batch = condition.filter(batch)
         columns = (batch.column(name).to_pylist() for name in own)
         documents = (_TextDocument(row, id_, tuple(texts)) for row, id_, *texts in zip(*columns, strict=True))
-        hopeful = [document for document in documents if any(map(wanted.may_stand_in, document.texts))]
-        if hopeful:
-            yield _located(features, wanted, found, hopeful, vectors, len(batch))
+        candidates = [document for document in documents if any(map(query.may_occur_in, document.texts))]
+        if candidates:
+            yield _scan_documents(features, query, column, candidates, vectors, len(batch))
         else:
             yield ScannedGroup(len(batch), 0, (), _NO_VECTORS)
 
 
-def _located(
+def _scan_documents(
     features: FeatureSet,
-    wanted: WordQuery,
-    found: ReadableColumn,
+    query: WordQuery,
+    column: ReadableColumn,
     documents: Sequence[_TextDocument],
     vectors: bool,
     searched: int,
 ) -> ScannedGroup:
     """The occurrences in these documents of one row group."""
-    kept = [column.name for column in features.kept]
-    names = [
-        "row",
-        *kept,
-        *position_columns(found.pooling, features.names),
-        *(found.derivation.columns if vectors else ()),
-    ]
+    unit, kept = column.pooling.unit, [kept.name for kept in features.kept]
+    stored = column.derivation.columns if vectors else ()
+    names = ["row", *kept, *position_columns(unit, features.names), *stored]
     start, stop = documents[0].row, documents[-1].row + 1
     (batch,) = features.stream(names, start=start, stop=stop, batch_rows=_WHOLE_GROUP)
-    pieces = read_positions(batch, found.pooling)
+    pieces = read_positions(batch, unit)
     subword = subword_rule(features.header.settings)
     sites: list[Site] = []
     picks: list[VectorPicks] = []
     numbers: list[int] = []
-    here = _places_of(documents, batch)
-    for document, at, values in zip(documents, here, _kept_values(batch, kept, here), strict=True):
-        for place in find_occurrences(wanted, document.texts, pieces.of_document(at), found.pooling, subword):
-            text = document.texts[place.in_pair]
-            sites.append(Site(document.row, document.id, text, place.in_pair, place.start, place.end, values))
-            picks.append(place.picks)
-            numbers.extend(int(pieces.offsets[at]) + number for number in place.picks.numbers)
+    rows = _rows_of(documents, batch)
+    for document, at, values in zip(documents, rows, _kept_values(batch, kept, rows), strict=True):
+        for found in find_occurrences(query, document.texts, pieces.of_document(at), unit, subword):
+            text = document.texts[found.in_pair]
+            sites.append(Site(document.row, document.id, text, found.in_pair, found.start, found.end, values))
+            picks.append(found.picks)
+            numbers.extend(int(pieces.offsets[at]) + number for number in found.picks.numbers)
     if not vectors:
         return ScannedGroup(searched, len(sites), sites, _NO_VECTORS)
-    matrix = _occurrence_vectors(features, found, batch, numbers, [pick for pick in picks if pick.numbers])
-    having = [site for site, pick in zip(sites, picks, strict=True) if pick.numbers]
-    whole = np.flatnonzero(matrix.any(axis=1))
-    return ScannedGroup(searched, len(sites), [having[at] for at in whole.tolist()], unit(matrix[whole]))
+    matrix = _occurrence_vectors(features, column, batch, numbers, [pick for pick in picks if pick.numbers])
+    with_vectors = [site for site, pick in zip(sites, picks, strict=True) if pick.numbers]
+    nonzero = np.flatnonzero(matrix.any(axis=1))
+    chosen = [with_vectors[at] for at in nonzero.tolist()]
+    return ScannedGroup(searched, len(sites), chosen, unit_vectors(matrix[nonzero]))
 
 
 def subword_rule(settings: FeatureSettings) -> str:
-    """Which tokens stand for a word; where the set has no words, the rule that ``extract`` follows by default."""
+    """Which tokens represent a word; where the set has no words, the default of an extraction."""
     return settings.subword or "first"
 
 
-def unit(matrix: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Vectors of length 1; zero vectors stay."""
-    length = np.linalg.norm(matrix, axis=-1, keepdims=True)
-    scaled: NDArray[np.float32] = np.divide(matrix, np.where(length > 0, length, 1), dtype=np.float32)
-    return scaled
+def _rows_of(documents: Sequence[_TextDocument], batch: pa.RecordBatch) -> list[int]:
+    """The rows of the documents in the batch."""
+    rows: list[int] = np.searchsorted(batch.column("row").to_numpy(), [document.row for document in documents]).tolist()
+    return rows
 
 
-def _places_of(documents: Sequence[_TextDocument], batch: Any) -> list[int]:
-    """Where in the batch each of the documents is."""
-    places: list[int] = np.searchsorted(
-        batch.column("row").to_numpy(), [document.row for document in documents]
-    ).tolist()
-    return places
-
-
-def _kept_values(batch: Any, kept: Sequence[str], places: Sequence[int]) -> Iterator[dict[str, Value]]:
-    """The kept values of the documents in those places of a batch."""
-    columns = [batch.column(name).take(np.asarray(places)).to_pylist() for name in kept]
-    for at in range(len(places)):
-        yield {name: column[at] for name, column in zip(kept, columns, strict=True)}
+def _kept_values(batch: pa.RecordBatch, kept: Sequence[str], rows: Sequence[int]) -> Iterator[dict[str, Value]]:
+    """The kept values of those rows of a batch."""
+    columns = [batch.column(name).take(np.asarray(rows)).to_pylist() for name in kept]
+    for at in range(len(rows)):
+        yield {name: values[at] for name, values in zip(kept, columns, strict=True)}
 
 
 def _occurrence_vectors(
-    features: FeatureSet, found: ReadableColumn, batch: Any, numbers: Sequence[int], picks: Sequence[VectorPicks]
+    features: FeatureSet,
+    column: ReadableColumn,
+    batch: pa.RecordBatch,
+    numbers: Sequence[int],
+    picks: Sequence[VectorPicks],
 ) -> NDArray[np.float32]:
     """The vector of each occurrence, ``[n, W]``, from the batch's tokens or words of those numbers."""
     if not numbers:
-        return np.empty((0, found.width), np.float32)
-    stored = [column for column in features.columns if column.name in found.derivation.columns]
-    needed = {name: matrix[numbers] for name, matrix in stored_matrices(batch, stored).items()}
-    return combine_vectors(found.derivation.apply(needed), picks)
+        return np.empty((0, column.width), np.float32)
+    stored = [stored for stored in features.columns if stored.name in column.derivation.columns]
+    matrices = {name: matrix[numbers] for name, matrix in stored_matrices(batch, stored).items()}
+    return combine_vectors(column.derivation.apply(matrices), picks)

@@ -10,14 +10,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.errors import BertfeatError, UsageError
-from bertfeat.features import FeatureSet
-from bertfeat.usages.column import condition_columns, find_usage_column
+from bertfeat.errors import BertfeatError, UsageError, parameter
+from bertfeat.features import FeatureSet, unit_vectors
 from bertfeat.usages.match import Match, parse_word
+from bertfeat.usages.query import find_usage_column, parse_condition_on
 from bertfeat.usages.results import CONTEXT, Sense, Senses, Usage
-from bertfeat.usages.scan import ScannedGroup, scan_features, unit
-from bertfeat.usages.search import ScanCounts, check_numbers, first_of_each
-from bertfeat.where import Condition
+from bertfeat.usages.scan import ScanCounts, ScannedGroup, scan_features
+from bertfeat.usages.search import check_numbers, first_of_each
 
 MOST = 10_000
 """Usages that are grouped; of more a random sample is taken, always the same one."""
@@ -45,26 +44,30 @@ def find_senses(
     Raises:
         UsageError: fewer usages than senses, or a condition that cannot be read.
         FeatureSetError: no texts, or no vectors of tokens or words, in the set.
-        NotDerivable: the column cannot be had from the stored ones.
+        NotDerivableError: the column cannot be derived from the stored ones.
     """
     if not isinstance(features, FeatureSet):
         features = FeatureSet(features)
-    looked_for = parse_word(word, match)
-    if looked_for.match is Match.ANY:
-        raise UsageError("senses are those of one word, and --match any takes every word; choose exact or prefix")
+    query = parse_word(word, match)
+    if query.match is Match.ANY:
+        raise UsageError(
+            f"senses are those of one word, and {parameter('match', 'any')} takes every word",
+            remedy="choose exact or prefix",
+        )
     check_numbers(k, context)
     if senses < 2:
-        raise UsageError(f"{senses} senses are no groups; ask for at least 2")
-    found = find_usage_column(features, column)
-    condition = None if where is None else Condition(where, condition_columns(features))
-    tally = ScanCounts()
-    scans = tally.over(scan_features(features, looked_for, found, condition, vectors=True))
+        raise UsageError(f"{senses} senses are no groups", remedy="ask for at least 2")
+    readable = find_usage_column(features, column)
+    condition = parse_condition_on(features, where)
+    counts = ScanCounts()
+    groups = counts.count(scan_features(features, query, readable, condition, vectors=True))
     sample = _UsageSample(context)
-    for scanned in scans:
-        sample.add(scanned, one_per_document)
+    for group in groups:
+        sample.add(group, one_per_document)
     sample.trim()
-    groups = _group_usages(sample, senses, k, word) if tally.found else ()
-    return Senses(word, found.name, tally.documents, tally.found, tally.skipped, len(sample.usages), groups)
+    grouped = _group_usages(sample, senses, k, word) if counts.found else ()
+    sampled = len(sample.usages)
+    return Senses(word, readable.name, counts.documents, counts.found, counts.skipped, sampled, grouped)
 
 
 class _UsageSample:
@@ -82,14 +85,14 @@ class _UsageSample:
         """The vectors of the usages, ``[n, W]`` of length 1."""
         return np.concatenate(self._blocks)
 
-    def add(self, scanned: ScannedGroup, one_per_document: bool) -> None:
-        order = np.arange(len(scanned.sites))
+    def add(self, group: ScannedGroup, one_per_document: bool) -> None:
+        order = np.arange(len(group.sites))
         if one_per_document:
-            order = first_of_each(order, scanned.rows)
+            order = first_of_each(order, group.rows)
         if len(order):
             self._draws.append(self._random.random(len(order)))
-            self._blocks.append(scanned.matrix[order])
-            self.usages.extend(scanned.sites[number].usage(self._context) for number in order.tolist())
+            self._blocks.append(group.matrix[order])
+            self.usages.extend(group.sites[number].usage(self._context) for number in order.tolist())
         if len(self.usages) > 2 * MOST:
             self.trim()
 
@@ -108,7 +111,7 @@ def _group_usages(sample: _UsageSample, senses: int, k: int, word: str) -> tuple
     labels = _cluster_labels(sample.matrix, senses, word)
     members = [np.flatnonzero(labels == label) for label in range(senses)]
     members.sort(key=lambda places: (-len(places), places[0]))
-    return tuple(_sense(sample.usages, sample.matrix[places], places, k) for places in members)
+    return tuple(_make_sense(sample.usages, sample.matrix[places], places, k) for places in members)
 
 
 def _cluster_labels(matrix: NDArray[np.float32], senses: int, word: str) -> NDArray[np.integer]:
@@ -127,9 +130,9 @@ def _cluster_labels(matrix: NDArray[np.float32], senses: int, word: str) -> NDAr
     return labels
 
 
-def _sense(usages: Sequence[Usage], matrix: NDArray[np.float32], places: NDArray[np.intp], k: int) -> Sense:
+def _make_sense(usages: Sequence[Usage], matrix: NDArray[np.float32], places: NDArray[np.intp], k: int) -> Sense:
     # rounded before they are compared: equal vectors get unequal last digits in a matrix product
-    scores = np.round(matrix @ unit(matrix.mean(axis=0)), 6)
+    scores = np.round(matrix @ unit_vectors(matrix.mean(axis=0)), 6)
     order = np.argsort(-scores, kind="stable")[:k].tolist()
     central = (replace(usages[places[at]], score=float(scores[at])) for at in order)
     return Sense(len(places), tuple(central))

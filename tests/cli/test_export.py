@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from bertfeat.cli import main
-from bertfeat.cli.export import ENDINGS
+from bertfeat.cli.export import FILE_ENDINGS
 from bertfeat.features import EXPORT_FORMATS, FeatureSet
 from tests.support.features_toy import toy_set
 
@@ -24,7 +24,7 @@ def export(*arguments: str | Path) -> Result:
 
 
 def test_every_form_is_offered() -> None:
-    assert set(ENDINGS) == set(EXPORT_FORMATS)
+    assert set(FILE_ENDINGS) == set(EXPORT_FORMATS)
 
 
 def test_npy_with_ids(folder: Path) -> None:
@@ -43,7 +43,7 @@ def test_other_forms(folder: Path, form: str, lines: int) -> None:
     result = export(folder, "--to", form, "--json", *column)
     assert result.exit_code == 0, result.stderr
     (written,) = json.loads(result.stdout)["files"]
-    assert written == "toy" + ENDINGS[form]
+    assert written == "toy" + FILE_ENDINGS[form]
     assert len(Path(written).read_text().splitlines()) == lines
 
 

@@ -112,7 +112,7 @@ def test_the_plan_is_lazy_and_tells_how_far_it_is() -> None:
 
 def test_nothing_makes_no_part() -> None:
     assert parts_of([]) == []
-    with pytest.raises(UsageError, match="--part-rows 0"):
+    with pytest.raises(UsageError, match="part_rows=0"):
         parts_of([], part_rows=0)
 
 

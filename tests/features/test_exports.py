@@ -130,7 +130,7 @@ def test_bert_jsonl_is_googles(
 
 
 def test_bert_jsonl_needs_single_layers_of_tokens(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(NotDerivableError, match=r"sum4 does not give.*--layers -1,-2,-3,-4 --pooling token"):
+    with pytest.raises(NotDerivableError, match=r"sum4 does not give.*layers='-1,-2,-3,-4' pooling='token'"):
         export_features(folder, "bert-jsonl", tmp_path / "v", column="sum4")
     with pytest.raises(NotDerivableError, match="already names its pooling"):
         export_features(folder, "bert-jsonl", tmp_path / "v", column="last_word")
@@ -184,7 +184,7 @@ def test_an_empty_set_gives_an_empty_file(tmp_path: Path, form: str) -> None:
 def test_files_are_overwritten_only_when_told(folder: Path, tmp_path: Path, form: str) -> None:
     column = None if form == "bert-jsonl" else "last_mean"
     (tmp_path / "out.x").write_text("precious")
-    with pytest.raises(FeatureSetError, match=r"out\.x is there already"):
+    with pytest.raises(FeatureSetError, match=r"out\.x: this file is there already"):
         export_features(folder, form, tmp_path / "out.x", column=column)
     assert (tmp_path / "out.x").read_text() == "precious"
     exported = export_features(folder, form, tmp_path / "out.x", column=column, overwrite=True)

@@ -251,9 +251,9 @@ def test_documents_bring_only_what_is_asked_for(folder: Path) -> None:
 
 def test_vector_and_matrix_are_told_apart(folder: Path) -> None:
     document = FeatureSet(folder)[0]
-    with pytest.raises(NotDerivableError, match=r"last_word is had by matrix\(\)"):
+    with pytest.raises(NotDerivableError, match=r"last_word is read by matrix\(\)"):
         document.vector("last_word")
-    with pytest.raises(NotDerivableError, match=r"last_mean is had by vector\(\)"):
+    with pytest.raises(NotDerivableError, match=r"last_mean is read by vector\(\)"):
         document.matrix("last_mean")
 
 

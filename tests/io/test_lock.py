@@ -16,8 +16,8 @@ ROOT = Path(__file__).parents[2]
 _HOLD = """
 import sys, time
 from pathlib import Path
-from bertfeat.io import locked
-with locked(Path(sys.argv[1])):
+from bertfeat.io import folder_lock
+with folder_lock(Path(sys.argv[1])):
     print("locked", flush=True)
     time.sleep(60)
 """

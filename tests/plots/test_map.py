@@ -86,7 +86,7 @@ def test_umap_is_called_so_that_it_repeats_itself(monkeypatch: pytest.MonkeyPatc
 
 def test_a_method_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "umap", None)
-    with pytest.raises(BertfeatError, match=r"needs umap-learn: pip install 'bertfeat\[umap\]'"):
+    with pytest.raises(BertfeatError, match=r"needs umap-learn; pip install 'bertfeat\[umap\]'"):
         METHODS["umap"](clustered(6))
 
 
@@ -232,7 +232,7 @@ def test_what_cannot_be_drawn(features: FeatureSet, tmp_path: Path) -> None:
     with pytest.raises(NotDerivableError, match="layer"):
         draw_map(features, tmp_path / "map.png", column="concat4_mean")
     toy_set(tmp_path / "word.features", toy_part(poolings=("word",)))
-    with pytest.raises(UsageError, match="a map shows document columns: extract some with --pooling mean"):
+    with pytest.raises(UsageError, match="a map shows document columns: extract some with pooling='mean'"):
         draw_map(FeatureSet(tmp_path / "word.features"), tmp_path / "map.png")
     toy_set(tmp_path / "both.features", toy_part(poolings=("word", "mean")))
     with pytest.raises(UsageError, match="a map shows document columns: stored are: concat4_mean"):

@@ -129,8 +129,8 @@ def test_curves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epochs: int, lo
 def table(rows: Sequence[tuple[str, float | None]], runs: int, test: bool) -> Any:
     results = [
         SimpleNamespace(
-            row=SimpleNamespace(title=title, paper=paper),
-            runs=[None] * runs,
+            title=title,
+            paper=paper,
             dev=tuple(0.6 + run / 50 for run in range(runs)),
             test=tuple(0.5 + run / 50 for run in range(runs)) if test else (),
         )
@@ -153,7 +153,7 @@ def test_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: Any) -> N
     assert inside(drawn)
     shown = [text for text, _, _ in drawn]
     assert "development set" in shown
-    assert ("in the paper" in shown) == any(result.row.paper for result in made.rows)
+    assert ("in the paper" in shown) == any(result.paper for result in made.rows)
     assert ("test set" in shown) == bool(made.rows[0].test)
     assert f"{100 * sum(made.rows[0].dev) / len(made.rows[0].dev):.1f}" in shown
 

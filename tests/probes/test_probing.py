@@ -190,9 +190,9 @@ def test_steps_are_told(toy: FeatureSet) -> None:
             "row number",
             {"min_members": 2},
             UsageError,
-            r"all there is is|there is none; 71 members of rarer classes were left out \(--min-members\)",
+            r"all there is is|there is none; 71 members of rarer classes were left out \(min_members\)",
         ),
-        ("kind", {"pooling": "cls"}, NotDerivableError, "none of cls pooling; extract with --pooling cls"),
+        ("kind", {"pooling": "cls"}, NotDerivableError, "none of cls pooling; extract with pooling='cls'"),
         ("tags", {"pooling": "mean"}, NotDerivableError, "tags are probed on vectors of words"),
         ("kind", {"layers": ("9",)}, NotDerivableError, "outside the model"),
         ("kind", {"layers": ("concat=0..2", "x")}, NotDerivableError, "no column 'x'"),
@@ -236,7 +236,7 @@ def test_more_classes_than_memory_are_refused(toy: FeatureSet) -> None:
         check_classifier_memory(examples, 100)
     few = Examples(members < 2, ("a", "b"), members[:200], np.arange(200), 0)
     check_classifier_memory(few, 768)
-    with pytest.raises(UsageError, match="give a smaller --most"):
+    with pytest.raises(UsageError, match="give a smaller most"):
         check_classifier_memory(examples, 10**6)
 
 
@@ -262,13 +262,13 @@ def test_a_fold_that_lacks_a_class_is_measured_as_scikit_learn_does(tmp_path: Pa
 
 def test_sets_without_what_the_label_needs(tmp_path: Path) -> None:
     words = features(tmp_path / "words.features", poolings=("word",))
-    with pytest.raises(NotDerivableError, match="none of any pooling; extract with --pooling mean"):
+    with pytest.raises(NotDerivableError, match="none of any pooling; extract with pooling='mean'"):
         probe_layers(words, "kind")
     documents = features(tmp_path / "documents.features", poolings=("mean",))
-    with pytest.raises(NotDerivableError, match="extract with --pooling word"):
+    with pytest.raises(NotDerivableError, match="extract with pooling='word'"):
         probe_layers(documents, "tags")
     both = features(tmp_path / "both.features", poolings=("mean", "cls"))
-    with pytest.raises(UsageError, match="say which vectors with --pooling: mean or cls"):
+    with pytest.raises(UsageError, match="say which vectors with pooling: mean or cls"):
         probe_layers(both, "kind")
     assert probe_layers(both, "kind", ProbeSettings("cls", layers=("last",))).pooling == "cls"
     plain = toy_set(tmp_path / "plain.features", toy_part(poolings=("word",)))

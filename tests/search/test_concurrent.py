@@ -176,7 +176,7 @@ def rebuild(place: Place, name: str) -> None:
     build_index(place.work / f"{name}.features", place.index, options=BuildOptions(evaluate=False))
 
 
-@pytest.mark.parametrize("moment", ["read_settings", "check_files", "Store", "_check_counts"])
+@pytest.mark.parametrize("moment", ["read_index_settings", "check_files", "ArrowStore", "_check_contents"])
 def test_a_rebuild_between_two_files_is_not_seen(moment: str, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many documents in both indexes, so nothing but the folder's identity tells them apart."""
     vector_set(place.work / "same.features", clustered(60, seed=8), ids=[f"same {row}" for row in range(60)])

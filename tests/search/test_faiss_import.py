@@ -21,7 +21,7 @@ def test_every_public_name_is_there() -> None:
 @pytest.mark.parametrize(
     "use",
     [
-        "from bertfeat.search import gpus; gpus()",
+        "from bertfeat.search import count_faiss_gpus; count_faiss_gpus()",
         "from bertfeat import Index; Index('nowhere')",
         "from bertfeat.search.metric import Metric; Metric.L2.faiss_metric",
     ],

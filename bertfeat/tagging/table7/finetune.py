@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 
 from bertfeat.encoder import resolve_device
 from bertfeat.errors import BertfeatError, UsageError
-from bertfeat.io import write_json, writing
+from bertfeat.io import storage_errors, write_json
 from bertfeat.models import Model
 from bertfeat.tagging.labels import LabelSet
 from bertfeat.tagging.scores import Scores, score_tagger
@@ -213,7 +213,7 @@ def _save(
     """Write the model with its tokenizer in safetensors and JSON, and what it came to."""
     from transformers import AutoTokenizer
 
-    with writing(folder), _disk_errors():
+    with storage_errors(folder), _disk_errors():
         folder.mkdir(parents=True, exist_ok=True)
         module.save_pretrained(folder)
         AutoTokenizer.from_pretrained(model.folder, local_files_only=True).save_pretrained(folder)

@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from bertfeat.errors import TaggerError, UsageError
 from bertfeat.features import FeatureSet
-from bertfeat.io import JsonError, read_json, real_path, write_json, writing
+from bertfeat.io import JsonError, read_json, real_path, storage_errors, write_json
 from bertfeat.tagging.feature_digests import parts_digest, sentences_digest
 from bertfeat.tagging.settings import Extraction, TrainingSettings, extraction_of
 from bertfeat.tagging.table7.grid import GridPoint
@@ -156,7 +156,7 @@ def run_path(folder: Path, place: str) -> Path:
 def write_run(folder: Path, run: TableRun, measure: Measure, identity: TableIdentity) -> None:
     """Keep a run that is done."""
     path = run_path(folder, run.place)
-    with writing(folder):
+    with storage_errors(folder):
         path.parent.mkdir(parents=True, exist_ok=True)
     file = _RunFile(**_run_fields(run), measure=measure, table=identity.digest, format_version=FORMAT_VERSION)
     write_json(path, file)

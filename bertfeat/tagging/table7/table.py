@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bertfeat.errors import TaggerError, parameter
 from bertfeat.features import FeatureSet
-from bertfeat.io import writing
+from bertfeat.io import storage_errors
 from bertfeat.models import Model
 from bertfeat.tagging.epochs import OnEpoch, TrainingReport
 from bertfeat.tagging.sentences import describe_source
@@ -192,7 +192,7 @@ def _remove_run_tagger(tagger: Path) -> None:
     """Remove a tagger whose scores are kept; first what makes it one, so that no half of it passes for a whole."""
     if tagger.exists():
         remove_tagger(tagger)
-        with writing(tagger):
+        with storage_errors(tagger):
             shutil.rmtree(tagger)
 
 

@@ -1,4 +1,4 @@
-"""Long texts, read a segment at a time, become the very pieces that a tokenizer makes of them as a whole."""
+"""Long texts, read a section at a time, become the very pieces that a tokenizer makes of them as a whole."""
 
 from collections.abc import Sequence
 from copy import copy
@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 from bertfeat.corpus import Document
 from bertfeat.models import find_model
 from bertfeat.tokens import TokenSettings, tokenize
-from bertfeat.tokens.segments import SEGMENT, split_texts
+from bertfeat.tokens.long_texts import SECTION, split_texts
 from bertfeat.tokens.tokenizer import TextPieces, Tokenizer
 from tests.support.tiny_models import Tiny
 
@@ -65,10 +65,10 @@ def running_text(draw: np.random.Generator, words: int) -> str:
 
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), words=st.integers(1, 400), size=st.integers(64, 1500), offsets=st.booleans())
-def test_segments_join_to_the_whole(tokenizer: Tokenizer, seed: int, words: int, size: int, offsets: bool) -> None:
+def test_sections_join_to_the_whole(tokenizer: Tokenizer, seed: int, words: int, size: int, offsets: bool) -> None:
     text = running_text(np.random.default_rng(seed), words)
     (whole,) = tokenizer.pieces([text], offsets=offsets)
-    (joined,) = split_texts(tokenizer, [text], offsets=offsets, segment=size)
+    (joined,) = split_texts(tokenizer, [text], offsets=offsets, section=size)
     assert same(joined, whole)
 
 
@@ -77,14 +77,14 @@ def test_every_kind_of_tokenizer(any_tiny: Tiny) -> None:
     for seed in range(8):
         text = running_text(np.random.default_rng(seed), 300)
         (whole,) = tokenizer.pieces([text], offsets=True)
-        (joined,) = split_texts(tokenizer, [text], offsets=True, segment=200)
+        (joined,) = split_texts(tokenizer, [text], offsets=True, section=200)
         assert same(joined, whole)
 
 
 def test_long_and_short_texts_keep_their_order(tokenizer: Tokenizer) -> None:
     texts = ["short", "a river bank " * 50, "", "two words", "은행에서 " * 80]
     for joined, whole in zip(
-        split_texts(tokenizer, texts, offsets=True, segment=100), tokenizer.pieces(texts, offsets=True), strict=True
+        split_texts(tokenizer, texts, offsets=True, section=100), tokenizer.pieces(texts, offsets=True), strict=True
     ):
         assert same(joined, whole)
 
@@ -103,9 +103,9 @@ def test_a_long_text_is_given_in_small_pieces(tokenizer: Tokenizer) -> None:
 )
 def test_a_word_without_end_is_read_whole(tokenizer: Tokenizer, text: str) -> None:
     watched = Watched(tokenizer)
-    (joined,) = split_texts(watched, [text], offsets=True, segment=128)
+    (joined,) = split_texts(watched, [text], offsets=True, section=128)
     assert same(joined, tokenizer.pieces([text], offsets=True)[0])
-    assert watched.characters < 8 * len(text)  # and not once for each of its segments
+    assert watched.characters < 8 * len(text)  # and not once for each of its sections
 
 
 def test_many_texts_are_given_some_at_a_time(tokenizer: Tokenizer) -> None:
@@ -118,7 +118,7 @@ def test_many_texts_are_given_some_at_a_time(tokenizer: Tokenizer) -> None:
 
     texts = [running_text(np.random.default_rng(seed), seed % 40) for seed in range(120)]
     for joined, whole in zip(
-        split_texts(Counting(tokenizer), texts, offsets=True, segment=100),
+        split_texts(Counting(tokenizer), texts, offsets=True, section=100),
         tokenizer.pieces(texts, offsets=True),
         strict=True,
     ):
@@ -137,4 +137,4 @@ def test_documents_are_given_in_small_pieces(
     document = Document(0, "1", "a bank", pair=long) if paired else Document(0, "1", long)
     tokenize([document], spied, TokenSettings(max_length=512))
     assert watched.characters > len(long)
-    assert watched.longest < 1.1 * SEGMENT
+    assert watched.longest < 1.1 * SECTION

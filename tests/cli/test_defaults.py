@@ -1,0 +1,90 @@
+"""The defaults that options show are those of the library, which the help is too light to import."""
+
+import enum
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import click
+import pytest
+
+from bertfeat import Extractor, Index
+from bertfeat.corpus import CorpusSettings
+from bertfeat.extraction import PART_ROWS, verify_features
+from bertfeat.features import export_features
+from bertfeat.plots import draw_layers, draw_map
+from bertfeat.probes import ProbeSettings
+from bertfeat.search import BuildOptions, evaluate_beir
+from bertfeat.speed import measure_speed
+from bertfeat.tagging import TrainingSettings, tag_corpus
+from bertfeat.usages import find_senses, find_usages
+from tests.support.commands import find_command
+
+# command → where the library keeps the defaults of its options
+OWNERS: dict[tuple[str, ...], tuple[Callable[..., Any], ...]] = {
+    ("extract",): (Extractor, Extractor.extract, CorpusSettings),
+    ("bench",): (Extractor, measure_speed, CorpusSettings),
+    ("verify",): (verify_features, CorpusSettings),
+    ("export",): (export_features,),
+    ("index",): (BuildOptions,),
+    ("search",): (Index.search,),
+    ("usages",): (find_usages, find_senses),
+    ("evaluate",): (evaluate_beir,),
+    ("probe",): (ProbeSettings,),
+    ("plot", "map"): (draw_map,),
+    ("plot", "layers"): (draw_layers,),
+    ("tag", "train"): (TrainingSettings, Extractor, CorpusSettings),
+    ("tag", "table7"): (TrainingSettings, Extractor, CorpusSettings),
+    ("tag", "predict"): (CorpusSettings, tag_corpus),
+}
+
+DECIDED_LATER = {
+    ("tag", "predict", "to"): "by whether stdout is a terminal",
+    ("tag", "train", "layers"): "by the feature set, where one is given",
+}
+"""Options whose default depends on what the command meets."""
+
+ABSENT = (None, (), False)
+
+
+def library_defaults(owners: tuple[Callable[..., Any], ...]) -> dict[str, list[object]]:
+    """The defaults of each parameter of the owners."""
+    defaults: dict[str, list[object]] = {}
+    for owner in owners:
+        for name, parameter in inspect.signature(owner).parameters.items():
+            if parameter.default is not inspect.Parameter.empty:
+                value = parameter.default
+                defaults.setdefault(name, []).append(value.value if isinstance(value, enum.Enum) else value)
+    return defaults
+
+
+def default_of(option: click.Option, context: click.Context) -> object:
+    """What the command gets where the option is absent."""
+    default = option.get_default(context)
+    unset = type(default).__name__ == "Sentinel"  # newer clicks' word for None
+    return None if unset else option.type_cast_value(context, default)
+
+
+@pytest.mark.parametrize("words", OWNERS, ids=" ".join)
+def test_defaults_are_those_of_the_library(words: tuple[str, ...]) -> None:
+    library, context = library_defaults(OWNERS[words]), click.Context(find_command(words))
+    options = [
+        option
+        for option in find_command(words).params
+        if isinstance(option, click.Option) and option.name in library and (*words, option.name) not in DECIDED_LATER
+    ]
+    assert options, "no option has a parameter of its name: are these the owners?"
+    for option in options:
+        ours, theirs = default_of(option, context), library[str(option.name)]
+        if ours not in ABSENT:
+            assert {ours} == set(theirs), option.name
+        else:
+            # what is absent is not passed on, and the help says in words what the library does then
+            unsaid = [value for value in theirs if value not in ABSENT and str(value) not in str(option.show_default)]
+            assert unsaid == [], option.name
+
+
+def test_part_rows() -> None:
+    part_rows = next(option for option in find_command(("extract",)).params if option.name == "part_rows")
+    assert isinstance(part_rows, click.Option)
+    assert f"{PART_ROWS:,}" in str(part_rows.show_default)
