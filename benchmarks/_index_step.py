@@ -58,8 +58,7 @@ def search(folder: str, features: str, count: str, rounds: str) -> dict[str, Any
     import faiss
 
     from bertfeat.features import FeatureSet
-    from bertfeat.search import VectorIndex
-    from bertfeat.search import Index
+    from bertfeat.search import Index, VectorIndex
 
     queries = _queries(FeatureSet(features), int(count))
     index, hits = VectorIndex(folder), Index(folder)

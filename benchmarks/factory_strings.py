@@ -176,7 +176,13 @@ def _look(folder: Path, living: set[str], say: Callable[[str], Any]) -> None:
     verify_index(folder)
     index, queries = VectorIndex(folder), clustered(10, seed=9)
     options: dict[str, Any]
-    for options in ({}, {"exact": True}, {"search_parameter": 1}, {"where": "row < 690"}, {"where": "row < 690", "exact": True}):
+    for options in (
+        {},
+        {"exact": True},
+        {"search_parameter": 1},
+        {"where": "row < 690"},
+        {"where": "row < 690", "exact": True},
+    ):
         for k in (1, 10, len(living) + 5):
             say(f"search {options} {k}")
             found = index.search(queries, k, **options)

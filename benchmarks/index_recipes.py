@@ -39,9 +39,7 @@ def main() -> None:
         build_index(features, folder, column, options=BuildOptions(evaluate=False))
         scores = evaluate_beir(Index(folder), beir)
         rows.append({"column": column, **scores.to_json()})
-        print(
-            f"| {column} | {' | '.join(f'{score:.4f}' for _, score in scores.rows())} |"
-        )
+        print(f"| {column} | {' | '.join(f'{score:.4f}' for _, score in scores.rows())} |")
     target = HERE / "results" / "index_recipes.json"
     target.parent.mkdir(exist_ok=True)
     target.write_text(json.dumps(rows, indent=1) + "\n")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,16 +86,16 @@ class FeatureTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _extractor_of_settings(self) -> Extractor:
         """Make the extractor, anew where a parameter has been changed since."""
         settings = {name: value for name, value in self.get_params(deep=False).items() if name != "normalize"}
-        made: tuple[dict[str, Any], Extractor] | None = self.__dict__.get("_made")
-        if made is None or made[0] != settings:
+        cached: tuple[dict[str, object], Extractor] | None = self.__dict__.get("_cached")
+        if cached is None or cached[0] != settings:
             extractor = Extractor(**settings)
             if others := [column.name for column in extractor.columns if not column.pooling.per_document]:
                 raise UsageError(f"a transformer gives one vector a text, which {', '.join(others)} are not")
-            self._made = made = (settings, extractor)
-        return made[1]
+            self._cached = cached = (settings, extractor)
+        return cached[1]
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in super().__getstate__().items() if name != "_made"}
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in super().__getstate__().items() if name != "_cached"}
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
@@ -112,13 +112,13 @@ class FeatureTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 def _check_texts(X: object) -> list[str]:
     """Take texts as ``encode`` does, several of them, and no pairs."""
     try:
-        given = take_texts(X)
+        texts = take_texts(X)
     except UsageError as error:
         raise TypeError(str(error)) from error  # which scikit-learn expects
-    if given.single:
-        raise TypeError("a list of texts is wanted, not one string")
-    texts = [item for item in given.items if isinstance(item, str)]
-    if len(texts) < len(given.items):
-        number, other = next((at, item) for at, item in enumerate(given.items, 1) if not isinstance(item, str))
+    if texts.single:
+        raise TypeError("give a list of texts, not one string")
+    strings = [item for item in texts.items if isinstance(item, str)]
+    if len(strings) < len(texts.items):
+        number, other = next((at, item) for at, item in enumerate(texts.items, 1) if not isinstance(item, str))
         raise TypeError(f"text {number} is of type {type(other).__name__}, not a string")
-    return texts
+    return strings

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Self
+from typing import TYPE_CHECKING
 
 from bertfeat.errors import RecipeError, UsageError
 
@@ -47,12 +47,13 @@ class Pooling(StrEnum):
     linear: bool
     decided_by: tuple[str, ...]
 
-    def __new__(cls, name: str, unit: Unit, linear: bool, decided_by: tuple[str, ...]) -> Self:
-        """Make a member that equals its name and carries its properties."""
-        pooling = str.__new__(cls, name)
-        pooling._value_ = name
-        pooling.unit, pooling.linear, pooling.decided_by = unit, linear, decided_by
-        return pooling
+    if not TYPE_CHECKING:  # type checkers would ask for these arguments in Pooling("mean") too
+
+        def __new__(cls, name, unit, linear, decided_by):
+            pooling = str.__new__(cls, name)
+            pooling._value_ = name
+            pooling.unit, pooling.linear, pooling.decided_by = unit, linear, decided_by
+            return pooling
 
     MEAN = "mean", Unit.DOCUMENT, True, ("special_tokens",)
     """The mean over the tokens of a document."""

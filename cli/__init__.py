@@ -21,7 +21,7 @@ VERBS = {
 EPILOG = f"""
 \b
 Exit codes: 0 done; 1 error; 2 wrong usage; 3 done, but some rows failed;
-130 and 143 interrupted by Ctrl-C or SIGTERM (the same command goes on from there).
+130 and 143 interrupted by Ctrl-C or SIGTERM (the same command continues).
 
 \b
 Every option can be set in the environment: {ENVIRONMENT_PREFIX}_EXTRACT_LAYERS=concat4.
@@ -45,7 +45,7 @@ Shell completion, for bash (zsh and fish alike):
 )
 @click.version_option(__version__, "--version", prog_name="bertfeat", message="%(prog)s %(version)s")
 def main() -> None:
-    """Keep the layers of a frozen BERT as features of a whole corpus, and work with them.
+    """Store the hidden layers of a frozen BERT as features of a whole corpus, and search, tag and probe with them.
 
     \b
     bertfeat extract corpus.txt --layers concat4

@@ -44,20 +44,8 @@ class Option(click.Option):
         return extra
 
 
-_MOST_SHOWN = 500  # characters of a wrong usage
-
-
 class Command(click.Command):
     """A command whose help shows the options that matter first and the further ones after them."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse arguments; of those that are wrong the beginning is shown."""
-        try:
-            return super().parse_args(ctx, args)
-        except click.UsageError as error:
-            if len(error.message) <= _MOST_SHOWN:
-                raise
-            raise click.UsageError(f"{error.message[:_MOST_SHOWN]}…", ctx) from None
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write both lists of options, and how they are set in the environment."""

@@ -25,14 +25,22 @@ if TYPE_CHECKING:
 
 @click.command(cls=Command, name="bench")
 @click.argument("sources", nargs=-1, metavar="[CORPUS...]")
-@option("--documents", default=10_000, type=click.IntRange(1, 10**9), metavar="N", help="The first N.")
-@option("--repeats", default=5, type=click.IntRange(1, 1000), metavar="N", help="Runs, of which the median counts.")
+@option(
+    "--documents",
+    default=10_000,
+    type=click.IntRange(1, 10**9),
+    metavar="N",
+    help="Number of documents, from the beginning of the corpus.",
+)
+@option(
+    "--repeats", default=5, type=click.IntRange(1, 1000), metavar="N", help="Number of runs; the median is reported."
+)
 @option(
     "--work",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     metavar="DIR",
     further=True,
-    help="Where features are written to and deleted.",
+    help="Folder where features are written and deleted.",
     show_default="the system's temporary folder",
 )
 @feature_options

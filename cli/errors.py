@@ -21,28 +21,27 @@ from bertfeat.errors import INTERRUPTED, TERMINATED, BertfeatError, spell_parame
 from .console import write_stderr
 from .spelling import shell_spelling
 
-BROKEN_PIPE = 141  # what a shell says of a program that died of SIGPIPE
+MESSAGE_LENGTH = 500  # most characters of a message about wrong usage
+BROKEN_PIPE = 141  # the exit code that a shell gives a program that died of SIGPIPE
 
-
-# what libraries say whose own exceptions are no MemoryError: torch, its allocators, C++, FAISS, pyarrow
+# words of libraries whose exceptions are not MemoryError: torch, its allocators, C++, FAISS, pyarrow
 _MEMORY_WORDS = ("out of memory", "not enough memory", "can't allocate memory", "bad_alloc", "Cannot allocate memory")
 _NO_MEMORY = (
     "error: memory ran out; free some of it, or use less: fewer --batch-tokens, a smaller --part-rows or --memory, "
     "where the command has them. What was finished stays, and the same command goes on from there"
 )
 
-
 # shows the help of a group that was called without a command; a class of newer clicks
 _NO_ARGUMENTS: type[Exception] = getattr(click.exceptions, "NoArgsIsHelpError", click.exceptions.Exit)
 
 
 class SigtermInterrupt(BaseException):
-    """SIGTERM arrived; like KeyboardInterrupt, nothing but the outermost frame may swallow it."""
+    """SIGTERM arrived; like KeyboardInterrupt, only the outermost frame may catch it."""
 
 
 @contextmanager
 def reported_errors() -> Iterator[None]:
-    """End the command with the right exit code, whatever happens inside; click's own exceptions pass."""
+    """End the command with one line on stderr and the right exit code, whatever happens inside."""
     try:
         with spell_parameters(shell_spelling), _signals_raise(), _plain_warnings():
             _let_stdout_print_anything()
@@ -51,7 +50,7 @@ def reported_errors() -> Iterator[None]:
     except (_NO_ARGUMENTS, click.exceptions.Exit, click.Abort):
         raise
     except click.ClickException as error:
-        end_of_usage(error)
+        end_with_usage_error(error)
     except MemoryError:
         _end(_NO_MEMORY, 1)
     except BertfeatError as error:
@@ -73,11 +72,13 @@ def reported_errors() -> Iterator[None]:
         _end(f"error: this is a bug in bertfeat {__version__}, not in your input; please report the lines above", 1)
 
 
-def end_of_usage(error: click.ClickException) -> NoReturn:
+def end_with_usage_error(error: click.ClickException) -> NoReturn:
     """End the command that was called wrongly, worded as the library words its errors."""
     context = error.ctx if isinstance(error, click.UsageError) else None
+    message = error.format_message()
+    shown = message if len(message) <= MESSAGE_LENGTH else f"{message[:MESSAGE_LENGTH]}…"  # it quotes arguments
     hint = f"\nTry '{context.command_path} -h' for help." if context is not None else ""
-    _end(f"error: {error.format_message()}{hint}", error.exit_code)
+    _end(f"error: {shown}{hint}", error.exit_code)
 
 
 def _end(message: str, exit_code: int) -> NoReturn:
@@ -126,7 +127,7 @@ class _WarningLines(logging.Handler):
 
 @contextmanager
 def _plain_warnings() -> Iterator[None]:
-    """Show what the library warns of as one line, without the source line that it came from."""
+    """Show each warning of the library as one line, without its line of source code."""
     log, handler = logging.getLogger("bertfeat"), _WarningLines(logging.WARNING)
     log.addHandler(handler)
     try:
@@ -138,13 +139,13 @@ def _plain_warnings() -> Iterator[None]:
 
 
 def _let_stdout_print_anything() -> None:
-    """Texts may hold what the terminal's encoding does not know; escape that rather than fail."""
+    """Escape characters that the encoding of the terminal does not have, instead of failing."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _full_stdout() -> str:
-    """Where an error of the system came from, if standard output takes no more; it is silenced then."""
+    """Say that standard output caused an error of the system, if it takes no more; it is silenced then."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -154,6 +155,6 @@ def _full_stdout() -> str:
 
 
 def _silence_stdout() -> None:
-    """Point stdout nowhere, so that the interpreter's last flush does not complain about the closed pipe."""
-    with open(os.devnull, "w") as nowhere:
-        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+    """Point stdout at the null device, so that the interpreter's last flush does not report the closed pipe."""
+    with open(os.devnull, "w") as null:
+        os.dup2(null.fileno(), sys.stdout.fileno())

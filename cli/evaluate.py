@@ -1,4 +1,4 @@
-"""``bertfeat evaluate``: an index judged by what people hold relevant."""
+"""``bertfeat evaluate``: score an index on a BEIR folder of queries and relevance judgements."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,8 +15,14 @@ if TYPE_CHECKING:
 
 @click.command(cls=Command, name="evaluate")
 @click.argument("index", type=click.Path(path_type=Path))
-@option("--beir", type=click.Path(path_type=Path), required=True, metavar="DIR", help="With queries.jsonl and qrels/.")
-@option("--split", default="test", metavar="NAME", help="Which judgements: qrels/NAME.tsv.")
+@option(
+    "--beir",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="DIR",
+    help="Folder with queries.jsonl and qrels/.",
+)
+@option("--split", default="test", metavar="NAME", help="Name of the judgements: qrels/NAME.tsv.")
 @option("--exact", is_flag=True, help="Compare with every vector, whatever the type of the index.")
 @option(
     "--own-ids",
@@ -24,7 +30,7 @@ if TYPE_CHECKING:
     default="auto",
     help="Hits with their query's id: drop (BEIR's rule), keep, or auto: keep if any is judged.",
 )
-@option("--model", metavar="NAME|DIR", further=True, help="Where the index's model is now, if not where it was.")
+@option("--model", metavar="NAME|DIR", further=True, help="The index's model, if it was moved.")
 @option("--device", metavar="DEVICE", further=True, help="cpu, cuda, cuda:1.", show_default="a GPU if there is one")
 @output_options
 def command(
@@ -40,8 +46,8 @@ def command(
     """Score an index on a BEIR folder: nDCG@10, MAP, MRR and recall@100, as trec_eval computes them.
 
     The index must be made from the folder's corpus.jsonl, whose ids the judgements name. Where queries are documents
-    of the corpus, as in BEIR's ArguAna and Quora, a query's own document is no hit; where queries and documents are
-    only numbered alike, it is one like any other.
+    of the corpus, as in BEIR's ArguAna and Quora, a query's own document is not a hit; where queries and documents
+    only have the same numbers, it is.
 
     \b
     bertfeat extract scifact/corpus.jsonl --text-column title,text -o scifact.features

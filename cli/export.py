@@ -14,24 +14,29 @@ FILE_ENDINGS = {"npy": ".npy", "jsonl": ".jsonl", "bert-jsonl": ".bert.jsonl", "
 
 @click.command(cls=Command, name="export")
 @click.argument("folder", metavar="FEATURES", type=click.Path(path_type=Path))
-@option("--to", required=True, type=click.Choice(list(FILE_ENDINGS)), help="The form; bert-jsonl is google's.")
+@option(
+    "--to",
+    required=True,
+    type=click.Choice(list(FILE_ENDINGS)),
+    help="Format; bert-jsonl is that of google's extract_features.py.",
+)
 @option(
     "-o",
     "--output",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Where it goes.",
+    help="File to write.",
     show_default="corpus.npy for corpus.features",
 )
 @option(
     "--column",
     metavar="COLUMN",
-    help="concat4_mean, or a recipe such as sum4, derived; needed where there are several.",
+    help="A column such as concat4_mean, or a derived one such as sum4; needed where there are several.",
 )
 @option("--overwrite", is_flag=True, help="Replace a file that is there already.")
 @output_options
 def command(folder: Path, to: str, output: Path | None, column: str | None, overwrite: bool, console: Console) -> None:
-    """Write features in a portable form, a batch at a time.
+    """Write features in a portable format, a batch at a time.
 
     npy: the vectors as float32, and beside them FILE.ids.jsonl with a line a vector; jsonl: an object a document;
     bert-jsonl: tokens and layers as google's extract_features.py writes them; csv: a line a vector.

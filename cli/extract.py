@@ -71,7 +71,7 @@ run_options = bundle(
     "--output",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Where the features go.",
+    help="Folder of the features.",
     show_default="corpus.features for corpus.txt",
 )
 @feature_options

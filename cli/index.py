@@ -50,9 +50,18 @@ index_options = bundle(
         help="Memory that the index may take, such as 4G.",
         show_default="half of this machine's",
     ),
-    option("--target-recall", type=float, default=0.95, metavar="R", help="Share of the true 10 nearest."),
     option(
-        "--query-prompt", metavar="TEXT", help="Put before each query.", show_default="the model's own, if it has one"
+        "--target-recall",
+        type=float,
+        default=0.95,
+        metavar="R",
+        help="Share of the true 10 nearest that a search has to find.",
+    ),
+    option(
+        "--query-prompt",
+        metavar="TEXT",
+        help="Text put before each query.",
+        show_default="the model's own, if it has one",
     ),
     option(
         "--evaluate/--no-evaluate",

@@ -1,18 +1,16 @@
 """``bertfeat plot``: pictures."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import click
 
-from .app import Command, option
+from .app import Callback, Command, option
 from .console import Console, two_columns
 from .options import output_options
 from .paths import default_output
 
 
-def size_options(function: Callable[..., Any]) -> Callable[..., Any]:
+def size_options(function: Callback) -> Callback:
     """``--width`` and ``--height`` of a picture."""
     high = option(
         "--height", type=float, metavar="INCHES", further=True, show_default="by the width", help="Of the picture."
@@ -25,8 +23,7 @@ def size_options(function: Callable[..., Any]) -> Callable[..., Any]:
         show_default="by what it shows",
         help="Of the picture; 3.5 is a column of a journal.",
     )
-    sized: Callable[..., Any] = wide(high(function))
-    return sized
+    return wide(high(function))
 
 
 @click.group(name="plot")
@@ -81,13 +78,11 @@ def draw(
     bertfeat plot map corpus.features --color author -o map.html
     bertfeat plot map corpus.features --column concat4_mean --method tsne -o map.pdf --width 3.5
     """
-    from bertfeat.features import FeatureSet
     from bertfeat.plots import draw_map
 
-    path = output or default_output([features], ".map.png")
-    drawn = draw_map(
-        FeatureSet(features),
-        path,
+    report = draw_map(
+        features,
+        output or default_output([features], ".map.png"),
         column=column,
         color=color,
         method=method,
@@ -95,9 +90,9 @@ def draw(
         width=width,
         height=height,
     )
-    kept = f"{drawn.explained:.1%} of the variance" if drawn.explained is not None else None
-    rows = [("picture", drawn.path), ("points", f"{drawn.points:,} of {drawn.of:,}"), ("keeps", kept)]
-    console.result(drawn, two_columns(rows))
+    kept = f"{report.explained:.1%} of the variance" if report.explained is not None else None
+    rows = [("picture", report.path), ("points", f"{report.points:,} of {report.of:,}"), ("keeps", kept)]
+    console.result(report, two_columns(rows))
 
 
 @command.command(cls=Command, name="layers")
@@ -134,11 +129,8 @@ def layers(
     bertfeat plot layers minilm.json bert.json --measure accuracy -o both.pdf
     """
     from bertfeat.plots import draw_layers
-    from bertfeat.probes import read_probes
 
     path = output or default_output(probes, ".layers.png")
-    found = [probe for file in probes for probe in read_probes(file)]
-    drawn = draw_layers(found, path, measure=measure, width=width, height=height)
-    console.result(
-        drawn, two_columns([("picture", drawn.path), ("probes", drawn.probes), ("columns", ", ".join(drawn.columns))])
-    )
+    report = draw_layers(probes, path, measure=measure, width=width, height=height)
+    rows = [("picture", report.path), ("probes", report.probes), ("columns", ", ".join(report.columns))]
+    console.result(report, two_columns(rows))

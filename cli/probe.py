@@ -70,50 +70,50 @@ def command(
     bertfeat probe corpus.features --label year
     bertfeat probe train.features --label tags --json > probe.json
     """
-    from bertfeat.features import FeatureSet
     from bertfeat.probes import ProbeSettings, probe_layers
 
     settings = ProbeSettings(pooling, layers, folds, most, min_members, strength, seed)
-    with progress_display(console, _look) as shown:
-        told = None if shown is None else lambda done, total: shown((done, total))
-        probed = probe_layers(FeatureSet(folder), label, settings, on_step=told)
-    for line in _left_out(probed):
+    with progress_display(console, _view_step) as show:
+        on_step = None if show is None else lambda done, total: show((done, total))
+        report = probe_layers(folder, label, settings, on_step=on_step)
+    for line in _left_out_lines(report):
         console.say(line)
-    for each in probed.layers:
-        if not each.converged:
-            console.warn(f"{each.column}: the classifier did not converge; a smaller --strength may help")
-    console.result(probed, _lines(probed))
+    for probe in report.layers:
+        if not probe.converged:
+            console.warn(f"{probe.column}: the classifier did not converge; a smaller --strength may help")
+    console.result(report, _probe_lines(report))
 
 
-def _look(step: tuple[int, int]) -> ProgressView:
+def _view_step(step: tuple[int, int]) -> ProgressView:
     return ProgressView(step[0] / step[1], f"{step[0]} of {step[1]} classifiers")
 
 
-def _left_out(probed: "ProbeReport") -> Iterator[str]:
-    thing = _thing(probed)
-    if probed.nulls:
-        yield f"{pluralize(probed.nulls, thing)} without {probed.label} left out"
-    if probed.unaligned:
-        yield f"{pluralize(probed.unaligned, thing)} without a vector left out"
-    if probed.rare:
-        yield f"{pluralize(probed.rare, thing)} of rare classes left out"
+def _left_out_lines(report: "ProbeReport") -> Iterator[str]:
+    noun = _example_noun(report)
+    if report.nulls:
+        yield f"{pluralize(report.nulls, noun)} without {report.label} left out"
+    if report.unaligned:
+        yield f"{pluralize(report.unaligned, noun)} without a vector left out"
+    if report.rare:
+        yield f"{pluralize(report.rare, noun)} of rare classes left out"
 
 
-def _lines(probed: "ProbeReport") -> Iterator[str]:
-    learnt = f"{probed.examples:,} of {pluralize(probed.labelled, f'labelled {_thing(probed)}')}"
-    yield f"{probed.label}: {len(probed.classes)} classes, {learnt}, {probed.folds} folds, {probed.pooling} vectors"
+def _probe_lines(report: "ProbeReport") -> Iterator[str]:
+    examples = f"{report.examples:,} of {pluralize(report.labelled, f'labelled {_example_noun(report)}')}"
+    yield f"{report.label}: {len(report.classes)} classes, {examples}, {report.folds} folds, {report.pooling} vectors"
     yield ""
-    wide = max(len("baseline"), *(len(each.column) for each in probed.layers))
+    wide = max(len("baseline"), *(len(probe.column) for probe in report.layers))
     yield f"{'layer':<{wide}}  accuracy            macro F1"
-    yield f"{'baseline':<{wide}}  {_shown(probed.baseline)}   always {single_line(probed.majority)!r}"
-    for each in probed.layers:
-        yield f"{each.column:<{wide}}  {_shown(each.measured)}{'   best' if each is probed.best else ''}"
+    yield f"{'baseline':<{wide}}  {_format_probe_scores(report.baseline)}   always {single_line(report.majority)!r}"
+    for probe in report.layers:
+        best = "   best" if probe is report.best else ""
+        yield f"{probe.column:<{wide}}  {_format_probe_scores(probe.measured)}{best}"
 
 
-def _shown(measured: "ProbeScores") -> str:
-    accuracy = f"{measured.accuracy:.4f} ± {measured.accuracy_spread:.4f}"
-    return f"{accuracy}     {measured.macro_f1:.4f} ± {measured.macro_f1_spread:.4f}"
+def _format_probe_scores(scores: "ProbeScores") -> str:
+    accuracy = f"{scores.accuracy:.4f} ± {scores.accuracy_spread:.4f}"
+    return f"{accuracy}     {scores.macro_f1:.4f} ± {scores.macro_f1_spread:.4f}"
 
 
-def _thing(probed: "ProbeReport") -> str:
-    return "word" if probed.pooling == "word" else "document"
+def _example_noun(report: "ProbeReport") -> str:
+    return "word" if report.pooling == "word" else "document"

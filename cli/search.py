@@ -57,10 +57,14 @@ class SearchConditions:
     help="Columns of a line.",
     show_default="as fits",
 )
-@option("--stale", is_flag=True, further=True, help="Search though the features changed since the index was made.")
-@option("--model", metavar="DIR", further=True, help="Where the index's model is now, if not where it was.")
+@option("--stale", is_flag=True, further=True, help="Search even if the features changed since the index was built.")
+@option("--model", metavar="DIR", further=True, help="The folder of the index's model, if it was moved.")
 @option(
-    "--device", metavar="DEVICE", further=True, help="Where queries are embedded.", show_default="a GPU if there is one"
+    "--device",
+    metavar="DEVICE",
+    further=True,
+    help="Device that embeds queries: cpu, cuda, cuda:1.",
+    show_default="a GPU if there is one",
 )
 @output_options
 def command(
@@ -80,9 +84,9 @@ def command(
 ) -> None:
     """Search an index by text, embedded as its documents were.
 
-    In an index of tokens or words a query asks for one of its words, marked with stars. On a terminal lines are cut to
-    its width, elsewhere they are whole. --json prints a line a query, with all kept columns unless --show names some:
-    {"query": …, "hits": [{"rank": 1, "id": …, "score": …, "text": …, "values": {…}}, …]}
+    In an index of tokens or words, mark the word of the query that is searched for with stars. On a terminal lines are
+    cut to its width, elsewhere they are whole. --json prints a line a query, with all kept columns unless --show names
+    some: {"query": …, "hits": [{"rank": 1, "id": …, "score": …, "text": …, "values": {…}}, …]}
 
     \b
     bertfeat search corpus.index "where does the river flow into the sea?"

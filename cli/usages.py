@@ -43,13 +43,19 @@ query_options = bundle(
         "--match",
         type=click.Choice(["exact", "prefix", "any"]),
         default="exact",
-        help="prefix: words that begin so (은행 finds 은행에서); any: every word, compared with --like.",
+        help="prefix: words that begin with WORD (은행 finds 은행에서); any: every word, compared with --like.",
     ),
-    option("-k", type=click.IntRange(1, 10_000), metavar="N", help="Lines.", show_default="10, or 5 for each sense"),
+    option(
+        "-k",
+        type=click.IntRange(1, 10_000),
+        metavar="N",
+        help="Number of usages.",
+        show_default="10, or 5 for each sense",
+    ),
     option(
         "--column",
         metavar="NAME",
-        help="Stored, or derived from what is: sum4, -2, last_word.",
+        help="A stored column, or one derived from it: sum4, -2, last_word.",
         show_default="the only one",
     ),
     option("--where", metavar="CONDITION", help="On kept columns: \"year > 1900 and lang in ('de', 'en')\"."),
@@ -59,7 +65,7 @@ query_options = bundle(
         type=click.IntRange(min=0),
         further=True,
         metavar="N",
-        help="Characters each side.",
+        help="Characters on each side.",
         show_default="300",
     ),
 )
@@ -79,9 +85,13 @@ query_options = bundle(
     help="Columns of a line.",
     show_default="as fits",
 )
-@option("--model", metavar="DIR", further=True, help="Where the set's model is now, if not where it was.")
+@option("--model", metavar="DIR", further=True, help="The folder of the set's model, if it was moved.")
 @option(
-    "--device", metavar="DEVICE", further=True, help="Where --like is embedded.", show_default="a GPU if there is one"
+    "--device",
+    metavar="DEVICE",
+    further=True,
+    help="Device that embeds --like: cpu, cuda, cuda:1.",
+    show_default="a GPU if there is one",
 )
 @output_options
 def command(
@@ -97,8 +107,8 @@ def command(
 ) -> None:
     """Show a word in its contexts, from features with --pooling word or token.
 
-    With --like the usages nearest in meaning come first, with --senses they are grouped, else they come in the order
-    of the corpus. Stars mark which word of SENTENCE is meant, where that is not clear. Scores are cosines. With
+    With --like the usages nearest in meaning come first; with --senses they are grouped; otherwise they are in the
+    order of the corpus. Stars mark which word of SENTENCE is meant, where that is not clear. Scores are cosines. With
     --match any, FEATURES may be an index of words, which is faster. --json and --csv have all kept columns, unless
     --show names some.
 

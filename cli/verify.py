@@ -49,18 +49,20 @@ sample_options = bundle(
         type=click.FloatRange(-1, 1),
         metavar="C",
         show_default="by the set's precision",
-        help="Least cosine of the sample.",
+        help="Least accepted cosine of the sample.",
     ),
     listed_option(
-        "--corpus", metavar="FILE[,FILE]", help="Where the texts are, if not in the set; read as extract read them."
+        "--corpus",
+        metavar="FILE[,FILE]",
+        help="The corpus, if the set does not hold its texts; give the same reading options as to extract.",
     ),
-    option("--model", metavar="NAME|DIR", further=True, help="Where the set's model is now, if not where it was."),
+    option("--model", metavar="NAME|DIR", further=True, help="The set's model, if it was moved."),
     option(
         "--device",
         metavar="DEVICE",
         further=True,
         show_default="a GPU if there is one",
-        help="Where the sample is computed: cpu, cuda, cuda:1.",
+        help="Device that computes the sample: cpu, cuda, cuda:1.",
     ),
 )
 

@@ -39,9 +39,9 @@ ROOMS = (
     "adapters",
     "search",
     "usages",
-    "tagging",
     "probes",
     "plots",
+    "tagging",
     "installation",
 )
 

@@ -3,7 +3,6 @@
 # mypy: disable-error-code="import-not-found, misc"
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,13 +26,12 @@ class BertopicBackend(BaseEmbedder):
     """
 
     def __init__(self, extractor: Extractor, *, normalize_embeddings: bool = False) -> None:
-        super().__init__(embedding_model=check_extractor(extractor))
+        self.extractor = check_extractor(extractor)
+        super().__init__(embedding_model=self.extractor)
         self.normalize_embeddings = normalize_embeddings
 
     def embed(self, documents: Iterable[str], verbose: bool = False) -> NDArray[np.float32]:
         """Embed documents or words. Shape: ``[n, width]``."""
-        model: Any = self.embedding_model
-        vectors: NDArray[np.float32] = model.encode(
+        return self.extractor.encode(
             documents, normalize_embeddings=self.normalize_embeddings, show_progress_bar=verbose
         )
-        return vectors

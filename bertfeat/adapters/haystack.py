@@ -16,6 +16,10 @@ except ImportError as error:
     raise MissingLibraryError("haystack-ai", error) from error
 
 
+Serialized = dict[str, Any]
+"""A component as Haystack writes it down."""
+
+
 class _HaystackEmbedder:
     """What both embedders have in common: the Extractor, loaded ahead and written down as its settings."""
 
@@ -26,12 +30,12 @@ class _HaystackEmbedder:
         self.extractor.tokenizer, self.extractor.encoder  # noqa: B018
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
+    def from_dict(cls, data: Serialized) -> Self:
         """Make the component that :meth:`to_dict` wrote down, with an Extractor of the same settings."""
         settings = dict(data["init_parameters"])
         settings["extractor"] = Extractor(**settings["extractor"])
-        made: Self = default_from_dict(cls, {**data, "init_parameters": settings})
-        return made
+        component_: Self = default_from_dict(cls, {**data, "init_parameters": settings})
+        return component_
 
 
 @component
@@ -50,9 +54,9 @@ class HaystackTextEmbedder(_HaystackEmbedder):
     def __init__(self, extractor: Extractor, normalize_embeddings: bool = False) -> None:
         self.extractor, self.normalize_embeddings = check_extractor(extractor), normalize_embeddings
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Serialized:
         """Write the component down."""
-        data: dict[str, Any] = default_to_dict(
+        data: Serialized = default_to_dict(
             self, extractor=self.extractor.settings, normalize_embeddings=self.normalize_embeddings
         )
         return data
@@ -86,9 +90,9 @@ class HaystackDocumentEmbedder(_HaystackEmbedder):
         self.extractor, self.normalize_embeddings = check_extractor(extractor), normalize_embeddings
         self.meta_fields_to_embed, self.embedding_separator = list(meta_fields_to_embed), embedding_separator
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Serialized:
         """Write the component down."""
-        data: dict[str, Any] = default_to_dict(
+        data: Serialized = default_to_dict(
             self,
             extractor=self.extractor.settings,
             normalize_embeddings=self.normalize_embeddings,
@@ -100,7 +104,7 @@ class HaystackDocumentEmbedder(_HaystackEmbedder):
     @component.output_types(documents=list[Document])
     def run(self, documents: list[Document]) -> dict[str, list[Document]]:
         """Give the documents with their embeddings."""
-        if not isinstance(documents, list) or not all(isinstance(each, Document) for each in documents):
+        if not isinstance(documents, list) or not all(isinstance(document, Document) for document in documents):
             raise UsageError("a list of Haystack's Documents is wanted; HaystackTextEmbedder takes a text")
         texts = [self._text(document) for document in documents]
         vectors = self.extractor.encode_document(texts, normalize_embeddings=self.normalize_embeddings)

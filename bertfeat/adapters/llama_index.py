@@ -3,7 +3,6 @@
 # mypy: disable-error-code="import-not-found, misc"
 
 import asyncio
-from typing import Any
 
 from bertfeat.adapters.extractor_check import MissingLibraryError, check_extractor
 from bertfeat.extraction import Extractor
@@ -29,10 +28,10 @@ class LlamaIndexEmbedding(BaseEmbedding):
     _extractor: Extractor = PrivateAttr()
     _normalize: bool = PrivateAttr()
 
-    def __init__(self, extractor: Extractor, *, normalize_embeddings: bool = False, **settings: Any) -> None:
-        made = check_extractor(extractor)
-        super().__init__(**{"model_name": made.model.name, "embed_batch_size": _BATCH} | settings)
-        self._extractor, self._normalize = made, normalize_embeddings
+    def __init__(self, extractor: Extractor, *, normalize_embeddings: bool = False, **settings: object) -> None:
+        checked = check_extractor(extractor)
+        super().__init__(**{"model_name": checked.model.name, "embed_batch_size": _BATCH} | settings)
+        self._extractor, self._normalize = checked, normalize_embeddings
 
     @classmethod
     def class_name(cls) -> str:

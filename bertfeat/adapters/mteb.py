@@ -2,13 +2,13 @@
 
 # mypy: disable-error-code="import-not-found, misc"
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import PurePath
 from typing import Any
 
 from bertfeat.adapters.extractor_check import MissingLibraryError, check_extractor
-from bertfeat.extraction import Extractor
+from bertfeat.extraction import EncodeResult, Extractor
 
 try:
     from mteb.models import ModelMeta
@@ -45,8 +45,13 @@ class MtebEncoder(AbsEncoder):
         self.mteb_model_meta = _model_meta(extractor, dict(model_prompts or {}), normalize_embeddings)
 
     def encode(
-        self, inputs: Iterable[Mapping[str, Any]], *, task_metadata: Any, prompt_type: Any = None, **keywords: Any
-    ) -> Any:
+        self,
+        inputs: Iterable[Mapping[str, Sequence[str]]],
+        *,
+        task_metadata: object,
+        prompt_type: object = None,
+        **keywords: Any,
+    ) -> EncodeResult:
         """Embed the texts of MTEB's batches. Shape: ``[n, width]``."""
         for known in ("hf_split", "hf_subset"):  # which part of the task this is makes no difference
             keywords.pop(known, None)

@@ -19,12 +19,12 @@ def txtai_transform(
         from bertfeat.adapters.txtai import txtai_transform
         embeddings = Embeddings(method="external", transform=txtai_transform(Extractor()))
 
-    ``transform=extractor.encode`` does not serve: what is no plain function, txtai calls without texts to get one.
+    ``transform=extractor.encode`` does not work: txtai calls anything but a plain function without texts, to get one.
     """
-    made = check_extractor(extractor)
+    checked = check_extractor(extractor)
 
     def transform(texts: Iterable[str]) -> NDArray[np.float32]:
         """Embed texts. Shape: ``[n, width]``."""
-        return made.encode(texts, normalize_embeddings=normalize_embeddings)
+        return checked.encode(texts, normalize_embeddings=normalize_embeddings)
 
     return transform

@@ -63,13 +63,14 @@ def detect_encoding(head: bytes, given: str | None, name: str) -> TextEncoding:
     Raises:
         CorpusError: the file is not text, or its first 100 lines do not decode; proposes what they look like.
     """
-    encoding = _by_mark(head, given)
+    encoding = encoding_by_mark(head, given)
     _refuse_binary(head, encoding, name)
     _refuse_undecodable(head, encoding, given is not None, name)
     return encoding
 
 
-def _by_mark(head: bytes, given: str | None) -> TextEncoding:
+def encoding_by_mark(head: bytes, given: str | None = None) -> TextEncoding:
+    """Find the encoding by the byte order mark at the beginning of a file, else as given, else UTF-8."""
     plain = None if given is None else codecs.lookup(given).name
     for mark, codec in _MARKS:
         # a given encoding takes its own mark only: "utf-16" either order, "utf-16-le" its own

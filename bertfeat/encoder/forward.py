@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 import torch
@@ -11,11 +10,10 @@ from torch import Tensor, nn
 
 from bertfeat.encoder.precision import Precision
 from bertfeat.encoder.transfer import move_to_device
-from bertfeat.errors import ModelError
+from bertfeat.errors import ModelError, parameter
 from bertfeat.io import stage
 from bertfeat.models import Model, one_line_message
-from bertfeat.tokens import TokenBatch
-from bertfeat.tokens.layout import ranges
+from bertfeat.tokens import TokenBatch, ranges
 
 _READS_TYPES = frozenset({"xlnet"})  # segments that are no rows of a table
 
@@ -55,9 +53,10 @@ class TransformersForward:
         except Exception as error:
             if isinstance(error, RuntimeError) and is_out_of_memory(error):
                 raise
-            remedy = "" if self._precision is Precision.FP32 else "; --precision fp32 may help"
             raise ModelError(
-                f"{self._name}: transformers cannot run this model in {self._precision}: {one_line_message(error)}{remedy}"
+                f"transformers cannot run this model in {self._precision}: {one_line_message(error)}",
+                where=self._name,
+                remedy="" if self._precision is Precision.FP32 else f"{parameter('precision', 'fp32')} may help",
             ) from error
 
     def _listed(self, inputs: dict[str, Tensor], layers: Collection[int]) -> dict[int, Tensor]:
@@ -65,10 +64,9 @@ class TransformersForward:
         output = self._module(**inputs, output_hidden_states=True, return_dict=True)
         states = getattr(output, "hidden_states", None)
         if states is None or len(states) != self.num_layers + 1:
-            found = "none" if states is None else str(len(states))
-            raise ModelError(
-                f"{self._name}: transformers gives {found} of its {self.num_layers + 1} layers, so it cannot be read"
-            )
+            number = "none" if states is None else str(len(states))
+            problem = f"transformers gives {number} of its {self.num_layers + 1} layers, so it cannot be read"
+            raise ModelError(problem, where=self._name)
         return {layer: states[layer] for layer in layers}
 
     def _caught(self, inputs: dict[str, Tensor], layers: Collection[int]) -> dict[int, Tensor]:
@@ -81,15 +79,16 @@ class TransformersForward:
                 return caught
         caught[self.num_layers] = output.last_hidden_state
         if not set(layers) <= set(caught):
-            raise ModelError(f"{self._name}: its blocks do not run one after the other")
+            raise ModelError("its blocks do not run one after the other", where=self._name)
         return {layer: caught[layer] for layer in layers}
 
     def _rows(self, values: Tensor, longest: int, places: Tensor) -> Tensor:
         # between its blocks a model may pad further, as Longformer does
         if values.dim() != 3 or values.shape[1] < longest or values.shape[2] != self.hidden_size:
             raise ModelError(
-                f"{self._name}: a layer of it has the shape {list(values.shape)} for {longest} tokens, not a vector of "
-                f"{self.hidden_size} values for each, so it cannot be read"
+                f"a layer of it has the shape {list(values.shape)} for {longest} tokens, not a vector of "
+                f"{self.hidden_size} values for each, so it cannot be read",
+                where=self._name,
             )
         return values[:, :longest].flatten(0, 1).index_select(0, places)
 
@@ -125,7 +124,7 @@ def _caught_inputs(blocks: nn.ModuleList, layers: Collection[int]) -> Iterator[d
     caught: dict[int, Tensor] = {}
     deepest = max(layers)
 
-    def catch(layer: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def catch(layer: int, args: tuple[Tensor, ...], kwargs: dict[str, Tensor]) -> None:
         if layer in layers:
             caught[layer] = args[0] if args else kwargs["hidden_states"]
         if layer == deepest:

@@ -99,8 +99,8 @@ def _interface_problem(library: ctypes.CDLL) -> str:
     if (version, *sizes) == wanted:
         return ""
     return (
-        f"these kernels were built from other sources (interface {version}, structs of {sizes[0]} and {sizes[1]} bytes; "
-        f"{wanted[0]}, {wanted[1]} and {wanted[2]} are needed), so torch's operators are used instead"
+        f"these kernels were built from other sources (interface {version}, structs of {sizes[0]} and {sizes[1]} "
+        f"bytes; {wanted[0]}, {wanted[1]} and {wanted[2]} are needed), so torch's operators are used instead"
     )
 
 

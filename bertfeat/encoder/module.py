@@ -34,7 +34,7 @@ def load_module(model: Model, precision: Precision) -> nn.Module:
     with silence_transformers():
         skeleton = _skeleton(model, len(tensors.shapes))
         _check_amount(model, skeleton, tensors)
-        with wrap_library_errors(f"{model.name}: transformers cannot load this model"):
+        with wrap_library_errors("transformers cannot load this model", where=model.name):
             loaded, info = type(skeleton).from_pretrained(
                 None,
                 config=config,
@@ -53,11 +53,11 @@ def _check_loaded(model: Model, info: Mapping[str, Any]) -> None:
     misfits = sorted(each for each in info["mismatched_keys"] if _LEFT_OUT not in each[0])
     for name, stored, wanted in misfits:
         raise ModelError(
-            f"{model.name}: its weight {name} has shape {list(stored)}, and its config.json asks for {list(wanted)}"
+            f"its weight {name} has shape {list(stored)}, and its config.json asks for {list(wanted)}", where=model.name
         )
     if missing := sorted(name for name in info["missing_keys"] if _LEFT_OUT not in name):
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        raise ModelError(f"{model.name}: its weights lack {missing[0]}{more}, so it cannot be used")
+        raise ModelError(f"its weights lack {missing[0]}{more}, so it cannot be used", where=model.name)
 
 
 def _skeleton(model: Model, stored: int) -> Any:
@@ -66,25 +66,27 @@ def _skeleton(model: Model, stored: int) -> Any:
 
     most = _MODULES + _MODULES_A_TENSOR * stored
     with (
-        wrap_library_errors(f"{model.name}: transformers cannot build this model"),
-        _at_most(most, f"{model.name}: its config.json describes a model of more than {most:,} parts"),
+        wrap_library_errors("transformers cannot build this model", where=model.name),
+        _at_most(most, model.name),
         torch.device("meta"),
     ):
         skeleton: Any = AutoModel.from_config(model.library_config, trust_remote_code=False)
     if skeleton.main_input_name != "input_ids":
-        raise ModelError(f"{model.name}: it reads {skeleton.main_input_name}, not texts, so it is no encoder of texts")
+        raise ModelError(
+            f"it reads {skeleton.main_input_name}, not texts, so it is no encoder of texts", where=model.name
+        )
     return skeleton
 
 
 @contextmanager
-def _at_most(modules: int, otherwise: str) -> Iterator[None]:
+def _at_most(modules: int, name: str) -> Iterator[None]:
     """Stop the building of a module that would never end."""
     thread, left = threading.get_ident(), [modules]
 
-    def count(*_: Any) -> None:
+    def count(*_: object) -> None:
         left[0] -= threading.get_ident() == thread
         if left[0] < 0:
-            raise ModelError(otherwise)
+            raise ModelError(f"its config.json describes a model of more than {modules:,} parts", where=name)
 
     hook = register_module_module_registration_hook(count)
     try:
@@ -100,6 +102,6 @@ def _check_amount(model: Model, skeleton: nn.Module, tensors: StoredTensors) -> 
     stored = sum(math.prod(shape) for shape in tensors.shapes.values())
     if max(wanted, tables) > stored + _AFFORDABLE:
         raise ModelError(
-            f"{model.name}: its config.json describes a model of {wanted + tables:,} numbers, and its weights are "
-            f"{stored:,}"
+            f"its config.json describes a model of {wanted + tables:,} numbers, and its weights are {stored:,}",
+            where=model.name,
         )

@@ -101,8 +101,9 @@ class PackedEncoder:
     def _check_types(self, batch: TokenBatch, known: int) -> None:
         if (most := int(batch.types.max(initial=0))) >= known:
             raise ModelError(
-                f"{self._name}: its tokenizer marks tokens as of segment {most}, and the model knows {known} (counted "
-                f"from 0); it cannot read pairs of texts"
+                f"its tokenizer marks tokens as of segment {most}, and the model knows {known} (counted from 0); it "
+                f"cannot read pairs of texts",
+                where=self._name,
             )
 
     def _position_ids(self, batch: TokenBatch) -> NDArray[np.int64]:

@@ -58,7 +58,9 @@ def resolve_device(wanted: str | None) -> torch.device:
     except RuntimeError:
         raise UsageError(f"unknown device {wanted!r}; write cpu, cuda or cuda:0") from None
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise UsageError(f"device {wanted} is not there: torch sees {torch.cuda.device_count()} CUDA devices; use cpu")
+        raise UsageError(
+            f"device {wanted} is not there: torch sees {torch.cuda.device_count()} CUDA devices", remedy="use cpu"
+        )
     if device.type not in ("cpu", "cuda"):
         raise UsageError(f"device {wanted!r} is not supported; write cpu, cuda or cuda:0")
     return device

@@ -18,7 +18,7 @@ from torch import Tensor
 from bertfeat.encoder.forward import TransformersForward
 from bertfeat.encoder.path import BatchForm
 from bertfeat.encoder.precision import Precision
-from bertfeat.errors import ModelError
+from bertfeat.errors import ModelError, parameter
 from bertfeat.models import Model
 from bertfeat.tokens import TokenBatch
 
@@ -115,15 +115,17 @@ class _Check:
         for layer, values in alone.items():
             if not bool(values.isfinite().all()):
                 raise ModelError(
-                    f"{self._model.name}: layer {layer} is not finite in {self._precision}; use another --precision, "
-                    f"and if that does not help, get the weights anew"
+                    f"layer {layer} is not finite in {self._precision}",
+                    where=self._model.name,
+                    remedy=f"use another {parameter('precision')}, and if that does not help, get the weights anew",
                 )
 
     def _attends(self, company: _Company) -> None:
         if max(company.before, company.after) <= _SEES:
             raise ModelError(
-                f"{self._model.name}: no token's vectors depend on another token: the attention of model_type "
-                f"{self._kind!r} is not at work here, so it cannot be used"
+                f"no token's vectors depend on another token: the attention of model_type {self._kind!r} is not at "
+                f"work here, so it cannot be used",
+                where=self._model.name,
             )
 
     def _agrees_between_blocks(self, alone: Layers) -> bool:
@@ -141,9 +143,10 @@ class _Check:
         difference = _difference(before, self._run(text))
         if difference > _SAME[self._precision]:
             raise ModelError(
-                f"{self._model.name}: the same {len(text)} tokens have other vectors the second time (relative "
-                f"difference {difference:.1e}): model_type {self._kind!r} draws random numbers or keeps something from "
-                f"one text to the next, so it cannot be used"
+                f"the same {len(text)} tokens have other vectors the second time (relative difference "
+                f"{difference:.1e}): model_type {self._kind!r} draws random numbers or keeps something from one text "
+                f"to the next, so it cannot be used",
+                where=self._model.name,
             )
 
     def _notes(self, planned: BatchForm, form: BatchForm, company: _Company) -> tuple[str, ...]:

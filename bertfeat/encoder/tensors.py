@@ -1,7 +1,7 @@
 """The tensors of a model's safetensors files, by name: headers are checked at once, values read when asked for."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Protocol
 
 from safetensors import safe_open
 from torch import Tensor
@@ -14,6 +14,24 @@ _FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
 _COUNTERS = ("_ids", "_index", "_mask", "num_batches_tracked")  # ends of names of numbers that are no weights
 
 
+class _StoredTensor(Protocol):
+    """A tensor of an open file, not read yet."""
+
+    def get_dtype(self) -> str: ...
+
+    def get_shape(self) -> list[int]: ...
+
+
+class _WeightFile(Protocol):
+    """An open safetensors file."""
+
+    def keys(self) -> list[str]: ...
+
+    def get_slice(self, name: str) -> _StoredTensor: ...
+
+    def get_tensor(self, name: str) -> Tensor: ...
+
+
 class StoredTensors:
     """All tensors that a model's files hold.
 
@@ -23,25 +41,26 @@ class StoredTensors:
 
     def __init__(self, model: Model) -> None:
         self._name = model.name
-        self._files: dict[str, Any] = {}  # name of a tensor → the open file that holds it
+        self._files: dict[str, _WeightFile] = {}  # name of a tensor → the open file that holds it
         self._shapes: dict[str, tuple[int, ...]] = {}
-        with wrap_library_errors(f"{model.name}: its weights cannot be read"):
+        with wrap_library_errors("its weights cannot be read", where=model.name):
             for path in model.weight_files:
                 open_regular(path).close()  # safe_open would wait for a pipe's writer
-                file: Any = safe_open(path, framework="pt")
+                file: _WeightFile = safe_open(path, framework="pt")
                 for name in file.keys():  # noqa: SIM118 - not a dict
                     self._add(name, file)
 
-    def _add(self, name: str, file: Any) -> None:
+    def _add(self, name: str, file: _WeightFile) -> None:
         if not name.isprintable():
-            raise ModelError(f"{self._name}: its weight files hold a tensor of the name {name!r}, which none has")
+            raise ModelError(f"its weight files hold a tensor of the name {name!r}, which none has", where=self._name)
         if name in self._files:
-            raise ModelError(f"{self._name}: two of its weight files hold {name}")
+            raise ModelError(f"two of its weight files hold {name}", where=self._name)
         stored = file.get_slice(name)
         if stored.get_dtype() not in _FLOATS and not name.endswith(_COUNTERS):
             raise ModelError(
-                f"{self._name}: its weight {name} is stored as {stored.get_dtype()}, not as floating-point numbers; "
-                f"quantized models cannot be read"
+                f"its weight {name} is stored as {stored.get_dtype()}, not as floating-point numbers; quantized models "
+                f"cannot be read",
+                where=self._name,
             )
         self._files[name], self._shapes[name] = file, tuple(stored.get_shape())
 
@@ -56,6 +75,5 @@ class StoredTensors:
         Raises:
             ModelError: the file cannot be read.
         """
-        with wrap_library_errors(f"{self._name}: its weight {name} cannot be read"):
-            tensor: Tensor = self._files[name].get_tensor(name)
-        return tensor
+        with wrap_library_errors(f"its weight {name} cannot be read", where=self._name):
+            return self._files[name].get_tensor(name)

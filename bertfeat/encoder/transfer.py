@@ -1,13 +1,12 @@
 """Copies between processor and device that neither has to wait for: by way of pinned memory on CUDA, none on a CPU."""
 
-from typing import Any
-
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 
-def move_to_device(numbers: NDArray[Any], device: torch.device) -> Tensor:
+def move_to_device(numbers: NDArray[np.generic], device: torch.device) -> Tensor:
     """Put numbers onto the device; what is launched there after this sees them."""
     tensor = torch.from_numpy(numbers)
     if device.type != "cuda":

@@ -60,7 +60,7 @@ def attention_heads(model: Model) -> int:
     """
     number, width = model.sizes.num_attention_heads, model.hidden_size
     if not number or width % number:
-        raise ModelError(f"{model.name}: {number or 0} attention heads do not divide its width of {width}")
+        raise ModelError(f"{number or 0} attention heads do not divide its width of {width}", where=model.name)
     return number
 
 
@@ -109,10 +109,10 @@ class _NamedTensors:
         self._names: dict[str, str] = {}  # as they are called today → as they are stored
         for name in self._stored.shapes:
             if self._names.setdefault(_modern(name), name) != name:
-                raise ModelError(f"{model.name}: its weights hold {_modern(name)} twice, once as {name}")
+                raise ModelError(f"its weights hold {_modern(name)} twice, once as {name}", where=model.name)
         anchors = sorted((name for name in self._names if name.endswith(self._ANCHOR)), key=len)
         if not anchors:
-            raise ModelError(f"{model.name}: its weights hold no word embeddings, so they are no encoder's")
+            raise ModelError("its weights hold no word embeddings, so they are no encoder's", where=model.name)
         self._prefix = anchors[0].removesuffix(self._ANCHOR)
 
     def affine(self, name: str, *shape: int) -> Affine:
@@ -123,15 +123,16 @@ class _NamedTensors:
         """The tensor of that name, which must have this shape."""
         stored = self._names.get(self._prefix + name)
         if stored is None:
-            raise ModelError(f"{self.model.name}: its weights lack {self._prefix}{name}")
+            raise ModelError(f"its weights lack {self._prefix}{name}", where=self.model.name)
         if self._stored.shapes[stored] != shape:
             raise ModelError(
-                f"{self.model.name}: its weight {stored} has shape {list(self._stored.shapes[stored])}, and its "
-                f"config.json asks for {list(shape)}"
+                f"its weight {stored} has shape {list(self._stored.shapes[stored])}, and its config.json asks for "
+                f"{list(shape)}",
+                where=self.model.name,
             )
         tensor = self._stored.read(stored).to(torch.float32)
         if not math.isfinite(tensor.sum()):  # what is not finite, no sum loses
-            raise ModelError(f"{self.model.name}: its weight {stored} holds values that are not finite")
+            raise ModelError(f"its weight {stored} holds values that are not finite", where=self.model.name)
         return tensor
 
 

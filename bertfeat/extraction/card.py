@@ -1,8 +1,7 @@
-"""What sentence-transformers' evaluators write down about the model that they evaluated."""
+"""What sentence-transformers' evaluators record about the model that they evaluated."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 
 @dataclass(slots=True)
@@ -10,11 +9,13 @@ class ModelCard:
     """The results of evaluations, under the names that sentence-transformers' model cards have."""
 
     base_model: str | None
-    eval_results_dict: dict[Any, dict[str, Any]] = field(default_factory=dict)  # evaluator → metric → score
-    training_logs: list[dict[str, Any]] = field(default_factory=list)  # the evaluators' primary metrics, in order
+    eval_results_dict: dict[object, dict[str, float]] = field(default_factory=dict)  # evaluator → metric → score
+    training_logs: list[dict[str, float]] = field(default_factory=list)  # the evaluators' primary metrics, in order
 
-    def set_evaluation_metrics(self, evaluator: Any, metrics: Mapping[str, Any], epoch: int = 0, step: int = 0) -> None:
-        """Keep what an evaluator found; the newest result of each counts."""
+    def set_evaluation_metrics(
+        self, evaluator: object, metrics: Mapping[str, float], epoch: int = 0, step: int = 0
+    ) -> None:
+        """Keep the newest metrics of each evaluator."""
         self.eval_results_dict[evaluator] = dict(metrics)
         primary = getattr(evaluator, "primary_metric", None)
         names = [primary] if isinstance(primary, str) else list(primary or ())

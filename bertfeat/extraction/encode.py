@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Self, Unpack, overload
+from typing import TYPE_CHECKING, Self, Unpack, overload
 
 import numpy as np
 import torch
@@ -16,17 +16,16 @@ from bertfeat.encoder import resolve_device
 from bertfeat.errors import UsageError
 from bertfeat.extraction.embedder import Embedder
 from bertfeat.extraction.extractor import CorpusExtractor
-from bertfeat.extraction.options import AnyKeywords, EncodeOptions, NumpyKeywords, TensorKeywords
+from bertfeat.extraction.options import AnyKeywords, EncodeOptions, EncodeResult, NumpyKeywords, TensorKeywords
 from bertfeat.extraction.texts import check_prompt, take_texts
 from bertfeat.features import PartContent
 from bertfeat.recipe import FeatureColumn, Pooling
 
 Inputs = str | Iterable[CorpusItem]
-Encoded = NDArray[Any] | Tensor | list[Tensor]
 
 
 class TextEncoder(CorpusExtractor):
-    """What gives one vector a text, under the names and with the keywords of sentence-transformers."""
+    """Gives one vector a text, with the methods and keywords of sentence-transformers."""
 
     own_prompt = False  # whether it was made with a prompt, which goes before the model's
 
@@ -44,8 +43,8 @@ class TextEncoder(CorpusExtractor):
     @overload
     def encode(self, inputs: Inputs = ..., **keywords: Unpack[TensorKeywords]) -> Tensor: ...
     @overload
-    def encode(self, inputs: Inputs = ..., **keywords: Unpack[AnyKeywords]) -> Encoded: ...
-    def encode(self, inputs: Inputs | None = None, **keywords: Any) -> Encoded:
+    def encode(self, inputs: Inputs = ..., **keywords: Unpack[AnyKeywords]) -> EncodeResult: ...
+    def encode(self, inputs: Inputs | None = None, **sentence_transformers_kwargs: Unpack[AnyKeywords]) -> EncodeResult:
         """Embed texts as one vector each, as sentence-transformers' ``encode`` does.
 
         ``inputs`` is a string, or strings in a list, tuple, array, Series, column or generator; pairs are tuples. The
@@ -61,43 +60,31 @@ class TextEncoder(CorpusExtractor):
             UsageError: several columns are asked for, or one of tokens or words; what is no text; or a keyword that is
                 unknown, or set when the Extractor is made.
         """
-        sentences = keywords.pop("sentences", None)  # the name of inputs before sentence-transformers 6
-        options = EncodeOptions.of(keywords)
-        if inputs is not None and sentences is not None:
-            raise UsageError("encode() was given texts twice, as inputs and as sentences; give them once")
-        inputs = sentences if inputs is None else inputs
-        if inputs is None:
-            raise UsageError("encode() needs texts; for a library that calls it without, see bertfeat.adapters")
-        self._refuse_another_device(options.device)
-        given, prompt = take_texts(inputs), self._prompt(options)
-        result: Encoded
-        if options.output_value == "token_embeddings":
-            result = [matrix.to(self.device) for matrix in self._token_matrices(given.items, prompt, options)]
-        else:
-            result = options.finished(self._vectors(given.items, prompt, options), self.device)
-        return result[0] if given.single else result
+        return self._encode(inputs, sentence_transformers_kwargs)
 
     @overload
     def encode_query(self, inputs: Inputs = ..., **keywords: Unpack[NumpyKeywords]) -> NDArray[np.float32]: ...
     @overload
     def encode_query(self, inputs: Inputs = ..., **keywords: Unpack[TensorKeywords]) -> Tensor: ...
     @overload
-    def encode_query(self, inputs: Inputs = ..., **keywords: Unpack[AnyKeywords]) -> Encoded: ...
-    def encode_query(self, inputs: Inputs | None = None, **keywords: Any) -> Encoded:
+    def encode_query(self, inputs: Inputs = ..., **keywords: Unpack[AnyKeywords]) -> EncodeResult: ...
+    def encode_query(
+        self, inputs: Inputs | None = None, **sentence_transformers_kwargs: Unpack[AnyKeywords]
+    ) -> EncodeResult:
         """Embed queries: :meth:`encode` with the model's prompt ``query`` where none is given."""
-        embedded: Encoded = self.encode(**self._prompted("query", inputs, keywords))
-        return embedded
+        return self._encode(inputs, self._with_named_prompt("query", sentence_transformers_kwargs))
 
     @overload
     def encode_document(self, inputs: Inputs = ..., **keywords: Unpack[NumpyKeywords]) -> NDArray[np.float32]: ...
     @overload
     def encode_document(self, inputs: Inputs = ..., **keywords: Unpack[TensorKeywords]) -> Tensor: ...
     @overload
-    def encode_document(self, inputs: Inputs = ..., **keywords: Unpack[AnyKeywords]) -> Encoded: ...
-    def encode_document(self, inputs: Inputs | None = None, **keywords: Any) -> Encoded:
+    def encode_document(self, inputs: Inputs = ..., **keywords: Unpack[AnyKeywords]) -> EncodeResult: ...
+    def encode_document(
+        self, inputs: Inputs | None = None, **sentence_transformers_kwargs: Unpack[AnyKeywords]
+    ) -> EncodeResult:
         """Embed documents: :meth:`encode` with the model's prompt ``document`` where none is given."""
-        embedded: Encoded = self.encode(**self._prompted("document", inputs, keywords))
-        return embedded
+        return self._encode(inputs, self._with_named_prompt("document", sentence_transformers_kwargs))
 
     # ── prompts ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -113,16 +100,38 @@ class TextEncoder(CorpusExtractor):
             return check_prompt(self.token_settings.prompt)
         if options.prompt_name not in list(self.prompts):
             known = ", ".join(self.prompts)
-            raise UsageError(f"the model has no prompt named {options.prompt_name!r}; its prompts are {known}")
+            raise UsageError(
+                f"the model has no prompt named {options.prompt_name!r}", remedy=f"its prompts are {known}"
+            )
         return check_prompt(self.prompts[options.prompt_name])
 
-    def _prompted(self, name: str, inputs: Inputs | None, keywords: Mapping[str, Any]) -> dict[str, Any]:
+    def _with_named_prompt(self, name: str, keywords: AnyKeywords) -> AnyKeywords:
         """Add the prompt ``name``, unless the call or the Extractor was given one of its own."""
-        given = keywords.get("prompt") is not None or keywords.get("prompt_name") is not None
-        named = {} if self.own_prompt or given else {"prompt_name": name}
-        return {"inputs": inputs, **keywords, **named}
+        if self.own_prompt or keywords.get("prompt") is not None or keywords.get("prompt_name") is not None:
+            return keywords
+        return {**keywords, "prompt_name": name}
 
     # ── computing ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def _encode(self, inputs: object, keywords: AnyKeywords) -> EncodeResult:
+        others = {name: value for name, value in keywords.items() if name != "sentences"}
+        options = EncodeOptions.of(others)
+        sentences = keywords.get("sentences")  # the name of inputs before sentence-transformers 6
+        if inputs is not None and sentences is not None:
+            raise UsageError("encode() was given texts twice, as inputs and as sentences", remedy="give them once")
+        inputs = sentences if inputs is None else inputs
+        if inputs is None:
+            raise UsageError(
+                "encode() needs texts", remedy="for a library that calls it without, see bertfeat.adapters"
+            )
+        self._refuse_another_device(options.device)
+        texts, prompt = take_texts(inputs), self._prompt(options)
+        result: EncodeResult
+        if options.output_value == "token_embeddings":
+            result = [matrix.to(self.device) for matrix in self._token_matrices(texts.items, prompt, options)]
+        else:
+            result = options.convert(self._vectors(texts.items, prompt, options), self.device)
+        return result[0] if texts.single else result
 
     @property
     def column(self) -> FeatureColumn:
@@ -133,7 +142,7 @@ class TextEncoder(CorpusExtractor):
         """
         if len(self.columns) != 1 or not self.columns[0].pooling.per_document:
             names = ", ".join(column.name for column in self.columns)
-            raise UsageError(f"encode() gives one vector a text, but the columns are {names}; use features()")
+            raise UsageError(f"encode() gives one vector a text, but the columns are {names}", remedy="use features()")
         return self.columns[0]
 
     def _vectors(self, items: list[CorpusItem], prompt: str, options: EncodeOptions) -> NDArray[np.float32]:
@@ -164,23 +173,24 @@ class TextEncoder(CorpusExtractor):
                 bar.update(len(content.rows))
 
     def _with(self, prompt: str, column: FeatureColumn | None = None) -> Self:
-        """Give an extractor of the same weights that puts another prompt before texts, or gives another column."""
-        self.tokenizer, self.encoder  # noqa: B018  # loaded here, once for all that are made of it
-        made = object.__new__(type(self))
-        made.__dict__.update(self.__dict__)
-        made.token_settings = replace(self.token_settings, prompt=prompt, with_tokens=column is not None)
-        made.columns = self.columns if column is None else (column,)
-        return made
+        """An extractor with the same weights, but another prompt or another column."""
+        self.tokenizer, self.encoder  # noqa: B018  # loaded here, once for all copies
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other.token_settings = replace(self.token_settings, prompt=prompt, with_tokens=column is not None)
+        other.columns = self.columns if column is None else (column,)
+        return other
 
     def _refuse_another_device(self, device: object) -> None:
         if device is None:
             return
         if isinstance(device, str | torch.device):
-            wanted = resolve_device(str(device))
-            if (wanted.type, wanted.index or 0) == (self.device.type, self.device.index or 0):
+            other = resolve_device(str(device))
+            if (other.type, other.index or 0) == (self.device.type, self.device.index or 0):
                 return
         raise UsageError(
-            f"this Extractor computes on {self.device}, not on {device}; make another with device={str(device)!r}"
+            f"this Extractor computes on {self.device}, not on {device}",
+            remedy=f"make another with device={str(device)!r}",
         )
 
 

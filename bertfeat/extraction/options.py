@@ -1,8 +1,8 @@
-"""The keywords of ``encode``, which are sentence-transformers', and what becomes of vectors by them."""
+"""The keywords of ``encode``, which are those of sentence-transformers, and the conversions that they ask for."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal, Required, TypedDict
+from typing import Literal, Required, Self, TypedDict
 
 import numpy as np
 import torch
@@ -12,13 +12,16 @@ from torch import Tensor
 from bertfeat.errors import UsageError
 from bertfeat.extraction.similarity import normalize_rows
 
+EncodeResult = NDArray[np.generic] | Tensor | list[Tensor]
+"""What ``encode`` gives: an array, one tensor, or a list of tensors."""
+
 _QUANTIZED = ("int8", "uint8", "binary", "ubinary")
 
 
 class EncodeKeywords(TypedDict, total=False):
     """The keywords of ``encode`` that do not decide the type of its result; :class:`EncodeOptions` explains them."""
 
-    sentences: Any
+    sentences: object
     prompt_name: str | None
     prompt: str | None
     batch_size: int | None
@@ -29,7 +32,7 @@ class EncodeKeywords(TypedDict, total=False):
     pool: None
     chunk_size: None
     task: str | None
-    processing_kwargs: Mapping[str, Any] | None
+    processing_kwargs: Mapping[str, object] | None
 
 
 class NumpyKeywords(EncodeKeywords, total=False):
@@ -80,16 +83,16 @@ class EncodeOptions:
     truncate_dim: int | None = None  # only the first dimensions
     pool: object = None
     chunk_size: object = None
-    task: str | None = None  # told to models that route by it, which bertfeat has none of
-    processing_kwargs: Mapping[str, Any] | None = None
+    task: str | None = None  # for models that route by it; bertfeat has none
+    processing_kwargs: Mapping[str, object] | None = None
 
     @classmethod
-    def of(cls, keywords: Mapping[str, Any]) -> "EncodeOptions":
+    def of(cls, keywords: Mapping[str, object]) -> Self:
         """Check the keywords of a call."""
         known = [field.name for field in fields(cls)]
         if unknown := [name for name in keywords if name not in known]:
-            raise UsageError(f"encode() has no keyword {unknown[0]!r}; known are {', '.join(known)}")
-        return cls(**keywords)
+            raise UsageError(f"encode() has no keyword {unknown[0]!r}", remedy=f"known are {', '.join(known)}")
+        return cls(**keywords)  # type: ignore[arg-type]  # a wrong value is found below, or where it is used
 
     def __post_init__(self) -> None:
         _positive("batch_size", self.batch_size)
@@ -115,26 +118,26 @@ class EncodeOptions:
                 "truncate_dim and precision are for sentence embeddings"
             )
 
-    def finished(self, vectors: NDArray[np.float32], device: torch.device) -> NDArray[Any] | Tensor | list[Tensor]:
+    def convert(self, vectors: NDArray[np.float32], device: torch.device) -> EncodeResult:
         """Cut, normalise, quantise and convert vectors, in this order. Shape: ``[n, width]``."""
-        made: NDArray[Any] = np.ascontiguousarray(vectors[:, : self.truncate_dim])
+        result: NDArray[np.generic] = np.ascontiguousarray(vectors[:, : self.truncate_dim])
         if self.normalize_embeddings:
-            made = normalize_rows(torch.from_numpy(made)).numpy()
-        if self.precision in _QUANTIZED and len(made):
-            made = _quantize(made, str(self.precision))
+            result = normalize_rows(torch.from_numpy(result)).numpy()
+        if self.precision in _QUANTIZED and len(result):
+            result = _quantize(result, str(self.precision))
         if self.convert_to_numpy and not self.convert_to_tensor:
-            return made
-        tensor = torch.from_numpy(made).to(device)
+            return result
+        tensor = torch.from_numpy(result).to(device)
         return tensor if self.convert_to_tensor else list(tensor)
 
 
 def _positive(name: str, value: object) -> None:
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if value is not None and not (whole and int(value) >= 1):  # type: ignore[call-overload]
-        raise UsageError(f"encode({name}={value!r}): give a whole number of at least 1")
+        raise UsageError("not a whole number of at least 1", where=f"encode({name}={value!r})")
 
 
-def _quantize(vectors: NDArray[np.float32], precision: str) -> NDArray[Any]:
+def _quantize(vectors: NDArray[np.generic], precision: str) -> NDArray[np.generic]:
     try:
         from sentence_transformers.util.quantization import quantize_embeddings
     except ImportError:

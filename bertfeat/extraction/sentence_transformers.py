@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, NoReturn, Self, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -17,7 +17,7 @@ from torch import Tensor
 from bertfeat.corpus import CorpusItem
 from bertfeat.errors import UsageError
 from bertfeat.extraction.card import ModelCard
-from bertfeat.extraction.encode import TextEncoder
+from bertfeat.extraction.encode import Inputs, TextEncoder
 from bertfeat.extraction.similarity import (
     MEASURES,
     Vectors,
@@ -26,6 +26,8 @@ from bertfeat.extraction.similarity import (
     similarity_of_pairs,
 )
 from bertfeat.extraction.texts import check_prompt, take_texts
+
+Metrics = TypeVar("Metrics")
 
 _TRAINING = (
     "an Extractor is frozen; train and save the model with sentence-transformers, then give Extractor its folder"
@@ -45,7 +47,7 @@ _CACHED = ("tokenizer", "encoder", "batch_tokens", "model_card_data")  # found a
 
 
 class Extractor(TextEncoder):
-    """Runs texts through a frozen encoder and gives the layers that are asked for.
+    """Runs texts through a frozen encoder and gives its layers as features.
 
     ``layers`` and ``pooling`` are written as on the command line (``"concat4"``, ``"sum=-4..-1,cls"``;
     ``"mean,word"``); every recipe under every pooling is a column. The default pooling is the model's own, the default
@@ -112,7 +114,7 @@ class Extractor(TextEncoder):
         return ModelCard(self.model.name)
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """The arguments that make an equal Extractor, as JSON values."""
         tokens, columns = self.token_settings, self.columns
         return {
@@ -134,7 +136,7 @@ class Extractor(TextEncoder):
     def __repr__(self) -> str:
         return f"Extractor({', '.join(f'{name}={value!r}' for name, value in self.settings.items())})"
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in self.__dict__.items() if name not in _CACHED}
 
     # ── as a module of torch, frozen ────────────────────────────────────────────────────────────────────────
@@ -146,15 +148,15 @@ class Extractor(TextEncoder):
         features: dict[str, Sequence[CorpusItem] | str] = {"texts": take_texts(inputs).items}
         return features if prompt is None else {**features, "prompt": check_prompt(prompt)}
 
-    def __call__(self, features: dict[str, Any], **_: object) -> dict[str, Any]:
+    def __call__(self, features: dict[str, object], **_: object) -> dict[str, object]:
         """Add ``sentence_embedding`` to what :meth:`preprocess` gave, as losses ask for it; without gradients.
 
         Shape: ``[n, width]``.
         """
         if "texts" not in features:
             raise UsageError(f"call the Extractor with what its preprocess() gives, not with {', '.join(features)}")
-        vectors = self.encode(features["texts"], prompt=features.get("prompt"), convert_to_tensor=True)
-        features["sentence_embedding"] = vectors
+        texts, prompt = cast(Inputs, features["texts"]), cast("str | None", features.get("prompt"))
+        features["sentence_embedding"] = self.encode(texts, prompt=prompt, convert_to_tensor=True)
         return features
 
     def eval(self) -> Self:
@@ -170,11 +172,11 @@ class Extractor(TextEncoder):
         self._refuse_another_device(device)
         return self
 
-    def evaluate(self, evaluator: Callable[..., Any], output_path: str | None = None) -> Any:
+    def evaluate(self, evaluator: Callable[[Self, str | None], Metrics], output_path: str | None = None) -> Metrics:
         """Run an evaluator of sentence-transformers."""
         return evaluator(self, output_path)
 
-    if not TYPE_CHECKING:  # so that type checkers go on telling misspelt names
+    if not TYPE_CHECKING:  # so that type checkers still find misspelt names
 
         def __getattr__(self, name: str) -> NoReturn:
             reason = f": {_REFUSED[name]}" if name in _REFUSED else ""

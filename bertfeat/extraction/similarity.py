@@ -1,7 +1,6 @@
-"""How like two vectors are: the four measures that sentence-transformers names, larger for what is more alike."""
+"""Similarity of vectors: the four measures that sentence-transformers names, larger for more similar vectors."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -10,7 +9,7 @@ from torch import Tensor
 
 from bertfeat.errors import UsageError
 
-Vectors = Tensor | NDArray[Any] | Sequence[Tensor] | Sequence[NDArray[Any]]
+Vectors = Tensor | NDArray[np.generic] | Sequence[Tensor] | Sequence[NDArray[np.generic]]
 """Vectors as ``[n, width]``, one as ``[width]``, or a list of such."""
 
 
@@ -70,17 +69,17 @@ def _as_matrices(a: Vectors, b: Vectors) -> tuple[Tensor, Tensor]:
 def _as_matrix(vectors: Vectors) -> Tensor:
     """Make a matrix of float32, or float64 where it is that already."""
     if isinstance(vectors, Tensor):
-        made = vectors
+        matrix = vectors
     elif len(vectors) and isinstance(vectors[0], Tensor):
-        made = torch.stack(list(vectors))  # type: ignore[arg-type]
+        matrix = torch.stack(list(vectors))  # type: ignore[arg-type]
     else:
         array = np.asarray(vectors)
         if array.dtype.kind not in "biuf":
             raise UsageError(
                 f"similarity() compares vectors, not {type(vectors).__name__} of texts; encode() them first"
             )
-        made = torch.from_numpy(array)
-    if made.ndim not in (1, 2):
-        raise UsageError(f"vectors are [n, width] or [width], not an array of shape {tuple(made.shape)}")
-    made = made if made.dtype == torch.float64 else made.float()
-    return made[None] if made.ndim == 1 else made
+        matrix = torch.from_numpy(array)
+    if matrix.ndim not in (1, 2):
+        raise UsageError(f"vectors are [n, width] or [width], not an array of shape {tuple(matrix.shape)}")
+    matrix = matrix if matrix.dtype == torch.float64 else matrix.float()
+    return matrix[None] if matrix.ndim == 1 else matrix

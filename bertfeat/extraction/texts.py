@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import cast
 
 import numpy as np
 
@@ -74,12 +74,12 @@ def _why_no_texts(inputs: object) -> str:
     return ""
 
 
-def _list_items(inputs: Any) -> list[CorpusItem]:
+def _list_items(inputs: object) -> list[CorpusItem]:
     if isinstance(inputs, np.ndarray):  # strings of Python, not of NumPy
         return list(inputs.tolist())
     if hasattr(inputs, "to_pylist"):  # pyarrow, whose scalars are no strings
         return list(inputs.to_pylist())
-    return list(inputs)
+    return list(cast("Iterable[CorpusItem]", inputs))
 
 
 def _describe_item(item: object) -> str:

@@ -4,14 +4,17 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.corpus import Corpus, Document
 from bertfeat.errors import FeatureSetError
-from bertfeat.extraction.embedder import Embedder
 from bertfeat.features import DocumentFeatures, FeatureSet, content_documents
+
+if TYPE_CHECKING:
+    from bertfeat.extraction.embedder import Embedder
 
 SAMPLE = 100
 BOUNDS: Mapping[str, float] = {"fp32": 0.99999, "bf16": 0.9995, "fp16": 0.9999}
@@ -71,6 +74,8 @@ def verify_features(
     has_texts = "text" in features.names and not features.header.settings.document_context
     if not sample or not len(features) or (corpus is None and not has_texts):
         return VerifyReport(parts, len(features), 0, bound, ())
+    from bertfeat.extraction.embedder import Embedder  # here, because it imports torch, and checksums need none
+
     rows = _sampled_rows(features, sample, seed)
     stored = {row: features[row] for row in rows}
     documents = _from_set(stored) if corpus is None else _from_corpus(corpus, stored)
@@ -121,7 +126,7 @@ def _from_corpus(corpus: Corpus, stored: Mapping[int, DocumentFeatures]) -> list
     return found
 
 
-def _compute_again(embedder: Embedder, documents: Sequence[Document]) -> Iterator[DocumentFeatures]:
+def _compute_again(embedder: "Embedder", documents: Sequence[Document]) -> Iterator[DocumentFeatures]:
     pairs = any(document.pair is not None for document in documents)
     result = embedder.compute_rows(embedder.tokenize_rows(documents), pairs=pairs)
     return content_documents(result.content, embedder.columns, embedder.model.num_layers)

@@ -110,10 +110,10 @@ def _candidate_poolings(name: str | None, stored: Sequence[FeatureColumn]) -> li
     if name is None:
         candidates = dict.fromkeys(column.pooling for column in _preferred_columns(stored))
         return list(candidates) or [Pooling.MEAN]
-    try:
-        return [Pooling(name)]
-    except ValueError as error:
-        raise NotDerivableError(f"unknown pooling '{name}'", remedy=f"there are: {', '.join(Pooling)}") from error
+    poolings = [pooling for pooling in Pooling if pooling == name]
+    if not poolings:
+        raise NotDerivableError(f"unknown pooling '{name}'", remedy=f"there are: {', '.join(Pooling)}")
+    return poolings
 
 
 def _recipe_spec(name: str) -> str:

@@ -163,7 +163,7 @@ def _text_lengths(batch: pa.RecordBatch, pieces: PiecePositions) -> NDArray[np.i
     """Characters of the text that each piece is of; without texts there is no limit."""
     if "text" not in batch.schema.names:
         return np.full(len(pieces.start), np.iinfo(np.int64).max)
-    lengths = pc.utf8_length(batch.column("text")).to_numpy().astype(np.int64)[pieces.owners]
+    lengths: NDArray[np.int64] = pc.utf8_length(batch.column("text")).to_numpy().astype(np.int64)[pieces.owners]
     if "pair" in batch.schema.names and pieces.segment is not None:
         others = pc.utf8_length(batch.column("pair")).to_numpy()[pieces.owners]
         lengths = np.where(pieces.segment == 1, others, lengths)

@@ -93,7 +93,8 @@ class FeatureSettings(JsonForm):
         that matter under it.
         """
         ours, theirs = self.encode(), other.encode()
-        names = [name for name in (*_ALWAYS, *_UNDER[pooling]) if name in ours and name in theirs]
+        decisive = (*_ALWAYS, *(_ANY_POOLING if pooling is None else pooling.decided_by))
+        names = [name for name in decisive if name in ours and name in theirs]
         return [SettingDifference(name, ours[name], theirs[name]) for name in names if ours[name] != theirs[name]]
 
     def __eq__(self, other: object) -> bool:
@@ -106,14 +107,7 @@ class FeatureSettings(JsonForm):
 SETTING_NAMES = tuple(field.name for field in fields(FeatureSettings) if field.name not in ("recorded", "unknown"))
 
 _ALWAYS = ("model", "prompt", "document_context", "long", "max_length")
-_UNDER: Mapping[Pooling | None, tuple[str, ...]] = {
-    None: ("special_tokens", "subword"),
-    Pooling.MEAN: ("special_tokens",),
-    Pooling.MAX: ("special_tokens",),
-    Pooling.TOKEN: ("special_tokens",),
-    Pooling.WORD: ("subword",),
-    Pooling.CLS: (),
-}
+_ANY_POOLING = tuple(dict.fromkeys(name for pooling in Pooling for name in pooling.decided_by))
 
 
 def describe_column(column: FeatureColumn) -> str:

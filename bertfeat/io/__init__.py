@@ -2,7 +2,7 @@
 
 from bertfeat.io.atomic import atomic, refuse_folder_path, remove_file, storage_errors, sync
 from bertfeat.io.json_codec import JsonError, JsonForm, canonical_json, decode_json, encode_json, to_plain
-from bertfeat.io.json_file import JsonFormat, read_json, read_version, write_json
+from bertfeat.io.json_file import JsonFormat, write_json
 from bertfeat.io.lock import LockOwner, folder_lock
 from bertfeat.io.malloc import give_back_memory, keep_freed_memory
 from bertfeat.io.messages import quote_names, shorten
@@ -40,9 +40,7 @@ __all__ = [
     "open_regular",
     "prefetched",
     "quote_names",
-    "read_json",
     "read_regular",
-    "read_version",
     "real_path",
     "recorded_stages",
     "refuse_folder_path",

@@ -91,7 +91,7 @@ def to_plain(value: object) -> dict[str, object]:
     """A dataclass or mapping as JSON values: dictionaries, lists, strings and numbers."""
     if isinstance(value, JsonForm):
         value = value.encode()
-    elif is_dataclass(value) and (forms := _form_fields(type(value))):
+    elif is_dataclass(value) and not isinstance(value, type) and (forms := _form_fields(type(value))):
         own = {field.name: getattr(value, field.name) for field in fields(value)}
         value = own | {name: own[name].encode() for name in forms}
     plain: dict[str, object] = msgspec.to_builtins(value, enc_hook=str)
@@ -106,7 +106,7 @@ def _form_fields(kind: type) -> Mapping[str, type[JsonForm]]:
 
 
 def _decode_forms(raw: object, kind: type) -> object:
-    forms = _form_fields(kind) if isinstance(kind, type) else {}
+    forms = _form_fields(kind)
     if not forms or not isinstance(raw, dict):
         return raw
     decoded = dict(raw)

@@ -4,6 +4,7 @@ The digest covers the file itself, so that a changed byte is told from a written
 """
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -24,7 +25,7 @@ class JsonFormat(Generic[T]):
     kind: type[T]
     version: int  # that is written; older ones are read, newer ones refused
     error: type[BertfeatError]  # of what cannot be read
-    remedy: str
+    remedy: str | Callable[[], str]  # a function if it names parameters: they are spelled when the error is raised
     refusal: type[BertfeatError] | None = None  # of a newer version, or of what the system refuses; default: ``error``
     digest_from: int | None = None  # the version from which on a file must carry its digest; None: it need not
     subject: str = ""  # what cannot be read, where the file alone does not say it: "the header"
@@ -66,32 +67,9 @@ class JsonFormat(Generic[T]):
 
     def _unreadable(self, reason: object, where: object, kind: type[BertfeatError] | None = None) -> BertfeatError:
         problem = f"{self.subject} cannot be read ({reason})".strip()
-        return (kind or self.error)(problem, where=where, remedy=self.remedy)
-
-
-@dataclass(frozen=True, slots=True)
-class _Version:
-    format_version: int
-
-
-def read_version(path: Path) -> int:
-    """Read the ``format_version`` of a JSON file; errors as of :func:`read_json`."""
-    return convert_plain(load_json(read_regular(path)), _Version).format_version
-
-
-def read_json(path: Path, kind: type[T], *, digest_from: int | None = None) -> T:
-    """Read a JSON file by type, and compare it with its own digest where it carries one.
-
-    Format versions from ``digest_from`` on must carry one.
-
-    Raises:
-        JsonError: it is no such JSON, or was changed after it was written.
-        OSError: it cannot be read.
-    """
-    raw = load_json(read_regular(path))
-    if isinstance(raw, dict):
-        _check_digest(raw, digest_from)
-    return convert_plain(raw, kind)
+        return (kind or self.error)(
+            problem, where=where, remedy=self.remedy if isinstance(self.remedy, str) else self.remedy()
+        )
 
 
 def write_json(path: Path, value: object) -> None:

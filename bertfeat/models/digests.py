@@ -26,7 +26,7 @@ _LEAST_BYTES = 1 << 20  # of a file whose digest is worth a line in the cache
 
 
 @dataclass(frozen=True, slots=True)
-class _FileState:
+class _FileStatus:
     """What changes when a file does."""
 
     path: str
@@ -37,7 +37,7 @@ class _FileState:
     changed: int  # nanoseconds, of the inode; no program can set this time back
 
     @classmethod
-    def of(cls, path: str, status: os.stat_result) -> "_FileState":
+    def of(cls, path: str, status: os.stat_result) -> "_FileStatus":
         return cls(path, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
     @property
@@ -48,7 +48,7 @@ class _FileState:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    state: _FileState
+    state: _FileStatus
     sha256: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 
 
@@ -57,7 +57,7 @@ class _Cache:
     entries: tuple[_Entry, ...] = ()  # the oldest first
 
 
-_known_digests: dict[_FileState, str] = {}  # of this process
+_known_digests: dict[_FileStatus, str] = {}  # of this process
 
 
 def file_digest(file: Path) -> str:
@@ -68,12 +68,12 @@ def file_digest(file: Path) -> str:
     """
     path = os.path.realpath(file)
     with open_regular(file) as stream:
-        before = _FileState.of(path, os.fstat(stream.fileno()))
+        before = _FileStatus.of(path, os.fstat(stream.fileno()))
         if known := _known_digests.get(before) or _recall(before):
             _known_digests[before] = known
             return known
         sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
-        if _FileState.of(path, os.fstat(stream.fileno())) == before:  # else it was written to meanwhile
+        if _FileStatus.of(path, os.fstat(stream.fileno())) == before:  # else it was written to meanwhile
             _known_digests[before] = sha256
             _store(before, sha256)
     return sha256
@@ -108,14 +108,14 @@ def _read_cache(file: Path) -> _Cache:
         return _Cache()
 
 
-def _recall(state: _FileState) -> str | None:
+def _recall(state: _FileStatus) -> str | None:
     file = _cache_file()
     if file is None or state.size < _LEAST_BYTES or not state.settled:
         return None
     return next((entry.sha256 for entry in _read_cache(file).entries if entry.state == state), None)
 
 
-def _store(state: _FileState, sha256: str) -> None:
+def _store(state: _FileStatus, sha256: str) -> None:
     """Keep a digest on disk. Where that cannot be done, nothing is lost but time."""
     file = _cache_file()
     if file is None or state.size < _LEAST_BYTES or not state.settled:

@@ -5,7 +5,7 @@ import stat
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from bertfeat.errors import ModelError
+from bertfeat.errors import ModelError, parameter
 from bertfeat.models.foreign import read_model_json
 
 WEIGHTS = "model.safetensors"
@@ -37,7 +37,9 @@ def refuse_special_files(name: str, folder: Path) -> None:
         except OSError:  # a link to nothing is as good as no file
             continue
         if any(is_kind(mode) for is_kind in _SPECIAL):
-            raise ModelError(f"{name}: {folder / entry} is no regular file; put a copy of the model's own file there")
+            raise ModelError(
+                f"{folder / entry} is no regular file", where=name, remedy="put a copy of the model's own file there"
+            )
 
 
 def path_inside_model(name: str, folder: Path, file: str, named_in: str) -> Path:
@@ -48,7 +50,7 @@ def path_inside_model(name: str, folder: Path, file: str, named_in: str) -> Path
     """
     path = PurePosixPath(file)
     if not file.isprintable() or path.is_absolute() or ".." in path.parts or "\\" in file:
-        raise ModelError(f"{name}: {named_in} names {file!r}, which is outside of the model's folder")
+        raise ModelError(f"{named_in} names {file!r}, which is outside of the model's folder", where=name)
     return folder / path
 
 
@@ -64,14 +66,16 @@ def find_weight_files(name: str, folder: Path) -> tuple[Path, ...]:
     files = tuple(path_inside_model(name, folder, file, _INDEX) for file in sorted(set(shards.weight_map.values())))
     for file in files:
         if not os.path.isfile(file):  # which, unlike Path's, takes names of any length
-            raise ModelError(f"{name}: {file.name} is named in {_INDEX} but is missing")
+            raise ModelError(f"{file.name} is named in {_INDEX} but is missing", where=name)
     if files:
         return files
-    pickled = [each for each in _PICKLED if (folder / each).exists()]
-    found = f"only {pickled[0]}" if pickled else "no weights"
+    pickled = [file for file in _PICKLED if (folder / file).exists()]
+    weights = f"only {pickled[0]}" if pickled else "no weights"
     raise ModelError(
-        f"{name}: {folder} has {found}; bertfeat reads safetensors only. Convert it once with\n"
+        f"{folder} has {weights}",
+        where=name,
+        remedy="bertfeat reads safetensors only. Convert it once with\n"
         f"  python -c \"from transformers import AutoModel, AutoTokenizer; m, to = '{name}', 'converted'; "
-        f'AutoModel.from_pretrained(m).save_pretrained(to); AutoTokenizer.from_pretrained(m).save_pretrained(to)"\n'
-        f"and use --model converted"
+        'AutoModel.from_pretrained(m).save_pretrained(to); AutoTokenizer.from_pretrained(m).save_pretrained(to)"\n'
+        f"and use {parameter('model', 'converted')}",
     )

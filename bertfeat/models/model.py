@@ -111,7 +111,9 @@ class Model:
             stored = self._tokenizer_config.model_max_length or _WITHOUT_LIMIT
             positions = int(stored) if stored < 1_000_000 else _WITHOUT_LIMIT
         if positions < LEAST_TOKENS:
-            raise ModelError(f"{self.name}: it reads {positions} tokens at once; at least {LEAST_TOKENS} are needed")
+            raise ModelError(
+                f"it reads {positions} tokens at once; at least {LEAST_TOKENS} are needed", where=self.name
+            )
         return positions
 
     @property
@@ -125,7 +127,7 @@ class Model:
             return 0
         padding = self.sizes.pad_token_id
         if padding is None or padding < 0:
-            raise ModelError(f"{self.name}: its positions follow its padding token, and its config.json names none")
+            raise ModelError("its positions follow its padding token, and its config.json names none", where=self.name)
         return padding + 1
 
     @cached_property
@@ -150,7 +152,7 @@ class Model:
         try:
             return combined_digest([*self.weight_files, *tokenizer])
         except OSError as error:
-            raise ModelError(f"{self.name}: its files cannot be read: {error}") from error
+            raise ModelError(f"its files cannot be read: {error}", where=self.name) from error
 
     @cached_property
     def pooling(self) -> Pooling:

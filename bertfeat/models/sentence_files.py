@@ -7,7 +7,7 @@ from typing import Annotated
 
 import msgspec
 
-from bertfeat.errors import ModelError
+from bertfeat.errors import ModelError, parameter
 from bertfeat.models.files import path_inside_model
 from bertfeat.models.foreign import read_model_json
 from bertfeat.recipe import Pooling
@@ -86,7 +86,7 @@ class _Truncation:
 
 
 @dataclass(frozen=True, slots=True)
-class _TokenizerFile:
+class _TokenizerLimits:
     truncation: _Truncation | None = field(default=None)
 
 
@@ -106,18 +106,22 @@ def read_pooling(name: str, folder: Path, modules: tuple[SentenceModule, ...]) -
             path = path_inside_model(name, folder, f"{module.path or '.'}/config.json", _MODULES)
             found = read_model_json(name, path.parent, path.name, _PoolingFile)
             if found is None:
-                raise ModelError(f"{name}: {_MODULES} names {path}, which is missing; get it from where the model came")
+                raise ModelError(
+                    f"{_MODULES} names {path}, which is missing", where=name, remedy="get it from where the model came"
+                )
             if modes := found.modes():
                 return _known_pooling(name, modes)
     return Pooling.MEAN
 
 
 def _known_pooling(name: str, modes: list[str]) -> Pooling:
-    if len(modes) == 1 and modes[0] in [pooling for pooling in Pooling if pooling.per_document]:
-        return Pooling(modes[0])
+    poolings = {pooling.value: pooling for pooling in Pooling if pooling.per_document}
+    if len(modes) == 1 and modes[0] in poolings:
+        return poolings[modes[0]]
     raise ModelError(
-        f"{name}: its own pooling is {' and '.join(modes)!r}, which bertfeat does not have; choose with "
-        f"--pooling mean, cls or max"
+        f"its own pooling is {' and '.join(modes)!r}, which bertfeat does not have",
+        where=name,
+        remedy=f"choose one: {parameter('pooling')} mean, cls or max",
     )
 
 
@@ -130,13 +134,13 @@ def read_prompts(name: str, folder: Path) -> Prompts:
     found = read_model_json(name, folder, _SETTINGS, Prompts) or Prompts()
     for key, prompt in found.named.items():
         if not _is_utf8_text(key + prompt):
-            raise ModelError(f"{name}: {folder / _SETTINGS} has a prompt that is no text: {prompt!r}")
+            raise ModelError(f"{folder / _SETTINGS} has a prompt that is no text: {prompt!r}", where=name)
     return found
 
 
 def read_limits(name: str, folder: Path) -> Mapping[str, int]:
     """Read the length limits that the files carry and bertfeat switches off, by the file that carries them."""
-    tokenizer = read_model_json(name, folder, "tokenizer.json", _TokenizerFile)
+    tokenizer = read_model_json(name, folder, "tokenizer.json", _TokenizerLimits)
     own = read_model_json(name, folder, "sentence_bert_config.json", _Limit)
     limits = {
         "tokenizer.json": tokenizer.truncation.max_length if tokenizer and tokenizer.truncation else None,

@@ -1,8 +1,9 @@
 """A map as a picture: dots by matplotlib, with a legend of names or a bar of numbers."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -75,19 +76,16 @@ def _scatter(axes: "Axes", content: MapContent) -> None:
 
     codes, numbers = content.codes(), content.numbers()
     size, alpha = _dots(axes, len(codes))
-    style: dict[str, Any] = {"s": size, "alpha": alpha, "linewidths": 0.0, "rasterized": len(codes) > _VECTORS}
-    for code, grey in ((OTHER, OTHERS), (NONE, NO_VALUE)):
-        at = codes == code
-        cross = {"marker": "x", "linewidths": max(0.4, size**0.5 / 8)} if code == NONE else {}
-        axes.scatter(*content.flat[at].T, color=grey, **{**style, **cross})
+    dot = partial(axes.scatter, s=size, alpha=alpha, linewidths=0.0, rasterized=len(codes) > _VECTORS)
+    dot(*content.flat[codes == OTHER].T, color=OTHERS)
+    dot(*content.flat[codes == NONE].T, color=NO_VALUE, marker="x", linewidths=max(0.4, size**0.5 / 8))
     order = np.random.default_rng(_SHUFFLE).permutation(np.flatnonzero(codes >= 0))
     if isinstance(content.coloring, NumberScale) and numbers is not None:
         low, high = _ends(content.coloring)
-        style |= {"c": numbers[order], "cmap": LinearSegmentedColormap.from_list("numbers", SCALE)}
-        style |= {"vmin": low, "vmax": high}
+        scale = LinearSegmentedColormap.from_list("numbers", SCALE)
+        dot(*content.flat[order].T, c=numbers[order], cmap=scale, vmin=low, vmax=high)
     else:
-        style["color"] = [NAMED[code] for code in codes[order]]
-    axes.scatter(*content.flat[order].T, **style)
+        dot(*content.flat[order].T, color=[NAMED[code] for code in codes[order]])
 
 
 def _dots(axes: "Axes", count: int) -> tuple[float, float]:
@@ -155,10 +153,8 @@ def _draw_color_bar(figure: "Figure", axes: "Axes", scale: NumberScale, beside: 
     marks = [float(mark) for mark in MaxNLocator(5, integer=scale.whole).tick_values(low, high)]
     ticks = [mark for mark in marks if low <= mark <= high and (mark.is_integer() or not scale.whole)]
     colors = ScalarMappable(Normalize(low, high), LinearSegmentedColormap.from_list("numbers", SCALE))
-    where: dict[str, Any] = (
-        {"location": "right", "aspect": 30, "shrink": 0.9} if beside else {"location": "bottom", "aspect": 35}
-    )
-    bar = figure.colorbar(colors, ax=axes, pad=0.02, **where)
+    draw = partial(figure.colorbar, colors, ax=axes, pad=0.02)
+    bar = draw(location="right", aspect=30, shrink=0.9) if beside else draw(location="bottom", aspect=35)
     bar.outline.set_visible(False)
     bar.set_ticks(ticks, labels=number_labels(ticks))
     bar.set_label(one_line(scale.column))

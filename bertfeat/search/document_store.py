@@ -167,7 +167,7 @@ class ArrowStore:
             yield self._batch(number, self._names if names is None else names)
 
     def numbers(self, name: str) -> NDArray[np.int64]:
-        """A whole column of int64."""
+        """A whole column of whole numbers."""
         parts = [batch.column(0).to_numpy() for batch in self.batches([name])]
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
 

@@ -1,6 +1,5 @@
 """Queries as they are given: texts, marked words, vectors, and files of them."""
 
-import codecs
 import re
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
@@ -10,18 +9,11 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bertfeat.corpus import BadLine, TextEncoding, read_lines
+from bertfeat.corpus import BadLine, encoding_by_mark, read_lines
 from bertfeat.errors import CorpusError, UsageError
-from bertfeat.io import open_regular, shorten, shorten
+from bertfeat.io import open_regular, shorten
 
 _BLOCK = 1 << 16
-_MARKS = (  # UTF-32 first: its little-endian mark begins with the one of UTF-16
-    (codecs.BOM_UTF32_LE, "utf-32-le"),
-    (codecs.BOM_UTF32_BE, "utf-32-be"),
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-)
 _MARKED = re.compile(r"\*(\S(?:[^*]*\S)?)\*")
 
 
@@ -135,9 +127,7 @@ def read_vectors(path: Path) -> NDArray[np.generic]:
 def decoded_lines(file: BinaryIO, name: str) -> Iterator[NumberedLine]:
     """The lines that are not blank, without their ends."""
     first = file.read(4)  # as long as the longest mark
-    encoding = next(
-        (TextEncoding(codec, len(mark)) for mark, codec in _MARKS if first.startswith(mark)), TextEncoding("utf-8")
-    )
+    encoding = encoding_by_mark(first)
     number = 0
     for lines in read_lines(_byte_blocks(first, file), encoding):
         for line in lines:

@@ -15,6 +15,7 @@ from .prediction import (
     tag_corpus as tag_corpus,
 )
 from .prediction_files import TagPredictions as TagPredictions, read_predictions as read_predictions
+from .prediction_forms import PredictionForm as PredictionForm
 from .schemes import (
     Scheme as Scheme,
     TagSpan as TagSpan,

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertfeat.errors import UsageError
+from bertfeat.errors import UsageError, parameter
 from bertfeat.tagging.network import NetworkSettings
 from bertfeat.tagging.tensors import TensorForm
 
@@ -28,21 +28,23 @@ def refuse_too_large(
     Raises:
         UsageError: says what it takes, and what to give instead.
     """
-    there = _available_memory(device)
+    available = _available_memory(device)
     weights = _COPIES * sum(form.bytes for form in forms.values())
-    if weights > there:
+    if weights > available:
         raise UsageError(
-            f"a network of {labels:,} labels with --hidden {shape.hidden} takes {_gib(weights)}, and there are "
-            f"{_gib(there)}; give a smaller --hidden"
+            f"a network of {labels:,} labels with {parameter('hidden', shape.hidden)} takes {_gib(weights)}, and there "
+            f"are {_gib(available)}",
+            remedy=f"give a smaller {parameter('hidden')}",
         )
     if not shape.crf:
         return
     words = int(np.sort(lengths)[-batch_size:].sum())
     steps = _STEP_COPIES * words * labels**2 * 4
-    if steps > there:
+    if steps > available:
         raise UsageError(
-            f"--crf over {labels:,} labels and {words:,} words in a batch takes {_gib(steps)}, and there are "
-            f"{_gib(there)}; leave out --crf, or give a smaller --batch-size"
+            f"a CRF over {labels:,} labels and {words:,} words in a batch takes {_gib(steps)}, and there are "
+            f"{_gib(available)}",
+            remedy=f"leave out {parameter('crf', True)}, or give a smaller {parameter('batch_size')}",
         )
 
 

@@ -9,8 +9,8 @@ import torch
 from msgspec import Meta
 from torch import Tensor, nn
 
-from bertfeat.errors import TaggerError
-from bertfeat.io import JsonError, read_json, remove_file, write_json
+from bertfeat.errors import TaggerError, parameter
+from bertfeat.io import JsonFormat, remove_file, write_json
 from bertfeat.tagging.settings import EpochRecord, Extraction, TrainingSettings, history_problem
 from bertfeat.tagging.tensors import FileDigest, TensorForm, TensorsError, read_tensors, write_tensors
 
@@ -66,6 +66,9 @@ def write_checkpoint(
     _remove_weights(folder, but=path)
 
 
+_FORMAT = JsonFormat(Checkpoint, _FORMAT_VERSION, error=TaggerError, remedy=lambda: _remedy(), digest_from=0)
+
+
 def read_checkpoint(folder: Path) -> Checkpoint | None:
     """Read what the last checkpoint says of itself; None where there is none.
 
@@ -74,16 +77,13 @@ def read_checkpoint(folder: Path) -> Checkpoint | None:
     """
     path = folder / STATE_NAME
     try:
-        checkpoint = read_json(path, Checkpoint, digest_from=0)
-        problem = history_problem(checkpoint.history, checkpoint.identity.training)
-    except FileNotFoundError:
+        checkpoint = _FORMAT.read(path)
+    except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, JsonError) as error:
-        raise TaggerError(f"{path}: cannot be read ({error}); {_REMEDY}") from error
     if checkpoint.format_version != _FORMAT_VERSION:
-        raise TaggerError(f"{path}: another version of bertfeat began this training; {_REMEDY}")
-    if problem:
-        raise TaggerError(f"{path}: contradicts itself: {problem}; {_REMEDY}")
+        raise TaggerError("another version of bertfeat began this training", where=path, remedy=_remedy())
+    if problem := history_problem(checkpoint.history, checkpoint.identity.training):
+        raise TaggerError(f"contradicts itself: {problem}", where=path, remedy=_remedy())
     return checkpoint
 
 
@@ -99,7 +99,9 @@ def restore(
     try:
         tensors = read_tensors(path, _forms(network), checkpoint.weights)
     except (OSError, TensorsError) as error:
-        raise TaggerError(f"{path}: cannot be read as the state of this training ({error}); {_REMEDY}") from error
+        raise TaggerError(
+            f"cannot be read as the state of this training ({error})", where=path, remedy=_remedy()
+        ) from error
     groups: dict[str, dict[str, Tensor]] = {"now": {}, "best": {}, "optimizer": {}}
     for name, tensor in tensors.items():
         kind, _, rest = name.partition(".")
@@ -119,7 +121,8 @@ def remove_checkpoint(folder: Path) -> None:
     _remove_weights(folder)
 
 
-_REMEDY = "train anew with --overwrite"
+def _remedy() -> str:
+    return f"train anew with {parameter('overwrite', True)}"
 
 
 def _weights_path(folder: Path, epochs: int) -> Path:
@@ -137,7 +140,7 @@ def _forms(network: nn.Module) -> dict[str, TensorForm]:
     """The tensors of a checkpoint: those of :func:`training_tensors` after the first epoch."""
     weights = {name: TensorForm.of(tensor) for name, tensor in network.state_dict().items()}
     forms = {f"{kind}.{name}": form for kind in ("now", "best") for name, form in weights.items()}
-    for at, parameter in enumerate(network.parameters()):
-        forms |= {f"optimizer.{at}.{moment}": TensorForm.of(parameter) for moment in _MOMENTS}
+    for at, weight in enumerate(network.parameters()):
+        forms |= {f"optimizer.{at}.{moment}": TensorForm.of(weight) for moment in _MOMENTS}
         forms[f"optimizer.{at}.step"] = TensorForm((), torch.float32)
     return forms

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from bertfeat.errors import TaggerError, UsageError
+from bertfeat.errors import TaggerError, UsageError, parameter
 from bertfeat.tagging.schemes import Scheme, detect_scheme, is_tag_of, to_bio, to_iobes
 
 _SHOWN = 12  # labels that a message lists
@@ -51,7 +51,8 @@ class LabelSet:
         if len(names) < 2:
             raise TaggerError(
                 f"every word of the training sentences has the tag {min(names, default='')!r}, so there is nothing to "
-                f"learn; see that the right column is read: --tag-column names another"
+                f"learn",
+                remedy=f"see that the right column is read: {parameter('tag_column')} names another",
             )
         return cls(tuple(sorted(names, key=lambda name: (name != "O", name[2:], name))), scheme)
 

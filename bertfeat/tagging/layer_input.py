@@ -4,12 +4,13 @@ import re
 from dataclasses import dataclass, field
 
 from bertfeat.derivation import Derivation, derive
-from bertfeat.errors import NotDerivableError, RecipeError
+from bertfeat.errors import NotDerivableError, RecipeError, parameter
 from bertfeat.features import FeatureSet
 from bertfeat.recipe import FeatureColumn, Operation, Pooling, Recipe, parse_recipes
 
 DEFAULT_LAYERS = "concat4"
 _MIX = "mix"
+_MIXED = re.compile(r"mix(4|-all|=.*)")
 _CALLED = re.compile(r"embeddings|last|second-to-last|(sum|mean|concat)(4|-all)")  # recipes with names of their own
 
 
@@ -51,18 +52,20 @@ def parse_input(spec: str, num_layers: int) -> TaggerInput:
     Raises:
         RecipeError: it does not parse, does not fit the model, or means several recipes.
     """
-    mixed = spec.startswith(_MIX)
+    mixed = _MIXED.fullmatch(spec) is not None
     try:
-        extracted = "concat" + spec.removeprefix(_MIX) if mixed else spec
-        recipes = parse_recipes(extracted, num_layers)
+        recipes = parse_recipes("concat" + spec.removeprefix(_MIX) if mixed else spec, num_layers)
     except RecipeError as error:
-        also = "; a tagger also reads mix4, mix-all or mix= with layers, of which it learns a weighted sum"
-        told = str(error).replace(repr(extracted), repr(spec))
-        raise RecipeError(f"{told}{also}" if "unknown" in told else told) from error
+        if mixed:
+            raise error.within(repr(spec)) from error
+        also = "a tagger also reads mix4, mix-all or mix= with layers, of which it learns a weighted sum"
+        raise RecipeError(error.problem, remedy=f"{error.remedy}; {also}" if error.remedy else "") from error
     if len(recipes) != 1:
-        raise RecipeError(f"a tagger reads one recipe, and {spec!r} means {len(recipes)}; mix-all weighs all layers")
+        remedy = "mix-all weighs all layers"
+        raise RecipeError(f"a tagger reads one recipe, and {spec!r} means {len(recipes)}", remedy=remedy)
     if mixed and recipes[0].operation is not Operation.CONCAT:
-        raise RecipeError(f"{spec!r} names one layer, and there is nothing to mix; write {recipes[0].spec}")
+        remedy = f"write {recipes[0].spec}"
+        raise RecipeError(f"{spec!r} names one layer, and there is nothing to mix", remedy=remedy)
     return TaggerInput(recipes[0], mixed, spec)
 
 
@@ -81,15 +84,16 @@ def choose_input(spec: str | None, columns: tuple[FeatureColumn, ...], num_layer
     return parse_input(spec or DEFAULT_LAYERS, num_layers)
 
 
-def derive_input(wanted: TaggerInput, features: FeatureSet) -> Derivation:
-    """How the tagger's input is had from what a feature set stores of its words.
+def derive_input(layer_input: TaggerInput, features: FeatureSet) -> Derivation:
+    """How the tagger's input is derived from the word columns of a feature set.
 
     Raises:
-        NotDerivable: it stores no words, or not these layers; the message says how to extract them.
+        NotDerivableError: it stores no words, or not these layers; the message says how to extract them.
     """
     try:
-        return derive(wanted.recipe, Pooling.WORD, features.columns)
+        return derive(layer_input.recipe, Pooling.WORD, features.columns)
     except NotDerivableError as error:
+        settings = f"{parameter('pooling', 'word')} {parameter('layers', layer_input.extracted)}"
         raise NotDerivableError(
-            f"{features.folder}: {error}; extract the corpus again, with --pooling word --layers {wanted.extracted}"
+            error.problem, where=features.folder, remedy=f"extract the corpus again, with {settings}"
         ) from error

@@ -47,7 +47,7 @@ def predict_tags(
         UsageError: settings that say how a corpus is read, beside a feature set.
         CorpusError: the corpus cannot be read.
     """
-    _refuse_unused(source, model, corpus_settings or CorpusSettings())
+    _refuse_unused_settings(source, model, corpus_settings or CorpusSettings())
     tagger = open_tagger(tagger, model=model, device=device)
     return _predict_rows(tagger, source, corpus_settings or CorpusSettings(), with_gold)
 
@@ -73,7 +73,7 @@ def tag_corpus(
         StorageError: the file cannot be written.
         TaggerError, CorpusError: see :func:`predict_tags`.
     """
-    _refuse_unused(source, model, corpus_settings or CorpusSettings())
+    _refuse_unused_settings(source, model, corpus_settings or CorpusSettings())
     tagger = open_tagger(tagger, model=model, device=device)
     if not callable(out):
         _refuse_own_input(Path(out), source)
@@ -131,7 +131,7 @@ def _choose_reading(tagger: Tagger, source: str | Path, settings: CorpusSettings
     return replace(settings, document_context=with_context)
 
 
-def _refuse_unused(source: SentenceSource, model: str | Path | None, settings: CorpusSettings) -> None:
+def _refuse_unused_settings(source: SentenceSource, model: str | Path | None, settings: CorpusSettings) -> None:
     """Refuse options that have no effect where the input is a feature set."""
     if is_feature_set(source):
         name = source.folder if isinstance(source, FeatureSet) else source
@@ -160,13 +160,13 @@ def _open_output(out: str | Path | Callable[[str], object]) -> Iterator[Callable
 def _open_file(path: Path) -> Iterator[IO[str]]:
     """A file that appears whole or not at all; a device or a pipe is written to as it is."""
     if path.exists() and not path.is_file() and not path.is_dir():
-        with storage_errors(path.parent), _open_text(path) as file:
+        with storage_errors(path.parent), _open_for_text(path) as file:
             yield file
         return
-    with atomic(path) as temporary, _open_text(temporary) as file:
+    with atomic(path) as temporary, _open_for_text(temporary) as file:
         yield file
 
 
-def _open_text(path: Path) -> IO[str]:
+def _open_for_text(path: Path) -> IO[str]:
     # a lone surrogate has no UTF-8 form; its backslash form is JSON's
     return path.open("w", encoding="utf-8", errors="backslashreplace")

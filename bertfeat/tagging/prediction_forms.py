@@ -77,12 +77,15 @@ def format_marked_text(tagged: TaggedText, *, has_spans: bool, mark: MarkSpan) -
         marks = list(zip(tagged.start, tagged.end, tagged.tags, strict=True))
     pieces, at = [], 0
     for start, end, label in marks:
-        pieces += [_one_line(tagged.text[at:start]), mark(_one_line(tagged.text[start:end]), _one_line(label))]
+        pieces += [
+            _without_controls(tagged.text[at:start]),
+            mark(_without_controls(tagged.text[start:end]), _without_controls(label)),
+        ]
         at = end
-    return "".join([*pieces, _one_line(tagged.text[at:])])
+    return "".join([*pieces, _without_controls(tagged.text[at:])])
 
 
-def _one_line(text: str) -> str:
+def _without_controls(text: str) -> str:
     """The text on one line, with nothing that moves a terminal's cursor."""
     return "".join(sign if sign.isprintable() or sign in "\u200c\u200d" else " " for sign in text)
 

@@ -1,7 +1,6 @@
 """Where features lie: their mean and spread, which training brings to 0 and 1."""
 
 from functools import reduce
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +8,7 @@ from numpy.typing import NDArray
 _BLOCK = 512  # rows at a time in float64
 
 
-def feature_scale(features: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def feature_scale(features: NDArray[np.floating]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Mean and standard deviation of each value over words, in little memory: ``[N, W]`` → two of ``[W]``."""
     blocks = [features[at : at + _BLOCK] for at in range(0, len(features), _BLOCK)]
     mean = reduce(np.add, (block.sum(0, dtype=np.float64) for block in blocks)) / len(features)

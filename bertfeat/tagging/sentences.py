@@ -4,7 +4,6 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +24,7 @@ class SentenceChunk:
     """Sentences with the features of their words, flat: S sentences, N words, W width."""
 
     offsets: NDArray[np.int64]  # [S+1]
-    features: NDArray[Any]  # [N, W] float16 or float32
+    features: NDArray[np.floating]  # [N, W] float16 or float32
     tags: tuple[str, ...]  # [N], or none
 
     def __len__(self) -> int:
@@ -191,7 +190,7 @@ def _merge_blocks(blocks: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]
     yield first, last
 
 
-def _input_dtype(derivation: Derivation, stored: Sequence[FeatureColumn]) -> np.dtype[Any]:
+def _input_dtype(derivation: Derivation, stored: Sequence[FeatureColumn]) -> np.dtype[np.floating]:
     """float16 where that is what is stored and nothing was computed with it, else float32."""
     copied = (derivation.concat or len(derivation.terms) == 1) and all(term.weight == 1.0 for term in derivation.terms)
     return np.dtype(np.float16 if copied and all(column.dtype == "float16" for column in stored) else np.float32)

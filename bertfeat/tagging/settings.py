@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypedDict
 import msgspec
 from msgspec import Meta
 
-from bertfeat.errors import TaggerError, UsageError
+from bertfeat.errors import TaggerError, UsageError, parameter
 from bertfeat.features import FeatureSet, FeatureSettings, ModelIdentity
 from bertfeat.io import to_plain
 from bertfeat.recipe import Pooling
@@ -43,18 +43,20 @@ class TrainingSettings:
     def __post_init__(self) -> None:
         for name in ("hidden", "batch_size", "epochs", "patience", "memory"):
             if getattr(self, name) < 1:
-                raise UsageError(f"{name.replace('_', ' ')} {getattr(self, name)}: give at least 1")
+                raise UsageError(f"{name.replace('_', ' ')} {getattr(self, name)}", remedy="give at least 1")
         if not 0.0 <= self.dropout < 1.0:
-            raise UsageError(f"dropout {self.dropout}: give a share from 0 up to, not including, 1")
+            raise UsageError(f"dropout {self.dropout}", remedy="give a share from 0 up to, not including, 1")
         if not 0.0 < self.learning_rate < 1.0:
-            raise UsageError(f"learning rate {self.learning_rate}: give one between 0 and 1; the default is 0.001")
+            remedy = "give one between 0 and 1; the default is 0.001"
+            raise UsageError(f"learning rate {self.learning_rate}", remedy=remedy)
         if self.seed < 0:
-            raise UsageError(f"seed {self.seed}: give 0 or more")
+            raise UsageError(f"seed {self.seed}", remedy="give 0 or more")
         for name, most in _MOST.items():
             if getattr(self, name) > most:
-                raise UsageError(f"{name} {getattr(self, name)}: give at most {most:,}")
+                raise UsageError(f"{name} {getattr(self, name)}", remedy=f"give at most {most:,}")
         if self.scheme not in ("BIO", "IOBES"):
-            raise UsageError(f"scheme {self.scheme!r}: spans are learnt as BIO or IOBES, and written as BIO")
+            remedy = "spans are learnt as BIO or IOBES, and written as BIO"
+            raise UsageError(f"scheme {self.scheme!r}", remedy=remedy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,10 +166,9 @@ def extraction_of(features: FeatureSet) -> Extraction:
         given = {field.name: recorded[field.name] for field in fields(Extraction) if field.name in recorded}
         return msgspec.convert(given, Extraction)
     except msgspec.ValidationError as error:
-        told = str(error).replace("`", "'")
-        raise TaggerError(
-            f"{features.folder}: its settings do not say how words were extracted ({told}); extract it again"
-        ) from error
+        reason = str(error).replace("`", "'")
+        problem = f"its settings do not say how words were extracted ({reason})"
+        raise TaggerError(problem, where=features.folder, remedy="extract it again") from error
 
 
 def check_same_features(ours: FeatureSet, model: ModelIdentity, extraction: Extraction, what: str) -> None:
@@ -176,15 +177,16 @@ def check_same_features(ours: FeatureSet, model: ModelIdentity, extraction: Extr
     Raises:
         TaggerError: names what differs.
     """
-    theirs = ours.header
-    if theirs.model.fingerprint != model.fingerprint:
+    header = ours.header
+    if header.model.fingerprint != model.fingerprint:
         raise TaggerError(
-            f"{ours.folder} was made by {theirs.model.name} (fingerprint {theirs.model.fingerprint[:12]}…), and {what} "
-            f"by {model.name} ({model.fingerprint[:12]}…); extract it again with --model {model.name}"
+            f"{ours.folder} was made by {header.model.name} (fingerprint {header.model.fingerprint[:12]}…), and {what} "
+            f"by {model.name} ({model.fingerprint[:12]}…)",
+            remedy=f"extract it again with {parameter('model', model.name)}",
         )
-    differences = theirs.settings.incomparable_with(extraction.settings, Pooling.WORD)
-    if not differences:
-        extraction_of(ours)  # which refuses settings that lack something
-    else:
-        told = ", ".join(f"{each.name} is {each.ours!r}, not {each.theirs!r}" for each in differences)
-        raise TaggerError(f"{ours.folder} was extracted in another way than {what}: {told}; extract it again as that")
+    differences = header.settings.incomparable_with(extraction.settings, Pooling.WORD)
+    if differences:
+        listed = ", ".join(f"{each.name} is {each.ours!r}, not {each.theirs!r}" for each in differences)
+        problem = f"{ours.folder} was extracted in another way than {what}: {listed}"
+        raise TaggerError(problem, remedy="extract it again as that")
+    extraction_of(ours)  # which refuses settings that lack something

@@ -36,7 +36,7 @@ class TextSpan:
     label: str
     start: int  # characters
     end: int
-    text: str | None  # None where the features were made with --no-text
+    text: str | None  # None where the features were made without texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class TaggedText:
     row: int
     id: str
     text: str | None
-    words: tuple[str, ...] | None  # None where the features were made with --no-text
+    words: tuple[str, ...] | None  # None where the features were made without texts
     start: tuple[int, ...]  # character offsets of the words
     end: tuple[int, ...]
     tags: tuple[str, ...]  # BIO, or plain ones
@@ -133,7 +133,7 @@ class Tagger:
 
         Raises:
             TaggerError: the set was made by another model or in another way than the tagger's.
-            NotDerivable: it does not hold the layers that the tagger reads.
+            NotDerivableError: it does not hold the layers that the tagger reads.
         """
         check_same_features(features, self.settings.model, self.settings.extraction, f"the tagger {self.folder}")
         derivation = derive_input(self.settings.input, features)
@@ -146,7 +146,7 @@ class Tagger:
 
         Raises:
             TaggerError: the set was made by another model or in another way, or has no tags.
-            NotDerivable: it does not hold the layers that the tagger reads.
+            NotDerivableError: it does not hold the layers that the tagger reads.
         """
         check_same_features(features, self.settings.model, self.settings.extraction, f"the tagger {self.folder}")
         store = SentenceStore(features, derive_input(self.settings.input, features), memory)

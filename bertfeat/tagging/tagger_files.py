@@ -9,9 +9,9 @@ import torch
 from msgspec import Meta
 from torch import Tensor
 
-from bertfeat.errors import TaggerError, UsageError
+from bertfeat.errors import TaggerError, UsageError, parameter
 from bertfeat.features import ModelIdentity
-from bertfeat.io import JsonError, read_json, read_version, remove_file, write_json
+from bertfeat.io import JsonError, JsonFormat, remove_file, write_json
 from bertfeat.tagging.labels import LabelSet
 from bertfeat.tagging.layer_input import parse_input
 from bertfeat.tagging.network import NetworkSettings, TaggerNetwork
@@ -81,6 +81,9 @@ def has_tagger(folder: Path) -> bool:
     return (folder / SETTINGS_NAME).exists()
 
 
+_FORMAT = JsonFormat(_TaggerFile, FORMAT_VERSION, error=TaggerError, remedy=lambda: _remedy(), digest_from=2)
+
+
 def read_tagger_settings(folder: Path) -> TaggerSettings:
     """Read ``tagger.json``.
 
@@ -89,21 +92,12 @@ def read_tagger_settings(folder: Path) -> TaggerSettings:
     """
     path = folder / SETTINGS_NAME
     try:
-        version = read_version(path)
-        if version > FORMAT_VERSION:
-            raise TaggerError(
-                f"{path}: written in format {version} by a newer bertfeat; this one reads formats up to "
-                f"{FORMAT_VERSION}: upgrade bertfeat"
-            )
-        return _decoded_settings(read_json(path, _TaggerFile, digest_from=2))
+        return _decoded_settings(_FORMAT.read(path))
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise TaggerError(
-            f"{folder}: this is no finished tagger: it has no {SETTINGS_NAME}; bertfeat tag train makes one"
-        ) from error
-    except OSError as error:
-        raise TaggerError(f"{path}: cannot be read ({error.strerror or error}); {_REMEDY}") from error
+        problem = f"this is no finished tagger: it has no {SETTINGS_NAME}"
+        raise TaggerError(problem, where=folder, remedy="bertfeat tag train makes one") from error
     except (JsonError, UsageError) as error:
-        raise TaggerError(f"{path}: cannot be read ({error}); {_REMEDY}") from error
+        raise TaggerError(f"cannot be read ({error})", where=path, remedy=_remedy()) from error
 
 
 def read_tagger_weights(folder: Path, settings: TaggerSettings) -> dict[str, Tensor]:
@@ -116,12 +110,16 @@ def read_tagger_weights(folder: Path, settings: TaggerSettings) -> dict[str, Ten
     try:
         return read_tensors(path, network_forms(settings.network, settings.labels), settings.weights)
     except OSError as error:
-        raise TaggerError(f"{path}: cannot be read ({error.strerror or error}); {_REMEDY}") from error
+        raise TaggerError(f"cannot be read ({error.strerror or error})", where=path, remedy=_remedy()) from error
     except TensorsError as error:
-        raise TaggerError(f"{path}: these are not the weights of {SETTINGS_NAME}: {error}; {_REMEDY}") from error
+        raise TaggerError(
+            f"these are not the weights of {SETTINGS_NAME}: {error}", where=path, remedy=_remedy()
+        ) from error
 
 
-_REMEDY = "copy the whole tagger again from where it was made, or train it again, with --overwrite"
+def _remedy() -> str:
+    again = f"train it again with {parameter('overwrite', True)}"
+    return f"copy the whole tagger again from where it was made, or {again}"
 
 
 def _decoded_settings(saved: _TaggerFile) -> TaggerSettings:

@@ -42,6 +42,7 @@ def token_classifier(model: Model, labels: LabelSet) -> "PreTrainedModel":
 
     _ = model.config, model.weight_files  # the remedy, where they are not as they ought to be
     names = dict(enumerate(labels.names))
+    module: PreTrainedModel
     try:
         module, info = AutoModelForTokenClassification.from_pretrained(
             model.folder,
@@ -93,7 +94,7 @@ def token_trainer(
     trainer = Trainer(
         model=module,
         args=_training_arguments(point, len(examples), seed, on_cpu, scratch_dir),
-        train_dataset=examples,  # type: ignore[arg-type]  # a list is all that it needs
+        train_dataset=examples,
         data_collator=_collator(module.config),
         callbacks=[StepCallback()],
         preprocess_logits_for_metrics=lambda logits, _: logits.argmax(-1),

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
 from bertfeat.encoder import resolve_device
-from bertfeat.errors import TaggerError
+from bertfeat.errors import TaggerError, parameter
 from bertfeat.features import FeatureSet
 from bertfeat.io import keep_freed_memory, real_path
 from bertfeat.tagging.batches import gather_batch, shuffled_batches
@@ -123,8 +123,8 @@ class TrainingLoop:
         seconds = time.perf_counter() - begun
         if not math.isfinite(loss):
             raise TaggerError(
-                f"the loss of epoch {number} is no finite number at a learning rate of {rate:g}; give a lower one with "
-                f"--learning-rate"
+                f"the loss of epoch {number} is no finite number at a learning rate of {rate:g}",
+                remedy=f"give a lower one with {parameter('learning_rate')}",
             )
         value = self.evaluate().value
         self.data.check_unchanged()
@@ -194,8 +194,9 @@ class TrainingLoop:
             differ += [name for name, value in ours["training"].items() if there["training"][name] != value]
         if differ:
             raise TaggerError(
-                f"{self.folder} holds {what} in another way (they differ in: {', '.join(differ)}); "
-                f"name another folder with -o, or start anew with --overwrite"
+                f"{self.folder} holds {what} in another way (they differ in: {', '.join(differ)})",
+                remedy=f"name another folder with {parameter('folder')}, or start anew with "
+                f"{parameter('overwrite', True)}",
             )
 
     def _finished(self) -> TrainingReport:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from bertfeat.errors import BertfeatError, DamagedError, TaggerError
+from bertfeat.errors import BertfeatError, DamagedError, TaggerError, parameter
 from bertfeat.features import FeatureSet
 from bertfeat.tagging.checkpoint import STATE_NAME
 from bertfeat.tagging.feature_digests import parts_digest
@@ -52,7 +52,7 @@ def verify_tagger(folder: str | Path) -> TaggerVerifyReport:
     settings = read_tagger_settings(folder)
     weights = read_tagger_weights(folder, settings)
     if problem := _tagger_problem(folder, settings):
-        raise TaggerError(f"{folder / SETTINGS_NAME}: {problem}; train the tagger again, with --overwrite")
+        raise TaggerError(problem, where=folder / SETTINGS_NAME, remedy=_remedy())
     features = {name: _tagger_features_state(folder, settings, name) for name in settings.data}
     if features.get("train") is FeaturesState.SAME:
         _check_labels(folder, settings)
@@ -102,7 +102,9 @@ def _check_labels(folder: Path, settings: TaggerSettings) -> None:
     store = SentenceStore(features, derive_input(settings.input, features), 1)
     found = LabelSet.of(store.tags(), inside=Scheme(settings.training.scheme))
     if found != settings.labels:
-        raise TaggerError(
-            f"{folder / SETTINGS_NAME}: its labels are not those of {store.folder}, on which it was trained; train it "
-            f"again, with --overwrite"
-        )
+        problem = f"its labels are not those of {store.folder}, on which it was trained"
+        raise TaggerError(problem, where=folder / SETTINGS_NAME, remedy=_remedy())
+
+
+def _remedy() -> str:
+    return f"train the tagger again, with {parameter('overwrite', True)}"

@@ -1,24 +1,8 @@
-"""Documents → windows of token ids → batches; which tokens and words give which vectors."""
+"""Documents → windows of token ids → batches; which tokens and words give which vectors.
 
-from bertfeat.tokens.batches import BatchGroups, TokenBatch, cut_batches, groups_in_batch
-from bertfeat.tokens.layout import Layout, TokenGroups, TokenizedDocuments, TokenSpans, ranges, tokenize
-from bertfeat.tokens.sequences import Subword, TokenSettings
-from bertfeat.tokens.tokenizer import Tokenizer
-from bertfeat.tokens.windows import LongTextPolicy
+A name is imported when it is first used, so that what is not used costs nothing.
+"""
 
-__all__ = [
-    "BatchGroups",
-    "Layout",
-    "LongTextPolicy",
-    "Subword",
-    "TokenBatch",
-    "TokenGroups",
-    "TokenSettings",
-    "TokenSpans",
-    "TokenizedDocuments",
-    "Tokenizer",
-    "cut_batches",
-    "groups_in_batch",
-    "ranges",
-    "tokenize",
-]
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

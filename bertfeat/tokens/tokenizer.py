@@ -11,7 +11,7 @@ from tokenizers import Encoding, Tokenizer as FastTokenizer
 
 from bertfeat.errors import ModelError
 from bertfeat.models import Model, silence_transformers, wrap_library_errors
-from bertfeat.tokens.tokenizer_file import TokenizerFile, read_tokenizer_file
+from bertfeat.tokens.tokenizer_file import LoadedTokenizer, read_tokenizer_file
 from bertfeat.words import CharSpans
 
 _MOST_SPECIAL = 7  # less than the least length of a window
@@ -138,7 +138,7 @@ def _token_origins(encoding: Encoding) -> list[tuple[bool, int | None]]:
     return [(bool(s), own) for s, own in zip(encoding.special_tokens_mask, encoding.sequence_ids, strict=True)]
 
 
-def _load(model: Model) -> TokenizerFile:
+def _load(model: Model) -> LoadedTokenizer:
     """Load a model's tokenizer, which neither cuts texts nor pads them."""
     # without its files transformers makes up a tokenizer that knows no word
     if not any(file.is_file() for pattern in _FILES for file in model.folder.glob(pattern)):
@@ -152,7 +152,7 @@ def _load(model: Model) -> TokenizerFile:
     return loaded
 
 
-def _load_by_transformers(model: Model) -> TokenizerFile:
+def _load_by_transformers(model: Model) -> LoadedTokenizer:
     from transformers import AutoTokenizer
 
     problem = "transformers cannot load its tokenizer, so its files are damaged or others"
@@ -165,7 +165,7 @@ def _load_by_transformers(model: Model) -> TokenizerFile:
         raise ModelError(
             "it has no fast tokenizer (tokenizer.json), and words and tokens need its offsets", where=model.name
         )
-    return TokenizerFile(fast, loaded.unk_token_id)
+    return LoadedTokenizer(fast, loaded.unk_token_id)
 
 
 def _check_ids(model: Model, vocabulary: Iterable[int]) -> None:

@@ -7,8 +7,10 @@
 
 A condition goes through three modules: ``lexer`` (text → lexemes), ``parse`` (→ ``tree``) and ``check`` (do the columns
 exist, are their kinds right?). ``condition`` then computes it on Arrow columns.
+
+A name is imported when it is first used, so that what is not used costs nothing.
 """
 
-from bertfeat.where.condition import Condition, column_kinds, find_matching_rows, parse_where
+import lazy_loader
 
-__all__ = ["Condition", "column_kinds", "find_matching_rows", "parse_where"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -58,7 +58,7 @@ def command(
     from bertfeat.tagging import evaluate_predictions, evaluate_tagger
 
     if predictions is not None:
-        _refuse_unused(folder, model, device, reading)
+        _refuse_tagger_options(folder, model, device, reading)
         report = evaluate_predictions(predictions, encoding=reading.encoding)
     else:
         assert folder is not None
@@ -73,7 +73,9 @@ def command(
 leave_out(command, "keep", *PAIRS)
 
 
-def _refuse_unused(folder: Path | None, model: str | None, device: str | None, reading: "CorpusSettings") -> None:
+def _refuse_tagger_options(
+    folder: Path | None, model: str | None, device: str | None, reading: "CorpusSettings"
+) -> None:
     from bertfeat.corpus import CorpusSettings
 
     if (folder, model, device) != (None, None, None) or reading != CorpusSettings(encoding=reading.encoding):

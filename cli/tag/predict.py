@@ -18,7 +18,7 @@ from .options import PAIRS, tagger_options
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings
-    from bertfeat.tagging import PredictionReport
+    from bertfeat.tagging import PredictionForm, PredictionReport
 
 COLOURS = ("red", "green", "yellow", "blue", "magenta", "cyan")
 SHOWN_FAILURES = 5
@@ -47,7 +47,7 @@ SHOWN_FAILURES = 5
 def command(
     folder: Path,
     source: str,
-    to: str | None,
+    to: "PredictionForm | None",
     output: Path | None,
     model: str | None,
     device: str | None,
@@ -69,7 +69,7 @@ def command(
     from bertfeat.tagging import tag_corpus
 
     to_stdout = output is None or str(output) == STDIN
-    form = "jsonl" if console.as_json else to or ("text" if to_stdout and sys.stdout.isatty() else "conll")
+    form: PredictionForm = "jsonl" if console.as_json else to or ("text" if to_stdout and sys.stdout.isatty() else "conll")
     colour = to_stdout and has_colour()
     report = tag_corpus(
         folder,
@@ -81,13 +81,13 @@ def command(
         device=device,
         **({"mark": _colour_span} if colour else {}),
     )
-    _print_report(report, form, console)
+    _print_outcome(report, form, console)
 
 
 leave_out(command, "keep", "tag_column", *PAIRS)
 
 
-def _print_report(report: "PredictionReport", form: str, console: Console) -> None:
+def _print_outcome(report: "PredictionReport", form: str, console: Console) -> None:
     if report.empty and form == "conll":
         console.say(f"{pluralize(report.empty, 'text')} without words left out")
     if report.failures:

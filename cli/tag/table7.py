@@ -33,7 +33,7 @@ class GridPoints(click.ParamType):  # type: ignore[type-arg]  # generic only in 
         points = []
         for item in CommaList().convert(value, param, ctx):
             try:
-                batch, rate, epochs = item.split(":") if isinstance(item, str) else item
+                batch, rate, epochs = item.split(":")
                 points.append((int(batch), float(rate), int(epochs)))
             except ValueError:
                 self.fail(f"{item!r} is not written as batch:rate:epochs, for example 32:5e-5:3", param, ctx)
@@ -126,7 +126,7 @@ def command(
             on_dataset=display.report,
             on_run=lambda row, run, was_stored: console.say(_run_line(row, run, was_stored)),
         )
-    _print_report(report, console)
+    _print_table(report, console)
 
 
 set_aside(command, "hidden", "crf", "seed", "precision", "text_columns", "keep")
@@ -140,7 +140,7 @@ def _run_line(row: "TableRow", run: "TableRun", was_stored: bool) -> str:
     return f"{row.title}{point}, seed {run.seed}: dev {run.dev:.4f}{test} ({how})"
 
 
-def _print_report(report: "Table7Report", console: Console) -> None:
+def _print_table(report: "Table7Report", console: Console) -> None:
     from bertfeat.tagging import format_markdown
 
     for warning in report.warnings:

@@ -161,7 +161,7 @@ def command(
             on_epoch=lambda epoch: console.say(epoch_line(epoch)),
             **asdict(model),
         )
-    _print_report(report, console)
+    _print_training(report, console)
 
 
 set_aside(command, "precision", "text_columns", "keep")
@@ -175,7 +175,7 @@ def epoch_line(epoch: "Epoch") -> str:
     return f"epoch {epoch.number}: loss {epoch.loss:.4f}, dev {epoch.score:.4f}, {speed:,.0f} words/s{best}"
 
 
-def _print_report(report: "TrainingReport", console: Console) -> None:
+def _print_training(report: "TrainingReport", console: Console) -> None:
     for warning in report.warnings:
         console.warn(warning)
     settings = report.settings

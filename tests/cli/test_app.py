@@ -95,6 +95,47 @@ def test_unknown_command_is_wrong_usage() -> None:
     assert "No such command 'extrakt'. Did you mean 'extract'?" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--nonsense"], "error: No such option '--nonsense'.\nTry 'main -h' for help.\n"),
+        (["search"], "error: Missing argument 'INDEX'.\nTry 'main search -h' for help.\n"),
+        (["search", "x.index", "y", "--where"], "error: Option '--where' requires an argument.\n"),
+        (["index"], "error: name the feature set: bertfeat index corpus.features\n"),
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_is_worded_as_all_errors_are(arguments: list[str], message: str) -> None:
+    result = CliRunner().invoke(main, arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(message)
+    assert "Usage:" not in result.stderr
+
+
+def test_a_group_without_a_command_shows_its_help() -> None:
+    result = CliRunner().invoke(main, ["tag"])
+    assert result.exit_code == 2
+    assert "Usage: main tag" in result.output
+    assert "error:" not in result.output
+
+
+def test_a_process_is_set_up_as_the_user_wants_it() -> None:
+    code = (
+        "from bertfeat.cli.process import prepare_process as p; p(); import os; print(os.environ['LRU_CACHE_CAPACITY'])"
+    )
+    for environment, capacity in (({}, "128"), ({"LRU_CACHE_CAPACITY": "7"}, "7")):
+        told = subprocess.run(
+            [sys.executable, "-c", code], env=os.environ | environment, capture_output=True, text=True, check=True
+        )
+        assert told.stdout == f"{capacity}\n"
+
+
+def test_importing_the_command_changes_no_process() -> None:
+    code = "import os; before = dict(os.environ); import bertfeat.cli, bertfeat; print(before == dict(os.environ))"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout == "True\n"
+
+
 def test_the_first_sentence_of_every_command_is_whole() -> None:
     shown = " ".join(CliRunner().invoke(main, ["--help"]).output.split())
     for verb in VERBS:

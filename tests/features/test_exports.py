@@ -135,7 +135,7 @@ def test_bert_jsonl_needs_single_layers_of_tokens(folder: Path, tmp_path: Path) 
     with pytest.raises(NotDerivableError, match="already names its pooling"):
         export_features(folder, "bert-jsonl", tmp_path / "v", column="last_word")
     without = toy_set(tmp_path / "f", toy_part(text=False))
-    with pytest.raises(NotDerivableError, match="made with --no-text"):
+    with pytest.raises(NotDerivableError, match="made with keep_text=False"):
         export_features(without, "bert-jsonl", tmp_path / "v")
     assert not (tmp_path / "v").exists()
 

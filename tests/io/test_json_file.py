@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from bertfeat.io import JsonError, decode_json, read_json, read_version, write_json
+from bertfeat.errors import DamagedError, FeatureSetError
+from bertfeat.io import JsonError, JsonFormat, decode_json, write_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +28,13 @@ class Outer:
     note: str | None = None
 
 
+FORMAT = JsonFormat(Outer, 2, error=DamagedError, refusal=FeatureSetError, remedy="do it again", digest_from=2)
 GOOD = Outer(2, Inner(("a", "은행", "\n"), 0.1), {"any": [1, None, True]})
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
     write_json(tmp_path / "x.json", GOOD)
-    assert read_json(tmp_path / "x.json", Outer, digest_from=2) == GOOD
-    assert read_version(tmp_path / "x.json") == 2
+    assert FORMAT.read(tmp_path / "x.json") == GOOD
     assert json.loads((tmp_path / "x.json").read_text("utf-8"))["inner"]["names"] == ["a", "은행", "\n"]
 
 
@@ -81,8 +82,8 @@ def test_every_changed_byte_is_told(tmp_path: Path) -> None:
         bad[at] ^= 1 << draw.randrange(8)
         path.write_bytes(bad)
         try:
-            found = read_json(path, Outer, digest_from=2)
-        except JsonError:
+            found = FORMAT.read(path)
+        except DamagedError:
             continue
         assert found == GOOD  # white space alone was changed
 
@@ -90,7 +91,26 @@ def test_every_changed_byte_is_told(tmp_path: Path) -> None:
 def test_an_old_file_needs_no_digest(tmp_path: Path) -> None:
     plain = {"format_version": 1, "inner": {"names": [], "share": 1.0}, "others": {}}
     (tmp_path / "x.json").write_text(json.dumps(plain))
-    assert read_json(tmp_path / "x.json", Outer, digest_from=2).format_version == 1
+    assert FORMAT.read(tmp_path / "x.json").format_version == 1
     (tmp_path / "x.json").write_text(json.dumps(plain | {"format_version": 2}))
-    with pytest.raises(JsonError, match="digest is missing"):
-        read_json(tmp_path / "x.json", Outer, digest_from=2)
+    with pytest.raises(DamagedError, match="digest is missing"):
+        FORMAT.read(tmp_path / "x.json")
+
+
+def test_newer_versions_are_refused_before_anything_else(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text('{"format_version": 3, "digest": "unknown"}')
+    with pytest.raises(FeatureSetError, match=r"x\.json: written in format 3 by a newer .* up to 2; upgrade bertfeat"):
+        FORMAT.read(tmp_path / "x.json")
+
+
+def test_a_format_raises_its_owners_errors(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        FORMAT.read(tmp_path / "x.json")
+    (tmp_path / "x.json").write_text("{")
+    with pytest.raises(DamagedError, match=r"x\.json: cannot be read \(no JSON .*; do it again"):
+        FORMAT.read(tmp_path / "x.json")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(FeatureSetError, match=r"folder: cannot be read"):
+        FORMAT.read(tmp_path / "folder")
+    with pytest.raises(DamagedError, match=r"here: the header cannot be read .*; do it now"):
+        JsonFormat(Outer, 2, error=DamagedError, remedy=lambda: "do it now", subject="the header").decode("[]", "here")

@@ -9,9 +9,7 @@ from click.testing import CliRunner, Result
 
 from bertfeat.cli import main
 from bertfeat.errors import CorpusError, UsageError
-from bertfeat.search import build_index
-from bertfeat.search import OwnIds, evaluate_beir
-from bertfeat.search import Index
+from bertfeat.search import Index, OwnIds, build_index, evaluate_beir
 from tests.search.test_index import Stand
 from tests.support.index_toy import clustered, neighbours, vector_set
 

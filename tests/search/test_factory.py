@@ -108,7 +108,7 @@ def finds_the_living(folder: Path, living: dict[str, Any], *, whole: bool) -> No
     assert len(index) == len(living)
     queries = clustered(10, seed=9)
     options: dict[str, Any]
-    for options in ({}, {"exact": True}, {"effort": 1}):
+    for options in ({}, {"exact": True}, {"search_parameter": 1}):
         found = index.search(queries, len(living) + 5, **options)
         names = np.array(index.documents.take(found.numbers.ravel())["id"].to_pylist()).reshape(found.numbers.shape)
         assert all(set(row) == set(living) for row in names.tolist())

@@ -48,7 +48,7 @@ def test_words_are_found_in_their_places(version: int) -> None:
     index = VectorIndex(GOLDEN / f"index-{version}" / "words")
     assert index.pieces is not None
     ids = index.documents.take(index.owners)["id"].to_pylist()
-    places = list(zip(ids, index.pieces.column("start").tolist(), index.pieces.column("end").tolist(), strict=True))
+    places = list(zip(ids, index.pieces.numbers("start").tolist(), index.pieces.numbers("end").tolist(), strict=True))
     wanted = [tuple(place) for place in expected(version)["words"]]
     assert places == [place for place in wanted if place != ("5", 6, 7)]  # a word without a vector: 🙂
 

@@ -15,8 +15,7 @@ from bertfeat.corpus import KeptColumn
 from bertfeat.errors import IndexFolderError, UsageError
 from bertfeat.features import DocumentFeatures, FeatureSet, ModelIdentity
 from bertfeat.recipe import Operation, Recipe, parse_recipes
-from bertfeat.search import BuildOptions, Metric, build_index, remove_documents
-from bertfeat.search import Index, SearchScope
+from bertfeat.search import BuildOptions, Index, Metric, SearchScope, build_index, remove_documents
 from tests.support.features_toy import MODEL, toy_part, toy_set
 from tests.support.index_toy import LAYERS, clustered, neighbours, vector_set
 

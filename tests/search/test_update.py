@@ -145,9 +145,9 @@ def test_words_are_removed_with_their_documents(tmp_path: Path) -> None:
     index = VectorIndex(tmp_path / "toy.index")
     assert len(index) == words - 5
     assert index.pieces is not None
-    assert index.pieces.column("document").max() == index.settings.documents - 1
-    texts = index.documents.take(index.pieces.column("document"))["text"].to_pylist()
-    places = zip(texts, index.pieces.column("start"), index.pieces.column("end"), strict=True)
+    assert index.pieces.numbers("document").max() == index.settings.documents - 1
+    texts = index.documents.take(index.pieces.numbers("document"))["text"].to_pylist()
+    places = zip(texts, index.pieces.numbers("start"), index.pieces.numbers("end"), strict=True)
     found = [text[start:end] for text, start, end in places]
     assert found == [word for document in toy.documents[1:] for word in document.words if word != "🙂"]
 

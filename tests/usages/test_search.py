@@ -154,7 +154,7 @@ def test_matches_are_those_of_all_ranges_of_words(text: str, word: str) -> None:
     assert parse_word(word).find(text, start, end) == every
     assert fold_case(word) == same(word)
     if every:
-        assert parse_word(word).may_stand_in(text)
+        assert parse_word(word).may_occur_in(text)
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,8 @@ def test_nearest_are_those_of_brute_force(
     order = np.argsort(-scores, kind="stable")[:5]
     np.testing.assert_allclose(scored(found.usages), scores[order], atol=2e-6)
     got = {place: usage.score for place, usage in zip(where(found.usages), found.usages, strict=True)}
-    for at in order[:-1].tolist():  # the last may be one of several that are equally near
+    # the last may be one of several that are equally near
+    for at in (at for at in order.tolist() if scores[at] > scores[order[-1]] + 1e-5):
         assert (every[at].row, every[at].start, every[at].end) in got
     assert found.found == len(every)
 

@@ -88,10 +88,10 @@ def estimate_table7(
         **extractor,
     )
     stored = {name: find_dataset(plan, Path(folder), name, {}) for name in plan.sources}
-    return _estimate(plan, {name: stored[name] or source for name, source in plan.sources.items()})
+    return _estimate_plan(plan, {name: stored[name] or source for name, source in plan.sources.items()})
 
 
-def _estimate(plan: Table7Plan, sources: dict[str, SentenceSource]) -> Table7Estimate:
+def _estimate_plan(plan: Table7Plan, sources: dict[str, SentenceSource]) -> Table7Estimate:
     settings, arguments, device = plan.settings, plan.options.extractor, plan.options.extractor.get("device")
     reading = plan.options.corpus_settings
     corpora = {

@@ -134,7 +134,7 @@ def fine_tune_model(
 def _score_tuned(trainer: "Trainer", data: _TuningData, loss: float, seconds: float) -> FineTuningReport:
     """Score the model on the development and the test set."""
     scores = {
-        name: score_tagger([tags for _, tags in data.sentences[name]], _predict_tags(trainer, data, name))
+        name: score_tagger([tags for _, tags in data.sentences[name]], _predict_words(trainer, data, name))
         for name in data.sentences
         if name != "train"
     }
@@ -187,7 +187,7 @@ def _examples(windows: Sequence[Window], targets: Sequence[Sequence[int]] | None
 # ── what comes out ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _predict_tags(trainer: "Trainer", data: _TuningData, name: str) -> list[list[str]]:
+def _predict_words(trainer: "Trainer", data: _TuningData, name: str) -> list[list[str]]:
     """The tags that the model gives the words of a set's sentences."""
     most_frequent = data.most_frequent
     numbers = [[most_frequent] * len(words) for words, _ in data.sentences[name]]

@@ -1,18 +1,17 @@
 """The trainings of a Table 7 that are done, each in a file of its own, and what they all have in common."""
 
 import hashlib
-import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from bertfeat.errors import TaggerError, UsageError
+from bertfeat.errors import TaggerError, parameter
 from bertfeat.features import FeatureSet
-from bertfeat.io import JsonError, read_json, real_path, storage_errors, write_json
+from bertfeat.io import JsonFormat, canonical_json, real_path, storage_errors, to_plain, write_json
 from bertfeat.tagging.feature_digests import parts_digest, sentences_digest
 from bertfeat.tagging.settings import Extraction, TrainingSettings, extraction_of
 from bertfeat.tagging.table7.grid import GridPoint
@@ -94,17 +93,15 @@ class TableIdentity:
         return TableIdentity(data, self.model, self.training)
 
     @property
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> dict[str, object]:
         """The same as JSON has it."""
-        plain = asdict(self)
-        del plain["training"]["seed"]
-        return plain
+        plain = to_plain(self)
+        return plain | {"training": {k: v for k, v in to_plain(self.training).items() if k != "seed"}}
 
     @property
     def digest(self) -> str:
         """What tells a table from others, wherever its features are."""
-        text = json.dumps(self._decisive, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode("ascii")).hexdigest()
+        return hashlib.sha256(canonical_json(self._decisive)).hexdigest()
 
     def differences(self, other: "TableIdentity") -> list[str]:
         """The names of what differs and matters."""
@@ -112,7 +109,7 @@ class TableIdentity:
         return [name for name in ours if ours[name] != theirs[name]]
 
     @property
-    def _decisive(self) -> dict[str, Any]:
+    def _decisive(self) -> dict[str, object]:
         return {name: value for name, value in self.plain.items() if name not in ("places", "format_version")}
 
 
@@ -126,6 +123,18 @@ class _RunFile(TableRun):
     format_version: int = 1
 
 
+_REMEDY = "remove it, and that run is done again"
+
+_IDENTITY_FORMAT = JsonFormat(
+    TableIdentity,
+    FORMAT_VERSION,
+    error=TaggerError,
+    remedy=lambda: f"name another folder with {parameter('folder')}",
+    digest_from=2,
+)
+_RUN_FORMAT = JsonFormat(_RunFile, FORMAT_VERSION, error=TaggerError, remedy=_REMEDY, digest_from=2)
+
+
 def read_identity(folder: Path) -> TableIdentity | None:
     """Read what the runs of a table have in common; None where there is no table yet.
 
@@ -134,13 +143,9 @@ def read_identity(folder: Path) -> TableIdentity | None:
     """
     path = folder / SETTINGS_NAME
     try:
-        identity = read_json(path, TableIdentity, digest_from=2)
-    except FileNotFoundError:
+        return _IDENTITY_FORMAT.read(path)
+    except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, JsonError, UsageError) as error:
-        raise TaggerError(f"{path}: cannot be read ({error}); name another folder with -o") from error
-    _refuse_newer_table(identity.format_version, path)
-    return identity
 
 
 def write_identity(folder: Path, identity: TableIdentity) -> None:
@@ -169,15 +174,12 @@ def read_run(path: Path, identity: TableIdentity) -> StoredRun | None:
         TaggerError: it cannot be read, is of another table, or contradicts its name or the table's settings.
     """
     try:
-        file = read_json(path, _RunFile, digest_from=2)
-    except FileNotFoundError:
+        file = _RUN_FORMAT.read(path)
+    except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, JsonError, UsageError) as error:
-        raise TaggerError(f"{path}: cannot be read ({error}); {_REMEDY}") from error
-    _refuse_newer_table(file.format_version, path)
     run = TableRun(**_run_fields(file))
     if problem := _run_problem(run, file, path, identity):
-        raise TaggerError(f"{path}: {problem}; {_REMEDY}")
+        raise TaggerError(problem, where=path, remedy=_REMEDY)
     return StoredRun(run, file.measure)
 
 
@@ -191,9 +193,6 @@ def read_runs(folder: Path, identity: TableIdentity) -> Iterator[StoredRun]:
         kept = read_run(path, identity)
         if kept is not None:
             yield kept
-
-
-_REMEDY = "remove it, and that run is done again"
 
 
 def _run_fields(run: TableRun) -> dict[str, Any]:
@@ -215,8 +214,3 @@ def _run_problem(run: TableRun, file: _RunFile, path: Path, identity: TableIdent
     if not run.best_epoch <= run.epochs <= most:
         return f"epoch {run.best_epoch} of {run.epochs} is the best, and there are {most} at most"
     return None
-
-
-def _refuse_newer_table(version: int, path: Path) -> None:
-    if version > FORMAT_VERSION:
-        raise TaggerError(f"{path}: written in format {version} by a newer bertfeat; upgrade bertfeat")

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bertfeat.errors import BertfeatError, DamagedError, TaggerError, UsageError
+from bertfeat.errors import BertfeatError, DamagedError, TaggerError
 from bertfeat.features import FeatureSet
-from bertfeat.io import JsonError, read_json, read_regular, real_path
+from bertfeat.io import JsonFormat, read_regular, real_path
 from bertfeat.tagging.feature_digests import sentences_digest
 from bertfeat.tagging.table7.report import MARKDOWN_NAME, RESULTS_NAME, RowResult, Table7, format_markdown
 from bertfeat.tagging.table7.rows import FINE_TUNED_ROW, PAPER_ROWS, PAPER_SOURCE, TableRow
-from bertfeat.tagging.table7.runs import Measure, StoredRun, TableIdentity, read_identity, read_runs
+from bertfeat.tagging.table7.runs import FORMAT_VERSION, Measure, StoredRun, TableIdentity, read_identity, read_runs
 from bertfeat.tagging.verification import FeaturesState
 
 
@@ -48,10 +48,11 @@ def verify_table7(folder: str | Path) -> Table7VerifyReport:
     folder = Path(folder)
     identity = read_identity(folder)
     if identity is None:
-        raise TaggerError(f"{folder}: there is no Table 7 in it; bertfeat tag table7 makes one")
+        raise TaggerError("there is no Table 7 in it", where=folder, remedy="bertfeat tag table7 makes one")
     kept = tuple(read_runs(folder, identity))
     if len({each.measure for each in kept}) > 1:
-        raise TaggerError(f"{folder}: its runs are measured in different ways; remove those that do not belong to it")
+        problem, remedy = "its runs are measured in different ways", "remove those that do not belong to it"
+        raise TaggerError(problem, where=folder, remedy=remedy)
     results = _read_results(folder)
     if results is not None:
         _check_results(folder, identity, results, kept)
@@ -67,32 +68,35 @@ def verify_table7(folder: str | Path) -> Table7VerifyReport:
 def _read_results(folder: Path) -> _TableFile | None:
     path = folder / RESULTS_NAME
     try:
-        return read_json(path, _TableFile, digest_from=2)
+        return _TABLE_FORMAT.read(path)
     except FileNotFoundError as error:
         if (folder / MARKDOWN_NAME).exists():  # which is written after it
-            raise TaggerError(f"{path} is missing; {_REMEDY}") from error
+            raise TaggerError("is missing", where=path, remedy=_REMEDY) from error
         return None
-    except (OSError, JsonError, UsageError) as error:
-        raise TaggerError(f"{path}: cannot be read ({error}); {_REMEDY}") from error
 
 
 def _check_results(folder: Path, identity: TableIdentity, results: _TableFile, kept: Sequence[StoredRun]) -> None:
     """Put the rows and seeds that the table shows together again, from the runs alone."""
-    runs = {each.run.place: each.run for each in kept}
+    runs = {stored.run.place: stored.run for stored in kept}
+    path = folder / RESULTS_NAME
     rows = []
     for result in results.rows:
         if result.row != _standard_row(result.row):
-            raise TaggerError(f"{folder / RESULTS_NAME}: there is no row {result.row.title!r} as it has; {_REMEDY}")
+            raise TaggerError(
+                f"there is no row {result.row.title!r} as it has", where=folder / RESULTS_NAME, remedy=_REMEDY
+            )
         if lacking := [run.place for run in result.runs if run.place not in runs]:
-            raise TaggerError(f"{folder / RESULTS_NAME}: the run {lacking[0]} is not there; {_REMEDY}")
+            raise TaggerError(f"the run {lacking[0]} is not there", where=path, remedy=_REMEDY)
         if strange := [run.row for run in result.runs if run.row != result.row.name]:
-            raise TaggerError(f"{folder / RESULTS_NAME}: row {result.row.name} has a run of {strange[0]}; {_REMEDY}")
+            raise TaggerError(
+                f"row {result.row.name} has a run of {strange[0]}", where=folder / RESULTS_NAME, remedy=_REMEDY
+            )
         rows.append(RowResult(result.row, tuple(runs[run.place] for run in result.runs)))
     measure = kept[0].measure if kept else results.measure
     derived = Table7(results.model, measure, results.settings, tuple(rows))
     told = Table7(results.model, results.measure, results.settings, results.rows)
     if derived != told or identity.differences(results.settings) or results.paper != PAPER_SOURCE:
-        raise TaggerError(f"{folder / RESULTS_NAME}: it does not say what the runs say; {_REMEDY}")
+        raise TaggerError("it does not say what the runs say", where=path, remedy=_REMEDY)
     _check_markdown(folder, derived)
 
 
@@ -108,11 +112,11 @@ def _check_markdown(folder: Path, table: Table7) -> None:
     try:
         text = read_regular(path)
     except FileNotFoundError as error:
-        raise TaggerError(f"{path} is missing: a run was killed before it was written; {_REMEDY}") from error
+        raise TaggerError("is missing: a run was killed before it was written", where=path, remedy=_REMEDY) from error
     except OSError as error:
-        raise TaggerError(f"{path}: cannot be read ({error}); {_REMEDY}") from error
+        raise TaggerError(f"cannot be read ({error})", where=path, remedy=_REMEDY) from error
     if text != format_markdown(table).encode("utf-8", "backslashreplace"):
-        raise TaggerError(f"{path}: it does not show what {RESULTS_NAME} says; {_REMEDY}")
+        raise TaggerError(f"it does not show what {RESULTS_NAME} says", where=path, remedy=_REMEDY)
 
 
 def _table_features_state(folder: Path, identity: TableIdentity, name: str) -> FeaturesState:
@@ -132,3 +136,5 @@ def _table_features_state(folder: Path, identity: TableIdentity, name: str) -> F
 
 
 _REMEDY = "run the same bertfeat tag table7 command again: what is done is not done again"
+
+_TABLE_FORMAT = JsonFormat(_TableFile, FORMAT_VERSION, error=TaggerError, remedy=_REMEDY, digest_from=2)

@@ -1,0 +1,211 @@
+"""Which result each number of a table of measurements is: the row's label → the values of its other cells, in order.
+
+README.md, docs/measurements.md and docs/tagging.md quote them; tests/test_measurements.py compares, to the digits that are
+quoted. A row whose numbers no file of results/ has stands in ``UNRECORDED``, with the reason.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import mean, median, stdev
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results"
+CORPORA = ("sentences", "paragraphs", "mix")
+
+
+def result(name: str) -> Any:
+    return json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
+
+
+POOLED, CONCAT4, COMPILED = (result(name)["corpora"] for name in ("pooled", "concat4", "compiled"))
+MILLION, GROWTH, SHAPES = result("index_million"), result("growth"), result("shapes")
+UPDATES, FLAIR = result("concurrent_updates"), result("tagger_flair-wikigold")
+EXACT = {name: result(f"exact_{name}")["max_absolute_difference"] for name in ("flair", "sentence_transformers")}
+HUGGING_FACE = result("exact_transformers")["max_absolute_difference"]
+RECIPES = {row["column"]: row["ndcg_at_10"] for row in result("index_recipes")}
+PAPER = {row["row"]["name"]: row["row"]["paper"] for row in result("table7-wikigold")["rows"]}
+OVER_MODEL = {row["shape"]: row["over_loaded_model_mib"] for row in GROWTH["shapes"]}
+
+
+def speeds(way: str) -> list[float]:
+    """Tokens a second of pooled vectors, by corpus."""
+    return [POOLED[corpus]["tokens_per_second"][f"pooled_{way}"] for corpus in CORPORA]
+
+
+def ratios(pair: str) -> list[float]:
+    return [POOLED[corpus]["ratios"][pair] for corpus in CORPORA]
+
+
+def shares(precision: str) -> list[float]:
+    return [100 * POOLED[corpus]["share_of_ceiling"][precision] for corpus in CORPORA]
+
+
+def across(measure: str, pair: str) -> list[float]:
+    """The least and the largest of the three corpora, with torch.compile."""
+    values = [COMPILED[corpus][measure][pair] for corpus in CORPORA]
+    return [min(values), max(values)]
+
+
+def f1(corpus: str, row: str, part: str = "test") -> list[float]:
+    """Mean and standard deviation of span F1 over seeds."""
+    (runs,) = (each["runs"] for each in result(f"table7-{corpus}")["rows"] if each["row"]["name"] == row)
+    values = [100 * run[part] for run in runs]
+    return [mean(values), stdev(values)]
+
+
+def table7(row: str) -> list[float]:
+    """A row of docs/tagging.md: both corpora, both parts, and the paper's number."""
+    ours = [f1(corpus, row, part) for corpus in ("wnut17", "wikigold") for part in ("dev", "test")]
+    return [*(value for pair in ours for value in pair), PAPER[row]]
+
+
+def both(*rows: str) -> list[float]:
+    """Rows of Table 7 on the test sets, one corpus after the other."""
+    return [value for corpus in ("wnut17", "wikigold") for row in rows for value in f1(corpus, row)]
+
+
+def of_plain(way: str) -> list[float]:
+    return [MILLION["search"][index]["of_plain"][way] for index in ("auto", "hnsw", "flat")]
+
+
+def peaks(model: str) -> list[float]:
+    """Peak memory with 100,000 and with 1,000,000 documents, and the growth in percent."""
+    before, after = (row["peak_mib"] for row in GROWTH[model] if row["documents"] >= 100_000)
+    return [before, after, 100 * (after / before - 1)]
+
+
+def spread(runs: Sequence[dict[str, float]]) -> list[float]:
+    values = [100 * run["test"] for run in runs]
+    return [mean(values), stdev(values)]
+
+
+SENTENCES, PARAGRAPHS = CONCAT4["sentences"], CONCAT4["paragraphs"]
+WORDS = SENTENCES["tokens_per_second"]
+STORING = [100 * (1 - row["ratio"]) for row in result("storing").values() if isinstance(row, dict) and "ratio" in row]
+LARGEST = GROWTH["default"][-1]
+BUILDS = [MILLION["builds"][index] for index in ("ivf", "hnsw", "flat")]
+EXACT_SEARCH = [MILLION["search"]["flat"]["queries_per_second"]["ours"], MILLION["exact"]["queries_per_second"]]
+CEILINGS = [100 * SHAPES["shapes"][shape]["share_of_ceiling"] for shape in SHAPES["shapes"]]
+
+ROWS: dict[str, list[float]] = {
+    # pooled vectors
+    "bertfeat, bf16 (default)": speeds("ours:bf16"),
+    "bertfeat, fp32": speeds("ours:fp32"),
+    "sentence-transformers, bf16": speeds("sentence_transformers:bf16"),
+    "sentence-transformers, OpenVINO bf16": speeds("openvino:bf16"),
+    "sentence-transformers, OpenVINO fp32": speeds("openvino:fp32"),
+    "sentence-transformers, fp32": speeds("sentence_transformers:fp32"),
+    "sentence-transformers, ONNX": speeds("onnx:fp32"),
+    "transformers pipeline, fp32": speeds("pipeline:fp32"),
+    "bertfeat, bf16: share of the bf16 ceiling": shares("bf16"),
+    "bertfeat, fp32: share of the fp32 ceiling": shares("fp32"),
+    "bertfeat to sentence-transformers, bf16": ratios("bf16 to pooled_sentence_transformers:bf16"),
+    "bertfeat to OpenVINO, bf16": ratios("bf16 to pooled_openvino:bf16"),
+    "bertfeat to sentence-transformers, fp32": ratios("fp32 to pooled_sentence_transformers:fp32"),
+    # other questions of speed
+    "concat4 features of words into Parquet, next to Flair (fp32, in memory only)": [
+        SENTENCES["ratios"]["words, bf16 to Flair"],
+        PARAGRAPHS["ratios"]["words, bf16 to Flair"],
+        SENTENCES["ratios"]["words, fp32 to Flair"],
+        PARAGRAPHS["ratios"]["words, fp32 to Flair"],
+    ],
+    "concat4 features of tokens into Parquet, next to the padded loop over transformers in fp32, and in bf16 "
+    "(nothing stored)": [
+        SENTENCES["ratios"]["tokens, bf16 to the loop in fp32"],
+        PARAGRAPHS["ratios"]["tokens, bf16 to the loop in fp32"],
+        SENTENCES["ratios"]["tokens, bf16 to the loop in bf16"],
+        PARAGRAPHS["ratios"]["tokens, bf16 to the loop in bf16"],
+    ],
+    "storing concat4 tokens, 3 kB a token, 1 GB in all": [min(STORING), max(STORING)],
+    "torch.compile, given to sentence-transformers, bf16, on the EPYC": [
+        *across("ratios", "compiled to plain, bf16"),
+        *across("warm_up_seconds", "pooled_compiled:bf16"),
+        *across("ratios", "ours to compiled, bf16"),
+    ],
+    "share of the ceiling, bf16 and fp32: bert-base's shape, bert-large's": CEILINGS,
+    "`--layers 1` next to `--layers last`, bert-base's shape; `cls` next to `mean`, default model": [
+        SHAPES["layers 1 to last, bert-base"]["ratio"],
+        SHAPES["cls to mean, default model"]["ratio"],
+    ],
+    "1,000,000 short documents, text to Parquet": [LARGEST["tokens_per_second"], LARGEST["seconds"]],
+    # tags
+    "embeddings; last; second-to-last layer": both("embeddings", "last", "second-to-last"),
+    "weighted sum of all layers; of the last four": both("mix-all", "mix4"),
+    "concat of the last four, plain": both("concat4"),
+    "the same, with `--crf`": spread(FLAIR["runs"]["ours"]),
+    "the model fine-tuned": f1("wikigold", "fine-tuning"),
+    "Flair on concat of the last four, BiLSTM-CRF, 40 epochs, one run": [float(FLAIR["flair"]["test"]), FLAIR["ratio"]],
+    "embeddings": table7("embeddings"),
+    "second-to-last": table7("second-to-last"),
+    "last": table7("last"),
+    "weighted sum of the last four": table7("mix4"),
+    "concat of the last four": table7("concat4"),
+    "weighted sum of all": table7("mix-all"),
+    "fine-tuned": [*f1("wikigold", "fine-tuning", "dev"), *f1("wikigold", "fine-tuning"), PAPER["fine-tuning"]],
+    # a million vectors
+    "`--type auto`, which chooses IVF4000,Flat: time from Parquet; recall@10 of stored vectors, of queries farther off": [
+        MILLION["auto"]["seconds"],
+        MILLION["auto"]["recall"]["10"],
+        MILLION["autofaiss"]["judged"]["ours"]["recall"],
+    ],
+    "autofaiss, which chooses HNSW32: time from Parquet": [MILLION["autofaiss"]["build"]["seconds"]],
+    "train, add and write, next to plain FAISS doing it from memory: IVF, HNSW, flat": [
+        *(build["ratio"] for build in BUILDS),
+        *(median(build["ours_s"]) for build in BUILDS),
+    ],
+    "batches of queries, next to plain FAISS with the same file: `auto`, HNSW, flat": [
+        *of_plain("ours"),
+        *of_plain("ours, typed hits"),
+    ],
+    "exact search, next to sentence-transformers' `semantic_search`": [
+        *EXACT_SEARCH,
+        MILLION["search"]["auto"]["queries_per_second"]["ours"],
+    ],
+    "a search from the shell, next to loading the model": [MILLION["shell"]["more_than_model_s"]],
+    # right and safe
+    "fp32 layers against Hugging Face: default model, 200 real paragraphs; bert-base and bert-large shapes (random "
+    "weights), 12": list(HUGGING_FACE.values()),
+    "mean vectors against sentence-transformers, 1,000 real paragraphs, L2-normalised, fp32": [
+        EXACT["sentence_transformers"]
+    ],
+    "concat4 word features against Flair, 200 real sentences": [EXACT["flair"]],
+    "runs killed at random moments and resumed": [result("kill_and_resume")["kills"]],
+    "pairs of updates of one index at once; of extractions, trainings and tables; kills at the steps of an update": [
+        UPDATES["index"]["pairs"]["starts"] + UPDATES["index"]["pairs"]["stops"],
+        sum(UPDATES[kind]["pairs"][pair] for kind in ("extract", "train", "table7") for pair in ("starts", "stops")),
+        UPDATES["index"]["kills"]["killed"],
+    ],
+    "peak memory, 100,000 → 1,000,000 documents": [*peaks("default"), *peaks("tiny")],
+    "memory above the loaded tiny model: one line of 4 Mi, of 16 Mi characters; 1,000, 10,000 documents of 5,000; "
+    "30,000 kept columns": [
+        OVER_MODEL["one line of 4 Mi characters"],
+        OVER_MODEL["one line of 16 Mi characters"],
+        OVER_MODEL["1,000 documents of 5,000 characters"],
+        OVER_MODEL["10,000 documents of 5,000 characters"],
+        OVER_MODEL["30,000 kept columns"],
+    ],
+    "nDCG@10 on Cranfield, exact cosine, fp32: `last`, `[CLS]`, `concat4`, `sum4`": [
+        RECIPES[column] for column in ("last_mean", "last_cls", "concat4_mean", "sum4_mean")
+    ],
+    # README.md: ours, and the peer's
+    "sentences to vectors, bf16, tokens/s": [speeds(way)[0] for way in ("ours:bf16", "openvino:bf16")],
+    "sentences to vectors, fp32, tokens/s": [speeds(way)[0] for way in ("ours:fp32", "openvino:fp32")],
+    "concat4 features of every word, tokens/s": [WORDS["words_ours:bf16"], WORDS["words_flair:fp32"]],
+    "1,000,000 vectors to a tuned index, seconds": [
+        MILLION["auto"]["seconds"],
+        MILLION["autofaiss"]["build"]["seconds"],
+    ],
+    "peak memory, 100,000 → 1,000,000 documents, MiB": peaks("default")[:2],
+    "largest difference from Hugging Face's hidden states, fp32": [HUGGING_FACE["all-MiniLM-L6-v2"]],
+    "span F1 on Wikigold, concat of the last four layers": [f1("wikigold", "concat4")[0], f1("wikigold", "fine-tuning")[0]],
+}
+
+UNRECORDED = {
+    "generated hostile cases (`make hostile`): damaged and forged files, wrong options, full disks, closed streams": (
+        "a count of tests; make hostile TALLY=… writes it, and no result is kept"
+    ),
+    "kills of 19 commands at their steps in the file system, and the same command again": (
+        "a count of tests; make hostile TALLY=… writes it, and no result is kept"
+    ),
+}

@@ -1,0 +1,20 @@
+from .compression import COMPRESSIONS as COMPRESSIONS
+from .document import (
+    MAX_TEXT as MAX_TEXT,
+    RESERVED_COLUMNS as RESERVED_COLUMNS,
+    BlankLine as BlankLine,
+    Corpus as Corpus,
+    Document as Document,
+    Failure as Failure,
+    KeptColumn as KeptColumn,
+    Row as Row,
+    Value as Value,
+)
+from .encodings import encoding_by_mark as encoding_by_mark
+from .files import FileCorpus as FileCorpus, check_readable as check_readable, open_corpus as open_corpus
+from .formats import ENDINGS as ENDINGS, FORMATS as FORMATS, Format as Format
+from .lines import BadLine as BadLine, TextEncoding as TextEncoding, read_lines as read_lines
+from .memory import CorpusItem as CorpusItem, MemoryCorpus as MemoryCorpus, memory_corpus as memory_corpus
+from .settings import CorpusSettings as CorpusSettings
+from .sources import Source as Source, find_sources as find_sources, format_of as format_of
+from .summary import CorpusSummary as CorpusSummary, summarize_corpus as summarize_corpus

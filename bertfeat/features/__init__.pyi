@@ -1,0 +1,56 @@
+from .columns import ReadableColumn as ReadableColumn, find_column as find_column
+from .document import (
+    DocumentFeatures as DocumentFeatures,
+    batch_documents as batch_documents,
+    content_documents as content_documents,
+)
+from .exports import EXPORT_FORMATS as EXPORT_FORMATS, ExportReport as ExportReport, export_features as export_features
+from .header import (
+    FORMAT_VERSION as FORMAT_VERSION,
+    Counts as Counts,
+    ModelIdentity as ModelIdentity,
+    PartHeader as PartHeader,
+)
+from .manifest import (
+    FAILURES_NAME as FAILURES_NAME,
+    Manifest as Manifest,
+    check_derived as check_derived,
+    read_manifest as read_manifest,
+    remove_manifest as remove_manifest,
+    write_manifest as write_manifest,
+)
+from .part import check_part as check_part, part_path as part_path, read_header as read_header, write_part as write_part
+from .parts import (
+    SPOOL_NAME as SPOOL_NAME,
+    PartEntry as PartEntry,
+    check_accounting as check_accounting,
+    list_parts as list_parts,
+    refuse_foreign_parts as refuse_foreign_parts,
+    remove_leftovers as remove_leftovers,
+)
+from .pieces import (
+    DocumentPieces as DocumentPieces,
+    PiecePositions as PiecePositions,
+    Pieces as Pieces,
+    list_offsets as list_offsets,
+    position_columns as position_columns,
+    read_positions as read_positions,
+)
+from .reader import FeatureSet as FeatureSet
+from .schema import (
+    CELL_LIMIT as CELL_LIMIT,
+    KEPT_TYPES as KEPT_TYPES,
+    PartContent as PartContent,
+    check_kept as check_kept,
+)
+from .settings import (
+    FeatureSettings as FeatureSettings,
+    SettingDifference as SettingDifference,
+    describe_column as describe_column,
+)
+from .vectors import (
+    VectorBatch as VectorBatch,
+    piece_offsets as piece_offsets,
+    stored_matrices as stored_matrices,
+    unit_vectors as unit_vectors,
+)

@@ -1,0 +1,17 @@
+from .batches import (
+    BatchGroups as BatchGroups,
+    TokenBatch as TokenBatch,
+    cut_batches as cut_batches,
+    groups_in_batch as groups_in_batch,
+)
+from .layout import (
+    Layout as Layout,
+    TokenGroups as TokenGroups,
+    TokenizedDocuments as TokenizedDocuments,
+    TokenSpans as TokenSpans,
+    ranges as ranges,
+    tokenize as tokenize,
+)
+from .sequences import Subword as Subword, TokenSettings as TokenSettings
+from .tokenizer import Tokenizer as Tokenizer
+from .windows import LongTextPolicy as LongTextPolicy

@@ -1,0 +1,61 @@
+"""The numbers of the tables of measurements are those of benchmarks/results/, to the digits that are quoted."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.chart import CHART, draw
+from benchmarks.quoted import ROWS, UNRECORDED
+
+ROOT = Path(__file__).resolve().parent.parent
+TABLES = {"README.md": "Measured", "docs/measurements.md": "", "docs/tagging.md": "Measured"}
+NUMBER = re.compile(r"(?<![\w.,])\d[\d,]*(?:\.\d+)?(?:e-?\d+)?")
+
+
+def table_rows(page: str) -> list[tuple[str, str]]:
+    """The rows of a page's tables of measurements: the first cell, and the other ones."""
+    text = (ROOT / page).read_text("utf-8")
+    if TABLES[page]:
+        text = re.split(r"^## ", text.partition(f"## {TABLES[page]}\n")[2], flags=re.MULTILINE)[0]
+    tables = re.findall(r"^\|.*\n\|[-| :]+\n((?:\|.*\n)+)", text, re.MULTILINE)
+    rows = [line.strip("|").split("|", 1) for table in tables for line in table.splitlines()]
+    return [(label.strip(), cells) for label, cells in rows]
+
+
+def says(quoted: str, value: float) -> bool:
+    """Whether a number is the value, rounded to the digits it has."""
+    digits, _, exponent = quoted.replace(",", "").partition("e")
+    unit = 10.0 ** (int(exponent or 0) - len(digits.partition(".")[2]))
+    return abs(float(quoted.replace(",", "")) - value) <= 0.501 * unit
+
+
+@pytest.mark.parametrize(
+    ("label", "cells"), [pytest.param(*row, id=f"{page}: {row[0][:40]}") for page in TABLES for row in table_rows(page)]
+)
+def test_numbers_are_those_of_the_results(label: str, cells: str) -> None:
+    if label in UNRECORDED:
+        pytest.skip(UNRECORDED[label])
+    quoted = NUMBER.findall(cells)
+    assert len(quoted) == len(ROWS[label]), (quoted, ROWS[label])
+    assert [(number, value) for number, value in zip(quoted, ROWS[label], strict=True) if not says(number, value)] == []
+
+
+def test_every_row_is_quoted() -> None:
+    assert {*ROWS, *UNRECORDED} == {label for page in TABLES for label, _ in table_rows(page)}
+
+
+def test_the_chart_is_that_of_the_results() -> None:
+    assert CHART.read_text("utf-8") == draw()
+
+
+def test_chart_is_a_script() -> None:
+    subprocess.run([sys.executable, "benchmarks/chart.py", "--check"], cwd=ROOT, check=True)
+
+
+@pytest.mark.parametrize(("quoted", "value"), [("1.5", 1.55), ("9.6e-6", 9.596e-6), ("61,087", 61087), ("35", 34.5)])
+def test_rounding(quoted: str, value: float) -> None:
+    assert says(quoted, value)
+    assert not says(quoted, value * 1.1)
