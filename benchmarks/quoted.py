@@ -1,7 +1,7 @@
 """Which result each number of a table of measurements is: the row's label → the values of its other cells, in order.
 
-README.md, docs/measurements.md and docs/tagging.md quote them; tests/test_measurements.py compares, to the digits that are
-quoted. A row whose numbers no file of results/ has stands in ``UNRECORDED``, with the reason.
+README.md, docs/measurements.md and docs/tagging.md quote them; tests/test_measurements.py compares, to the digits
+that are quoted. A row whose numbers no file of results/ has stands in ``UNRECORDED``, with the reason.
 """
 
 import json
@@ -144,7 +144,8 @@ ROWS: dict[str, list[float]] = {
     "weighted sum of all": table7("mix-all"),
     "fine-tuned": [*f1("wikigold", "fine-tuning", "dev"), *f1("wikigold", "fine-tuning"), PAPER["fine-tuning"]],
     # a million vectors
-    "`--type auto`, which chooses IVF4000,Flat: time from Parquet; recall@10 of stored vectors, of queries farther off": [
+    "`--type auto`, which chooses IVF4000,Flat: time from Parquet; recall@10 of stored vectors, of queries "
+    "farther off": [
         MILLION["auto"]["seconds"],
         MILLION["auto"]["recall"]["10"],
         MILLION["autofaiss"]["judged"]["ours"]["recall"],
@@ -198,7 +199,10 @@ ROWS: dict[str, list[float]] = {
     ],
     "peak memory, 100,000 → 1,000,000 documents, MiB": peaks("default")[:2],
     "largest difference from Hugging Face's hidden states, fp32": [HUGGING_FACE["all-MiniLM-L6-v2"]],
-    "span F1 on Wikigold, concat of the last four layers": [f1("wikigold", "concat4")[0], f1("wikigold", "fine-tuning")[0]],
+    "span F1 on Wikigold, concat of the last four layers": [
+        f1("wikigold", "concat4")[0],
+        f1("wikigold", "fine-tuning")[0],
+    ],
 }
 
 UNRECORDED = {

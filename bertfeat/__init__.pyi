@@ -25,8 +25,16 @@ from .plots import (
 )
 from .probes import ProbeSettings as ProbeSettings, probe_layers as probe_layers, read_probes as read_probes
 from .recipe import FeatureColumn as FeatureColumn, Operation as Operation, Pooling as Pooling, Recipe as Recipe
-from .search import build_index as build_index
-from .search.index import Hit as Hit, Index as Index
+from .search import (
+    Hit as Hit,
+    Index as Index,
+    append_features as append_features,
+    build_index as build_index,
+    evaluate_beir as evaluate_beir,
+    measure_recall as measure_recall,
+    remove_documents as remove_documents,
+    verify_index as verify_index,
+)
 from .speed import Speed as Speed, measure_speed as measure_speed
 from .tagging import (
     Tagger as Tagger,
@@ -41,4 +49,4 @@ from .tagging import (
     verify_table7 as verify_table7,
     verify_tagger as verify_tagger,
 )
-from .usages import find_usages as find_usages
+from .usages import find_senses as find_senses, find_usages as find_usages

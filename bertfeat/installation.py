@@ -27,21 +27,21 @@ class Installation:
     system: str
     processor: str
     processors: int  # that this process may use
-    device: str  # that is taken when none is named
-    precision: str  # that "auto" means there
+    device: str  # the default
+    precision: str  # what "auto" means on it
     bf16: bool  # whether the device multiplies bfloat16 in hardware
     kernels: str  # our own on this processor: amx, avx512 or none
     kernels_note: str  # why there are none, and what helps; empty where there are
-    versions: Mapping[str, str]  # of the libraries that are there
-    missing: tuple[str, ...]  # optional libraries that are not
-    default_model: str  # its folder, or why it is not to be had
+    versions: Mapping[str, str]  # of the libraries that are installed
+    missing: tuple[str, ...]  # optional libraries that are not installed
+    default_model: str  # its folder, or why it cannot be found
 
 
 def installation() -> Installation:
     """Look at this machine and at what is installed; loads torch, and no model."""
     device = resolve_device(None)
     precision = resolve_precision("auto", device)
-    found = {name: found for name in (*LIBRARIES, *OPTIONAL) if (found := _version(name))}
+    versions = {name: installed for name in (*LIBRARIES, *OPTIONAL) if (installed := _version(name))}
     return Installation(
         bertfeat=bertfeat.__version__,
         python=platform.python_version(),
@@ -53,8 +53,8 @@ def installation() -> Installation:
         bf16=has_native_bf16(device),
         kernels=kernels_in_use(device, precision.dtype),
         kernels_note=kernels_note(),
-        versions=found,
-        missing=_missing(found),
+        versions=versions,
+        missing=_missing(versions),
         default_model=_default_model(),
     )
 
@@ -80,9 +80,9 @@ def _version(name: str) -> str | None:
         return None
 
 
-def _missing(found: Mapping[str, str]) -> tuple[str, ...]:
-    searchable = {"faiss-cpu", "faiss-gpu"} & set(found)  # one of the two is enough
-    return tuple(name for name in OPTIONAL if name not in found and not (searchable and name.startswith("faiss")))
+def _missing(versions: Mapping[str, str]) -> tuple[str, ...]:
+    searchable = {"faiss-cpu", "faiss-gpu"} & set(versions)  # one of the two is enough
+    return tuple(name for name in OPTIONAL if name not in versions and not (searchable and name.startswith("faiss")))
 
 
 def _default_model() -> str:

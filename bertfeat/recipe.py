@@ -49,7 +49,7 @@ class Pooling(StrEnum):
 
     if not TYPE_CHECKING:  # type checkers would ask for these arguments in Pooling("mean") too
 
-        def __new__(cls, name, unit, linear, decided_by):
+        def __new__(cls, name, unit, linear, decided_by):  # noqa: D102
             pooling = str.__new__(cls, name)
             pooling._value_ = name
             pooling.unit, pooling.linear, pooling.decided_by = unit, linear, decided_by

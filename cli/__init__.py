@@ -11,7 +11,7 @@ from .process import end_process, prepare_process
 
 __all__ = ["main", "run"]
 
-VERBS = {
+SECTIONS = {
     "Features": ("extract", "info", "verify", "export", "bench"),
     "Search": ("index", "search", "usages", "evaluate"),
     "Tagging": ("tag", "probe"),
@@ -35,7 +35,7 @@ Shell completion, for bash (zsh and fish alike):
 
 @click.group(
     cls=Program,
-    verbs=VERBS,
+    sections=SECTIONS,
     epilog=EPILOG,
     context_settings={
         "auto_envvar_prefix": ENVIRONMENT_PREFIX,

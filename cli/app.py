@@ -77,13 +77,13 @@ def option(*declarations: str, further: bool = False, **settings: Any) -> Decora
 class Program(click.Group):
     """The program itself: imports a command's module only when that command, or the help, is asked for."""
 
-    def __init__(self, *, verbs: Mapping[str, Sequence[str]], **settings: Any) -> None:
+    def __init__(self, *, sections: Mapping[str, Sequence[str]], **settings: Any) -> None:
         super().__init__(**settings)
-        self.verbs = verbs  # heading → names of commands; a command `x` is `command` in the module `x`
+        self.sections = sections  # heading → names of commands; a command `x` is `command` in the module `x`
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Every command, in the order of the help."""
-        return [name for names in self.verbs.values() for name in names]
+        return [name for names in self.sections.values() for name in names]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the command's module."""
@@ -95,7 +95,7 @@ class Program(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands under their headings."""
         width = max(map(len, self.list_commands(ctx)))
-        for heading, names in self.verbs.items():
+        for heading, names in self.sections.items():
             with formatter.section(heading):
                 formatter.write_dl([(name.ljust(width), self._summary(ctx, name)) for name in names])
 

@@ -19,7 +19,7 @@ def options_on_command_line(
     ``among`` limits them to some and ``but`` leaves some out, by the names by which they reach the command.
     """
     context = click.get_current_context()
-    options = [each for each in context.command.params if isinstance(each, click.Option) and each.name not in but]
+    options = [param for param in context.command.params if isinstance(param, click.Option) and param.name not in but]
     return [
         max(option.secondary_opts if context.params.get(str(option.name)) is False else option.opts, key=len)
         for option in options

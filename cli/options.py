@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bertfeat.corpus import FORMATS
 from bertfeat.recipe import Pooling
 
 from .app import option
@@ -167,7 +168,7 @@ reading_options = bundle(
         "--format",
         metavar="NAME",
         further=True,
-        help="text, jsonl, csv, tsv, parquet, conll or conllu; otherwise by the file's ending.",
+        help=f"{', '.join(FORMATS)}; otherwise by the file's ending.",
     ),
     option(
         "--encoding",

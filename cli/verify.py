@@ -110,12 +110,18 @@ leave_out(command, "keep")
 
 
 def _verify_feature_set(folder: Path, again: SampleOptions, reading: "CorpusSettings", console: Console) -> None:
-    from bertfeat.corpus import open_corpus
     from bertfeat.extraction import verify_features
 
-    corpus = open_corpus(again.corpus, reading) if again.corpus else None
     sample = {} if again.sample is None else {"sample": again.sample}
-    report = verify_features(folder, corpus=corpus, bound=again.bound, model=again.model, device=again.device, **sample)
+    report = verify_features(
+        folder,
+        corpus=again.corpus or None,
+        corpus_settings=reading,
+        bound=again.bound,
+        model=again.model,
+        device=again.device,
+        **sample,
+    )
     if again.sample != 0 and report.documents and not report.sampled:
         console.warn("the set does not hold its texts, so no number was computed again; give them with --corpus")
     print_features_check(report, folder, console)

@@ -1,8 +1,6 @@
 """The numbers of the tables of measurements are those of benchmarks/results/, to the digits that are quoted."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -49,10 +47,6 @@ def test_every_row_is_quoted() -> None:
 
 def test_the_chart_is_that_of_the_results() -> None:
     assert CHART.read_text("utf-8") == draw()
-
-
-def test_chart_is_a_script() -> None:
-    subprocess.run([sys.executable, "benchmarks/chart.py", "--check"], cwd=ROOT, check=True)
 
 
 @pytest.mark.parametrize(("quoted", "value"), [("1.5", 1.55), ("9.6e-6", 9.596e-6), ("61,087", 61087), ("35", 34.5)])

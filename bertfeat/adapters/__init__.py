@@ -1,4 +1,4 @@
-"""``Extractor`` as other libraries want a model, a module for each; none is imported before its module is.
+"""``Extractor`` in the form that other libraries take, a module for each; a library is imported only by its module.
 
 ===============  ============================================  ====================================
 module           what it has                                   where it goes

@@ -1,4 +1,4 @@
-"""What every adapter looks at: the library that it is for, and the Extractor that it is given."""
+"""What every adapter checks: the library that it is for, and the Extractor that it gets."""
 
 from bertfeat.errors import BertfeatError, UsageError
 from bertfeat.extraction import Extractor
@@ -12,7 +12,7 @@ class MissingLibraryError(BertfeatError, ImportError):
 
 
 def check_extractor(extractor: object) -> Extractor:
-    """Give an Extractor back if it has one vector for each text.
+    """Return an Extractor if it has one vector for each text.
 
     Raises:
         UsageError: something else, such as a model's name, or an Extractor of tokens, words or several columns.

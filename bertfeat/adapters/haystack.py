@@ -20,8 +20,12 @@ Serialized = dict[str, Any]
 """A component as Haystack writes it down."""
 
 
+def _are_documents(documents: object) -> bool:
+    return isinstance(documents, list) and all(isinstance(document, Document) for document in documents)
+
+
 class _HaystackEmbedder:
-    """What both embedders have in common: the Extractor, loaded ahead and written down as its settings."""
+    """What both embedders share: the Extractor, which is loaded ahead and serialized as its settings."""
 
     extractor: Extractor
 
@@ -65,7 +69,7 @@ class HaystackTextEmbedder(_HaystackEmbedder):
     def run(self, text: str) -> dict[str, list[float]]:
         """Embed one text."""
         if not isinstance(text, str):
-            raise UsageError(f"a text is wanted, not {type(text).__name__}; HaystackDocumentEmbedder takes documents")
+            raise UsageError(f"not a text but {type(text).__name__}", remedy="HaystackDocumentEmbedder takes documents")
         vector = self.extractor.encode_query(text, normalize_embeddings=self.normalize_embeddings)
         return {"embedding": vector.tolist()}
 
@@ -104,8 +108,8 @@ class HaystackDocumentEmbedder(_HaystackEmbedder):
     @component.output_types(documents=list[Document])
     def run(self, documents: list[Document]) -> dict[str, list[Document]]:
         """Give the documents with their embeddings."""
-        if not isinstance(documents, list) or not all(isinstance(document, Document) for document in documents):
-            raise UsageError("a list of Haystack's Documents is wanted; HaystackTextEmbedder takes a text")
+        if not _are_documents(documents):
+            raise UsageError("not a list of Haystack's Documents", remedy="HaystackTextEmbedder takes a text")
         texts = [self._text(document) for document in documents]
         vectors = self.extractor.encode_document(texts, normalize_embeddings=self.normalize_embeddings)
         embedded = zip(documents, vectors.tolist(), strict=True)

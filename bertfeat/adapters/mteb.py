@@ -27,7 +27,7 @@ class MtebEncoder(AbsEncoder):
         results = mteb.evaluate(MtebEncoder(Extractor()), tasks, encode_kwargs={"batch_size": 4096})
 
     Results are kept apart from those of the model itself: under ``bertfeat/NAME``, the revision being the model's
-    fingerprint and the experiment what was asked of its layers. ``batch_size`` is 32 unless it is given.
+    fingerprint and the experiment its column and settings. ``batch_size`` is 32 unless it is given.
     """
 
     def __init__(
@@ -60,7 +60,8 @@ class MtebEncoder(AbsEncoder):
         prompt = self.model_prompts.get(name) if name else None
         calls = {PromptType.query: self.model.encode_query, PromptType.document: self.model.encode_document}
         call = calls.get(prompt_type, self.model.encode)
-        return call(texts, prompt=prompt, normalize_embeddings=self.normalize_embeddings, **keywords)
+        vectors: EncodeResult = call(texts, prompt=prompt, normalize_embeddings=self.normalize_embeddings, **keywords)
+        return vectors
 
 
 def _model_meta(extractor: Extractor, prompts: Mapping[str, str], normalized: bool) -> ModelMeta:

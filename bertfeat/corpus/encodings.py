@@ -122,7 +122,7 @@ def _is_decodable(beginning: bytes, codec: str) -> bool:
 def _proposal(codec: str | None) -> str:
     if codec is None:
         example = parameter("encoding", "cp1252")
-        return f"give the encoding of the file with {parameter('encoding')}, for example {example}"
+        return f"give the file's {parameter('encoding')}, for example {example}"
     return f"it looks like {codec}: give {parameter('encoding', codec)}"
 
 

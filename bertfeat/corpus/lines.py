@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from bertfeat.corpus.document import MAX_LINE
 from bertfeat.errors import parameter
 
-_SHOWN = 1024  # bytes that are kept of a line that is too long
+_SHOWN = 1024  # bytes that are shown of a line that is too long
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class _OpenLine:
         self.length += len(piece)
         self.pieces.append(piece)
         if self.too_long:
-            self.pieces = [b"".join(one[:_SHOWN] for one in self.pieces[:_SHOWN])[:_SHOWN]]
+            self.pieces = [b"".join(part[:_SHOWN] for part in self.pieces[:_SHOWN])[:_SHOWN]]
 
     def take(self) -> bytes:
         taken = b"".join(self.pieces)
@@ -105,18 +105,18 @@ def decode_lines(
 def last_newline(data: bytes, newline: bytes) -> int:
     """Where the last line that ends in ``data`` ends, its line feed included; 0 if none does."""
     width = len(newline)
-    found = data.rfind(newline)
-    while found > 0 and found % width:  # half of one character and half of the next
-        found = data.rfind(newline, 0, found + width - 1)
-    return found + width if found >= 0 else 0
+    at = data.rfind(newline)
+    while at > 0 and at % width:  # half of one character and half of the next
+        at = data.rfind(newline, 0, at + width - 1)
+    return at + width if at >= 0 else 0
 
 
 def _first_newline(data: bytes, newline: bytes, start: int = 0) -> int:
     width = len(newline)
-    found = data.find(newline, start)
-    while found > 0 and found % width:
-        found = data.find(newline, found + 1)
-    return found + width if found >= 0 else 0
+    at = data.find(newline, start)
+    while at > 0 and at % width:
+        at = data.find(newline, at + 1)
+    return at + width if at >= 0 else 0
 
 
 def _in_whole_units(blocks: Iterator[bytes], mark: int, width: int) -> Iterator[bytes]:
@@ -160,7 +160,7 @@ def _decode_line(line: bytes, encoding: TextEncoding, keep_returns: bool, limit:
         text = line.decode(encoding.name)
     except UnicodeError as error:
         at = f" at byte {error.start + 1}" if isinstance(error, UnicodeDecodeError) else ""
-        remedy = f"correct the line, or give the encoding of the file with {parameter('encoding')}"
+        remedy = f"correct the line, or give the file's {parameter('encoding')}"
         return BadLine(f"not {encoding.name}{at}; {remedy}", _escaped(line, encoding))
     if not text.endswith("\n"):
         return text

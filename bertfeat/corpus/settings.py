@@ -73,7 +73,7 @@ class CorpusSettings:
         unused = [option for option in self._set_options() if option not in file_format.options]
         if unused:
             options = ", ".join(parameter(option) for option in unused)
-            remedy = f"choose another format with {parameter('format')}"
+            remedy = f"choose another {parameter('format')}"
             raise UsageError(f"{options} cannot be used with {file_format.name} files", where=name, remedy=remedy)
         if self.tag_column is None:
             return

@@ -78,7 +78,7 @@ class _FileSearch:
         files = list(self._walk(folder))
         if not files:
             known = "at all" if self._any_ending else f"with a known ending ({' '.join(ENDINGS)}, compressed or not)"
-            remedy = f"name the files, with {parameter('format')} if need be"
+            remedy = f"name the files, and their {parameter('format')} if need be"
             raise CorpusError(f"no file {known} to read in this folder", where=folder, remedy=remedy)
         return files
 

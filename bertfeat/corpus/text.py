@@ -18,6 +18,7 @@ class TextReader:
 
     def __init__(self, file: InputFile) -> None:
         self._file = file
+        self._prefix = file.id_prefix
         settings = file.settings
         self._make: Callable[[int, int, str], Row] = (
             self._words if settings.pretokenized else self._pair if settings.pairs else self._text
@@ -41,19 +42,18 @@ class TextReader:
         return row
 
     def _text(self, row: int, number: int, line: str) -> Row:
-        return Document(row, f"{self._file.id_prefix}{number}", line)
+        return Document(row, f"{self._prefix}{number}", line)
 
     def _words(self, row: int, number: int, line: str) -> Row:
         words = tuple(line.split())
-        return Document(row, f"{self._file.id_prefix}{number}", " ".join(words), words=words)
+        return Document(row, f"{self._prefix}{number}", " ".join(words), words=words)
 
     def _pair(self, row: int, number: int, line: str) -> Row:
         text, separator, pair = line.rpartition(SEPARATOR)
         if not separator:
             reason = f"no '{SEPARATOR}' in the line, as {parameter('pairs', True)} asks: write 'a ||| b'"
             return self._failure(row, number, reason, line)
-        return Document(row, f"{self._file.id_prefix}{number}", text, pair)
+        return Document(row, f"{self._prefix}{number}", text, pair)
 
     def _failure(self, row: int, number: int, reason: str, value: str) -> Failure:
-        file = self._file
-        return Failure(row, f"{file.id_prefix}{number}", f"{file.name}, line {number}: {reason}", shorten(value))
+        return Failure(row, f"{self._prefix}{number}", f"{self._file.name}, line {number}: {reason}", shorten(value))

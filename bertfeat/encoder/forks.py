@@ -1,7 +1,6 @@
 """A process that is forked after an encoder was loaded computes on one thread.
 
-The threads of OpenMP do not live on in a forked process, and its first computation on several would wait for them for
-ever.
+OpenMP's threads do not exist in a forked process, and its first computation on several threads would wait for ever.
 """
 
 import logging
@@ -11,7 +10,7 @@ from functools import cache
 import torch
 
 _log = logging.getLogger(__name__)
-_untold = [False]  # whether this process was forked from one with several threads, and nobody has been told yet
+_warning_is_due = [False]  # whether this process was forked from one with several threads, and did not say so yet
 
 
 @cache
@@ -21,14 +20,14 @@ def watch_forks() -> None:
 
 
 def _on_one_thread() -> None:
-    _untold[0] = torch.get_num_threads() > 1
+    _warning_is_due[0] = torch.get_num_threads() > 1
     torch.set_num_threads(1)
 
 
 def tell_of_fork() -> None:
     """Tell once, where it is so, that this process computes on one thread because it was forked."""
-    if _untold[0]:
-        _untold[0] = False
+    if _warning_is_due[0]:
+        _warning_is_due[0] = False
         _log.warning(
             "this process was forked from one that had loaded a model, so it computes on one thread; start processes "
             "with multiprocessing's 'spawn', or load the model in each of them, for more"

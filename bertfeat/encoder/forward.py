@@ -1,4 +1,4 @@
-"""One forward pass of a transformers module over padded sequences: the wanted layers, without the padding."""
+"""One forward pass of a transformers module over padded sequences: the chosen layers, without the padding."""
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -37,7 +37,7 @@ class TransformersForward:
         return self._blocks is not None
 
     def __call__(self, batch: TokenBatch, layers: Collection[int]) -> dict[int, Tensor]:
-        """Compute the wanted layers of a batch, padded to its longest sequence. Shape: ``[T, H]`` each.
+        """Compute the chosen layers of a batch, padded to its longest sequence. Shape: ``[T, H]`` each.
 
         Raises:
             ModelError: the module fails, or a layer does not have one vector of width H for each token.
@@ -70,7 +70,7 @@ class TransformersForward:
         return {layer: states[layer] for layer in layers}
 
     def _caught(self, inputs: dict[str, Tensor], layers: Collection[int]) -> dict[int, Tensor]:
-        """The wanted layers as they go into the blocks; the last is the module's result."""
+        """The chosen layers as they go into the blocks; the last is the module's result."""
         assert self._blocks is not None
         with _caught_inputs(self._blocks, layers) as caught:
             try:
@@ -115,7 +115,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 class _DeepestReached(Exception):
-    """The deepest wanted layer has been caught; nothing after it need be computed."""
+    """The deepest chosen layer has been caught; nothing after it need be computed."""
 
 
 @contextmanager
@@ -145,6 +145,6 @@ def _caught_inputs(blocks: nn.ModuleList, layers: Collection[int]) -> Iterator[d
 
 def _block_list(module: nn.Module, number: int) -> nn.ModuleList | None:
     """The list of transformer blocks, where there is exactly one list of that length."""
-    found = [each for each in module.modules() if isinstance(each, nn.ModuleList) and len(each) == number]
-    blocks = [each for each in found if all(type(block) is type(each[0]) for block in each)]
-    return blocks[0] if len(blocks) == 1 and number > 1 else None
+    lists = [part for part in module.modules() if isinstance(part, nn.ModuleList) and len(part) == number]
+    uniform = [blocks for blocks in lists if all(type(block) is type(blocks[0]) for block in blocks)]
+    return uniform[0] if len(uniform) == 1 and number > 1 else None

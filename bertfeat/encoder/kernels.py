@@ -58,14 +58,14 @@ class Kernels:
 
 def find_kernels() -> Kernels | None:
     """Find the kernels; None where they were not built, or this processor or torch's threads are other ones."""
-    found = _load_kernels()
-    return found if isinstance(found, Kernels) else None
+    loaded = _load_kernels()
+    return loaded if isinstance(loaded, Kernels) else None
 
 
 def kernels_problem() -> str:
     """Why kernels that were built cannot be used; empty where they can, or where nothing is wrong."""
-    found = _load_kernels()
-    return found if isinstance(found, str) else ""
+    loaded = _load_kernels()
+    return loaded if isinstance(loaded, str) else ""
 
 
 @cache
@@ -95,21 +95,21 @@ def _interface_problem(library: ctypes.CDLL) -> str:
     if function is not None:
         function.restype = ctypes.c_int64
         version = function(sizes)
-    wanted = (_ABI, ctypes.sizeof(_AttentionStruct), ctypes.sizeof(_PostAttentionStruct))
-    if (version, *sizes) == wanted:
+    expected = (_ABI, ctypes.sizeof(_AttentionStruct), ctypes.sizeof(_PostAttentionStruct))
+    if (version, *sizes) == expected:
         return ""
     return (
         f"these kernels were built from other sources (interface {version}, structs of {sizes[0]} and {sizes[1]} "
-        f"bytes; {wanted[0]}, {wanted[1]} and {wanted[2]} are needed), so torch's operators are used instead"
+        f"bytes; {expected[0]}, {expected[1]} and {expected[2]} are needed), so torch's operators are used instead"
     )
 
 
 def kernels_in_use(device: torch.device, dtype: torch.dtype) -> str:
     """Name the kernels that compute on a device in a format, for records: ``amx``, ``avx512`` or ``none``."""
-    found = find_kernels() if device.type == "cpu" and dtype in _TYPES else None
-    if found is None:
+    kernels = find_kernels() if device.type == "cpu" and dtype in _TYPES else None
+    if kernels is None:
         return "none"
-    return "amx" if found.has_amx and dtype is torch.bfloat16 else "avx512"
+    return "amx" if kernels.has_amx and dtype is torch.bfloat16 else "avx512"
 
 
 def _pointers(*names: str) -> list[tuple[str, type[ctypes.c_void_p]]]:
@@ -228,12 +228,12 @@ class KernelPostAttention:
         self._kernels, self._activation = kernels, _ACTIVATIONS[activation]
         products = (weights.attention_out, weights.up, weights.down)
         self._products = [
-            _TiledProduct(kernels.pack(each.weight.bfloat16().contiguous()), each.bias) for each in products
+            _TiledProduct(kernels.pack(product.weight.bfloat16().contiguous()), product.bias) for product in products
         ]
         self._norms = [weights.attention_norm, weights.out_norm]
         self._natives = [
-            *(each.native() for each in self._products),
-            *(_NormStruct(each.weight.data_ptr(), each.bias.data_ptr(), eps) for each in self._norms),
+            *(product.native() for product in self._products),
+            *(_NormStruct(norm.weight.data_ptr(), norm.bias.data_ptr(), eps) for norm in self._norms),
         ]
 
     def __call__(self, context: Tensor, residual: Tensor) -> Tensor:
@@ -249,5 +249,5 @@ class KernelPostAttention:
 def find_post_attention_kernels(device: torch.device, dtype: torch.dtype, hidden: int, inner: int) -> Kernels | None:
     """Find the kernels if they compute what follows attention in these widths on this device."""
     serves = device.type == "cpu" and dtype is torch.bfloat16 and not (hidden % _PRODUCT_STEP or inner % _PRODUCT_STEP)
-    found = find_kernels() if serves else None
-    return found if found and found.has_amx else None
+    kernels = find_kernels() if serves else None
+    return kernels if kernels and kernels.has_amx else None

@@ -2,9 +2,9 @@
 
 import math
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict, cast
 
 import torch
 from torch import nn
@@ -15,16 +15,25 @@ from bertfeat.encoder.tensors import StoredTensors
 from bertfeat.errors import ModelError
 from bertfeat.models import Model, silence_transformers, wrap_library_errors
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
 _MODULES, _MODULES_A_TENSOR = 1_000, 20  # what a model may have; most have two modules for each tensor
-_AFFORDABLE = 10_000_000  # numbers in vain; what is missing is then told by name
+_TOLERATED_EXCESS = 10_000_000  # numbers; a smaller model is built, and what is missing is then named
 _LEFT_OUT = "pooler"  # part of many modules, of none of their hidden states
+
+
+class _LoadingInfo(TypedDict):
+    """What transformers says of the weights that it placed."""
+
+    missing_keys: set[str]
+    mismatched_keys: set[tuple[str, tuple[int, ...], tuple[int, ...]]]  # name, shape in the file, shape wanted
 
 
 def load_module(model: Model, precision: Precision) -> nn.Module:
     """Build a model's module and fill it with its weights.
 
-    transformers is given the tensors, not the folder: what it reads there by itself, and where that may point, is
-    its own affair.
+    transformers is given the tensors, not the folder, so that it opens no file that the model's files name.
 
     Raises:
         ModelError: transformers does not know the model, or the weights do not fit it.
@@ -35,32 +44,33 @@ def load_module(model: Model, precision: Precision) -> nn.Module:
         skeleton = _skeleton(model, len(tensors.shapes))
         _check_amount(model, skeleton, tensors)
         with wrap_library_errors("transformers cannot load this model", where=model.name):
-            loaded, info = type(skeleton).from_pretrained(
+            result = type(skeleton).from_pretrained(
                 None,
                 config=config,
                 state_dict={name: tensors.read(name) for name in tensors.shapes},
                 dtype=precision.dtype,
                 output_loading_info=True,
-                ignore_mismatched_sizes=True,  # so that they are told by name, below
+                ignore_mismatched_sizes=True,  # so that the error below can name them
             )
+    module, info = cast(tuple[nn.Module, _LoadingInfo], result)
     _check_loaded(model, info)
-    module: nn.Module = loaded
     return module
 
 
-def _check_loaded(model: Model, info: Mapping[str, Any]) -> None:
+def _check_loaded(model: Model, info: _LoadingInfo) -> None:
     """Refuse a module of which a part is not what the files hold."""
-    misfits = sorted(each for each in info["mismatched_keys"] if _LEFT_OUT not in each[0])
-    for name, stored, wanted in misfits:
+    misfits = sorted(misfit for misfit in info["mismatched_keys"] if _LEFT_OUT not in misfit[0])
+    for name, stored, expected in misfits:
         raise ModelError(
-            f"its weight {name} has shape {list(stored)}, and its config.json asks for {list(wanted)}", where=model.name
+            f"its weight {name} has shape {list(stored)}, and its config.json asks for {list(expected)}",
+            where=model.name,
         )
     if missing := sorted(name for name in info["missing_keys"] if _LEFT_OUT not in name):
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise ModelError(f"its weights lack {missing[0]}{more}, so it cannot be used", where=model.name)
 
 
-def _skeleton(model: Model, stored: int) -> Any:
+def _skeleton(model: Model, stored: int) -> "PreTrainedModel":
     """The module without memory for its weights."""
     from transformers import AutoModel
 
@@ -70,7 +80,7 @@ def _skeleton(model: Model, stored: int) -> Any:
         _at_most(most, model.name),
         torch.device("meta"),
     ):
-        skeleton: Any = AutoModel.from_config(model.library_config, trust_remote_code=False)
+        skeleton: PreTrainedModel = AutoModel.from_config(model.library_config, trust_remote_code=False)
     if skeleton.main_input_name != "input_ids":
         raise ModelError(
             f"it reads {skeleton.main_input_name}, not texts, so it is no encoder of texts", where=model.name
@@ -97,11 +107,11 @@ def _at_most(modules: int, name: str) -> Iterator[None]:
 
 def _check_amount(model: Model, skeleton: nn.Module, tensors: StoredTensors) -> None:
     """Refuse a configuration that asks for far more numbers than the files hold, before memory is taken for them."""
-    wanted = sum(each.numel() for name, each in skeleton.named_parameters() if _LEFT_OUT not in name)
-    tables = sum(each.numel() for each in skeleton.buffers())
+    weights = sum(weight.numel() for name, weight in skeleton.named_parameters() if _LEFT_OUT not in name)
+    tables = sum(table.numel() for table in skeleton.buffers())
     stored = sum(math.prod(shape) for shape in tensors.shapes.values())
-    if max(wanted, tables) > stored + _AFFORDABLE:
+    if max(weights, tables) > stored + _TOLERATED_EXCESS:
         raise ModelError(
-            f"its config.json describes a model of {wanted + tables:,} numbers, and its weights are {stored:,}",
+            f"its config.json describes a model of {weights + tables:,} numbers, and its weights are {stored:,}",
             where=model.name,
         )

@@ -55,9 +55,9 @@ class PackedEncoder:
     def hidden_states(
         self, batch: TokenBatch, layers: Collection[int], *, first_token_only: bool = False
     ) -> Iterator[HiddenState]:
-        """Yield the wanted layers of a batch, ascending, and stop at the deepest.
+        """Yield the chosen layers of a batch, ascending, and stop at the deepest.
 
-        With ``first_token_only`` the deepest is computed, and given, for the first token of each sequence alone.
+        With ``first_token_only`` the deepest layer is computed and yielded for the first token of each sequence alone.
 
         Shape: ``[T, H]`` each, or ``[S, H]``; of the encoder's precision.
         """
@@ -182,12 +182,12 @@ class TorchPostAttention:
     ) -> None:
         self._eps, self._activation = eps, activation
         self._out, self._up, self._down = (
-            make_linear_product(each.weight.to(device, dtype), each.bias.to(device, dtype))
-            for each in (weights.attention_out, weights.up, weights.down)
+            make_linear_product(product.weight.to(device, dtype), product.bias.to(device, dtype))
+            for product in (weights.attention_out, weights.up, weights.down)
         )
         self._attention_norm, self._out_norm = (
-            Affine(each.weight.to(device, dtype), each.bias.to(device, dtype))
-            for each in (weights.attention_norm, weights.out_norm)
+            Affine(norm.weight.to(device, dtype), norm.bias.to(device, dtype))
+            for norm in (weights.attention_norm, weights.out_norm)
         )
 
     def __call__(self, context: Tensor, residual: Tensor) -> Tensor:

@@ -34,9 +34,9 @@ class TransformersEncoder:
         self._forward = TransformersForward(model, load_module(model, precision), precision, device)
         planned = planned_form(model)
         known = planned is BatchForm.PADDED
-        found = self_check(self._forward, model, precision, planned, known=known)
-        self._forward.stops_early = found.stops_early
-        self.path = EncoderPath(found.form, found.sentence, (*model.notes, *found.notes), found.difference)
+        report = self_check(self._forward, model, precision, planned, known=known)
+        self._forward.stops_early = report.stops_early
+        self.path = EncoderPath(report.form, report.sentence, (*model.notes, *report.notes), report.difference)
 
     @property
     def padded(self) -> bool:
@@ -47,12 +47,12 @@ class TransformersEncoder:
     def hidden_states(
         self, batch: TokenBatch, layers: Collection[int], *, first_token_only: bool = False
     ) -> Iterator[HiddenState]:
-        """Yield the wanted layers of a batch, ascending; ``first_token_only`` saves nothing here.
+        """Yield the chosen layers of a batch, ascending; ``first_token_only`` saves nothing here.
 
         Shape: ``[T, H]`` each, padding left out.
         """
         tell_of_fork()
-        runs = [self._forward(each, layers) for each in _SPLITS[self.path.form](batch) if len(each.ids)]
+        runs = [self._forward(part, layers) for part in _SPLITS[self.path.form](batch) if len(part.ids)]
         for layer in sorted(layers):
             with stage("forward"):
                 parts = [run.pop(layer) for run in runs] or [self._none]

@@ -20,18 +20,18 @@ class Precision(StrEnum):
         return {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[self.value]
 
 
-def resolve_precision(wanted: str, device: torch.device) -> Precision:
+def resolve_precision(name: str, device: torch.device) -> Precision:
     """Resolve ``auto`` to bf16 where the hardware multiplies it natively, else to fp32.
 
     Raises:
         UsageError: a name that is no precision.
     """
-    if wanted != "auto":
+    if name != "auto":
         try:
-            return Precision(wanted)
+            return Precision(name)
         except ValueError:
-            names = ", ".join(["auto", *Precision])
-            raise UsageError(f"unknown precision {wanted!r}; known are {names}") from None
+            known = ", ".join(["auto", *Precision])
+            raise UsageError(f"unknown precision {name!r}", remedy=f"known are {known}") from None
     return Precision.BF16 if has_native_bf16(device) else Precision.FP32
 
 
@@ -45,22 +45,22 @@ def has_native_bf16(device: torch.device) -> bool:
     return any(check is not None and check() for check in checks)
 
 
-def resolve_device(wanted: str | None) -> torch.device:
+def resolve_device(name: str | None) -> torch.device:
     """Resolve a device name; the default is the first CUDA device where there is one, else the CPU.
 
     Raises:
         UsageError: a name that torch does not know, or a device that is not there.
     """
-    if wanted is None or wanted == "auto":
+    if name is None or name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        device = torch.device(wanted)
+        device = torch.device(name)
     except RuntimeError:
-        raise UsageError(f"unknown device {wanted!r}; write cpu, cuda or cuda:0") from None
+        raise UsageError(f"unknown device {name!r}", remedy="write cpu, cuda or cuda:0") from None
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise UsageError(
-            f"device {wanted} is not there: torch sees {torch.cuda.device_count()} CUDA devices", remedy="use cpu"
+            f"device {name} is not there: torch sees {torch.cuda.device_count()} CUDA devices", remedy="use cpu"
         )
     if device.type not in ("cpu", "cuda"):
-        raise UsageError(f"device {wanted!r} is not supported; write cpu, cuda or cuda:0")
+        raise UsageError(f"device {name!r} is not supported", remedy="write cpu, cuda or cuda:0")
     return device

@@ -175,8 +175,10 @@ class _Check:
     def _run(self, *texts: Ids) -> Layers:
         lengths = np.array([len(text) for text in texts])
         ids = np.concatenate(texts)
-        found = self._forward(TokenBatch(np.arange(len(texts)), ids, np.zeros(len(ids), np.int8), lengths), self._every)
-        return {layer: rows.float() for layer, rows in found.items()}
+        states = self._forward(
+            TokenBatch(np.arange(len(texts)), ids, np.zeros(len(ids), np.int8), lengths), self._every
+        )
+        return {layer: rows.float() for layer, rows in states.items()}
 
 
 class _Texts:
@@ -189,8 +191,8 @@ class _Texts:
         self.longer = drawn[: min(_LONGER, model.max_tokens)]
         self.long = drawn[: min(_LONG, model.max_tokens)]
         self.changed_first, self.changed_last = self.short.copy(), self.short.copy()
-        self.changed_first[0] = next((each for each in drawn if each != drawn[0]), drawn[0])
-        self.changed_last[-1] = next((each for each in drawn if each != drawn[short - 1]), drawn[0])
+        self.changed_first[0] = next((number for number in drawn if number != drawn[0]), drawn[0])
+        self.changed_last[-1] = next((number for number in drawn if number != drawn[short - 1]), drawn[0])
 
 
 def _plain_ids(model: Model, number: int) -> Ids:
@@ -199,7 +201,7 @@ def _plain_ids(model: Model, number: int) -> Ids:
     special = model.config.special_ids | {0, 1, 2}
     golden = 0.6180339887498949
     spread = (int(size * (at * golden % 1.0)) for at in range(1, 4 * number + 1))
-    plain = [each for each in spread if each not in special] or [0]
+    plain = [number for number in spread if number not in special] or [0]
     return np.resize(np.array(plain, np.int32), number)
 
 

@@ -36,7 +36,7 @@ class Encoder(Protocol):
     def hidden_states(
         self, batch: TokenBatch, layers: Collection[int], *, first_token_only: bool = False
     ) -> Iterator[HiddenState]:
-        """Yield the wanted layers, ascending, each valid until the next is asked for."""
+        """Yield the chosen layers, ascending, each valid until the next is asked for."""
 
 
 class LoadedEncoder(Encoder, Protocol):

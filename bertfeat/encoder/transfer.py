@@ -1,4 +1,4 @@
-"""Copies between processor and device that neither has to wait for: by way of pinned memory on CUDA, none on a CPU."""
+"""Asynchronous copies between processor and device: through pinned memory on CUDA; on a CPU nothing is copied."""
 
 import numpy as np
 import torch
@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def move_to_device(numbers: NDArray[np.generic], device: torch.device) -> Tensor:
-    """Put numbers onto the device; what is launched there after this sees them."""
+    """Copy numbers to the device, asynchronously; work that is queued there afterwards sees them."""
     tensor = torch.from_numpy(numbers)
     if device.type != "cuda":
         return tensor.to(device)
@@ -15,7 +15,7 @@ def move_to_device(numbers: NDArray[np.generic], device: torch.device) -> Tensor
 
 
 class PendingCopy:
-    """Values on their way from the device."""
+    """Values that are being copied from the device."""
 
     def __init__(self, values: Tensor) -> None:
         self._values, self._event = values, None
@@ -25,7 +25,7 @@ class PendingCopy:
             self._event.record(torch.cuda.current_stream(values.device))
 
     def values(self) -> Tensor:
-        """Wait until they are there, and give them, on the processor."""
+        """Wait for the copy and return it, on the processor."""
         if self._event is not None:
             self._event.synchronize()
         return self._values.cpu()
@@ -34,5 +34,5 @@ class PendingCopy:
 def _pinned_like(values: Tensor) -> Tensor:
     try:
         return torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
-    except RuntimeError:  # there is no more memory that can be pinned; other memory does, more slowly
+    except RuntimeError:  # no more memory can be pinned; other memory is slower
         return torch.empty(values.shape, dtype=values.dtype)

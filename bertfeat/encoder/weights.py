@@ -37,7 +37,7 @@ class BlockWeights:
     def query_key_value(self) -> Affine:
         """The three products over the same hidden states as one. Shape: ``[3H, H]``, ``[3H]``."""
         joined = (self.query, self.key, self.value)
-        return Affine(torch.cat([each.weight for each in joined]), torch.cat([each.bias for each in joined]))
+        return Affine(torch.cat([part.weight for part in joined]), torch.cat([part.bias for part in joined]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,5 +13,5 @@ from .settings import (
 )
 from .source import CorpusSource as CorpusSource, open_run_source as open_run_source
 from .spool import spool_stdin as spool_stdin
-from .texts import GivenTexts as GivenTexts, take_texts as take_texts
+from .texts import TextInput as TextInput, take_texts as take_texts
 from .verify import Deviation as Deviation, VerifyReport as VerifyReport, verify_features as verify_features

@@ -2,16 +2,12 @@
 
 import random
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from bertfeat.corpus import BlankLine, Corpus, CorpusSettings, Document, Failure, check_readable, open_corpus
-from bertfeat.errors import UsageError
+from bertfeat.corpus import BlankLine, Corpus, CorpusSettings, Document, Failure, check_readable
 from bertfeat.extraction.embedder import Embedder
 from bertfeat.extraction.settings import TOKEN_ITEM_BYTES
-from bertfeat.extraction.source import CorpusSource
-from bertfeat.extraction.spool import STDIN
+from bertfeat.extraction.source import CorpusSource, open_files
 from bertfeat.recipe import Unit
 
 SAMPLE = 2000
@@ -51,14 +47,8 @@ def estimate_extraction(
         CorpusError: the corpus cannot be read.
         UsageError: it is standard input, which can be read only once.
     """
-    listed = [corpus] if isinstance(corpus, str | Path) else corpus
-    if isinstance(listed, Sequence):
-        if STDIN in map(str, listed):
-            raise UsageError(
-                "an estimate reads the corpus, which standard input gives only once", remedy="give it a file"
-            )
-        return _estimate(embedder, open_corpus(listed, corpus_settings or CorpusSettings()), keep_text)
-    return _estimate(embedder, listed, keep_text)
+    opened = open_files(corpus, corpus_settings or CorpusSettings(), reader="an estimate")
+    return _estimate(embedder, opened, keep_text)
 
 
 def _estimate(embedder: Embedder, corpus: Corpus, keep_text: bool) -> Estimate:
@@ -76,7 +66,7 @@ def _estimate(embedder: Embedder, corpus: Corpus, keep_text: bool) -> Estimate:
     if not sample:
         return Estimate(sum(counts.values()), 0, counts[Failure], counts[BlankLine], 0, 0, 0.0, 0.0)
     tokenized = embedder.tokenize_rows(sample)
-    of = tokenized.rows.of
+    of = tokenized.rows.unique_numbers
     tokens = float(tokenized.tokens.n_tokens[of].mean()) * counts[Document]
     words = tokenized.tokens.words
     word_count = 0.0 if words is None else float((words.offsets[1:] - words.offsets[:-1])[of].mean())

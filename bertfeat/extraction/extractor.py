@@ -18,7 +18,7 @@ _CHUNK = 2048  # texts at a time that encode() and features() hold
 
 
 class CorpusExtractor(Embedder):
-    """What :class:`bertfeat.Extractor` has of its own: features of texts in memory and of corpora on disk."""
+    """Gives features of texts in memory and of corpora on disk."""
 
     def features(
         self, texts: Iterable[CorpusItem], *, corpus_settings: CorpusSettings | None = None
@@ -30,13 +30,13 @@ class CorpusExtractor(Embedder):
         """
         items = texts if isinstance(texts, str) else take_texts(texts).items
         corpus = memory_corpus(items, corpus_settings or CorpusSettings())
-        found: list[DocumentFeatures] = []
+        documents: list[DocumentFeatures] = []
         for content in self.contents(corpus):
-            found.extend(content_documents(content, self.columns, self.model.num_layers))
-        return found
+            documents.extend(content_documents(content, self.columns, self.model.num_layers))
+        return documents
 
     def contents(self, corpus: Corpus, *, batch_size: int | None = None) -> Iterator[PartContent]:
-        """Compute the documents of a corpus in memory, some thousand at a time, the next ones tokenized meanwhile.
+        """Compute the documents of a corpus in memory, 2,048 at a time, and tokenize the next ones meanwhile.
 
         Raises:
             UsageError: a text that cannot be embedded.
@@ -62,16 +62,17 @@ class CorpusExtractor(Embedder):
         keep_text: bool = True,
         progress: OnProgress | None = None,
     ) -> ExtractionReport:
-        """Extract a corpus into a feature set; over a folder of the same run, keep what is there and do the rest.
+        """Extract a corpus into a feature set; in a folder of the same run, keep its finished parts and do the rest.
 
         ``corpus`` is a corpus, a file, folder or pattern or several of them, or ``"-"`` for standard input. Rows that
         fail are listed in the set; ``strict`` stops at the first, ``max_failures`` after so many. ``overwrite``
         starts anew.
 
         Raises:
-            CorpusError: the corpus cannot be read (:class:`WrongColumns`: its first rows all failed).
-            SettingsDiffer, AnotherCorpus, FolderLocked: the folder belongs to another run; nothing was touched.
-            RowFailed: a row failed and ``strict`` was asked for.
+            CorpusError: the corpus cannot be read (:class:`WrongColumnsError`: its first rows all failed).
+            SettingsDifferError, AnotherCorpusError, FolderLockedError: the folder belongs to another run; nothing was
+                touched.
+            RowFailedError: a row failed, and ``strict`` is set.
         """
         options = ExtractionOptions(part_rows, max_failures, strict, overwrite, keep_text)
         return ExtractionRun(

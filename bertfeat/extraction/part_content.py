@@ -20,13 +20,13 @@ class PartRows:
 
     documents: tuple[Document, ...]
     unique: tuple[Document, ...]  # one of each group of documents with equal texts
-    of: NDArray[np.int64]  # [documents] number of each one's text in unique
+    unique_numbers: NDArray[np.int64]  # [documents] number of the equal document in unique
     failures: tuple[Failure, ...]
     blank: int
 
 
 def partition_rows(rows: Sequence[Row]) -> PartRows:
-    """Tell documents from failures and blank lines, and find equal texts, which are computed once."""
+    """Separate documents from failures and blank lines, and find equal texts, which are computed once."""
     documents = tuple(row for row in rows if isinstance(row, Document))
     numbers: dict[tuple[object, ...], int] = {}
     unique: list[Document] = []
@@ -42,29 +42,29 @@ def partition_rows(rows: Sequence[Row]) -> PartRows:
 
 def find_oversized(tokenized: TokenizedDocuments, columns: Sequence[FeatureColumn]) -> Mapping[int, str]:
     """The documents whose token or word matrix would pass what one cell can hold, and why."""
-    found: dict[int, str] = {}
+    reasons: dict[int, str] = {}
     for column in columns:
         listing = _spans_of(tokenized, column.pooling.unit)
         if listing is None:
             continue
         sizes = np.diff(listing.offsets) * column.width * np.dtype(column.dtype).itemsize
         for at in np.flatnonzero(sizes > CELL_LIMIT).tolist():
-            found[at] = (
+            reasons[at] = (
                 f"its {column.name} features would take {sizes[at] / 2**30:.1f} GiB and one cell holds 2 GiB; "
                 f"split the text, or choose fewer layers"
             )
-    return found
+    return reasons
 
 
 def find_overflows(
     computed: FeatureMatrices, tokenized: TokenizedDocuments, columns: Sequence[FeatureColumn]
 ) -> Mapping[int, str]:
     """The documents whose features overflowed, and why: the numbers must not be stored."""
-    found: dict[int, str] = {}
+    reasons: dict[int, str] = {}
     for column in columns:
         matrix = computed.matrices[column.name]
         if not matrix.size or torch.stack(torch.aminmax(torch.from_numpy(matrix))).isfinite().all():
-            continue  # the quick look that mostly settles it; NaN is both the least and the greatest
+            continue  # mostly; NaN is both the least and the greatest
         listing = _spans_of(tokenized, column.pooling.unit)
         at = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
         documents = at if listing is None else np.searchsorted(listing.offsets, at, side="right") - 1
@@ -73,8 +73,8 @@ def find_overflows(
         remedy = "use dtype float32" if column.dtype == "float16" else "use precision fp32"
         for document in np.unique(documents).tolist():
             what = "are no numbers (NaN)" if document in undefined else f"are beyond what {column.dtype} holds"
-            found[document] = f"its {column.name} features {what}; {remedy}"
-    return found
+            reasons[document] = f"its {column.name} features {what}; {remedy}"
+    return reasons
 
 
 def assemble_part(
@@ -89,10 +89,10 @@ def assemble_part(
     tags: bool,
     pairs: bool,
 ) -> PartContent:
-    """Set the content of a part together: one row a document that was not rejected, in the order of the corpus."""
-    stay = ~np.isin(rows.of, np.fromiter(rejected, np.int64, len(rejected)))
+    """Assemble the content of a part: one row for each document that was not rejected, in the order of the corpus."""
+    stay = ~np.isin(rows.unique_numbers, np.fromiter(rejected, np.int64, len(rejected)))
     documents = [document for document, stays in zip(rows.documents, stay.tolist(), strict=True) if stays]
-    of = rows.of[stay]
+    of = rows.unique_numbers[stay]
     by_unit: dict[Unit, dict[str, NDArray[np.floating]]] = {unit: {} for unit in Unit}
     for column in columns:
         by_unit[column.pooling.unit][column.name] = computed.matrices[column.name]
@@ -116,7 +116,7 @@ def list_failures(rows: PartRows, rejected: Mapping[int, str]) -> tuple[Failure,
     """The failures of the corpus and the documents that were rejected, in row order."""
     failures = [
         Failure(document.row, document.id, f"row {document.row} (id {document.id}): {rejected[number]}")
-        for document, number in zip(rows.documents, rows.of.tolist(), strict=True)
+        for document, number in zip(rows.documents, rows.unique_numbers.tolist(), strict=True)
         if number in rejected
     ]
     return tuple(sorted([*rows.failures, *failures], key=lambda failure: failure.row))
@@ -158,7 +158,7 @@ def _take_pieces(
     at = ranges(listing.offsets[of], lengths)
     return Pieces(
         offsets=offsets,
-        strings=[listing.strings[each] for each in at.tolist()] if keep_text else None,
+        strings=[listing.strings[number] for number in at.tolist()] if keep_text else None,
         start=listing.start[at],
         end=listing.end[at],
         segment=listing.segment[at] if pairs else None,

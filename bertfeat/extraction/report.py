@@ -1,4 +1,4 @@
-"""What a run tells: while it goes, and at its end."""
+"""What a run reports: its progress, and its result."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ OnProgress = Callable[[Progress], None]
 
 @dataclass(frozen=True, slots=True)
 class ExtractionReport:
-    """What a run did, and what there is now."""
+    """What a run did, and what the feature set holds now."""
 
     folder: Path
     counts: Counts  # of the whole feature set
@@ -41,7 +41,7 @@ class ExtractionReport:
 
     @property
     def failure_list(self) -> Path:
-        """The file that lists the rows that failed, with the reasons; it is there if there are any."""
+        """The file that lists the rows that failed, with the reasons; it exists if there are any."""
         return self.folder / FAILURES_NAME
 
     @property

@@ -43,7 +43,7 @@ _REFUSED: Mapping[str, str] = {
     **dict.fromkeys(("start_multi_process_pool", "stop_multi_process_pool", "encode_multi_process"), _PROCESSES),
     **dict.fromkeys(("embed", "embed_documents", "embed_query"), _ADAPTERS),
 }
-_CACHED = ("tokenizer", "encoder", "batch_tokens", "model_card_data")  # found again where a pickle is opened
+_CACHED = ("tokenizer", "encoder", "batch_tokens", "model_card_data")  # made anew where a pickle is loaded
 
 
 class Extractor(TextEncoder):
@@ -110,7 +110,7 @@ class Extractor(TextEncoder):
 
     @cached_property
     def model_card_data(self) -> ModelCard:
-        """What evaluators found out, and the model's name."""
+        """The metrics of evaluators, and the model's name."""
         return ModelCard(self.model.name)
 
     @property
@@ -144,7 +144,7 @@ class Extractor(TextEncoder):
     def preprocess(
         self, inputs: Iterable[CorpusItem], prompt: str | None = None, task: str | None = None
     ) -> dict[str, Sequence[CorpusItem] | str]:
-        """Give what calling the Extractor takes: texts, which are tokenized there; ``task`` makes no difference."""
+        """Return the input of a call of the Extractor: texts, which are tokenized there; ``task`` has no effect."""
         features: dict[str, Sequence[CorpusItem] | str] = {"texts": take_texts(inputs).items}
         return features if prompt is None else {**features, "prompt": check_prompt(prompt)}
 

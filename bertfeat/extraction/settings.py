@@ -1,4 +1,4 @@
-"""What decides the content of a feature set, checked when built and written next to what it made."""
+"""The settings that a run records, and the size of features for each row and character."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What a run is given to read: a corpus, files, folders or patterns, or standard input."""
+"""The input of a run: a corpus, files, folders or patterns, or standard input."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -34,6 +34,22 @@ def open_run_source(source: CorpusSource, folder: Path, settings: CorpusSettings
         corpus = open_corpus(source, settings)
     _refuse_folder_of_corpus(corpus, folder)
     yield corpus
+
+
+def open_files(source: CorpusSource, settings: CorpusSettings, *, reader: str) -> Corpus:
+    """Open a corpus for what is no run; ``reader`` names it in the error.
+
+    Raises:
+        CorpusError: it cannot be read.
+        UsageError: it is standard input, which can be read only once.
+    """
+    if isinstance(source, str | Path):
+        source = [source]
+    if not isinstance(source, Sequence):
+        return source
+    if STDIN in map(str, source):
+        raise UsageError(f"{reader} reads the corpus, which standard input gives only once", remedy="give it a file")
+    return open_corpus(source, settings)
 
 
 def _refuse_folder_of_corpus(corpus: Corpus, folder: Path) -> None:

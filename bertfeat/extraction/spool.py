@@ -1,4 +1,4 @@
-"""Standard input as a corpus: copied into the feature set's folder first, so that it can be read as often as a file."""
+"""Standard input as a corpus: copied into a folder first, so that it can be read more than once."""
 
 import shutil
 import sys
@@ -17,15 +17,15 @@ _SHOWN = "standard input"
 
 @contextmanager
 def spool_stdin(folder: Path, settings: CorpusSettings) -> Iterator[Corpus]:
-    """Give standard input as a corpus; its copy is removed at the end, however that comes.
+    """Open standard input as a corpus; its copy in ``folder`` is removed at the end, after an error too.
 
     Raises:
         FeatureSetError: the folder cannot be written.
-        CorpusError: what came in cannot be read.
+        CorpusError: it cannot be read.
     """
     stream = getattr(sys.stdin, "buffer", None)
     if stream is None:
-        raise CorpusError("standard input is closed, or no stream of bytes; give a file, or pipe something in")
+        raise CorpusError("standard input is closed, or no stream of bytes", remedy="give a file, or pipe something in")
     path = make_state_folder(folder) / SPOOL_NAME
     try:
         with storage_errors(folder):

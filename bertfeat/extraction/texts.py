@@ -1,4 +1,4 @@
-"""The texts that ``encode`` is given: one, or many in anything that holds them in order."""
+"""The texts that ``encode`` takes: one, or many in any ordered container."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from bertfeat.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
-class GivenTexts:
-    """Texts in order, and whether a single one was given by itself."""
+class TextInput:
+    """Texts in order, and whether the input was a single string."""
 
     items: list[CorpusItem]
     single: bool
 
 
-def take_texts(inputs: object) -> GivenTexts:
+def take_texts(inputs: object) -> TextInput:
     """Take a string, or the items of a list, tuple, array, Series, column or generator.
 
     Raises:
@@ -26,20 +26,20 @@ def take_texts(inputs: object) -> GivenTexts:
             table; or an item of another type, named by its 1-based number.
     """
     if isinstance(inputs, str):
-        return GivenTexts([inputs], single=True)
+        return TextInput([inputs], single=True)
     if isinstance(inputs, np.ndarray) and inputs.ndim == 0:
         return take_texts(inputs.item())
     if problem := _why_no_texts(inputs):
-        raise UsageError(problem)
+        raise UsageError(problem[0], remedy=problem[1])
     items = _list_items(inputs)
     for number, item in enumerate(items, 1):
         if type(item) is not str and not isinstance(item, str | tuple | list | Mapping | Document):
-            raise UsageError(f"item {number} is {_describe_item(item)}; give strings")
-    return GivenTexts(items, single=False)
+            raise UsageError(f"item {number} is {_describe_item(item)}", remedy="give strings")
+    return TextInput(items, single=False)
 
 
 def check_prompt(prompt: object) -> str:
-    """Give a prompt back if it is one.
+    """Return a prompt if it is one.
 
     Raises:
         UsageError: a prompt that is no string, or one that no file can hold.
@@ -50,28 +50,30 @@ def check_prompt(prompt: object) -> str:
         prompt.encode()
     except UnicodeEncodeError as error:
         half = ascii(prompt[error.start])
-        raise UsageError(f"the prompt has half of a surrogate pair ({half}) at {error.start}; remove it") from None
+        raise UsageError(
+            f"the prompt has half of a surrogate pair ({half}) at {error.start}", remedy="remove it"
+        ) from None
     return prompt
 
 
-def _why_no_texts(inputs: object) -> str:
-    """Why an object holds no texts in order, and what to give instead; empty if it may."""
+def _why_no_texts(inputs: object) -> tuple[str, str] | None:
+    """Why an object holds no texts in order, and what to give instead; None if it may hold some."""
     kind = type(inputs).__name__
     if isinstance(inputs, Mapping):
-        return f"a mapping ({kind}) was given, whose keys are no texts; give a list, such as list(mapping.values())"
+        return f"a mapping ({kind}) was given, whose keys are no texts", "give a list, such as list(mapping.values())"
     if isinstance(inputs, set | frozenset):
-        return f"a {kind} was given, which has no order; give a list, such as sorted(texts)"
+        return f"a {kind} was given, which has no order", "give a list, such as sorted(texts)"
     if isinstance(inputs, bytes | bytearray | memoryview):
-        return f"{kind} was given; give a string, such as data.decode()"
+        return f"{kind} was given", "give a string, such as data.decode()"
     shape = tuple(getattr(inputs, "shape", ()))
     if len(shape) > 1:
-        return f"a table ({kind} of shape {shape}) was given; give one column of texts, such as table['text']"
+        return f"a table ({kind} of shape {shape}) was given", "give one column of texts, such as table['text']"
     numbers = getattr(getattr(inputs, "dtype", None), "kind", "") in ("b", "i", "u", "f", "c", "m", "M", "S", "V")
     if numbers and shape and shape[0]:
-        return f"a {kind} of {getattr(inputs, 'dtype', '')} was given, which holds no texts; give strings"
+        return f"a {kind} of {getattr(inputs, 'dtype', '')} was given, which holds no texts", "give strings"
     if not isinstance(inputs, Iterable):
-        return f"one {kind} was given; give a string or a list of strings"
-    return ""
+        return f"one {kind} was given", "give a string or a list of strings"
+    return None
 
 
 def _list_items(inputs: object) -> list[CorpusItem]:

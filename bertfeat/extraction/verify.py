@@ -1,4 +1,4 @@
-"""Is a feature set what it says? Its checksums, its account of rows, and a sample of it computed again in fp32."""
+"""Verify a feature set: its checksums, its account of rows, and a sample of it computed again in fp32."""
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.corpus import Corpus, Document
+from bertfeat.corpus import Corpus, CorpusSettings, Document
 from bertfeat.errors import FeatureSetError
+from bertfeat.extraction.source import CorpusSource, open_files
 from bertfeat.features import DocumentFeatures, FeatureSet, content_documents
 
 if TYPE_CHECKING:
@@ -23,18 +24,18 @@ BOUNDS: Mapping[str, float] = {"fp32": 0.99999, "bf16": 0.9995, "fp16": 0.9999}
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """How far stored features of a column are from the same computed again in fp32."""
+    """The difference between the stored features of a column and the same features computed again in fp32."""
 
     column: str
     max_absolute: float
     mean_absolute: float
-    min_cosine: float  # of a document's vector; of all its token or word vectors, end to end, where it has several
+    min_cosine: float  # of a document's vector; of all its token or word vectors as one, where it has several
     mean_cosine: float
 
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """What was found sound, and how far a sample deviates."""
+    """What was checked, and how far a sample deviates."""
 
     parts: int
     documents: int
@@ -51,7 +52,8 @@ class VerifyReport:
 def verify_features(
     folder: str | Path,
     *,
-    corpus: Corpus | None = None,
+    corpus: CorpusSource | None = None,
+    corpus_settings: CorpusSettings | None = None,
     sample: int = SAMPLE,
     bound: float | None = None,
     model: str | Path | None = None,
@@ -63,8 +65,8 @@ def verify_features(
     The sample is computed again in fp32 from the texts in the set, or from ``corpus`` where it holds none.
 
     Raises:
-        Damaged: a checksum or the account of rows does not hold.
-        ModelError: the recorded model is not to be had.
+        DamagedError: a checksum or the account of rows does not hold.
+        ModelError: the recorded model cannot be found.
         FeatureSetError: the corpus is not the one that the set was made from.
     """
     features = FeatureSet(folder)
@@ -78,7 +80,10 @@ def verify_features(
 
     rows = _sampled_rows(features, sample, seed)
     stored = {row: features[row] for row in rows}
-    documents = _from_set(stored) if corpus is None else _from_corpus(corpus, stored)
+    if corpus is None:
+        documents = [_document_of(features) for features in stored.values()]
+    else:
+        documents = _find_documents(open_files(corpus, corpus_settings or CorpusSettings(), reader="verify"), stored)
     header = features.header
     embedder = Embedder.from_record(
         header.model, header.settings, header.columns, name=model, precision="fp32", device=device
@@ -92,38 +97,34 @@ def _sampled_rows(features: FeatureSet, sample: int, seed: int) -> list[int]:
     """Rows of documents, drawn at random from all parts."""
     draw = random.Random(seed)
     numbers = sorted(draw.sample(range(len(features)), min(sample, len(features))))
-    found, before = [], 0
-    wanted = iter(numbers)
-    number = next(wanted, None)
+    rows, before = list[int](), 0
+    drawn = iter(numbers)
+    number = next(drawn, None)
     for batch in features.stream(["row"], batch_rows=65_536):
-        rows = batch.column("row")
-        while number is not None and number < before + len(rows):
-            found.append(rows[number - before].as_py())
-            number = next(wanted, None)
-        before += len(rows)
-    return found
-
-
-def _from_set(stored: Mapping[int, DocumentFeatures]) -> list[Document]:
-    return [_document_of(features) for features in stored.values()]
+        column = batch.column("row")
+        while number is not None and number < before + len(column):
+            rows.append(column[number - before].as_py())
+            number = next(drawn, None)
+        before += len(column)
+    return rows
 
 
 def _document_of(features: DocumentFeatures) -> Document:
     text = features.text or ""
     strings = features.words.strings if features.words else None
-    # words that make up the text when joined were given; others were found in it
-    given = tuple(strings) if strings is not None and " ".join(strings) == text and features.pair is None else None
-    return Document(features.row, features.id, text, features.pair, given)
+    # words that give the text when joined came with the corpus; others were split from the text
+    own = strings is not None and " ".join(strings) == text and features.pair is None
+    return Document(features.row, features.id, text, features.pair, tuple(strings or ()) if own else None)
 
 
-def _from_corpus(corpus: Corpus, stored: Mapping[int, DocumentFeatures]) -> list[Document]:
-    found = [row for row in corpus.rows() if isinstance(row, Document) and row.row in stored]
-    if len(found) < len(stored) or any(row.id != stored[row.row].id for row in found):
+def _find_documents(corpus: Corpus, stored: Mapping[int, DocumentFeatures]) -> list[Document]:
+    documents = [row for row in corpus.rows() if isinstance(row, Document) and row.row in stored]
+    if len(documents) < len(stored) or any(document.id != stored[document.row].id for document in documents):
         raise FeatureSetError(
             f"the corpus {', '.join(corpus.sources)} is not the one that the set was made from: "
             f"its rows have other ids, or there are fewer"
         )
-    return found
+    return documents
 
 
 def _compute_again(embedder: "Embedder", documents: Sequence[Document]) -> Iterator[DocumentFeatures]:
@@ -135,12 +136,12 @@ def _compute_again(embedder: "Embedder", documents: Sequence[Document]) -> Itera
 def _deviation(column: str, stored: Mapping[int, DocumentFeatures], again: Mapping[int, DocumentFeatures]) -> Deviation:
     largest, total, number, cosines = 0.0, 0.0, 0, []
     for row, document in again.items():
-        before, now = (_flatten(each.stored[column]) for each in (stored[row], document))
+        before, now = (_flatten(features.stored[column]) for features in (stored[row], document))
         if before.shape != now.shape:
             raise FeatureSetError(f"row {row}: {column} has {before.size} values, but the text gives {now.size}")
-        apart = np.abs(before - now)
-        largest = max(largest, float(apart.max(initial=0.0)))
-        total, number = total + float(apart.sum()), number + apart.size
+        difference = np.abs(before - now)
+        largest = max(largest, float(difference.max(initial=0.0)))
+        total, number = total + float(difference.sum()), number + difference.size
         cosines.append(_cosine_of(before, now))
     return Deviation(column, largest, total / max(1, number), min(cosines), float(np.mean(cosines)))
 

@@ -49,6 +49,7 @@ from .settings import (
     describe_column as describe_column,
 )
 from .vectors import (
+    RecordBatch as RecordBatch,
     VectorBatch as VectorBatch,
     piece_offsets as piece_offsets,
     stored_matrices as stored_matrices,

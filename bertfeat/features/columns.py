@@ -76,7 +76,7 @@ def column_names(stored: Sequence[FeatureColumn]) -> str:
 def _only_column(stored: Sequence[FeatureColumn], pooling: str | None) -> FeatureColumn:
     columns = [column for column in stored if column.pooling == pooling] if pooling else _preferred_columns(stored)
     if len(columns) != 1:
-        raise NotDerivableError(f"say which column is wanted; stored are: {column_names(stored)}")
+        raise NotDerivableError("say which column is wanted", remedy=f"stored are: {column_names(stored)}")
     return columns[0]
 
 

@@ -58,17 +58,17 @@ class DirectFile:
         return self._written
 
     def write(self, data: "Buffer") -> int:
-        """Take bytes, all of them.
+        """Write bytes, all of them.
 
         Raises:
-            OSError: the system's own, also for earlier bytes.
+            OSError: of the system, also for earlier bytes.
             ValueError: the file is closed.
         """
         if self.closed:
             raise ValueError("write to a closed file")
-        taken = memoryview(data).cast("B")
-        self._hash.update(taken)
-        rest = taken
+        given = memoryview(data).cast("B")
+        self._hash.update(given)
+        rest = given
         while len(rest):
             count = min(_BLOCK - self._filled, len(rest))
             self._block[self._filled : self._filled + count] = rest[:count]
@@ -76,14 +76,14 @@ class DirectFile:
             rest = rest[count:]
             if self._filled == _BLOCK:
                 self._empty()
-        self._written += len(taken)
-        return len(taken)
+        self._written += len(given)
+        return len(given)
 
     def flush(self) -> None:
         """Do nothing: what is left is written at the end."""
 
     def close(self) -> None:
-        """Write what is left, through the page cache: its size is no multiple of anything."""
+        """Write what is left, through the page cache: its size is not a multiple of a block."""
         if self.closed:
             return
         self.closed = True
@@ -107,7 +107,7 @@ class DirectFile:
                     raise
 
     def _go_through_cache(self) -> bool:
-        """From now on; whether that changes anything."""
+        """Write through the page cache from now on; returns whether that changes anything."""
         flags = fcntl.fcntl(self._handle, fcntl.F_GETFL)
         fcntl.fcntl(self._handle, fcntl.F_SETFL, flags & ~_DIRECT)
         return bool(flags & _DIRECT)

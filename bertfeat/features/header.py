@@ -1,4 +1,4 @@
-"""What a part says of itself: settings, range of rows, digests, failures, model, columns and counts, as JSON."""
+"""The header of a part, as JSON: settings, range of rows, digests, failures, model, columns and counts."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
@@ -18,7 +18,7 @@ Since 2 parts are sealed by XXH3; see :mod:`bertfeat.features.seal`.
 
 @dataclass(frozen=True, slots=True)
 class ModelIdentity:
-    """Which model made the features: its name, and a fingerprint that tells equal weights from others."""
+    """Which model made the features: its name, and a fingerprint that is equal for equal weights only."""
 
     name: str
     fingerprint: str  # sha256 of weights and tokenizer
@@ -46,7 +46,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class PartHeader:
-    """What a part says of itself; stored as JSON under the Parquet key ``bertfeat``."""
+    """The description of a part; stored as JSON under the Parquet key ``bertfeat``."""
 
     format_version: int
     settings: FeatureSettings
@@ -88,13 +88,13 @@ def decode_header(text: bytes, where: object) -> PartHeader:
         DamagedError: the text is no header.
     """
     header = HEADER_FORMAT.decode(text, where)
-    for problem in _contradictions(header):
+    for problem in _header_problems(header):
         raise DamagedError(f"the header contradicts itself ({problem})", where=where, remedy="extract the part again")
     return header
 
 
-def _contradictions(header: PartHeader) -> Iterator[str]:
-    """What cannot be true of any part, though the types are right."""
+def _header_problems(header: PartHeader) -> Iterator[str]:
+    """Values that no part can have, though their types are right."""
     if header.format_version < 1:
         yield f"there is no format {header.format_version}"
     if header.fingerprint != header.settings.fingerprint:
@@ -102,7 +102,7 @@ def _contradictions(header: PartHeader) -> Iterator[str]:
     if not 0 <= header.first_row <= header.last_row or header.number < 0:
         yield f"part {header.number} has rows {header.first_row} to {header.last_row}"
     if any(not header.first_row <= failure.row < header.last_row for failure in header.failures):
-        yield "a row failed that is none of its own"
+        yield "a row failed that is not in its range"
     if not header.columns:
         yield "it has no feature columns"
     model, names = header.model, [column.name for column in header.columns]
@@ -111,6 +111,7 @@ def _contradictions(header: PartHeader) -> Iterator[str]:
         if names.count(column.name) > 1:
             yield f"{column.name!r} twice"
         if recipe.layers[-1] > model.num_layers or column.width != recipe.width(model.hidden_size):
-            yield f"{column.name!r} of {column.width} values from a model of {model.num_layers} layers of {model.hidden_size}"  # noqa: E501  # fmt: skip
+            layers = f"{model.num_layers} layers of {model.hidden_size}"
+            yield f"{column.name!r} of {column.width} values from a model of {layers}"
         if column.dtype not in (("float32",) if pooling.per_document else ("float32", "float16")):
             yield f"{column.name!r} of the type {shorten(column.dtype)}"

@@ -1,4 +1,4 @@
-"""The manifest and the list of failures: derived from the parts, written last, for people and for a quick start."""
+"""The manifest and the list of failures: derived from the parts and written last, so that a set opens quickly."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -27,7 +27,7 @@ from bertfeat.recipe import FeatureColumn
 
 MANIFEST_NAME = f"{STATE_FOLDER}/manifest.json"
 FAILURES_NAME = f"{STATE_FOLDER}/failures.jsonl"
-OLD_MANIFEST_NAME, OLD_FAILURES_NAME = "_manifest.json", "_failures.jsonl"  # where they were before there was STATE
+OLD_MANIFEST_NAME, OLD_FAILURES_NAME = "_manifest.json", "_failures.jsonl"  # of sets from before the state folder
 
 _KEPT_NAMES = {str(kind): name for name, kind in KEPT_TYPES.items()}
 _RUN_FIELDS = ("sources", "times", "versions")  # known to the run only, and to no part
@@ -35,7 +35,7 @@ _RUN_FIELDS = ("sources", "times", "versions")  # known to the run only, and to 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A finished feature set at a glance."""
+    """The description of a finished feature set."""
 
     format_version: int
     settings: FeatureSettings
@@ -74,8 +74,8 @@ def write_manifest(
 ) -> Manifest:
     """Finish a feature set: check the account over all parts, write the failures and, last, the manifest.
 
-    ``sources`` are the names of the corpus's files now (default: those that the parts name), ``times`` (seconds, dates)
-    and ``versions`` (of bertfeat, torch, …) are stored as given.
+    ``sources`` are the names of the corpus's files now (default: those recorded in the parts). ``times`` (seconds,
+    dates) and ``versions`` (of bertfeat, torch, …) are stored as given.
 
     Raises:
         FeatureSetError: there is no part; or two parts were made with different settings.
@@ -115,7 +115,7 @@ def read_manifest(folder: Path) -> Manifest | None:
 
 
 def remove_manifest(folder: Path) -> None:
-    """Mark a set as unfinished, before the first part of it is written or removed."""
+    """Mark a set as unfinished: called before the first part is written or removed."""
     for name in (MANIFEST_NAME, FAILURES_NAME, OLD_MANIFEST_NAME, OLD_FAILURES_NAME):
         remove_file(folder / name)
 
@@ -124,7 +124,7 @@ def check_derived(folder: Path, manifest: Manifest) -> None:
     """Derive the manifest and the list of failures from the parts again, and compare them with the files.
 
     Raises:
-        DamagedError: one of the two does not say what the parts say.
+        DamagedError: one of the two differs from what the parts give.
     """
     derived = derived_manifest(folder)
     for field in fields(Manifest):

@@ -66,9 +66,9 @@ class OpenParts:
         (batch,) = table.slice(index, 1).combine_chunks().to_batches()
         return batch
 
-    def rows_of_id(self, wanted: str) -> list[int]:
+    def rows_of_id(self, document_id: str) -> list[int]:
         """The rows of the documents with an id."""
-        return [row for entry in self._entries for row in self.open(entry).rows_of_id(wanted)]
+        return [row for entry in self._entries for row in self.open(entry).rows_of_id(document_id)]
 
     def _row_group(self, at: int, group: int, names: Sequence[str]) -> pa.Table:
         if self._recent is not None and self._recent[0] == (at, group):

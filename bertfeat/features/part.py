@@ -1,4 +1,4 @@
-"""One part on disk: write it, read what it says of itself, check every byte of it."""
+"""One part on disk: write it, read its header, check every byte of it."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -68,7 +68,7 @@ def write_part(folder: Path, header: PartHeader, content: PartContent) -> Path:
 
 
 def read_header(path: Path) -> PartHeader:
-    """Read what a part says of itself.
+    """Read the header of a part.
 
     Raises:
         FeatureSetError: not a part, or written by a newer bertfeat.

@@ -154,12 +154,12 @@ def _piece_problems(
         if np.any(sizes != numbers * column.width * np.dtype(column.dtype).itemsize):
             yield f"the matrices in {column.name!r} do not have a vector for each {kind}"
     pieces = read_positions(batch, kind)
-    outside = np.any(pieces.start < 0) or np.any(pieces.end > _text_lengths(batch, pieces))
+    outside = np.any(pieces.start < 0) or np.any(pieces.end > _piece_text_lengths(batch, pieces))
     if outside or np.any(pieces.end < pieces.start):
         yield f"'{kind}_start' and '{kind}_end' hold positions that are not in the text"
 
 
-def _text_lengths(batch: pa.RecordBatch, pieces: PiecePositions) -> NDArray[np.int64]:
+def _piece_text_lengths(batch: pa.RecordBatch, pieces: PiecePositions) -> NDArray[np.int64]:
     """Characters of the text that each piece is of; without texts there is no limit."""
     if "text" not in batch.schema.names:
         return np.full(len(pieces.start), np.iinfo(np.int64).max)

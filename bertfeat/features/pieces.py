@@ -5,12 +5,13 @@ Shapes: D documents; N tokens or words of all of them; W width of a feature colu
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-Matrix = NDArray[np.floating]
+Matrix: TypeAlias = NDArray[np.floating]
 """A feature matrix as it is stored, float16 or float32."""
 
 

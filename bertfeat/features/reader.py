@@ -1,4 +1,4 @@
-"""A feature set as one reads it: streamed, sliced, as one matrix, or document by document."""
+"""Reading a feature set: streamed, sliced, as one matrix, or document by document."""
 
 import operator
 from collections.abc import Iterator, Sequence
@@ -49,7 +49,7 @@ class FeatureSet:
     def __init__(self, folder: str | Path, *, allow_unfinished: bool = False):
         self.folder = Path(folder)
         self.manifest: Manifest | None = read_manifest(self.folder)
-        """What the manifest says; None for an unfinished set."""
+        """The manifest; None for an unfinished set."""
         self.entries: tuple[PartEntry, ...] = (
             finished_parts(self.folder, self.manifest)
             if self.manifest
@@ -60,7 +60,7 @@ class FeatureSet:
         self._parts = OpenParts(self.folder, self.entries)
         first = self._parts.first
         self.header: PartHeader = first.header
-        """What the first part says of itself: settings, model, columns."""
+        """The header of the first part: settings, model, columns."""
         self.columns: tuple[FeatureColumn, ...] = self.header.columns
         """The stored feature columns."""
         self.kept: tuple[KeptColumn, ...] = kept_columns(first)
@@ -85,7 +85,7 @@ class FeatureSet:
 
     @cached_property
     def parts(self) -> tuple[PartHeader, ...]:
-        """What each part says of itself."""
+        """The headers of all parts."""
         return tuple(self._parts.open(entry).footer.header for entry in self.entries)
 
     @cached_property
@@ -100,13 +100,13 @@ class FeatureSet:
                 yield from self._parts.open(entry).footer.header.failures
 
     def check(self) -> Iterator[PartHeader]:
-        """Read every byte of every part against its checksums and every value against its header; give the headers.
+        """Check every byte of every part by its checksums and every value by its header; yields the headers.
 
         At last the manifest and the list of failures are derived from the parts again, and compared.
 
         Raises:
-            DamagedError: a part changed after it was written, is not the one that the manifest lists, or holds what its
-                header does not say; or one of the two derived files does not say what the parts say.
+            DamagedError: a part changed after it was written, is not the one that the manifest lists, or differs from
+                its header; or one of the two derived files differs from what the parts give.
         """
         for entry in self.entries:
             header = check_part(self.folder / entry.name)
@@ -120,10 +120,10 @@ class FeatureSet:
     def find(
         self, column: str | None = None, pooling: str | None = None, *, weights: Sequence[float] | None = None
     ) -> ReadableColumn:
-        """Find a column by name or recipe; what is left out is found where only one thing can be meant.
+        """Find a column by name or recipe; what is left out is found where there is one candidate only.
 
         Raises:
-            NotDerivableError: it cannot be had from the stored columns, which the message lists.
+            NotDerivableError: the stored columns, which the message lists, do not contain it.
         """
         return find_column(self.columns, self.header.model.num_layers, column, pooling, weights=weights)
 
@@ -242,11 +242,11 @@ class FeatureSet:
         Raises:
             NotDerivableError: see :meth:`find`.
         """
-        wanted = {column.name for column in self.columns}
+        needed = {column.name for column in self.columns}
         if columns is not None:
-            wanted = {name for column in columns for name in self.find(column).derivation.columns}
+            needed = {name for column in columns for name in self.find(column).derivation.columns}
         features = {column.name for column in self.columns}
-        names = [name for name in self.names if name not in features or name in wanted]
+        names = [name for name in self.names if name not in features or name in needed]
         for batch in self.stream(names, start=start, stop=stop):
             yield from batch_documents(batch, self.columns, self.header.model.num_layers)
 
@@ -266,9 +266,9 @@ class FeatureSet:
             raise FeatureSetError(f"row {number} is not here: {self._why_missing(number)}", where=self.folder)
         return next(batch_documents(batch, self.columns, self.header.model.num_layers))
 
-    def by_id(self, wanted: str) -> list[DocumentFeatures]:
+    def by_id(self, document_id: str) -> list[DocumentFeatures]:
         """The documents of that id, which need not be unique; empty where there is none."""
-        return [self[row] for row in self._parts.rows_of_id(wanted)]
+        return [self[row] for row in self._parts.rows_of_id(document_id)]
 
     def _why_missing(self, row: int) -> str:
         for failure in self.failures():

@@ -53,19 +53,19 @@ class PartReader:
                 table = table.slice(begin, end - begin)
             yield from table.select(names).combine_chunks().to_batches(max_chunksize=batch_rows)
 
-    def may_hold_id(self, group: int, wanted: str) -> bool:
+    def may_hold_id(self, group: int, document_id: str) -> bool:
         """Whether a row group may hold the id, by the statistics of the column ``id``."""
         statistics = self._statistics(group, 1)
-        return statistics is None or statistics.min <= wanted <= statistics.max
+        return statistics is None or statistics.min <= document_id <= statistics.max
 
-    def rows_of_id(self, wanted: str) -> list[int]:
+    def rows_of_id(self, document_id: str) -> list[int]:
         """Rows of the documents with that id."""
         rows: list[int] = []
         for group in range(self.footer.metadata.num_row_groups):
-            if self.may_hold_id(group, wanted):
+            if self.may_hold_id(group, document_id):
                 table = self.read_group(group, ["row", "id"])
                 # not by NumPy, to which "\\0" and "" are equal
-                rows.extend(table.filter(pc.equal(table.column("id"), wanted)).column("row").to_pylist())
+                rows.extend(table.filter(pc.equal(table.column("id"), document_id)).column("row").to_pylist())
         return rows
 
     def group_of(self, row: int) -> int | None:

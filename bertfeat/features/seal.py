@@ -76,14 +76,14 @@ def check_footer(path: Path) -> str:
         DamagedError: the file is truncated, is no Parquet file, or its footer changed.
     """
     with open_regular(path) as file:
-        _, match, _ = _check_footer(file, path)
+        _, match, _ = _read_checked_seal(file, path)
     return match[2].decode()
 
 
 def check_pages(path: Path) -> str:
     """Check every byte of the part, as :func:`check_footer` does for the footer."""
     with open_regular(path) as file:
-        form, match, start = _check_footer(file, path)
+        form, match, start = _read_checked_seal(file, path)
         if _pages_digest(file, start, form) != match[1]:
             raise DamagedError(
                 "a checksum does not hold: the file changed after it was written", where=path, remedy=REDO_PART
@@ -91,7 +91,7 @@ def check_pages(path: Path) -> str:
     return match[2].decode()
 
 
-def _check_footer(file: BufferedIOBase, path: Path) -> tuple[_SealForm, re.Match[bytes], int]:
+def _read_checked_seal(file: BufferedIOBase, path: Path) -> tuple[_SealForm, re.Match[bytes], int]:
     """How the part is sealed, the seal, and where the footer begins."""
     start, footer = _read_footer_bytes(file, path)
     form, match = _find_seal(footer, path)

@@ -5,9 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Self
 
-import msgspec
-
-from bertfeat.io import JsonError, JsonForm, canonical_json
+from bertfeat.io import JsonForm, canonical_json, from_plain
 from bertfeat.recipe import FeatureColumn, Pooling
 
 
@@ -64,11 +62,7 @@ class FeatureSettings(JsonForm):
         """
         known = {name: value for name, value in mapping.items() if name in SETTING_NAMES}
         unknown = {name: value for name, value in mapping.items() if name not in known}
-        try:
-            settings = msgspec.convert(known, cls)
-        except msgspec.ValidationError as error:
-            raise JsonError(str(error).replace("`", "'")) from None
-        return replace(settings, recorded=tuple(mapping), unknown=unknown)
+        return replace(from_plain(known, cls), recorded=tuple(mapping), unknown=unknown)
 
     @property
     def fingerprint(self) -> str:

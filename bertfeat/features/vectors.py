@@ -11,10 +11,13 @@ from bertfeat.features.columns import ReadableColumn
 from bertfeat.features.pieces import Matrix, number_pieces, piece_owners
 from bertfeat.recipe import FeatureColumn
 
+RecordBatch = pa.RecordBatch
+"""Rows of a feature set, as :meth:`FeatureSet.stream` reads them."""
+
 
 @dataclass(frozen=True, slots=True)
 class VectorBatch:
-    """Vectors of one column, and whose they are: one a document, or one a token or word."""
+    """Vectors of one column with their owners: one vector a document, or one a token or word."""
 
     rows: NDArray[np.int64]  # [n] row of the document
     ids: Sequence[str]  # [n] its id
@@ -37,11 +40,11 @@ def piece_offsets(batch: pa.RecordBatch, column: FeatureColumn) -> NDArray[np.in
     return offsets
 
 
-def vector_batch(batch: pa.RecordBatch, found: ReadableColumn, stored: Sequence[FeatureColumn]) -> VectorBatch:
+def vector_batch(batch: pa.RecordBatch, column: ReadableColumn, stored: Sequence[FeatureColumn]) -> VectorBatch:
     """The vectors of a column, computed from the stored columns in the batch."""
-    matrix = found.derivation.apply(stored_matrices(batch, stored))
+    matrix = column.derivation.apply(stored_matrices(batch, stored))
     rows, ids = batch.column("row").to_numpy(), batch.column("id").to_pylist()
-    if found.pooling.per_document:
+    if column.pooling.per_document:
         return VectorBatch(rows, ids, matrix, np.zeros(len(rows), np.int64))
     offsets = piece_offsets(batch, stored[0])
     owners = piece_owners(offsets)

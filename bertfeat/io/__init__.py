@@ -1,7 +1,15 @@
 """Files and folders: written whole or not at all, locked, decoded by type; what every room needs and no room owns."""
 
 from bertfeat.io.atomic import atomic, refuse_folder_path, remove_file, storage_errors, sync
-from bertfeat.io.json_codec import JsonError, JsonForm, canonical_json, decode_json, encode_json, to_plain
+from bertfeat.io.json_codec import (
+    JsonError,
+    JsonForm,
+    canonical_json,
+    decode_json,
+    encode_json,
+    from_plain,
+    to_plain,
+)
 from bertfeat.io.json_file import JsonFormat, write_json
 from bertfeat.io.lock import LockOwner, folder_lock
 from bertfeat.io.malloc import give_back_memory, keep_freed_memory
@@ -33,6 +41,7 @@ __all__ = [
     "decode_json",
     "encode_json",
     "folder_lock",
+    "from_plain",
     "give_back_memory",
     "is_own_part",
     "keep_freed_memory",

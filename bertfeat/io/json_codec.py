@@ -44,7 +44,7 @@ def decode_json(text: bytes | str, kind: type[T]) -> T:
     Raises:
         JsonError: no JSON, of other types, nested too deeply, or with NaN or numbers that no float holds.
     """
-    return convert_plain(load_json(text), kind)
+    return from_plain(load_json(text), kind)
 
 
 def encode_json(value: object) -> str:
@@ -75,7 +75,7 @@ def load_json(text: bytes | str) -> object:
     return parsed
 
 
-def convert_plain(raw: object, kind: type[T]) -> T:
+def from_plain(raw: object, kind: type[T]) -> T:
     """Build a dataclass (or another type) from parsed JSON; errors as in :func:`decode_json`."""
     try:
         return msgspec.convert(_decode_forms(raw, kind), kind, from_attributes=True)

@@ -1,6 +1,6 @@
 """JSON files that bertfeat writes: whole or not at all, with their own digest and a format version.
 
-The digest covers the file itself, so that a changed byte is told from a written one.
+The digest covers the file itself, so that a byte that changed later is noticed.
 """
 
 import hashlib
@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 from bertfeat.errors import BertfeatError
 from bertfeat.io.atomic import atomic
-from bertfeat.io.json_codec import JsonError, canonical_json, convert_plain, encode_json, load_json, to_plain
+from bertfeat.io.json_codec import JsonError, canonical_json, encode_json, from_plain, load_json, to_plain
 from bertfeat.io.regular import read_regular
 
 T = TypeVar("T")
@@ -52,7 +52,7 @@ class JsonFormat(Generic[T]):
                 self.refuse_newer(raw.get("format_version"), where)
                 if own_digest:
                     _check_digest(raw, self.digest_from)
-            return convert_plain(raw, self.kind)
+            return from_plain(raw, self.kind)
         except JsonError as error:
             raise self._unreadable(error, where) from error
 

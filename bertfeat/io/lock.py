@@ -3,18 +3,17 @@
 import contextlib
 import errno
 import fcntl
-import json
 import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from bertfeat.errors import FolderLockedError
 from bertfeat.io.atomic import storage_errors
-from bertfeat.io.json_codec import JsonError, decode_json
+from bertfeat.io.json_codec import JsonError, canonical_json, decode_json
 from bertfeat.io.result_folder import STATE_FOLDER, make_state_folder
 
 LOCK_NAME = "lock"
@@ -148,7 +147,7 @@ def _read_owner(handle: int) -> LockOwner | None:
 
 def _write_owner(handle: int) -> None:
     os.ftruncate(handle, 0)
-    os.pwrite(handle, json.dumps(asdict(LockOwner.current())).encode(), 0)
+    os.pwrite(handle, canonical_json(LockOwner.current()), 0)
     os.fsync(handle)
 
 

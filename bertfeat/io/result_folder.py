@@ -5,7 +5,6 @@ readers that take all files of a folder (DuckDB, pandas, Spark, Hugging Face dat
 into every folder below, hidden or not, and is given a pattern.
 """
 
-import json
 import os
 import stat
 from contextlib import suppress
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from bertfeat.errors import StorageError, parameter
 from bertfeat.io.atomic import atomic, storage_errors
+from bertfeat.io.json_codec import JsonError, decode_json
 from bertfeat.io.regular import open_regular, read_regular
 
 STATE_FOLDER = ".bertfeat"
@@ -127,10 +127,10 @@ def _entries(folder: Path) -> set[str]:
 
 def _is_table(path: Path) -> bool:
     try:
-        settings = json.loads(read_regular(path))
-    except (OSError, ValueError, RecursionError):
+        settings = decode_json(read_regular(path), dict[str, object])
+    except (OSError, JsonError):
         return False
-    return isinstance(settings, dict) and {"data", "model", "training"} <= set(settings)
+    return {"data", "model", "training"} <= set(settings)
 
 
 _CONTENTS = {

@@ -12,6 +12,7 @@ from typing import Annotated
 import msgspec
 
 from bertfeat.errors import ModelError
+from bertfeat.io import JsonError, from_plain
 from bertfeat.models.families import (
     PACKED_FAMILIES,
     PackedFamily,
@@ -146,7 +147,6 @@ def _sizes(name: str, config: LibraryConfig) -> ModelSizes:
             )
             raise ModelError(problem, where=name)
     try:
-        return msgspec.convert(numbers, ModelSizes)
-    except msgspec.ValidationError as error:
-        quoted = str(error).replace("`", "'")  # msgspec's words, not ours
-        raise ModelError(f"its config.json cannot be right: {quoted}", where=name) from error
+        return from_plain(numbers, ModelSizes)
+    except JsonError as error:
+        raise ModelError(f"its config.json cannot be right: {error}", where=name) from error

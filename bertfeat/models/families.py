@@ -99,7 +99,7 @@ _REFUSED: Mapping[str, str] = {
     "roc_bert": "beside the text it reads how characters look and sound, which bertfeat does not tell it",
     "vilt": "it reads pictures beside the text",
 }
-_ENCODERS_ALL_THE_SAME = frozenset({"bert-generation", "xlnet"})
+_ENCODERS_DESPITE_THE_LISTS = frozenset({"bert-generation", "xlnet"})
 """Read in both directions unless they are told otherwise, although transformers lists them with the decoders only."""
 
 _ROTARY = ("rope", "rotary")
@@ -143,7 +143,7 @@ def is_decoder(config: LibraryConfig) -> bool:
     if any(getattr(config, name, False) for name in ("is_encoder_decoder", "is_decoder", "causal")):
         return True
     kind = config.model_type
-    if kind in PACKED_FAMILIES or kind in _ENCODERS_ALL_THE_SAME:
+    if kind in PACKED_FAMILIES or kind in _ENCODERS_DESPITE_THE_LISTS:
         return False
     return getattr(config, "use_bidirectional_attention", None) is not True and predicts_next_word_only(kind)
 

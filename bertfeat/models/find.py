@@ -23,31 +23,31 @@ def find_model(name: str | Path | None = None, *, revision: str | None = None) -
         ModelError: nothing of that name, no network and nothing cached, or the default's weights are not the
             published ones.
     """
-    wanted = DEFAULT_MODEL if name is None else str(name)
-    if folder := _folder(wanted):
+    chosen = DEFAULT_MODEL if name is None else str(name)
+    if folder := _existing_folder(chosen):
         if revision:
             raise ModelError(
-                f"{parameter('revision', revision)} was given, but {wanted} is a folder, which has no revisions"
+                f"{parameter('revision', revision)} was given, but {chosen} is a folder, which has no revisions"
             )
-        return Model(wanted, folder)
-    if wanted.startswith((".", "/", "~")) or wanted.count("/") > 1 or not wanted.isprintable() or not wanted.strip():
-        raise ModelError(f"{_quote_name(wanted)} is no folder, and it cannot be a model of the Hugging Face hub")
+        return Model(chosen, folder)
+    if chosen.startswith((".", "/", "~")) or chosen.count("/") > 1 or not chosen.isprintable() or not chosen.strip():
+        raise ModelError(f"{_quote_name(chosen)} is no folder, and it cannot be a model of the Hugging Face hub")
     if revision is not None and (not revision.isprintable() or not revision.strip()):
         raise ModelError(
             f"{_quote_name(revision)} is no revision",
-            remedy=f"give a branch, a tag or a commit of {_quote_name(wanted)}",
+            remedy=f"give a branch, a tag or a commit of {_quote_name(chosen)}",
         )
-    if wanted != DEFAULT_MODEL:
-        return _from_hub(wanted, revision)
+    if chosen != DEFAULT_MODEL:
+        return _from_hub(chosen, revision)
     packaged = _packaged_default() if revision is None else None
-    return _check_published_weights(Model(wanted, packaged) if packaged else _from_hub(wanted, revision))
+    return _check_published_weights(Model(chosen, packaged) if packaged else _from_hub(chosen, revision))
 
 
-def _folder(wanted: str) -> Path | None:
+def _existing_folder(name: str) -> Path | None:
     """The folder of that name; none where there is none, or where no file system could have one."""
     try:
-        folder = Path(wanted).expanduser()
-        return folder.resolve() if wanted and folder.is_dir() else None
+        folder = Path(name).expanduser()
+        return folder.resolve() if name and folder.is_dir() else None
     except (OSError, ValueError, RuntimeError):  # too long, with NUL, or in the home of a user who is not there
         return None
 

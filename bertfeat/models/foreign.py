@@ -34,16 +34,18 @@ def wrap_library_errors(problem: str, *, where: str = "") -> Iterator[None]:
 
 
 def one_line_message(error: BaseException) -> str:
-    """A library's message without its line breaks, cut where it grows long; with its kind where it says little."""
-    said = "".join(each if each.isprintable() else "?" for each in " ".join(str(error).split()))
-    if not said or isinstance(error, (AttributeError, IndexError, KeyError, TypeError)):
-        said = f"{type(error).__name__}: {said}".removesuffix(": ")
-    return said if len(said) <= _MOST_SHOWN else f"{said[:_MOST_SHOWN]}…"
+    """A library's message in one line, shortened; with the error's class where the message alone says little."""
+    message = "".join(char if char.isprintable() else "?" for char in " ".join(str(error).split()))
+    if not message:
+        message = type(error).__name__
+    elif isinstance(error, (AttributeError, IndexError, KeyError, TypeError)):
+        message = f"{type(error).__name__}: {message}"
+    return message if len(message) <= _MOST_SHOWN else f"{message[:_MOST_SHOWN]}…"
 
 
 @contextmanager
 def silence_transformers() -> Iterator[None]:
-    """Keep transformers from logging and from drawing bars; what matters of it is told by bertfeat."""
+    """Keep transformers from logging and from showing progress bars; bertfeat reports what matters."""
     from transformers.utils import logging
 
     level, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()

@@ -1,4 +1,4 @@
-"""One model: where its files are, and what they say of it."""
+"""One model: where its files are, and what they say about it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ class _TokenizerConfig:
 
 @dataclass(frozen=True)
 class Model:
-    """The files of one model, and what they say of it."""
+    """The files of one model, and what they say about it."""
 
     name: str
     folder: Path
@@ -189,10 +189,12 @@ class Model:
 
     @cached_property
     def _tokenizer_config(self) -> _TokenizerConfig:
-        found = read_model_json(self.name, self.folder, "tokenizer_config.json", _TokenizerConfig) or _TokenizerConfig()
-        for file in found.fast_tokenizer_files or ():
+        settings = (
+            read_model_json(self.name, self.folder, "tokenizer_config.json", _TokenizerConfig) or _TokenizerConfig()
+        )
+        for file in settings.fast_tokenizer_files or ():
             path_inside_model(self.name, self.folder, file, "tokenizer_config.json")
-        return found
+        return settings
 
     def check_tokenizer_files(self) -> None:
         """Check the tokenizer's own settings before a library reads them.

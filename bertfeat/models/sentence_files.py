@@ -104,12 +104,12 @@ def read_pooling(name: str, folder: Path, modules: tuple[SentenceModule, ...]) -
     for module in modules:
         if module.kind == "Pooling":
             path = path_inside_model(name, folder, f"{module.path or '.'}/config.json", _MODULES)
-            found = read_model_json(name, path.parent, path.name, _PoolingFile)
-            if found is None:
+            settings = read_model_json(name, path.parent, path.name, _PoolingFile)
+            if settings is None:
                 raise ModelError(
                     f"{_MODULES} names {path}, which is missing", where=name, remedy="get it from where the model came"
                 )
-            if modes := found.modes():
+            if modes := settings.modes():
                 return _known_pooling(name, modes)
     return Pooling.MEAN
 
@@ -131,11 +131,11 @@ def read_prompts(name: str, folder: Path) -> Prompts:
     Raises:
         ModelError: the file is none, or a prompt cannot be written as UTF-8.
     """
-    found = read_model_json(name, folder, _SETTINGS, Prompts) or Prompts()
-    for key, prompt in found.named.items():
+    prompts = read_model_json(name, folder, _SETTINGS, Prompts) or Prompts()
+    for key, prompt in prompts.named.items():
         if not _is_utf8_text(key + prompt):
             raise ModelError(f"{folder / _SETTINGS} has a prompt that is no text: {prompt!r}", where=name)
-    return found
+    return prompts
 
 
 def read_limits(name: str, folder: Path) -> Mapping[str, int]:

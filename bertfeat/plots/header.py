@@ -1,4 +1,4 @@
-"""What stands above every picture: its title, and a note that says what is seen."""
+"""The title above every picture, and the note below it."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What probes found layer by layer: a line a probe."""
+"""The scores of probes by layer: a line for each probe."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A map before it has a form: where the points lie, what colours they have, and what is said of them."""
+"""A map before it is drawn: the points, their colours, and the texts around them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The documents that a map shows: an even sample of all, with their vectors and what is told of them."""
+"""The documents that a map shows: an even sample of all, with their vectors and fields."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Table 7 as a picture: what each row came to, seed by seed."""
+"""Table 7 as a picture: the scores of each row, a dot for each seed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

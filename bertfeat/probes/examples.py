@@ -1,4 +1,4 @@
-"""What a probe learns from: the labelled documents or words of a feature set, a sample where there are many."""
+"""The examples of a probe: labelled documents or words of a feature set, a sample if there are many."""
 
 import os
 from collections.abc import Iterable

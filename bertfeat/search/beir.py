@@ -43,7 +43,7 @@ class OwnIds(StrEnum):
     """What is done with a hit that has the query's own id."""
 
     AUTO = "auto"  # left out, unless some query is judged with the document of its own id
-    KEEP = "keep"  # ids of queries and documents have nothing to do with one another
+    KEEP = "keep"  # queries and documents are numbered apart
     DROP = "drop"  # queries are documents of the corpus, and none should find itself: BEIR's rule
 
 

@@ -21,6 +21,10 @@ class BuildOptions:
     device: str | None = None
 
     def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "metric", Metric(self.metric))  # also by its name
+        except ValueError as error:
+            raise UsageError(f"metric {self.metric!r} is unknown", remedy=f"there are: {', '.join(Metric)}") from error
         if not 0.0 < self.target_recall <= 1.0:
             raise UsageError(f"the wanted recall is {self.target_recall}, but a recall is above 0 and at most 1")
         if self.memory is not None and not 0 < self.memory < float("inf"):  # NaN is neither

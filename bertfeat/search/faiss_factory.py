@@ -8,7 +8,6 @@ import re
 
 from bertfeat.errors import UsageError
 from bertfeat.io import shorten
-from bertfeat.io import shorten
 from bertfeat.search.faiss_import import FaissIndex, faiss, faiss_errors
 from bertfeat.search.faiss_index import REFINED_FROM, nested_indexes
 from bertfeat.search.index_types import KNOWN_TYPES

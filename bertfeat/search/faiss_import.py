@@ -107,8 +107,8 @@ class _LazyFaiss:
             module = importlib.import_module("faiss")
         except ImportError as error:
             raise BertfeatError(
-                "an index needs FAISS, which is not installed: pip install 'bertfeat[cpu]', or 'bertfeat[gpu]' with "
-                "CUDA"
+                "an index needs FAISS, which is not installed: pip install 'bertfeat[faiss]', or 'bertfeat[faiss-gpu]' "
+                "with CUDA"
             ) from error
         value = getattr(module, name)
         setattr(self, name, value)  # so this is called once for each name

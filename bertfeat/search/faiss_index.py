@@ -129,7 +129,7 @@ def can_remove(index: FaissIndex) -> bool:
     return isinstance(inner, faiss.IndexFlatCodes) and not hasattr(inner, "bbs")
 
 
-def lists_on_disk(index: FaissIndex) -> bool:
+def has_lists_on_disk(index: FaissIndex) -> bool:
     """Whether the inverted lists are in a file of their own."""
     inverted = inverted_index(index)
     if inverted is None:

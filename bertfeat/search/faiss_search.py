@@ -90,7 +90,7 @@ def merge_neighbours(results: list[Scored], k: int, metric: Metric) -> Scored:
 
 
 def _storing_part(index: FaissIndex) -> FaissIndex:
-    """The part of an index that stores the vectors that it gives back."""
+    """The part of an index that stores the vectors."""
     plain = faiss.downcast_index(index)
     if isinstance(plain, faiss.IndexRefine):
         return _storing_part(plain.refine_index)

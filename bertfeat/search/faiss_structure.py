@@ -30,7 +30,7 @@ def find_mismatch(index: FaissIndex, settings: IndexSettings, *, whole: bool) ->
     """
     clusters, inverted = clusters_named(settings.factory), faiss_index.inverted_index(index)
     if clusters and (inverted is None or inverted.nlist != clusters):
-        return f"it does not have the lists of {settings.factory}"  # and so many are not made only to see it
+        return f"it does not have the lists of {settings.factory}"  # compared by number, because making so many is slow
     try:
         expected = create_faiss_index(settings.factory, settings.width, settings.metric)
     except UsageError as error:

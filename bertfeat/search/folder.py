@@ -119,7 +119,7 @@ def _open_folder(folder: Path) -> int:
                     time.sleep(_PAUSE)
             elif missing:
                 raise no_index_error(folder) from error
-            missing = True  # looked for once more: the new one may have come between the two looks
+            missing = True  # try once more: the new one may have come between the two checks
         except NotADirectoryError as error:
             raise no_index_error(folder) from error
         except OSError as error:

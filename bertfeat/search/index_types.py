@@ -1,4 +1,4 @@
-"""The types of index, and which one is chosen: by number of vectors, width, memory and the recall that is wanted.
+"""The types of index, and which one is chosen: by number of vectors, width, memory and target recall.
 
 A new type is a member of :class:`IndexType` and a function in the table :data:`_PLANS`.
 """
@@ -48,21 +48,21 @@ class IndexChoice:
     on_disk: bool = False  # inverted lists are kept in a file of their own, because they pass the memory
 
 
-def choose_index(wanted: str, *, count: int, width: int, memory: int | None, recall: float) -> IndexChoice:
+def choose_index(kind: str, *, count: int, width: int, memory: int | None, recall: float) -> IndexChoice:
     """Choose an index for ``count`` vectors of ``width`` values.
 
-    ``wanted`` is an :class:`IndexType` or a FAISS factory string. ``memory`` is the budget in bytes that the index
+    ``kind`` is an :class:`IndexType` or a FAISS factory string. ``memory`` is the budget in bytes that the index
     has to itself when it is built and searched; default half of this machine's.
 
     Raises:
         UsageError: a product quantiser does not fit the width or the number of vectors.
     """
     budget = memory or _half_of_memory()
-    if wanted == IndexType.AUTO:
+    if kind == IndexType.AUTO:
         return _choose_automatically(count, width, budget, recall)
-    if wanted not in list(IndexType):
-        return IndexChoice(wanted, "as asked", _factory_bytes(wanted, count, width), clusters_named(wanted))
-    choice = _PLANS[IndexType(wanted)](f"{wanted} as asked", count, width)
+    if kind not in list(IndexType):
+        return IndexChoice(kind, "as asked", _factory_bytes(kind, count, width), clusters_named(kind))
+    choice = _PLANS[IndexType(kind)](f"{kind} as asked", count, width)
     if choice.clusters and choice.bytes > budget:
         reason = f"{choice.reason}; its lists on disk: {_over_budget(choice.bytes, budget)}"
         return replace(choice, reason=reason, on_disk=True)

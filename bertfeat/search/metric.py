@@ -59,5 +59,5 @@ class Metric(StrEnum):
 
 
 def copy_as_float32(vectors: NDArray[np.floating]) -> NDArray[np.float32]:
-    """A float32 copy, row by row in memory, that may be changed."""
+    """A float32 copy in C order, which may be changed in place."""
     return np.array(vectors, np.float32, order="C")

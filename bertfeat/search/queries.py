@@ -92,7 +92,7 @@ def unmark_words(text: str) -> tuple[str, list[tuple[int, int]]]:
 
 
 def read_queries(file: BinaryIO, name: str) -> Iterator[str]:
-    """The queries of a file, a query a line, without blank lines; UTF-8, or what its byte order mark says.
+    """The queries of a file, one a line, without blank lines; in UTF-8, or as its byte order mark says.
 
     Raises:
         CorpusError: a line cannot be decoded; names the file and the line.

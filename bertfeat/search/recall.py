@@ -116,12 +116,12 @@ def measure_recall(index: VectorIndex | str | Path, *, queries: int = QUERIES) -
         return index.search(queries, k, search_parameter=value).numbers
 
     measured = index.settings.evaluation
-    wanted = BuildOptions().target_recall if measured is None else measured.wanted
-    return judge_search(truth, search, None, index.metric, wanted=wanted, vectors=len(index))
+    target_recall = BuildOptions().target_recall if measured is None else measured.wanted
+    return judge_search(truth, search, None, index.metric, target_recall=target_recall, vectors=len(index))
 
 
 def tune_and_judge(
-    index: FaissIndex, truth: GroundTruth, metric: Metric, wanted: float
+    index: FaissIndex, truth: GroundTruth, metric: Metric, target_recall: float
 ) -> tuple[SearchParameter | None, RecallReport]:
     """Find the search parameter that the wanted recall needs on half of the queries, and measure it on the others."""
 
@@ -132,10 +132,12 @@ def tune_and_judge(
     tuning, judging = truth.part(slice(0, half)), truth.part(slice(half if half < len(truth.own) else 0, None))
     name, parameter = search_parameter_name(index), None
     if name is not None:
-        value = tune(tuning, search, wanted, largest_search_parameter(index), metric)
+        value = tune(tuning, search, target_recall, largest_search_parameter(index), metric)
         parameter = SearchParameter(name, value, tuned=True)
     value_used = parameter.value if parameter else None
-    return parameter, judge_search(judging, search, value_used, metric, wanted=wanted, vectors=int(index.ntotal))
+    return parameter, judge_search(
+        judging, search, value_used, metric, target_recall=target_recall, vectors=int(index.ntotal)
+    )
 
 
 def guess_search_parameter(index: FaissIndex) -> SearchParameter | None:
@@ -185,8 +187,8 @@ def recall_at_k(truth: GroundTruth, numbers: NDArray[np.int64], k: int, metric: 
     return np.asarray(hits, np.float64) / k
 
 
-def tune(truth: GroundTruth, search: Search, wanted: float, largest: int, metric: Metric) -> int:
-    """The least value whose recall is at least ``wanted`` with 95 % confidence; else the least of the best recall.
+def tune(truth: GroundTruth, search: Search, target_recall: float, largest: int, metric: Metric) -> int:
+    """The least value that reaches ``target_recall`` with 95 % confidence; else the least one of the best recall.
 
     Doubles the value until it suffices, then halves the interval.
     """
@@ -195,20 +197,20 @@ def tune(truth: GroundTruth, search: Search, wanted: float, largest: int, metric
     def bound(value: int) -> float:
         recalls = recall_at_k(truth, _search_others(truth, search, k, value), k, metric)
         mean = float(recalls.mean())
-        return mean - CONFIDENCE * float(recalls.std()) / len(recalls) ** 0.5 if wanted < 1 else mean
+        return mean - CONFIDENCE * float(recalls.std()) / len(recalls) ** 0.5 if target_recall < 1 else mean
 
     reached: dict[int, float] = {}
     for value in _doubled(largest):
         reached[value] = bound(value)
-        if reached[value] >= wanted:
+        if reached[value] >= target_recall:
             low = max((tried for tried in reached if tried < value), default=0)
-            return _bisect(low, value, lambda middle: bound(middle) >= wanted)
+            return _bisect(low, value, lambda middle: bound(middle) >= target_recall)
     best = max(reached.values())
     return min(value for value, recall in reached.items() if recall >= best - 0.002)
 
 
 def judge_search(
-    truth: GroundTruth, search: Search, value: int | None, metric: Metric, *, wanted: float, vectors: int
+    truth: GroundTruth, search: Search, value: int | None, metric: Metric, *, target_recall: float, vectors: int
 ) -> RecallReport:
     """Measure recall, and queries a second in one batch; ``vectors`` are in the index."""
     depths = [k for k in DEPTHS if k <= truth.numbers.shape[1]] or [truth.numbers.shape[1]]
@@ -224,7 +226,7 @@ def judge_search(
     return RecallReport(
         recall=recall,
         own=float((search(truth.queries, 1, value)[:, 0] == truth.own).mean()),
-        wanted=wanted,
+        wanted=target_recall,
         queries=len(truth.own),
         queries_per_second=round(len(truth.queries) / float(np.median(times)), 1),
         exact_queries_per_second=round(truth.queries_per_second, 1),

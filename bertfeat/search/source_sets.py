@@ -42,7 +42,7 @@ def merge_sources(
 
 
 def changed_sources(settings: IndexSettings) -> Iterator[tuple[SourceSet, SourceSet]]:
-    """The feature sets that still exist but changed: what each was, and what it is now.
+    """The feature sets that still exist but changed: the recorded one and the present one.
 
     Raises:
         FeatureSetError: a folder is no sound feature set any more.

@@ -36,9 +36,9 @@ def sample_vectors(
     source: VectorSource, index: FaissIndex, choice: IndexChoice, options: BuildOptions, done: Callable[[int], None]
 ) -> TrainingSample:
     """Read the vectors that must be known before the index is filled, in one pass; no pass where none must."""
-    wanted = 0 if index.is_trained else choice.clusters * POINTS_PER_CLUSTER or SAMPLE_WITHOUT_CLUSTERS
+    training_size = 0 if index.is_trained else choice.clusters * POINTS_PER_CLUSTER or SAMPLE_WITHOUT_CLUSTERS
     judged = options.evaluate and flat_storage(index) is None and source.count > 1
-    numbers = sample_numbers(source.count, wanted + (QUERIES if judged else 0))
+    numbers = sample_numbers(source.count, training_size + (QUERIES if judged else 0))
     if not len(numbers):
         empty = np.empty((0, source.width), np.float32)
         return TrainingSample(empty, empty, numbers)
@@ -56,14 +56,14 @@ def sample_vectors(
     queries, own = vectors[chosen], numbers[chosen]
     if len(numbers) < source.count:
         vectors = _drop_rows(vectors, chosen)
-    return TrainingSample(vectors[:wanted], queries, own)
+    return TrainingSample(vectors[:training_size], queries, own)
 
 
-def sample_numbers(count: int, wanted: int) -> NDArray[np.int64]:
+def sample_numbers(count: int, size: int) -> NDArray[np.int64]:
     """Numbers of a random sample, ascending; all of them where there are no more."""
-    if wanted >= count:
+    if size >= count:
         return np.arange(count)
-    return np.sort(np.random.default_rng(SEED).choice(count, wanted, replace=False, shuffle=False))
+    return np.sort(np.random.default_rng(SEED).choice(count, size, replace=False, shuffle=False))
 
 
 def prepare_vectors(

@@ -15,7 +15,7 @@ from bertfeat.search.build import check_complete, fill_index, kept_blocks
 from bertfeat.search.build_options import BuildProgress, OnBuildProgress, ignore_build_progress
 from bertfeat.search.document_store import ArrowStore, IndexStoresWriter, document_schema
 from bertfeat.search.faiss_import import FaissIndex
-from bertfeat.search.faiss_index import can_remove, lists_on_disk, remove_vectors, write_faiss_index
+from bertfeat.search.faiss_index import can_remove, has_lists_on_disk, remove_vectors, write_faiss_index
 from bertfeat.search.feature_source import FeatureSource, find_incomparability
 from bertfeat.search.index_files import finish_index_folder
 from bertfeat.search.lists_on_disk import DiskListsBuilder
@@ -103,7 +103,7 @@ def remove_documents(folder: str | Path, ids: Iterable[str]) -> UpdateReport:
             with IndexStoresWriter(fresh, schema, per_document=index.pieces is None) as stores:
                 remaining.copy(stores)
             grown = remaining.faiss_index
-            if lists_on_disk(grown):
+            if has_lists_on_disk(grown):
                 grown = DiskListsBuilder(grown, fresh, None).merged()
             settings = _finish_update(remaining.settings(fresh, added=0), grown, stores, 0, fresh)
             return UpdateReport(settings, 0, int(removed.sum()), unknown)
@@ -168,7 +168,7 @@ def _extend_index(
 ) -> tuple[FaissIndex, int]:
     """The index with a source's vectors added, and how many zero vectors there were among them."""
     before = int(index.ntotal)
-    on_disk = DiskListsBuilder(index, folder, None) if lists_on_disk(index) else None
+    on_disk = DiskListsBuilder(index, folder, None) if has_lists_on_disk(index) else None
 
     def report(done: int) -> None:
         progress(BuildProgress("add", done, source.count))

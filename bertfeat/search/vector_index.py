@@ -22,7 +22,6 @@ from bertfeat.search.settings import REBUILD, IndexSettings
 from bertfeat.where import find_matching_rows
 
 _EXACT_QUERIES = 512  # whose hits are compared again at once
-_REFILL = "add documents with append_features() or bertfeat index --append"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +108,9 @@ class VectorIndex:
         queries = self._prepare_queries(vectors)
         if k < 1 and not len(self):
             raise IndexFolderError(
-                "the index is empty: all its documents were removed", where=self.folder, remedy=_REFILL
+                "the index is empty: all its documents were removed",
+                where=self.folder,
+                remedy="append documents, or build it again",
             )
         if k < 1:
             raise UsageError(f"k is {k}, but at least one hit must be asked for")
@@ -133,11 +134,11 @@ class VectorIndex:
         Raises:
             UsageError: there is no vector of such a number.
         """
-        wanted = np.asarray(numbers, np.int64).reshape(-1)
-        wrong = wanted[(wanted < 0) | (wanted >= self.settings.count)]
+        requested = np.asarray(numbers, np.int64).reshape(-1)
+        wrong = requested[(requested < 0) | (requested >= self.settings.count)]
         if len(wrong):
             raise UsageError(f"there is no vector {wrong[0]}; the index has 0 to {self.settings.count - 1}")
-        return reconstruct_vectors(self.faiss_index, wanted)
+        return reconstruct_vectors(self.faiss_index, requested)
 
     def document_numbers(self, numbers: NDArray[np.integer]) -> NDArray[np.int64]:
         """The document of each vector: its number in :attr:`documents`."""

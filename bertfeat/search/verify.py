@@ -105,7 +105,7 @@ def _textless(index: VectorIndex, source: int) -> int:
 
 def _check_pieces(index: VectorIndex) -> None:
     """Check that every token or word is within the text of a document."""
-    path, ends = index.folder / PIECES_NAME, _text_lengths(index)
+    path, ends = index.folder / PIECES_NAME, _lengths_of_texts(index)
     for batch in index.pieces.batches() if index.pieces is not None else ():
         owner, start, end, segment = (batch.column(name).to_numpy() for name in ("document", "start", "end", "segment"))
         outside = (start < 0) | (end <= start)
@@ -114,7 +114,7 @@ def _check_pieces(index: VectorIndex) -> None:
         _refuse_if(int(outside.sum()), path, "tokens or words are not within their texts")
 
 
-def _text_lengths(index: VectorIndex) -> NDArray[np.int64] | None:
+def _lengths_of_texts(index: VectorIndex) -> NDArray[np.int64] | None:
     """How many characters the text and the pair of each document have, ``[2, D]``; None where no texts are kept.
 
     A document of a feature set without texts may have any number.

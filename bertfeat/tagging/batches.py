@@ -1,4 +1,4 @@
-"""Sentences of like length in shuffled batches, packed: no padding is computed.
+"""Shuffled batches of sentences of similar length, packed: no padding is computed.
 
 Shapes: B sentences of a batch, longest first; T words of the longest; N words of all.
 """
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from bertfeat.tagging.sentences import SentenceChunk
 
-_POOL = 32  # batches among whose sentences those of like length are put together
+_POOL = 32  # batches whose sentences are sorted by length together
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,9 @@ def pack_sentences(offsets: NDArray[np.int64], sentences: NDArray[np.int64]) -> 
     order = np.argsort(-lengths, kind="stable")
     sentences, lengths = sentences[order], lengths[order]
     times = np.arange(lengths[0])
-    there = times[:, None] < lengths[None, :]  # [T, B]
-    words = (offsets[sentences][None, :] + times[:, None])[there]
-    return PackedSentences(tuple(there.sum(1).tolist()), words, sentences)
+    exists = times[:, None] < lengths[None, :]  # [T, B]
+    words = (offsets[sentences][None, :] + times[:, None])[exists]
+    return PackedSentences(tuple(exists.sum(1).tolist()), words, sentences)
 
 
 def gather_batch(features: NDArray[np.floating], packed: PackedSentences, device: torch.device) -> SentenceBatch:
@@ -58,7 +58,7 @@ def gather_batch(features: NDArray[np.floating], packed: PackedSentences, device
 
 
 def shuffled_batches(sentences: SentenceChunk, size: int, seed: Sequence[int]) -> Iterator[PackedSentences]:
-    """Batches of ``size`` sentences of like length, all of them once, in an order that ``seed`` decides."""
+    """Batches of ``size`` sentences of similar length, each sentence once, in an order that depends on ``seed``."""
     draw = np.random.default_rng(seed)
     lengths = np.diff(sentences.offsets)
     order = draw.permutation(len(lengths))

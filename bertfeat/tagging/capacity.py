@@ -1,4 +1,4 @@
-"""Whether a network can be trained on this machine at all, told before memory runs out."""
+"""Whether a network fits the memory of this machine, checked before it is made."""
 
 import os
 

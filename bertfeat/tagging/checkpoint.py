@@ -66,7 +66,7 @@ def write_checkpoint(
     _remove_weights(folder, but=path)
 
 
-_FORMAT = JsonFormat(Checkpoint, _FORMAT_VERSION, error=TaggerError, remedy=lambda: _remedy(), digest_from=0)
+_FORMAT = JsonFormat(Checkpoint, _FORMAT_VERSION, error=TaggerError, remedy=lambda: _retrain_remedy(), digest_from=0)
 
 
 def read_checkpoint(folder: Path) -> Checkpoint | None:
@@ -81,9 +81,9 @@ def read_checkpoint(folder: Path) -> Checkpoint | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     if checkpoint.format_version != _FORMAT_VERSION:
-        raise TaggerError("another version of bertfeat began this training", where=path, remedy=_remedy())
+        raise TaggerError("another version of bertfeat began this training", where=path, remedy=_retrain_remedy())
     if problem := history_problem(checkpoint.history, checkpoint.identity.training):
-        raise TaggerError(f"contradicts itself: {problem}", where=path, remedy=_remedy())
+        raise TaggerError(f"contradicts itself: {problem}", where=path, remedy=_retrain_remedy())
     return checkpoint
 
 
@@ -100,7 +100,7 @@ def restore(
         tensors = read_tensors(path, _forms(network), checkpoint.weights)
     except (OSError, TensorsError) as error:
         raise TaggerError(
-            f"cannot be read as the state of this training ({error})", where=path, remedy=_remedy()
+            f"cannot be read as the state of this training ({error})", where=path, remedy=_retrain_remedy()
         ) from error
     groups: dict[str, dict[str, Tensor]] = {"now": {}, "best": {}, "optimizer": {}}
     for name, tensor in tensors.items():
@@ -121,7 +121,7 @@ def remove_checkpoint(folder: Path) -> None:
     _remove_weights(folder)
 
 
-def _remedy() -> str:
+def _retrain_remedy() -> str:
     return f"train anew with {parameter('overwrite', True)}"
 
 

@@ -62,11 +62,11 @@ class Crf(nn.Module):
             pointers.append(pointer)
         ended.append(best)
         label = (ended.pop() + end).argmax(1)
-        found = [label]
+        path = [label]
         for pointer in reversed(pointers):
             label = torch.cat([_gather_scores(pointer, label), (ended.pop() + end).argmax(1)])
-            found.append(label)
-        return torch.cat(found[::-1])
+            path.append(label)
+        return torch.cat(path[::-1])
 
     def _scores(self) -> tuple[Tensor, Tensor, Tensor]:
         """Scores between labels ``[L, L]``, and of the first and last one ``[L]``."""

@@ -1,4 +1,4 @@
-"""What a training learns from: two feature sets that are alike, what is read of them, and the labels in them."""
+"""The data of a training: two comparable feature sets, what is read from them, and their labels."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -20,6 +20,9 @@ from bertfeat.tagging.dataset_extractors import (
 SentenceSource = str | Path | FeatureSet
 """Sentences with tags: a feature set, its folder, or a corpus file."""
 
+OpenSource = Path | FeatureSet
+"""A source whose feature set, if it is one, is open; else the path of a corpus."""
+
 _EXTRACTOR_DEFAULTS = {"model": None, "revision": None, "precision": "auto", "batch_tokens": None}
 
 
@@ -55,6 +58,17 @@ def is_feature_set(source: SentenceSource) -> bool:
     return result_kind(path) is ResultKind.FEATURES and bool(list_parts(path))
 
 
+def open_source(source: SentenceSource) -> OpenSource:
+    """Open a folder that holds a feature set; any other path stays a path.
+
+    Raises:
+        FeatureSetError: the feature set is not sound, or not finished.
+    """
+    if isinstance(source, FeatureSet):
+        return source
+    return FeatureSet(source) if is_feature_set(source) else Path(source)
+
+
 def features_beside(corpus: Path) -> Path:
     """Where the features of a corpus file are kept: ``news/train.conll.gz`` → ``news/train.features``.
 
@@ -69,8 +83,8 @@ def features_beside(corpus: Path) -> Path:
     return corpus.with_name((name.stem if name.suffix in ENDINGS else name.name) + ".features")
 
 
-def open_datasets(sources: Mapping[str, SentenceSource], options: DatasetOptions) -> dict[str, FeatureSet]:
-    """Open the feature sets among the sources and extract the corpora, each into a set beside it.
+def open_datasets(sources: Mapping[str, OpenSource], options: DatasetOptions) -> dict[str, FeatureSet]:
+    """Extract the corpora among the sources, each into a feature set beside it.
 
     If some are feature sets, the corpora are extracted as the first of them was.
 
@@ -86,9 +100,9 @@ def open_datasets(sources: Mapping[str, SentenceSource], options: DatasetOptions
 
 
 def open_dataset(
-    source: SentenceSource, options: DatasetOptions, *, like: FeatureSet | None = None, folder: Path | None = None
+    source: OpenSource, options: DatasetOptions, *, like: FeatureSet | None = None, folder: Path | None = None
 ) -> FeatureSet:
-    """Open a feature set, or extract a corpus into one in ``folder`` (default: beside it).
+    """Give a feature set as it is, or extract a corpus into one in ``folder`` (default: beside it).
 
     A set that is there and holds the layers is used as it is, after a look at whether the corpus changed. ``like`` is a
     set whose model and settings the new one takes over.
@@ -99,9 +113,7 @@ def open_dataset(
     """
     if isinstance(source, FeatureSet):
         return source
-    corpus = Path(source)
-    if is_feature_set(corpus):
-        return FeatureSet(corpus)
+    corpus = source
     if not corpus.exists():
         raise CorpusError("no such file or feature set", where=corpus, remedy="check the path")
     if corpus.is_dir():
@@ -117,14 +129,14 @@ def open_dataset(
     return features
 
 
-def features_first(sources: Mapping[str, SentenceSource]) -> list[str]:
+def features_first(sources: Mapping[str, OpenSource]) -> list[str]:
     """The names of the sources, feature sets before corpora: they say how the corpora are extracted."""
-    return sorted(sources, key=lambda name: not is_feature_set(sources[name]))
+    return sorted(sources, key=lambda name: isinstance(sources[name], Path))
 
 
-def first_given(sources: Mapping[str, SentenceSource], datasets: Mapping[str, FeatureSet]) -> FeatureSet | None:
+def first_given(sources: Mapping[str, OpenSource], datasets: Mapping[str, FeatureSet]) -> FeatureSet | None:
     """The first open set that was given as a feature set."""
-    return next((datasets[name] for name in datasets if is_feature_set(sources[name])), None)
+    return next((datasets[name] for name in datasets if isinstance(sources[name], FeatureSet)), None)
 
 
 # ── extraction ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -204,14 +216,14 @@ def refuse_corpus_settings(settings: CorpusSettings, reason: str) -> None:
 
 
 def refuse_unused_options(
-    sources: Mapping[str, SentenceSource], options: DatasetOptions, *, but: Collection[str] = ()
+    sources: Mapping[str, OpenSource], options: DatasetOptions, *, but: Collection[str] = ()
 ) -> None:
     """Refuse options of extraction beside a feature set, which records its own; ``but`` names arguments that stay.
 
     Raises:
         UsageError: names them.
     """
-    given = [is_feature_set(source) for source in sources.values()]
+    given = [isinstance(source, FeatureSet) for source in sources.values()]
     if any(given):
         arguments = {**_EXTRACTOR_DEFAULTS, **options.extractor}
         names = [name for name, usual in _EXTRACTOR_DEFAULTS.items() if name not in but and arguments[name] != usual]
@@ -222,17 +234,16 @@ def refuse_unused_options(
         refuse_corpus_settings(options.corpus_settings, "all sets are features")
 
 
-def refuse_shared_folder(sources: Mapping[str, SentenceSource]) -> None:
+def refuse_shared_folder(sources: Mapping[str, OpenSource]) -> None:
     """Refuse two corpora whose features would be kept in one folder.
 
     Raises:
         UsageError: names both.
     """
     corpora: dict[Path, Path] = {}
-    for source in sources.values():
-        if isinstance(source, FeatureSet) or is_feature_set(source):
+    for corpus in sources.values():
+        if isinstance(corpus, FeatureSet):
             continue
-        corpus = Path(source)
         other = corpora.setdefault(real_path(features_beside(corpus)), corpus)
         if real_path(other) != real_path(corpus):
             raise UsageError(

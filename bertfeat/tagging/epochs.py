@@ -1,4 +1,4 @@
-"""What a training tells of its epochs, and at its end."""
+"""The reports of a training: after each epoch, and at the end."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from bertfeat.tagging.settings import TaggerSettings
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """What one epoch came to."""
+    """The result of one epoch."""
 
     number: int  # from 1
     loss: float
@@ -23,7 +23,7 @@ class Epoch:
 
 @dataclass(frozen=True, slots=True)
 class TrainingReport:
-    """A training that is done."""
+    """The result of a training."""
 
     folder: Path
     settings: TaggerSettings

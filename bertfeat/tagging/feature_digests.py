@@ -1,4 +1,4 @@
-"""What tells features, and the tagged sentences behind them, from others."""
+"""Digests that identify features, and the tagged sentences behind them."""
 
 from collections.abc import Iterable
 from hashlib import sha256
@@ -19,12 +19,12 @@ def sentences_digest(features: FeatureSet) -> str:
     Sets of one corpus have the same, whichever layers they hold and however they are cut into parts.
     """
     words = ["words"] if "words" in features.names else ["word_start", "word_end"]
-    found = sha256()
+    digest = sha256()
     for batch in features.stream([*words, "tags"], batch_rows=_SCAN):
         columns = [batch.column(name).to_pylist() for name in (*words, "tags")]
         for lists in zip(*columns, strict=True):
-            found.update("".join(map(_length_prefixed, lists)).encode("utf-8", "surrogatepass"))
-    return found.hexdigest()
+            digest.update("".join(map(_length_prefixed, lists)).encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
 
 
 def _length_prefixed(items: Iterable[object] | None) -> str:

@@ -1,4 +1,4 @@
-"""What a network makes of sentences: their tags."""
+"""The tags that a network predicts."""
 
 from collections.abc import Iterator
 
@@ -26,8 +26,8 @@ def predict_chunk(
 ) -> Iterator[list[str]]:
     """The tags of each sentence, in order: BIO for spans."""
     network.eval()
-    found = np.empty(len(sentences.features), np.int64)
+    numbers = np.empty(len(sentences.features), np.int64)
     for packed in batches_by_length(sentences, _EVALUATED):
-        found[packed.words] = network.decode(gather_batch(sentences.features, packed, device)).cpu().numpy()
+        numbers[packed.words] = network.decode(gather_batch(sentences.features, packed, device)).cpu().numpy()
     for first, last in zip(sentences.offsets[:-1], sentences.offsets[1:], strict=True):
-        yield labels.tags(found[first:last].tolist())
+        yield labels.tags(numbers[first:last].tolist())

@@ -1,4 +1,4 @@
-"""What a tagger sees of each word: a recipe of layers, or several layers whose mixture it learns."""
+"""What a tagger reads of each word: a recipe of layers, or several layers with learned weights."""
 
 import re
 from dataclasses import dataclass, field

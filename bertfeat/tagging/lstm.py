@@ -13,7 +13,7 @@ so that its n-th time is a sentence's n-th word from behind. Gates are in torch'
 
 from collections.abc import Callable, Sequence
 from itertools import accumulate
-from typing import Any
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -103,12 +103,23 @@ RUN_LAYER: dict[str, Callable[..., Tensor]] = {"cpu": run_on_cpu, "cuda": run_by
 """How a layer is computed on each kind of device; ``benchmarks/lstm.py`` measures both ways on a CPU."""
 
 
+class _Context(Protocol):
+    """What a layer keeps for its gradient."""
+
+    sizes: tuple[int, ...]
+    low: torch.dtype
+    saved_tensors: tuple[Tensor, ...]
+    needs_input_grad: tuple[bool, ...]
+
+    def save_for_backward(self, *tensors: Tensor) -> None: ...
+
+
 class _LstmFunction(torch.autograd.Function):
     """One layer: inputs ``[N, W]``, ``w_ih [2, 4H, W]``, ``w_hh [2, 4H, H]``, bias ``[2, 4H]`` → ``[N, 2H]``."""
 
     @staticmethod
     def forward(
-        ctx: Any,
+        ctx: "_Context",
         inputs: Tensor,
         w_ih: Tensor,
         w_hh: Tensor,
@@ -126,16 +137,16 @@ class _LstmFunction(torch.autograd.Function):
         return _reordered(hidden, order).flatten(1).float()
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: "_Context", grad: Tensor) -> tuple[Tensor | None, ...]:
         inputs, w_ih, w_hh, order, gates, cells, hidden = ctx.saved_tensors
         grads = _reordered(grad.reshape(len(grad), 2, -1), order)
-        found = _backward_steps(grads, w_hh.to(ctx.low), ctx.sizes, gates, cells)
+        gate_grads = _backward_steps(grads, w_hh.to(ctx.low), ctx.sizes, gates, cells)
         earlier = _previous_words(hidden, ctx.sizes)
-        recurrent = torch.stack([torch.mm(found[:, way].t(), earlier[:, way]) for way in (0, 1)])
-        products = _reordered(found, order).flatten(1)
+        recurrent = torch.stack([torch.mm(gate_grads[:, way].t(), earlier[:, way]) for way in (0, 1)])
+        products = _reordered(gate_grads, order).flatten(1)
         outer = torch.mm(products.t(), inputs).float().view(w_ih.shape)
         inner = torch.mm(products, w_ih.flatten(0, 1)).float() if ctx.needs_input_grad[0] else None
-        return inner, outer, recurrent.float(), found.sum(0, dtype=torch.float32), None, None, None
+        return inner, outer, recurrent.float(), gate_grads.sum(0, dtype=torch.float32), None, None, None
 
 
 def _reordered(values: Tensor, order: Tensor) -> Tensor:
@@ -173,19 +184,19 @@ def _backward_steps(grad: Tensor, w_hh: Tensor, sizes: tuple[int, ...], gates: T
     """Gradient of the gates before their functions ``[N, 2, 4H]``; ``grad [N, 2, H]`` is used up."""
     slopes, through = _local_gradients(gates, cells, sizes)
     forget = gates.chunk(4, 2)[1]
-    found = torch.zeros_like(slopes, dtype=w_hh.dtype)
+    gate_grads = torch.zeros_like(slopes, dtype=w_hh.dtype)
     carried, later = grad[:0], 0  # gradient of the cells one time later, of as many sentences
     for start, size in zip(reversed(_step_starts(sizes)), reversed(sizes), strict=True):
         here, after = slice(start, start + size), slice(start + size, start + size + later)
         output = grad[here]
         if later:
-            output[:later] += torch.bmm(found[after].flatten(2).transpose(0, 1), w_hh).transpose(0, 1)
+            output[:later] += torch.bmm(gate_grads[after].flatten(2).transpose(0, 1), w_hh).transpose(0, 1)
         cell = output * through[here]
         cell[:later] += carried
-        torch.mul(cell[:, :, None], slopes[here, :, :3], out=found[here, :, :3])
-        torch.mul(output, slopes[here, :, 3], out=found[here, :, 3])
+        torch.mul(cell[:, :, None], slopes[here, :, :3], out=gate_grads[here, :, :3])
+        torch.mul(output, slopes[here, :, 3], out=gate_grads[here, :, 3])
         carried, later = cell * forget[here], size
-    return found.flatten(2)
+    return gate_grads.flatten(2)
 
 
 def _local_gradients(gates: Tensor, cells: Tensor, sizes: tuple[int, ...]) -> tuple[Tensor, Tensor]:

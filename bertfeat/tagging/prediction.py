@@ -12,7 +12,7 @@ from bertfeat.errors import UsageError, parameter
 from bertfeat.extraction import spool_stdin
 from bertfeat.features import FeatureSet
 from bertfeat.io import atomic, real_path, storage_errors
-from bertfeat.tagging.datasets import SentenceSource, is_feature_set, refuse_corpus_settings
+from bertfeat.tagging.datasets import OpenSource, SentenceSource, open_source, refuse_corpus_settings
 from bertfeat.tagging.prediction_forms import MarkSpan, PredictionForm, bracket_span, choose_writer
 from bertfeat.tagging.tagger import TaggedText, Tagger
 
@@ -47,9 +47,10 @@ def predict_tags(
         UsageError: settings that say how a corpus is read, beside a feature set.
         CorpusError: the corpus cannot be read.
     """
-    _refuse_unused_settings(source, model, corpus_settings or CorpusSettings())
+    opened = open_source(source)
+    _refuse_unused_settings(opened, model, corpus_settings or CorpusSettings())
     tagger = open_tagger(tagger, model=model, device=device)
-    return _predict_rows(tagger, source, corpus_settings or CorpusSettings(), with_gold)
+    return _predict_rows(tagger, opened, corpus_settings or CorpusSettings(), with_gold)
 
 
 def tag_corpus(
@@ -58,7 +59,7 @@ def tag_corpus(
     out: str | Path | Callable[[str], object],
     *,
     to: PredictionForm = "conll",
-    mark: MarkSpan = bracket_span,
+    mark: MarkSpan | None = None,
     corpus_settings: CorpusSettings | None = None,
     model: str | Path | None = None,
     device: str | None = None,
@@ -66,22 +67,24 @@ def tag_corpus(
     """Tag what :func:`predict_tags` reads and write it to ``out``: a file, or a function that is called with each text.
 
     ``to`` is ``conll`` (a word and its tag a line), ``jsonl`` (an object a text, spans by character offsets) or
-    ``text`` (each text on a line, its spans marked by ``mark``). A file appears whole or not at all.
+    ``text`` (each text on a line, its spans marked by ``mark``, by default in brackets). A file appears whole or
+    not at all.
 
     Raises:
         UsageError: ``out`` is the source; the form cannot hold a text.
         StorageError: the file cannot be written.
         TaggerError, CorpusError: see :func:`predict_tags`.
     """
-    _refuse_unused_settings(source, model, corpus_settings or CorpusSettings())
+    opened = open_source(source)
+    _refuse_unused_settings(opened, model, corpus_settings or CorpusSettings())
     tagger = open_tagger(tagger, model=model, device=device)
     if not callable(out):
-        _refuse_own_input(Path(out), source)
-    write = choose_writer(to, has_spans=tagger.labels.has_spans, mark=mark)
+        _refuse_own_input(Path(out), opened)
+    write = choose_writer(to, has_spans=tagger.labels.has_spans, mark=mark or bracket_span)
     texts = empty = 0
     failures: list[Failure] = []
     with _open_output(out) as put:
-        for row in _predict_rows(tagger, source, corpus_settings or CorpusSettings(), with_gold=False):
+        for row in _predict_rows(tagger, opened, corpus_settings or CorpusSettings(), with_gold=False):
             if isinstance(row, Failure):
                 failures.append(row)
                 continue
@@ -97,18 +100,18 @@ def open_tagger(tagger: str | Path | Tagger, *, model: str | Path | None, device
 
 
 def _predict_rows(
-    tagger: Tagger, source: SentenceSource, settings: CorpusSettings, with_gold: bool
+    tagger: Tagger, source: OpenSource, settings: CorpusSettings, with_gold: bool
 ) -> Iterator[TaggedText | Failure]:
-    if isinstance(source, FeatureSet) or is_feature_set(source):
-        yield from tagger.tag_features(source if isinstance(source, FeatureSet) else FeatureSet(source))
+    if isinstance(source, FeatureSet):
+        yield from tagger.tag_features(source)
         return
-    with _open_source(source, _choose_reading(tagger, source, settings, with_gold)) as corpus:
+    with _open_corpus_source(source, _choose_reading(tagger, source, settings, with_gold)) as corpus:
         next(check_readable(corpus.rows(), corpus), None)  # wrong columns are told before anything is computed
         yield from tagger.tag_corpus(corpus)
 
 
 @contextmanager
-def _open_source(source: str | Path, settings: CorpusSettings) -> Iterator[Corpus]:
+def _open_corpus_source(source: Path, settings: CorpusSettings) -> Iterator[Corpus]:
     if str(source) != STDIN:
         yield open_corpus([source], settings)
         return
@@ -116,7 +119,7 @@ def _open_source(source: str | Path, settings: CorpusSettings) -> Iterator[Corpu
         yield corpus
 
 
-def _choose_reading(tagger: Tagger, source: str | Path, settings: CorpusSettings, with_gold: bool) -> CorpusSettings:
+def _choose_reading(tagger: Tagger, source: Path, settings: CorpusSettings, with_gold: bool) -> CorpusSettings:
     """How to read the input: with document context if the tagger was trained so; CoNLL may lack tags."""
     with_context = bool(tagger.settings.extraction.document_context)
     has_sentences = format_of(str(source), settings.format).brings_words
@@ -131,16 +134,17 @@ def _choose_reading(tagger: Tagger, source: str | Path, settings: CorpusSettings
     return replace(settings, document_context=with_context)
 
 
-def _refuse_unused_settings(source: SentenceSource, model: str | Path | None, settings: CorpusSettings) -> None:
+def _refuse_unused_settings(source: OpenSource, model: str | Path | None, settings: CorpusSettings) -> None:
     """Refuse options that have no effect where the input is a feature set."""
-    if is_feature_set(source):
-        name = source.folder if isinstance(source, FeatureSet) else source
-        refuse_corpus_settings(settings, f"{name} is a feature set")
+    if isinstance(source, FeatureSet):
+        refuse_corpus_settings(settings, f"{source.folder} is a feature set")
         if model is not None:
-            raise UsageError(f"{parameter('model')}: for texts, and {name} is a feature set", remedy="leave it out")
+            raise UsageError(
+                f"{parameter('model')}: for texts, and {source.folder} is a feature set", remedy="leave it out"
+            )
 
 
-def _refuse_own_input(out: Path, source: SentenceSource) -> None:
+def _refuse_own_input(out: Path, source: OpenSource) -> None:
     if not isinstance(source, FeatureSet) and str(source) != STDIN and real_path(out) == real_path(source):
         remedy = f"name another file with {parameter('out')}"
         raise UsageError(f"{out} is what is to be tagged, and would be lost", remedy=remedy)

@@ -40,12 +40,14 @@ def format_conll(tagged: TaggedText) -> str:
         UsageError: there are no words, or one does not fit a line.
     """
     if tagged.words is None:
-        raise UsageError("the features were made without their texts, so there are no words to write", remedy=_remedy())
+        raise UsageError(
+            "the features were made without their texts, so there are no words to write", remedy=_jsonl_remedy()
+        )
     for cell in (*tagged.words, *tagged.tags):
         if not cell or any(sign in cell for sign in "\t\r\n"):
             raise UsageError(
                 f"text {tagged.id}: {cell!r} does not fit a line of CoNLL, which parts columns by tabs",
-                remedy=_remedy(),
+                remedy=_jsonl_remedy(),
             )
     return "".join(f"{word}\t{tag}\n" for word, tag in zip(tagged.words, tagged.tags, strict=True))
 
@@ -70,7 +72,9 @@ def format_marked_text(tagged: TaggedText, *, has_spans: bool, mark: MarkSpan) -
         UsageError: the text was not stored.
     """
     if tagged.text is None:
-        raise UsageError("the features were made without their texts, so there is no text to show", remedy=_remedy())
+        raise UsageError(
+            "the features were made without their texts, so there is no text to show", remedy=_jsonl_remedy()
+        )
     if has_spans:
         marks = [(span.start, span.end, span.label) for span in tagged.spans]
     else:
@@ -90,5 +94,5 @@ def _without_controls(text: str) -> str:
     return "".join(sign if sign.isprintable() or sign in "\u200c\u200d" else " " for sign in text)
 
 
-def _remedy() -> str:
+def _jsonl_remedy() -> str:
     return f"give {parameter('to', 'jsonl')}"

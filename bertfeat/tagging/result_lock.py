@@ -1,4 +1,4 @@
-"""A result folder that one run at a time works on, from its first look into it to its last rename."""
+"""A lock on a result folder, so that one run at a time reads and writes it."""
 
 import os
 from collections.abc import Iterator
@@ -52,7 +52,7 @@ def _remove_half_written(folder: Path) -> None:
                 path.unlink(missing_ok=True)
 
 
-_HARMLESS = {ResultKind.TABLE7: {"features"}}  # what is there first, and is never removed
+_HARMLESS = {ResultKind.TABLE7: {"features"}}  # which may be in the folder before the first run
 
 _HALF_WRITTEN = (
     ".tagger.*.tmp",

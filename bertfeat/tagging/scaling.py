@@ -1,4 +1,4 @@
-"""Where features lie: their mean and spread, which training brings to 0 and 1."""
+"""Mean and standard deviation of features, which training brings to 0 and 1."""
 
 from functools import reduce
 

@@ -110,14 +110,18 @@ def _word_units(sentences: TagSequences) -> LabelledUnits:
 
 
 def _count_scores(
-    is_spans: bool, gold: TagSequences, predicted: TagSequences, there: LabelledUnits, found: LabelledUnits
+    is_spans: bool,
+    gold: TagSequences,
+    predicted: TagSequences,
+    gold_units: LabelledUnits,
+    predicted_units: LabelledUnits,
 ) -> Scores:
     pairs = Counter(zip(chain.from_iterable(gold), chain.from_iterable(predicted), strict=True))
     words = pairs.total()
     counts = (
-        Counter(there.values()),
-        Counter(found.values()),
-        Counter(label for place, label in there.items() if found.get(place) == label),
+        Counter(gold_units.values()),
+        Counter(predicted_units.values()),
+        Counter(label for place, label in gold_units.items() if predicted_units.get(place) == label),
     )
     labels = sorted(counts[0] | counts[1])
     total = _label_scores(*(count.total() for count in counts))

@@ -1,15 +1,14 @@
-"""How a tagger is trained, which features it reads, and what it says of itself."""
+"""The settings of a tagger: how it is trained and which features it reads."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Annotated, Literal, TypedDict
 
-import msgspec
 from msgspec import Meta
 
 from bertfeat.errors import TaggerError, UsageError, parameter
 from bertfeat.features import FeatureSet, FeatureSettings, ModelIdentity
-from bertfeat.io import to_plain
+from bertfeat.io import JsonError, from_plain, to_plain
 from bertfeat.recipe import Pooling
 from bertfeat.tagging.labels import LabelSet
 from bertfeat.tagging.layer_input import TaggerInput
@@ -18,7 +17,7 @@ from bertfeat.tagging.tensors import FileDigest
 from bertfeat.tokens import LongTextPolicy, Subword
 
 MEMORY = 4 * 2**30
-_MOST = {"hidden": 2**16, "memory": 2**62, "seed": 2**62}  # beyond them numbers stop being ones that anything can hold
+_MOST = {"hidden": 2**16, "memory": 2**62, "seed": 2**62}  # larger numbers fit no memory, or no 64 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +30,7 @@ class TrainingSettings:
 
     hidden: int = 256  # of each direction of the LSTM; the paper has 768
     crf: bool = False
-    scheme: str = "BIO"  # that spans are learnt in: BIO or IOBES
+    scheme: str = "BIO"  # in which spans are learnt: BIO or IOBES
     dropout: float = 0.5
     batch_size: int = 32  # sentences
     learning_rate: float = 1e-3
@@ -61,7 +60,7 @@ class TrainingSettings:
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """What decides what the features of words are, given the model; the names are those of a feature set's settings."""
+    """The settings that decide the features of words, for a given model; named as in a feature set's settings."""
 
     long: LongTextPolicy
     max_length: Annotated[int, Meta(ge=1)]
@@ -79,7 +78,7 @@ class Extraction:
 
 
 class EpochRecord(TypedDict):
-    """What is kept of an epoch."""
+    """The record of an epoch."""
 
     loss: float  # mean over the words
     score: Annotated[float, Meta(ge=0, le=1)]  # on the development set: span F1, or accuracy of plain tags
@@ -90,7 +89,7 @@ class EpochRecord(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class TaggerSettings:
-    """What a saved tagger is: which features it reads, which labels it gives, and how it came about."""
+    """A saved tagger: which features it reads, which labels it predicts, and how it was trained."""
 
     format_version: int
     model: ModelIdentity  # that makes the features
@@ -100,7 +99,7 @@ class TaggerSettings:
     labels: LabelSet
     training: TrainingSettings
     data: Mapping[str, str]  # digest of the train and dev features
-    places: Mapping[str, str]  # where those were, seen from the tagger's folder; none in format 1
+    places: Mapping[str, str]  # their folders, relative to the tagger's; none in format 1
     best_epoch: int
     score: float  # of that epoch on the development set
     history: tuple[EpochRecord, ...]  # of each epoch
@@ -114,7 +113,7 @@ _WAIT = 2  # epochs without a better score, after which the learning rate is hal
 
 
 def best_epoch(history: Sequence[EpochRecord]) -> int:
-    """Number of the epoch with the best score, the earlier of equal ones; while nothing is found, the last one."""
+    """Number of the epoch with the best score, the first of equal ones; while every score is 0, the last one."""
     scores = [epoch["score"] for epoch in history]
     return 1 + scores.index(max(scores)) if any(scores) else len(scores)
 
@@ -137,7 +136,7 @@ def is_over(history: Sequence[EpochRecord], training: TrainingSettings) -> bool:
 
 
 def history_problem(history: Sequence[EpochRecord], training: TrainingSettings) -> str | None:
-    """Why a training of these settings cannot have had these epochs; None where it can."""
+    """Why a training with these settings cannot have this history; None if it can."""
     rate, best = training.learning_rate, 0
     for number, epoch in enumerate(history, 1):
         if number > training.epochs or number - 1 - best >= training.patience:
@@ -163,11 +162,10 @@ def extraction_of(features: FeatureSet) -> Extraction:
     """
     recorded = features.header.settings.encode()
     try:
-        given = {field.name: recorded[field.name] for field in fields(Extraction) if field.name in recorded}
-        return msgspec.convert(given, Extraction)
-    except msgspec.ValidationError as error:
-        reason = str(error).replace("`", "'")
-        problem = f"its settings do not say how words were extracted ({reason})"
+        values = {field.name: recorded[field.name] for field in fields(Extraction) if field.name in recorded}
+        return from_plain(values, Extraction)
+    except JsonError as error:
+        problem = f"its settings do not say how words were extracted ({error})"
         raise TaggerError(problem, where=features.folder, remedy="extract it again") from error
 
 

@@ -1,4 +1,4 @@
-"""A saved tagger, ready to tag features, and texts by way of the model that it was trained on."""
+"""A saved tagger: it tags features, and texts, which the model of its features embeds."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ _BLOCK = 512  # documents at a time
 
 @dataclass(frozen=True, slots=True)
 class TextSpan:
-    """A labelled stretch of a text."""
+    """A labelled span of a text."""
 
     label: str
     start: int  # characters
@@ -103,15 +103,15 @@ class Tagger:
         Raises:
             UsageError: an item that is no text, or a text that cannot be embedded.
         """
-        found: list[TaggedText] = []
-        for each in self.tag_corpus(memory_corpus(texts)):
-            if isinstance(each, Failure):
-                raise UsageError(f"a text cannot be tagged: {each.reason}")
-            found.append(each)
-        return found
+        tagged: list[TaggedText] = []
+        for row in self.tag_corpus(memory_corpus(texts)):
+            if isinstance(row, Failure):
+                raise UsageError(f"a text cannot be tagged: {row.reason}")
+            tagged.append(row)
+        return tagged
 
     def tag_corpus(self, corpus: Corpus) -> Iterator[TaggedText | Failure]:
-        """Run the recorded model over a corpus and tag it, row by row; rows that fail are given as such.
+        """Run the recorded model over a corpus and tag it, row by row; a row that fails becomes a failure.
 
         Raises:
             FeatureSetError: the model is not the recorded one.
@@ -125,8 +125,8 @@ class Tagger:
         for tokenized in prefetched(embedder.tokenize_rows(block) for block in blocks):
             extracted = embedder.compute_rows(tokenized, tags=corpus.has_tags, pairs=corpus.has_pairs)
             documents = list(content_documents(extracted.content, embedder.columns, embedder.model.num_layers))
-            found: list[TaggedText | Failure] = [*self.tag_documents(documents), *extracted.failures]
-            yield from sorted(found, key=lambda each: each.row)
+            tagged: list[TaggedText | Failure] = [*self.tag_documents(documents), *extracted.failures]
+            yield from sorted(tagged, key=lambda row: row.row)
 
     def tag_features(self, features: FeatureSet) -> Iterator[TaggedText]:
         """Tag the documents of a feature set.
@@ -164,7 +164,7 @@ class Tagger:
         """The recorded model, ready to make the features that the tagger reads.
 
         Raises:
-            ModelError: it is not to be had.
+            ModelError: it cannot be found.
             FeatureSetError: the model there is not the recorded one.
         """
         settings = self.settings

@@ -65,8 +65,8 @@ def write_tagger(folder: Path, settings: TaggerSettings, tensors: Mapping[str, T
         StorageError: the folder cannot be written.
     """
     settings = replace(settings, weights=write_tensors(folder / WEIGHTS_NAME, tensors))
-    given = {each.name: getattr(settings, each.name) for each in fields(_TaggerFile) if each.name != "input"}
-    write_json(folder / SETTINGS_NAME, _TaggerFile(input=settings.input.given or settings.input.spec, **given))
+    values = {each.name: getattr(settings, each.name) for each in fields(_TaggerFile) if each.name != "input"}
+    write_json(folder / SETTINGS_NAME, _TaggerFile(input=settings.input.given or settings.input.spec, **values))
     return settings
 
 
@@ -81,7 +81,7 @@ def has_tagger(folder: Path) -> bool:
     return (folder / SETTINGS_NAME).exists()
 
 
-_FORMAT = JsonFormat(_TaggerFile, FORMAT_VERSION, error=TaggerError, remedy=lambda: _remedy(), digest_from=2)
+_FORMAT = JsonFormat(_TaggerFile, FORMAT_VERSION, error=TaggerError, remedy=lambda: _copy_remedy(), digest_from=2)
 
 
 def read_tagger_settings(folder: Path) -> TaggerSettings:
@@ -97,7 +97,7 @@ def read_tagger_settings(folder: Path) -> TaggerSettings:
         problem = f"this is no finished tagger: it has no {SETTINGS_NAME}"
         raise TaggerError(problem, where=folder, remedy="bertfeat tag train makes one") from error
     except (JsonError, UsageError) as error:
-        raise TaggerError(f"cannot be read ({error})", where=path, remedy=_remedy()) from error
+        raise TaggerError(f"cannot be read ({error})", where=path, remedy=_copy_remedy()) from error
 
 
 def read_tagger_weights(folder: Path, settings: TaggerSettings) -> dict[str, Tensor]:
@@ -110,14 +110,14 @@ def read_tagger_weights(folder: Path, settings: TaggerSettings) -> dict[str, Ten
     try:
         return read_tensors(path, network_forms(settings.network, settings.labels), settings.weights)
     except OSError as error:
-        raise TaggerError(f"cannot be read ({error.strerror or error})", where=path, remedy=_remedy()) from error
+        raise TaggerError(f"cannot be read ({error.strerror or error})", where=path, remedy=_copy_remedy()) from error
     except TensorsError as error:
         raise TaggerError(
-            f"these are not the weights of {SETTINGS_NAME}: {error}", where=path, remedy=_remedy()
+            f"these are not the weights of {SETTINGS_NAME}: {error}", where=path, remedy=_copy_remedy()
         ) from error
 
 
-def _remedy() -> str:
+def _copy_remedy() -> str:
     again = f"train it again with {parameter('overwrite', True)}"
     return f"copy the whole tagger again from where it was made, or {again}"
 
@@ -125,8 +125,8 @@ def _remedy() -> str:
 def _decoded_settings(saved: _TaggerFile) -> TaggerSettings:
     if saved.model.num_layers > _MOST_LAYERS:
         raise JsonError(f"a model of {saved.model.num_layers:,} layers")
-    given = {each.name: getattr(saved, each.name) for each in fields(_TaggerFile) if each.name != "input"}
-    settings = TaggerSettings(input=parse_input(saved.input, saved.model.num_layers), **given)
+    values = {each.name: getattr(saved, each.name) for each in fields(_TaggerFile) if each.name != "input"}
+    settings = TaggerSettings(input=parse_input(saved.input, saved.model.num_layers), **values)
     if problem := _settings_problem(settings):
         raise JsonError(problem)
     return settings

@@ -1,4 +1,4 @@
-"""Tensors in safetensors files: written whole or not at all, read only as what they are said to be."""
+"""Tensors in safetensors files: written whole or not at all, and checked against their recorded form when read."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

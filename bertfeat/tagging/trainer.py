@@ -152,22 +152,6 @@ def _collator(config: "PreTrainedConfig") -> Callable[[Sequence[Example]], dict[
 
 
 @contextmanager
-def quiet_transformers() -> Iterator[None]:
-    """Silence what transformers logs and its progress bars; what matters is raised as an error."""
-    from transformers.utils import logging
-
-    level, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(level)
-        if bar:
-            logging.enable_progress_bar()
-
-
-@contextmanager
 def keep_random_state() -> Iterator[None]:
     """Restore the random generators of Python, NumPy and torch afterwards: the Trainer seeds all of them."""
     python, legacy = random.getstate(), np.random.get_state()

@@ -14,6 +14,7 @@ from bertfeat.tagging.datasets import (
     OnDataset,
     SentenceSource,
     open_datasets,
+    open_source,
     refuse_unused_options,
 )
 from bertfeat.tagging.epochs import OnEpoch, TrainingReport
@@ -56,7 +57,7 @@ def train_tagger(
         StorageError: the folder cannot be written, or holds something else.
     """
     folder, settings = Path(folder), settings or TrainingSettings()
-    sources = {"train": train, "dev": dev}
+    sources = {"train": open_source(train), "dev": open_source(dev)}
     options = DatasetOptions(layers, corpus_settings or CorpusSettings(), extractor, progress, on_dataset)
     refuse_unused_options(sources, options)
     with hold_result_folder(folder, ResultKind.TAGGER):  # extraction included: of two equal runs, one does it

@@ -60,7 +60,7 @@ _SCALED_BY = 65_536  # words that the features' mean and spread are taken from
 
 
 class TrainingLoop:
-    """One training, from the features to the saved tagger, in a folder that is :func:`hold_result_folder`."""
+    """One training, from the features to the saved tagger, in a folder that :func:`hold_result_folder` holds."""
 
     def __init__(
         self,
@@ -187,11 +187,11 @@ class TrainingLoop:
         return TrainingIdentity(data.model.fingerprint, data.input.spec, data.extraction, self.settings, data.digests)
 
     def _check_same(self, theirs: TrainingIdentity, what: str) -> None:
-        ours, there = asdict(self._identity), asdict(theirs)
-        differ = [name for name in ours if ours[name] != there[name]]
+        ours, others = asdict(self._identity), asdict(theirs)
+        differ = [name for name in ours if ours[name] != others[name]]
         if "training" in differ:
             differ.remove("training")
-            differ += [name for name, value in ours["training"].items() if there["training"][name] != value]
+            differ += [name for name, value in ours["training"].items() if others["training"][name] != value]
         if differ:
             raise TaggerError(
                 f"{self.folder} holds {what} in another way (they differ in: {', '.join(differ)})",
@@ -242,7 +242,7 @@ class TrainingLoop:
 
 @contextmanager
 def _seeded(*seed: int) -> Iterator[None]:
-    """Let torch draw what these numbers decide in the block, and go on after it as if nothing had been drawn."""
+    """Seed torch's generator with these numbers inside the block, and restore its state afterwards."""
     with torch.random.fork_rng():
         torch.manual_seed(int(np.random.SeedSequence(seed).generate_state(1)[0]))
         yield

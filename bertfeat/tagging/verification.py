@@ -1,4 +1,4 @@
-"""Whether a saved tagger is what it says: every byte read, and what is derived held against what it is derived from."""
+"""Verification of a saved tagger: every byte is read, and what can be derived is derived again and compared."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from bertfeat.tagging.tagger_files import SETTINGS_NAME, WEIGHTS_NAME, read_tagg
 
 
 class FeaturesState(StrEnum):
-    """What became of the features that something was trained on."""
+    """The state of features that something was trained on."""
 
     SAME = "the same"
     CHANGED = "changed since"
@@ -27,7 +27,7 @@ class FeaturesState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TaggerVerifyReport:
-    """A tagger that was found sound."""
+    """A sound tagger: what was read, and the state of its features."""
 
     folder: Path
     format_version: int
@@ -52,7 +52,7 @@ def verify_tagger(folder: str | Path) -> TaggerVerifyReport:
     settings = read_tagger_settings(folder)
     weights = read_tagger_weights(folder, settings)
     if problem := _tagger_problem(folder, settings):
-        raise TaggerError(problem, where=folder / SETTINGS_NAME, remedy=_remedy())
+        raise TaggerError(problem, where=folder / SETTINGS_NAME, remedy=_retrain_tagger_remedy())
     features = {name: _tagger_features_state(folder, settings, name) for name in settings.data}
     if features.get("train") is FeaturesState.SAME:
         _check_labels(folder, settings)
@@ -100,11 +100,11 @@ def _tagger_features_state(folder: Path, settings: TaggerSettings, name: str) ->
 def _check_labels(folder: Path, settings: TaggerSettings) -> None:
     features = FeatureSet(folder / settings.places["train"])
     store = SentenceStore(features, derive_input(settings.input, features), 1)
-    found = LabelSet.of(store.tags(), inside=Scheme(settings.training.scheme))
-    if found != settings.labels:
+    labels = LabelSet.of(store.tags(), inside=Scheme(settings.training.scheme))
+    if labels != settings.labels:
         problem = f"its labels are not those of {store.folder}, on which it was trained"
-        raise TaggerError(problem, where=folder / SETTINGS_NAME, remedy=_remedy())
+        raise TaggerError(problem, where=folder / SETTINGS_NAME, remedy=_retrain_tagger_remedy())
 
 
-def _remedy() -> str:
+def _retrain_tagger_remedy() -> str:
     return f"train the tagger again, with {parameter('overwrite', True)}"

@@ -13,5 +13,5 @@ from .layout import (
     tokenize as tokenize,
 )
 from .sequences import Subword as Subword, TokenSettings as TokenSettings
-from .tokenizer import Tokenizer as Tokenizer
+from .tokenizer import TextPieces as TextPieces, Tokenizer as Tokenizer
 from .windows import LongTextPolicy as LongTextPolicy

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from bertfeat.corpus import Value
 
 CONTEXT = 300
-"""Characters that a usage keeps to the left and to the right of the word, unless told otherwise."""
+"""Characters that a usage keeps to the left and to the right of the word, by default."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from bertfeat.corpus import Value
@@ -15,6 +14,7 @@ from bertfeat.features import (
     FeatureSet,
     FeatureSettings,
     ReadableColumn,
+    RecordBatch,
     position_columns,
     read_positions,
     stored_matrices,
@@ -133,13 +133,13 @@ def subword_rule(settings: FeatureSettings) -> str:
     return settings.subword or "first"
 
 
-def _rows_of(documents: Sequence[_TextDocument], batch: pa.RecordBatch) -> list[int]:
+def _rows_of(documents: Sequence[_TextDocument], batch: RecordBatch) -> list[int]:
     """The rows of the documents in the batch."""
     rows: list[int] = np.searchsorted(batch.column("row").to_numpy(), [document.row for document in documents]).tolist()
     return rows
 
 
-def _kept_values(batch: pa.RecordBatch, kept: Sequence[str], rows: Sequence[int]) -> Iterator[dict[str, Value]]:
+def _kept_values(batch: RecordBatch, kept: Sequence[str], rows: Sequence[int]) -> Iterator[dict[str, Value]]:
     """The kept values of those rows of a batch."""
     columns = [batch.column(name).take(np.asarray(rows)).to_pylist() for name in kept]
     for at in range(len(rows)):
@@ -149,7 +149,7 @@ def _kept_values(batch: pa.RecordBatch, kept: Sequence[str], rows: Sequence[int]
 def _occurrence_vectors(
     features: FeatureSet,
     column: ReadableColumn,
-    batch: pa.RecordBatch,
+    batch: RecordBatch,
     numbers: Sequence[int],
     picks: Sequence[VectorPicks],
 ) -> NDArray[np.float32]:

@@ -107,7 +107,7 @@ class _UsageSample:
 
 def _group_usages(sample: _UsageSample, senses: int, k: int, word: str) -> tuple[Sense, ...]:
     if len(sample.usages) < senses:
-        raise UsageError(f"{word!r} stands in {len(sample.usages)} places, which are too few for {senses} senses")
+        raise UsageError(f"{word!r} occurs in {len(sample.usages)} places, which are too few for {senses} senses")
     labels = _cluster_labels(sample.matrix, senses, word)
     members = [np.flatnonzero(labels == label) for label in range(senses)]
     members.sort(key=lambda places: (-len(places), places[0]))

@@ -69,7 +69,8 @@ def command(
     from bertfeat.tagging import tag_corpus
 
     to_stdout = output is None or str(output) == STDIN
-    form: PredictionForm = "jsonl" if console.as_json else to or ("text" if to_stdout and sys.stdout.isatty() else "conll")
+    usual: PredictionForm = "text" if to_stdout and sys.stdout.isatty() else "conll"
+    form: PredictionForm = "jsonl" if console.as_json else to or usual
     colour = to_stdout and has_colour()
     report = tag_corpus(
         folder,
@@ -79,7 +80,7 @@ def command(
         corpus_settings=reading,
         model=model,
         device=device,
-        **({"mark": _colour_span} if colour else {}),
+        mark=_colour_span if colour else None,
     )
     _print_outcome(report, form, console)
 

@@ -206,7 +206,7 @@ def toy(layers: tuple[str, ...], kind: tuple[str, ...], rare: str | None, consol
 
 
 def toy_program(invoked: Callable[[], Any] | None = None) -> Program:
-    program = Program(name="bertfeat", verbs={"Toys": ("toy",)}, context_settings={"auto_envvar_prefix": "BERTFEAT"})
+    program = Program(name="bertfeat", sections={"Toys": ("toy",)}, context_settings={"auto_envvar_prefix": "BERTFEAT"})
 
     def get_command(_context: click.Context, _name: str) -> click.Command:
         return toy if invoked is None else click.Command("toy", callback=invoked)

@@ -2,7 +2,7 @@
 
 import enum
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import click
@@ -10,14 +10,16 @@ import pytest
 
 from bertfeat import Extractor, Index
 from bertfeat.corpus import CorpusSettings
+from bertfeat.encoder import Precision
 from bertfeat.extraction import PART_ROWS, verify_features
-from bertfeat.features import export_features
+from bertfeat.features import EXPORT_FORMATS, export_features
 from bertfeat.plots import draw_layers, draw_map
 from bertfeat.probes import ProbeSettings
-from bertfeat.search import BuildOptions, evaluate_beir
+from bertfeat.search import BuildOptions, Metric, OwnIds, evaluate_beir
 from bertfeat.speed import measure_speed
 from bertfeat.tagging import TrainingSettings, tag_corpus
-from bertfeat.usages import find_senses, find_usages
+from bertfeat.tokens import LongTextPolicy, Subword
+from bertfeat.usages import Match, find_senses, find_usages
 from tests.support.commands import find_command
 
 # command → where the library keeps the defaults of its options
@@ -88,3 +90,22 @@ def test_part_rows() -> None:
     part_rows = next(option for option in find_command(("extract",)).params if option.name == "part_rows")
     assert isinstance(part_rows, click.Option)
     assert f"{PART_ROWS:,}" in str(part_rows.show_default)
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "values"),
+    [
+        (("extract",), "precision", ("auto", *Precision)),
+        (("extract",), "long", LongTextPolicy),
+        (("extract",), "subword", Subword),
+        (("index",), "metric", Metric),
+        (("usages",), "match", Match),
+        (("evaluate",), "own_ids", OwnIds),
+        (("export",), "to", EXPORT_FORMATS),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_choices_are_those_of_the_library(words: tuple[str, ...], name: str, values: Iterable[str]) -> None:
+    option = next(option for option in find_command(words).params if option.name == name)
+    assert isinstance(option.type, click.Choice)
+    assert sorted(option.type.choices) == sorted(values)

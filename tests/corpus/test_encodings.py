@@ -94,5 +94,5 @@ def test_a_first_line_longer_than_what_is_looked_into(tmp_path: Path) -> None:
 
 def test_random_bytes_get_no_proposal(tmp_path: Path) -> None:
     noise = bytes((n * n * 7919 + n * 31 + 17) % 251 + 5 for n in range(20_000))
-    with pytest.raises(CorpusError, match=r"give the encoding of the file with encoding, for example"):
+    with pytest.raises(CorpusError, match=r"give the file's encoding, for example encoding='cp1252'"):
         open_corpus([text_file(tmp_path, noise)])

@@ -1,4 +1,4 @@
-"""Corpora of Python objects, and the stop before a hopeless corpus."""
+"""Corpora of Python objects, and the check that a corpus is readable at all."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -108,7 +108,7 @@ def test_strings_that_cannot_be_stored_fail() -> None:
     assert [row.row for row in failures] == [0, 1, 2]
 
 
-# ── hopeless ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── check_readable ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_hundred_failures_with_no_document_before_them_stop() -> None:

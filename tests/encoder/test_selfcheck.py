@@ -237,7 +237,7 @@ def test_a_first_pass_that_fails_is_the_models_error(
 
 
 def test_a_precision_that_a_model_does_not_have(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"cannot run this model in bf16: .*; --precision fp32 may help"):
+    with pytest.raises(ModelError, match=r"cannot run this model in bf16: .*; precision='fp32' may help"):
         load_encoder(made("fnet", tmp_path), Precision.BF16, CPU)  # torch has no such Fourier transform
 
 

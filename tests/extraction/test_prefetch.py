@@ -46,6 +46,6 @@ def test_closing_ends_the_thread() -> None:
     found = prefetched(iter(range(100)))
     next(found)
     (thread,) = set(threading.enumerate()) - before
-    found.close()  # type: ignore[attr-defined]
+    found.close()
     thread.join(timeout=5)
     assert not thread.is_alive()

@@ -4,6 +4,8 @@ import multiprocessing
 import os
 import pickle
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -414,3 +416,13 @@ def test_processes_that_are_spawned_take_a_set(folder: Path) -> None:
 def test_a_pooling_is_shown_by_its_name(folder: Path) -> None:
     with pytest.raises(NotDerivableError, match="leave out 'token'"):
         FeatureSet(folder).find("concat4_mean", Pooling.TOKEN)
+
+
+def test_reading_loads_no_model_libraries(folder: Path) -> None:
+    code = (
+        "import sys; from bertfeat.features import FeatureSet, export_features\n"
+        "features = FeatureSet(sys.argv[1]); features.matrix('last_mean'); features[0].tokens; list(features.check())\n"
+        "print(*{'torch', 'transformers', 'faiss', 'tokenizers', 'click'}.intersection(sys.modules))"
+    )
+    result = subprocess.run([sys.executable, "-c", code, folder], check=True, capture_output=True, text=True)
+    assert result.stdout.strip() == ""

@@ -171,7 +171,7 @@ def _rule(target: Target, damage: Damage) -> Rule:
     if damage.harmless:
         return Rule(codes=(0,))
     folder, name = target.path.partition("/")[0], Path(target.path).name
-    return Rule(codes=(0, 1, 2), names=(folder, name, "Usage:"))
+    return Rule(codes=(0, 1, 2), names=(folder, name, " -h' for help"))
 
 
 def _says_the_same(yard: Yard, target: Target) -> bool:

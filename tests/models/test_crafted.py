@@ -138,7 +138,7 @@ REFUSED: dict[str, tuple[Change, str]] = {
     "added token beyond": (tokenizer(added_tokens=[added_token("[CLS]", -1)]), "cannot load its tokenizer"),
     "normalizer unknown": (tokenizer(normalizer={"type": "Nope"}), "cannot load its tokenizer"),
     "truncation a number": (tokenizer(truncation=5), "cannot load its tokenizer|tokenizer.json"),
-    "template of no text": (tokenizer(post_processor=NO_SEQUENCE), "in an order that is not known"),
+    "template of no text": (tokenizer(post_processor=NO_SEQUENCE), "in an unknown order"),
     "special tokens beyond": (tokenizer(post_processor=template("[CLS]", cls=99_999)), "gives ids up to 99,999"),
     "special tokens many": (tokenizer(post_processor=template(*["[CLS]"] * 99)), "sets 99 special tokens"),
     "segments many": (tokenizer(post_processor=template("[CLS]", segment=200)), "of segment 200"),

@@ -11,7 +11,7 @@ import pytest
 from bertfeat.corpus import KeptColumn, Value
 from bertfeat.errors import IndexFolderError
 from bertfeat.search import VectorIndex, append_features, build_index, verify_index
-from tests.search.test_check import rewritten
+from tests.search.test_verify import rewritten
 from tests.support.features_toy import toy_part, toy_set
 from tests.support.index_toy import clustered, vector_set
 

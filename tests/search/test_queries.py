@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from bertfeat.errors import CorpusError, UsageError
-from bertfeat.search import read_beir, read_queries, read_vectors
+from bertfeat.search import read_beir, read_queries, read_vectors, unmark_words
 
 QUERIES = ["who is it?", "Wie heißt er?", "은행은 어디에", "🙂 a\u2028b"]
 
@@ -159,3 +159,18 @@ def test_files_that_cannot_be_read(beir: Path) -> None:
     (beir / "qrels" / "test.tsv").write_text("q1\td\t1\n")
     with pytest.raises(CorpusError, match=r"queries\.jsonl cannot be read: not a regular file"):
         read_beir(beir)
+
+
+@pytest.mark.parametrize(
+    ("text", "plain", "marked"),
+    [
+        ("no mark", "no mark", []),
+        ("He sat on the *bank*.", "He sat on the bank.", ["bank"]),
+        ("*a* *b c* d", "a b c d", ["a", "b c"]),
+        ("3 * 4 * 5", "3 * 4 * 5", []),
+    ],
+)
+def test_marked_words(text: str, plain: str, marked: list[str]) -> None:
+    unmarked, spans = unmark_words(text)
+    assert unmarked == plain
+    assert [unmarked[start:end] for start, end in spans] == marked

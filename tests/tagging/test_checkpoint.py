@@ -109,7 +109,7 @@ def test_an_edited_state_is_refused(
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"[" * 100_000, b'{"history": 1e999}', b"\xff"], ids=range(6))
 def test_what_is_no_state(sets: tuple[FeatureSet, FeatureSet], copy: Path, text: bytes) -> None:
     (copy / STATE).write_bytes(text)
-    refused(sets, copy, r"checkpoint\.json: cannot be read .* with --overwrite")
+    refused(sets, copy, r"checkpoint\.json: cannot be read .* with overwrite=True")
 
 
 def test_a_value_that_was_changed_by_hand_is_told(sets: tuple[FeatureSet, FeatureSet], copy: Path) -> None:

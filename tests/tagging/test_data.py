@@ -57,7 +57,7 @@ def test_the_only_stored_column_is_what_is_meant(
     assert choose_input(None, sets[0].columns, 5).name == "concat4"
     single = feature_set(tiny("bert").folder, tmp_path / "one", 5, 3, layers="second-to-last", pooling="word,mean")
     assert choose_input(None, single.columns, 5).name == "second_to_last"
-    with pytest.raises(NotDerivableError, match="--pooling word --layers concat4"):
+    with pytest.raises(NotDerivableError, match="pooling='word' layers='concat4'"):
         derive_input(parse_input("mix4", 5), single)
 
 
@@ -86,7 +86,7 @@ def conll_set(tiny: Tiny, folder: Path, text: str, **settings: object) -> Featur
     ("text", "settings", "problem"),
     [
         ("the O\nbank O\n", {}, "every word of the training sentences has the tag 'O'"),
-        ("the O\nbank B-PER\n", {"pooling": "mean"}, "extract the corpus again, with --pooling word"),
+        ("the O\nbank B-PER\n", {"pooling": "mean"}, "extract the corpus again, with pooling='word'"),
         ("the O\nbank B-PER\n", {"layers": "0"}, "extract the corpus again"),
         ("the O\nbank B-PER\n", {"subword": "mean"}, "subword is 'first', not 'mean'"),
         ("the O\nbank B-PER\nran V\n", {}, "'V'"),
@@ -129,7 +129,7 @@ def test_sets_of_two_models_are_not_mixed(
     sets: tuple[FeatureSet, FeatureSet], tiny: Callable[[str], Tiny], tmp_path: Path
 ) -> None:
     other = feature_set(tiny("roberta").folder, tmp_path / "dev", 10, 2)
-    with pytest.raises(TaggerError, match="extract it again with --model"):
+    with pytest.raises(TaggerError, match="extract it again with model="):
         train(sets[0], other, tmp_path / "a", layers="last", settings=QUICK)
 
 

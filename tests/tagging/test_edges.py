@@ -86,7 +86,7 @@ def test_a_development_set_of_unknown_tags_alone_is_refused(
     other = tagged_set(bert, tmp_path / "other", [[("the", "D"), ("bank", "N")]])
     with pytest.raises(TaggerError, match=r"only tags that the training set lacks \(D, N\)"):
         train(plain, other, tmp_path / "t", settings=QUICK)
-    with pytest.raises(CorpusError, match="plain, 'DET' is no tag of a span"):
+    with pytest.raises(CorpusError, match="plain: 'DET' is no tag of a span"):
         train(dev, plain, tmp_path / "t", settings=QUICK)
 
 
@@ -141,8 +141,8 @@ def test_transitions_of_many_labels_are_quick_and_right() -> None:
 @pytest.mark.parametrize(
     ("hidden", "crf", "count", "batch", "problem"),
     [
-        (65_536, False, 13, 32, "a network of 13 labels with --hidden 65536 takes"),
-        (8, True, 20_001, 32, r"--crf over 20,001 labels and 640 words in a batch takes .* leave out --crf"),
+        (65_536, False, 13, 32, "a network of 13 labels with hidden=65536 takes"),
+        (8, True, 20_001, 32, r"a CRF over 20,001 labels and 640 words in a batch takes .* leave out crf=True"),
     ],
 )
 def test_what_no_memory_holds_is_refused_before_it_is_made(
@@ -161,7 +161,7 @@ def test_what_no_memory_holds_is_refused_before_it_is_made(
 def test_overwriting_is_refused_before_anything_is_removed(sets: tuple[FeatureSet, FeatureSet], tmp_path: Path) -> None:
     train(*sets, tmp_path / "t", layers="last", settings=QUICK)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    with pytest.raises(UsageError, match="give a smaller --hidden"):
+    with pytest.raises(UsageError, match="give a smaller hidden"):
         train(*sets, tmp_path / "t", layers="last", settings=replace(QUICK, hidden=65_536), overwrite=True)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 

@@ -190,4 +190,6 @@ def test_spans_cannot_be_compared_with_plain_tags() -> None:
 
 
 def test_scores_need_no_torch() -> None:
-    assert loaded_by("from bertfeat.tagging import score, read_spans") & {"torch", "transformers", "numpy"} == set()
+    assert (
+        loaded_by("from bertfeat.tagging import score_tags, read_spans") & {"torch", "transformers", "numpy"} == set()
+    )

@@ -37,7 +37,7 @@ def open_table7_datasets(plan: Table7Plan, folder: Path) -> dict[str, FeatureSet
 def find_dataset(plan: Table7Plan, folder: Path, name: str, datasets: Mapping[str, FeatureSet]) -> FeatureSet | None:
     """Features of a corpus that are there already: those of an earlier run, or those beside it."""
     source = plan.sources[name]
-    if isinstance(source, FeatureSet) or is_feature_set(source) or not Path(source).is_file():
+    if isinstance(source, FeatureSet) or not source.is_file():
         return None
     place = _features_folder(folder, name)
     if is_feature_set(place):
@@ -49,7 +49,7 @@ def find_dataset(plan: Table7Plan, folder: Path, name: str, datasets: Mapping[st
     if not layers:
         return None
     return find_stored_features(
-        Path(source),
+        source,
         layers=layers,
         corpus_settings=plan.options.corpus_settings,
         like=first_given(plan.sources, datasets),

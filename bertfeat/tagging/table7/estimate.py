@@ -1,7 +1,7 @@
 """Before a table is made: how long it will take."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -17,7 +17,7 @@ from bertfeat.extraction import Extractor, estimate_extraction
 from bertfeat.features import FeatureSet
 from bertfeat.tagging.batches import gather_batch, shuffled_batches
 from bertfeat.tagging.dataset_extractors import ExtractorArguments
-from bertfeat.tagging.datasets import SentenceSource, is_feature_set
+from bertfeat.tagging.datasets import OpenSource, SentenceSource
 from bertfeat.tagging.layer_input import parse_input
 from bertfeat.tagging.network import NetworkSettings, TaggerNetwork
 from bertfeat.tagging.sentences import SentenceChunk
@@ -91,14 +91,10 @@ def estimate_table7(
     return _estimate_plan(plan, {name: stored[name] or source for name, source in plan.sources.items()})
 
 
-def _estimate_plan(plan: Table7Plan, sources: dict[str, SentenceSource]) -> Table7Estimate:
+def _estimate_plan(plan: Table7Plan, sources: Mapping[str, OpenSource]) -> Table7Estimate:
     settings, arguments, device = plan.settings, plan.options.extractor, plan.options.extractor.get("device")
     reading = plan.options.corpus_settings
-    corpora = {
-        name: open_corpus([source], reading)
-        for name, source in sources.items()
-        if not isinstance(source, FeatureSet) and not is_feature_set(source)
-    }
+    corpora = {name: open_corpus([source], reading) for name, source in sources.items() if isinstance(source, Path)}
     extraction = sum(
         estimate_extraction(
             Extractor(layers=plan.options.layers or "last", pooling="word", **arguments), corpus
@@ -108,7 +104,8 @@ def _estimate_plan(plan: Table7Plan, sources: dict[str, SentenceSource]) -> Tabl
     sentences = _read_source(sources["train"], reading)
     words = sum(len(each) for each, _ in sentences)
     sample = sentences[:: max(1, len(sentences) // _SAMPLE)]
-    model = Extractor(**arguments).identity if "train" in corpora else _opened(sources["train"]).header.model
+    train = sources["train"]
+    model = train.header.model if isinstance(train, FeatureSet) else Extractor(**arguments).identity
     training, epochs = 0.0, min(EPOCHS, settings.epochs)
     for row in plan.rows:
         layer_input = parse_input(row.name, model.num_layers)
@@ -133,19 +130,15 @@ def _fine_tuning_seconds(
     return report.seconds / len(some) * sentences * epochs
 
 
-def _opened(source: SentenceSource) -> FeatureSet:
-    return source if isinstance(source, FeatureSet) else FeatureSet(source)
-
-
-def _read_source(source: SentenceSource, reading: CorpusSettings) -> list[TaggedSentence]:
+def _read_source(source: OpenSource, reading: CorpusSettings) -> list[TaggedSentence]:
     """The tagged sentences of a source that have words.
 
     Raises:
         TaggerError: there are none.
     """
     sentences: list[TaggedSentence] = []
-    if isinstance(source, FeatureSet) or is_feature_set(source):
-        for batch in _opened(source).stream(["words", "tags"]):
+    if isinstance(source, FeatureSet):
+        for batch in source.stream(["words", "tags"]):
             sentences += zip(batch.column("words").to_pylist(), batch.column("tags").to_pylist(), strict=True)
     else:
         rows = open_corpus([source], reading).rows()

@@ -22,7 +22,7 @@ from safetensors import SafetensorError
 from bertfeat.encoder import resolve_device
 from bertfeat.errors import BertfeatError, UsageError
 from bertfeat.io import storage_errors, write_json
-from bertfeat.models import Model
+from bertfeat.models import Model, silence_transformers
 from bertfeat.tagging.labels import LabelSet
 from bertfeat.tagging.scores import Scores, score_tagger
 from bertfeat.tagging.table7.grid import GridPoint
@@ -31,7 +31,6 @@ from bertfeat.tagging.trainer import (
     Example,
     OnStep,
     keep_random_state,
-    quiet_transformers,
     token_classifier,
     token_trainer,
 )
@@ -112,7 +111,7 @@ def fine_tune_model(
         _check_sentences(name, given)
     on_cpu = _uses_cpu(device)
     data = _TuningData.of(model, sentences)
-    with quiet_transformers(), keep_random_state(), tempfile.TemporaryDirectory() as scratch_dir:
+    with silence_transformers(), keep_random_state(), tempfile.TemporaryDirectory() as scratch_dir:
         from transformers import set_seed
 
         set_seed(seed)

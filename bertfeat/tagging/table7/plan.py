@@ -6,10 +6,10 @@ from typing import Unpack
 
 from bertfeat.corpus import CorpusSettings
 from bertfeat.errors import UsageError, parameter
-from bertfeat.features import FeatureSet, ModelIdentity
+from bertfeat.features import FeatureSet
 from bertfeat.models import Model, find_model
 from bertfeat.tagging.dataset_extractors import ExtractorArguments
-from bertfeat.tagging.datasets import DatasetOptions, SentenceSource, is_feature_set, refuse_unused_options
+from bertfeat.tagging.datasets import DatasetOptions, OpenSource, SentenceSource, open_source, refuse_unused_options
 from bertfeat.tagging.settings import TrainingSettings
 from bertfeat.tagging.table7.grid import PAPER_GRID, GridPoint
 from bertfeat.tagging.table7.rows import TableRow, parse_rows
@@ -25,7 +25,7 @@ class Table7Plan:
         UsageError: no rows, or no seeds.
     """
 
-    sources: Mapping[str, SentenceSource]  # train, dev and perhaps test
+    sources: Mapping[str, OpenSource]  # train, dev and perhaps test
     rows: tuple[TableRow, ...]
     seeds: tuple[int, ...]
     settings: TrainingSettings
@@ -62,10 +62,12 @@ def plan_table7(
     """
     if grid and not fine_tune:
         raise UsageError(f"{parameter('grid')} is of fine-tuning", remedy=f"add {parameter('fine_tune', True)}")
-    sources: dict[str, SentenceSource] = {"train": train, "dev": dev} | ({} if test is None else {"test": test})
+    sources = {"train": open_source(train), "dev": open_source(dev)}
+    sources |= {} if test is None else {"test": open_source(test)}
     options = DatasetOptions(None, corpus_settings or CorpusSettings(), extractor)
     refuse_unused_options(sources, options, but=("model", "revision") if fine_tune else ())
-    recorded = _recorded_model(train)
+    first = sources["train"]
+    recorded = first.header.model if isinstance(first, FeatureSet) else None
     if recorded is not None and extractor.get("model") is None:
         extractor = extractor | {"model": recorded.name, "revision": recorded.revision}
     needs_model = recorded is None or fine_tune
@@ -82,10 +84,3 @@ def plan_table7(
         grid=tuple(grid or PAPER_GRID),
         options=replace(options, layers=",".join(map(str, range(num_layers + 1))), extractor=extractor),
     )
-
-
-def _recorded_model(train: SentenceSource) -> ModelIdentity | None:
-    """The model that made the training set, if it is a feature set."""
-    if isinstance(train, FeatureSet):
-        return train.header.model
-    return FeatureSet(train).header.model if is_feature_set(train) else None

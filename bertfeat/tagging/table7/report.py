@@ -1,10 +1,9 @@
-"""What a Table 7 came to, for programs and for people."""
+"""The result of a Table 7 as JSON and as Markdown."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any
 
 from bertfeat.io import atomic, refuse_folder_path, remove_file, write_json
 from bertfeat.tagging.table7.rows import FINE_TUNING, PAPER_SOURCE, TableRow
@@ -17,7 +16,7 @@ PICTURE_NAME = "table7.png"
 
 @dataclass(frozen=True, slots=True)
 class RowResult:
-    """What the runs of a row came to."""
+    """A row and its runs."""
 
     row: TableRow
     runs: tuple[TableRun, ...]
@@ -53,7 +52,7 @@ class Table7:
     rows: tuple[RowResult, ...]
 
     @property
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> dict[str, object]:
         """The same as JSON has it."""
         return asdict(self) | {"settings": self.settings.plain}
 
@@ -101,8 +100,8 @@ def _table_notes(table: Table7) -> list[str]:
     tuned = [result.runs[0].grid for result in table.rows if result.row.name == FINE_TUNING and result.runs]
     for point in tuned:
         if point is not None:
-            told = f"Fine-tuned with batches of {point.batch_size}, rate {point.learning_rate:g}"
-            notes.insert(1, f"{told}, {point.epochs} epochs.")
+            settings = f"Fine-tuned with batches of {point.batch_size}, rate {point.learning_rate:g}"
+            notes.insert(1, f"{settings}, {point.epochs} epochs.")
     return notes
 
 

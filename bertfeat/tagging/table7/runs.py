@@ -100,7 +100,7 @@ class TableIdentity:
 
     @property
     def digest(self) -> str:
-        """What tells a table from others, wherever its features are."""
+        """The digest that identifies a table, wherever its features are."""
         return hashlib.sha256(canonical_json(self._decisive)).hexdigest()
 
     def differences(self, other: "TableIdentity") -> list[str]:

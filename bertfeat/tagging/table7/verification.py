@@ -1,4 +1,4 @@
-"""Whether a Table 7 is what its runs came to."""
+"""Verification of a Table 7: it is derived again from its runs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from bertfeat.tagging.verification import FeaturesState
 
 @dataclass(frozen=True, slots=True)
 class Table7VerifyReport:
-    """A Table 7 that was found sound."""
+    """A sound Table 7."""
 
     folder: Path
     rows: int  # of the table; 0 while it is not finished
@@ -71,7 +71,7 @@ def _read_results(folder: Path) -> _TableFile | None:
         return _TABLE_FORMAT.read(path)
     except FileNotFoundError as error:
         if (folder / MARKDOWN_NAME).exists():  # which is written after it
-            raise TaggerError("is missing", where=path, remedy=_REMEDY) from error
+            raise TaggerError("it is missing", where=path, remedy=_REMEDY) from error
         return None
 
 
@@ -112,7 +112,9 @@ def _check_markdown(folder: Path, table: Table7) -> None:
     try:
         text = read_regular(path)
     except FileNotFoundError as error:
-        raise TaggerError("is missing: a run was killed before it was written", where=path, remedy=_REMEDY) from error
+        raise TaggerError(
+            "it is missing: a run was killed before it was written", where=path, remedy=_REMEDY
+        ) from error
     except OSError as error:
         raise TaggerError(f"cannot be read ({error})", where=path, remedy=_REMEDY) from error
     if text != format_markdown(table).encode("utf-8", "backslashreplace"):

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.models import Model
-from bertfeat.tokens import Tokenizer
-from bertfeat.tokens.tokenizer import TextPieces
+from bertfeat.tokens import TextPieces, Tokenizer
 from bertfeat.words import align_words, locate_words
 
 UNLABELLED = -100

@@ -81,7 +81,7 @@ def tag(*arguments: str, **settings: object) -> Result:
         (["train", *SETS, "--memory", "-1G"], "is not a size"),
         (["train", *SETS, "--dropout", "nan"], "dropout nan"),
         (["train", *SETS, "--learning-rate", "nan"], "learning rate nan"),
-        (["train", *SETS, "--hidden", "10000000"], "hidden 10000000: give at most 65,536"),
+        (["train", *SETS, "--hidden", "10000000"], "hidden 10000000; give at most 65,536"),
         (["train", *SETS, "--seed", "9" * 30], "give at most"),
     ],
 )

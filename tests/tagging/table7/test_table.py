@@ -65,7 +65,7 @@ def test_what_is_made_is_sound_and_not_made_again(sets: Sets, table: Path) -> No
 
 def test_a_table_that_is_not_finished_is_sound_too(table: Path) -> None:
     (table / "table7.json").unlink()
-    with pytest.raises(TaggerError, match=r"table7\.json is missing"):  # as long as what is made of it is there
+    with pytest.raises(TaggerError, match=r"table7\.json: it is missing"):  # as long as what is made of it is there
         verify_table7(table)
     (table / "table7.md").unlink()
     (table / "runs" / "last" / "seed-3.tagger").mkdir()
@@ -157,7 +157,7 @@ def test_other_settings_and_ways_are_another_table(sets: Sets, tiny: Callable[[s
 
 def test_sets_of_two_models_make_no_table(sets: Sets, tiny: Callable[[str], Tiny], tmp_path: Path) -> None:
     other = feature_set(tiny("roberta").folder, tmp_path / "test", 12, 12)
-    with pytest.raises(TaggerError, match="extract it again with --model"):
+    with pytest.raises(TaggerError, match="extract it again with model="):
         made_table({**sets, "test": other}, tmp_path / "table")
     assert not (tmp_path / "table").exists()
     with pytest.raises(TaggerError, match="is not the model that made the features"):

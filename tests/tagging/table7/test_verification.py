@@ -141,7 +141,7 @@ def test_markdown_that_was_edited_is_told(table: Path) -> None:
     with pytest.raises(TaggerError, match="does not show what"):
         verify_table7(table)
     (table / "table7.md").unlink()
-    with pytest.raises(TaggerError, match=r"table7\.md is missing"):
+    with pytest.raises(TaggerError, match=r"table7\.md: it is missing"):
         verify_table7(table)
 
 
