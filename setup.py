@@ -25,11 +25,10 @@ class BuildKernels(build_ext):
         """Name the library ``_kernels.so``, which every Python 3 finds."""
         return str(Path(*fullname.split("."))) + ".so"
 
-    def build_extension(self, ext: object) -> None:
-        """Build, and remove a library under an older name, which Python would find first."""
-        super().build_extension(ext)
-        built = Path(self.get_ext_fullpath(ext.name))  # type: ignore[attr-defined]
-        for older in built.parent.glob(f"{built.stem}.*.so"):
+    def run(self) -> None:
+        """Build, and remove libraries under older names from the source, which Python would find first."""
+        super().run()
+        for older in Path(__file__).parent.glob("bertfeat/encoder/_kernels.*.so"):
             older.unlink()
 
 

@@ -222,7 +222,15 @@ class IndexCase:
     name = "index"
 
     def __init__(self, work: Path) -> None:
-        preload("bertfeat.cli.index", "bertfeat.search", "bertfeat.search.queries", "faiss", "pyarrow.compute")
+        preload(
+            "bertfeat.cli.index",
+            "bertfeat.search.build",
+            "bertfeat.search.update",
+            "bertfeat.search.verify",
+            "bertfeat.search.queries",
+            "faiss",
+            "pyarrow.compute",
+        )
         from tests.support.index_toy import clustered, vector_set
 
         self._work, self._folder = work, work / "toy.index"
@@ -295,7 +303,7 @@ class RunCase:
     WHOLE: State = frozenset({"whole"})
 
     def __init__(self, name: str, command: Sequence[str], result: str, work: Path) -> None:
-        preload("bertfeat.extraction", "bertfeat.cli.extract", "bertfeat.cli.tag", "bertfeat.tagging.table7.table")
+        preload("bertfeat.extraction", "bertfeat.cli.extract", "bertfeat.cli.tag", "bertfeat.tagging.table7.training")
         from tests.support.tagging_toy import sentences, write_conll
         from tests.support.tiny_models import build
 

@@ -46,13 +46,23 @@ def main() -> None:
     sets = extract_sets(options.data, options.set, options.work)
     ways = ["ours", "torch", *(["torch:fp32"] if has_native_bf16(CPU) else [])]
     speeds = measure_speeds(sets, ways, options)
-    trainings = measure_scores(sets, ways[:2], options)
+    write_result(options, measured_on, speeds, {})  # in case the rest is interrupted
+    write_result(options, measured_on, speeds, measure_scores(sets, ways[:2], options))
+
+
+def write_result(
+    options: argparse.Namespace,
+    measured_on: dict[str, Any],
+    speeds: dict[str, list[int]],
+    trainings: dict[str, list[dict[str, Any]]],
+) -> None:
+    """Print the medians and ratios, and write everything."""
     settings = {name: getattr(options, name) for name in ("set", "rounds", "seeds", "epochs", "hidden")}
     result = {
         "machine": measured_on | {"load_after": [round(load, 1) for load in os.getloadavg()]},
         "settings": settings,
         "words_per_second": {way: round(median(runs)) for way, runs in speeds.items()},
-        "ratio": {way: round(median(pairs(speeds["ours"], speeds[way])), 2) for way in ways[1:]},
+        "ratio": {way: round(median(pairs(speeds["ours"], speeds[way])), 2) for way in list(speeds)[1:]},
         "span_f1": {way: summarize(runs) for way, runs in trainings.items()},
         "training_seconds": {way: [run["seconds"] for run in runs] for way, runs in trainings.items()},
         "runs": {"speed": speeds, "training": trainings},
@@ -118,7 +128,7 @@ def measure_speeds(sets: Sets, ways: list[str], options: argparse.Namespace) -> 
 
 def measure_scores(sets: Sets, ways: list[str], options: argparse.Namespace) -> dict[str, list[dict[str, Any]]]:
     """Whole trainings with equal seeds, in turn."""
-    trainings: dict[str, list[dict[str, Any]]] = {way: [] for way in ways}
+    trainings: dict[str, list[dict[str, Any]]] = {way: [] for way in ways if options.seeds}
     for seed in range(1, options.seeds + 1):
         for way in ways if seed % 2 else ways[::-1]:
             settings = TrainingSettings(hidden=options.hidden, epochs=options.epochs, seed=seed)

@@ -26,17 +26,17 @@ class FeatureTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self,
         model: str | Path | None = None,
         *,
+        normalize: bool = False,
         layers: str | Sequence[str] = "last",
         pooling: str | Sequence[str] | None = None,
         precision: str = "auto",
+        device: str | None = None,
         long: str = "window",
         max_length: int | None = None,
-        device: str | None = None,
         special_tokens: bool = True,
         batch_tokens: int | None = None,
         prompt: str | None = None,
         revision: str | None = None,
-        normalize: bool = False,
     ) -> None:
         self.model = model
         self.layers = layers

@@ -7,8 +7,6 @@ import torch
 
 from bertfeat.encoder.architectures import is_packable
 from bertfeat.encoder.forks import watch_forks
-from bertfeat.encoder.packed import PackedEncoder
-from bertfeat.encoder.padded import TransformersEncoder
 from bertfeat.encoder.precision import Precision
 from bertfeat.encoder.states import LoadedEncoder
 from bertfeat.models import Model
@@ -19,17 +17,29 @@ _log = logging.getLogger(__name__)
 def load_encoder(model: Model, precision: Precision, device: torch.device) -> LoadedEncoder:
     """Load a model's weights: BERT-family ones into the packed forward pass, any other through transformers.
 
-    What a user should know of the model is logged as warnings, once a process.
+    What a user should know about the model is logged as warnings, once a process. From the first call on, processes
+    that are forked from this one compute on one thread (:mod:`bertfeat.encoder.forks`).
 
     Raises:
         ModelError: the weights are missing, damaged or incomplete, or what the model computes cannot be trusted.
     """
     watch_forks()
-    packed = is_packable(model)
-    encoder: LoadedEncoder = (PackedEncoder if packed else TransformersEncoder)(model, precision, device)
+    encoder = _load_packed(model, precision, device) if is_packable(model) else _load_other(model, precision, device)
     for note in encoder.path.notes:
         _warn(model.name, note)
     return encoder
+
+
+def _load_packed(model: Model, precision: Precision, device: torch.device) -> LoadedEncoder:
+    from bertfeat.encoder.packed import PackedEncoder  # here, because the other path does not need it
+
+    return PackedEncoder(model, precision, device)
+
+
+def _load_other(model: Model, precision: Precision, device: torch.device) -> LoadedEncoder:
+    from bertfeat.encoder.padded import TransformersEncoder
+
+    return TransformersEncoder(model, precision, device)
 
 
 @cache

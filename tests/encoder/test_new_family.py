@@ -16,8 +16,8 @@ from tests.support.tiny_models import TEXTS, Tiny, documents, text_states
 
 def test_a_family_with_the_weights_of_roberta(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = ARCHITECTURES["data2vec-text"].build(tmp_path / "data2vec")
-    monkeypatch.setitem(PACKED_FAMILIES, "data2vec-text", PACKED_FAMILIES["roberta"])  # type: ignore[arg-type]
-    monkeypatch.setitem(WEIGHT_NAMES, "data2vec-text", WEIGHT_NAMES["roberta"])  # type: ignore[arg-type]
+    monkeypatch.setitem(PACKED_FAMILIES, "data2vec-text", PACKED_FAMILIES["roberta"])
+    monkeypatch.setitem(WEIGHT_NAMES, "data2vec-text", WEIGHT_NAMES["roberta"])
     tiny = Tiny.load(folder)
     assert type(tiny.encoder) is PackedEncoder
     vectors = tiny.features(documents(TEXTS), "all", Pooling.CLS)

@@ -26,6 +26,8 @@ CLOSED, BROKEN = "closed", "broken"
 IDLE = 25.0  # seconds in which a process that waits for nothing that comes does nothing
 _IMPORTED = (
     *("bertfeat.cli.tag", "bertfeat.cli.plot", "bertfeat.extraction", "bertfeat.tagging", "bertfeat.search.index"),
+    *("bertfeat.search.build", "bertfeat.search.update", "bertfeat.search.verify", "bertfeat.search.recall"),
+    *("bertfeat.usages.search", "bertfeat.usages.senses"),
     *("bertfeat.usages", "bertfeat.probes", "bertfeat.plots", "bertfeat.search.beir", "bertfeat.search", "faiss"),
     *("sklearn.linear_model", "sklearn.manifold", "matplotlib.figure", "matplotlib.backends.backend_agg"),
     *("ir_measures", "transformers", "safetensors.torch", "tests.support.tiny_models"),

@@ -20,9 +20,9 @@ def both_readings(folder: Path) -> tuple[ModelConfig, ModelConfig]:
 def same(folder: Path) -> bool:
     ours, theirs = both_readings(folder)
     special = ours.special_ids <= theirs.special_ids  # which transformers fills up with its defaults
-    fields = ("model_type", "sizes", "activation", "inner_size", "notes", "tokenizer_class")
+    fields = {"model_type", "sizes", "activation", "inner_size", "notes", "tokenizer_class"}
     if ours.model_type == "distilbert":  # which has neither a norm's eps nor intermediate_size under that name
-        fields = tuple(name for name in fields if name != "sizes")
+        fields -= {"sizes"}
     return special and all(getattr(ours, name) == getattr(theirs, name) for name in fields)
 
 

@@ -186,7 +186,7 @@ def test_a_pipe_in_place_of_the_cache_is_replaced(file: Path, cache: Path, monke
 
 @pytest.mark.parametrize("name", ["a\0b", "\udcff" * 3])
 def test_a_folder_of_no_possible_name(name: str, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(digests.os, "environ", {"BERTFEAT_CACHE": f"/proc/nowhere/{name}"})
+    monkeypatch.setattr(os, "environ", {"BERTFEAT_CACHE": f"/proc/nowhere/{name}"})
     assert in_a_new_process(file, monkeypatch) == sha256(file)
 
 

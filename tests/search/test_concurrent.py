@@ -28,7 +28,15 @@ OTHER = {f"other {row}" for row in range(25)}
 GONE = {str(row + 1) for row in range(20)}
 WITHOUT_EXCHANGE = "tests.support.index_toy:without_exchange"
 
-preload("bertfeat.cli.index", "bertfeat.search", "bertfeat.search.queries", "faiss", "pyarrow.compute")
+preload(
+    "bertfeat.cli.index",
+    "bertfeat.search.build",
+    "bertfeat.search.update",
+    "bertfeat.search.verify",
+    "bertfeat.search.queries",
+    "faiss",
+    "pyarrow.compute",
+)
 
 
 @dataclass(frozen=True)

@@ -159,3 +159,9 @@ def test_sets_of_different_models_are_refused(tmp_path: Path) -> None:
     second = vector_set(tmp_path / "b.features", clustered(10), fingerprint="e" * 64)
     with pytest.raises(IndexFolderError, match=r"b\.features cannot share an index with .*different models"):
         build_index([first, second], tmp_path / "toy.index")
+
+
+def test_a_metric_is_given_by_its_name_too() -> None:
+    assert BuildOptions(metric="l2").metric is Metric.L2  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="metric 'dot' is unknown; there are: cosine, ip, l2"):
+        BuildOptions(metric="dot")  # type: ignore[arg-type]

@@ -174,5 +174,5 @@ def test_the_calls_are_public() -> None:
     for name in ("train_tagger", "tag_corpus", "predict_tags", "evaluate_tagger", "verify_tagger"):
         assert getattr(bertfeat, name) is getattr(bertfeat.tagging, name)
     for name in ("train_table7", "verify_table7", "draw_map", "draw_layers", "draw_curves", "draw_table7"):
-        assert name in bertfeat.__all__
+        assert callable(getattr(bertfeat, name))
     assert read_spans(["B-X"])

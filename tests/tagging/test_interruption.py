@@ -20,7 +20,7 @@ from tests.support.steps import Ended, Stop, preload, start, steps
 from tests.support.tagging_toy import sentences, write_conll
 from tests.support.tiny_models import Tiny
 
-preload("bertfeat.cli.tag", "bertfeat.extraction", "bertfeat.plots", "bertfeat.tagging.table7.table")
+preload("bertfeat.cli.tag", "bertfeat.extraction", "bertfeat.plots", "bertfeat.tagging.table7.training")
 preload("matplotlib.backends.backend_agg", "matplotlib.figure", "torch._dynamo", "transformers.models.auto")
 
 pytestmark = pytest.mark.slow
