@@ -8,7 +8,6 @@ device where the function takes one: pooled_ours:bf16, parquet_ours:bf16:cuda.
 """
 
 import json
-import os
 import sys
 import tempfile
 import time
@@ -99,7 +98,6 @@ def tokens_ours_not_stored(model: str, length: int, precision: str) -> Run:
 def _ours(model: str, length: int, precision: str, **settings: Any) -> Any:
     from bertfeat import Extractor
 
-    os.environ.setdefault("BERTFEAT_MALLOC", "1")  # as the command does
     return Extractor(model, precision=precision, long="truncate", max_length=length, **settings)
 
 

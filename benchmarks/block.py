@@ -3,8 +3,8 @@
     python benchmarks/block.py
 
 Output product, residual, norm, up product, gelu, down product, residual, norm: :class:`KernelPostAttention` and
-:class:`TorchPostAttention` (oneDNN's prepacked and fused products) on the same rows, in turn, medians of 15 runs after a
-warm-up. GFLOP/s count 18·H² a row, the three products alone, whose inner width is 4·H.
+:class:`TorchPostAttention` (oneDNN's prepacked and fused products) on the same rows, in turn, medians of 15 runs after
+a warm-up. GFLOP/s count 18·H² a row, the three products alone, whose inner width is 4·H.
 """
 
 import argparse

@@ -12,7 +12,6 @@ long documents. Given sizes replace those rows of the results alone.
 
 import argparse
 import json
-import os
 import random
 import resource
 import shutil
@@ -100,7 +99,6 @@ def step(path: str, folder: str, model: str) -> dict[str, Any]:
     from bertfeat.extraction import Extractor
 
     reading = CorpusSettings(keep=("all",) if path.endswith(".jsonl") else ())
-    os.environ.setdefault("BERTFEAT_MALLOC", "1")  # as the command does
     extractor = Extractor(model or None, pooling="mean")
     extractor.encode(["A text that loads the model."])
     base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -9,7 +9,6 @@ and with the default model [CLS] of the last layer next to the mean, in turn.
 
 import argparse
 import json
-import os
 import tempfile
 from pathlib import Path
 from statistics import median
@@ -52,7 +51,6 @@ def speed(model: str | None, lines: list[str], documents: int, repeats: int, **s
     from bertfeat import Extractor, memory_corpus
     from bertfeat.speed import measure_speed
 
-    os.environ.setdefault("BERTFEAT_MALLOC", "1")  # as the command does
     extractor = Extractor(model, **{"pooling": "mean", **settings})
     found = asdict(measure_speed(extractor, memory_corpus(lines), documents=documents, repeats=repeats))
     return {**found, "model": Path(found["model"]).name}

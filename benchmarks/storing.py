@@ -50,7 +50,6 @@ def step(lines: list[str], repeats: int) -> dict[str, Any]:
     from bertfeat import Extractor, memory_corpus
     from bertfeat.extraction import part_writer, run_manifest
 
-    os.environ.setdefault("BERTFEAT_MALLOC", "1")  # as the command does
     extractor = Extractor(layers="concat4", pooling="token")
     stored = (part_writer.write_part, run_manifest.write_manifest)
     writers = {"stored": stored, "not stored": (_nothing, _nothing)}

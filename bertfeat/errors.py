@@ -26,6 +26,8 @@ An error names parameters as its caller writes them: ``part_rows=0`` in Python, 
 Messages therefore say :func:`parameter`, and the command sets its own spelling once, by :func:`spell_parameters`.
 """
 
+import enum
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Self
@@ -78,6 +80,48 @@ UNSET = object()
 def python_spelling(name: str, value: object = UNSET) -> str:
     """A parameter as a call in Python has it: ``part_rows``, ``precision='fp32'``."""
     return name if value is UNSET else f"{name}={value!r}"
+
+
+OPTIONS = {
+    "as_json": "--json",
+    "folder": "-o",
+    "keep_text": "--text",
+    "out": "-o",
+    "output": "-o",
+    "text_columns": "--text-column",
+}
+"""Options whose name is not that of the parameter; all others are the parameter's name with dashes."""
+
+SWITCHES = frozenset({"--special-tokens", "--text", "--evaluate"})
+"""Options that are switched off by ``--no-…``."""
+
+
+def shell_spelling(name: str, value: object = UNSET) -> str:
+    """A parameter as the command line has it: ``--part-rows``, ``--precision fp32``, ``--no-special-tokens``.
+
+    The reasons of failed rows always have this spelling: they are stored, and must not depend on who called.
+    """
+    option = option_of(name)
+    if value is UNSET or value is True:
+        return option
+    if value is False and option in SWITCHES:
+        return f"--no-{option.removeprefix('--')}"
+    if value is None or value is False:
+        return f"no {option}"
+    return f"{option} {_shell_value(value)}"
+
+
+def option_of(name: str) -> str:
+    """The option that sets a parameter."""
+    return OPTIONS.get(name) or "--" + name.replace("_", "-")
+
+
+def _shell_value(value: object) -> str:
+    if isinstance(value, tuple | list | set | frozenset):
+        return ",".join(map(_shell_value, sorted(value) if isinstance(value, set | frozenset) else value))
+    if isinstance(value, enum.Enum):
+        value = value.value
+    return shlex.quote(str(value))
 
 
 _spelling: Spelling = python_spelling

@@ -16,10 +16,9 @@ from typing import NoReturn
 import click
 
 from bertfeat import __version__
-from bertfeat.errors import INTERRUPTED, TERMINATED, BertfeatError, spell_parameters
+from bertfeat.errors import INTERRUPTED, TERMINATED, BertfeatError, shell_spelling, spell_parameters
 
 from .console import write_stderr
-from .spelling import shell_spelling
 
 MESSAGE_LENGTH = 500  # most characters of a message about wrong usage
 BROKEN_PIPE = 141  # the exit code that a shell gives a program that died of SIGPIPE

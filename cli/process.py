@@ -16,8 +16,6 @@ ENVIRONMENT = {
     # each of torch's caches keeps so many shapes of products, not 1,024, which a long run fills with some 150 MB
     "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "128",
     "LRU_CACHE_CAPACITY": "128",
-    # the C library keeps large freed blocks for the next ones; see bertfeat/io/malloc.py
-    "BERTFEAT_MALLOC": "1",
 }
 """Variables that torch or bertfeat reads when it first computes; what the user has set stays."""
 

@@ -9,7 +9,7 @@ from itertools import islice
 import numpy as np
 
 from bertfeat.corpus.document import RESERVED_COLUMNS, KeptColumn, Value
-from bertfeat.errors import UsageError, parameter
+from bertfeat.errors import UsageError, parameter, shell_spelling
 from bertfeat.io import quote_names
 
 TYPES = ("string", "int64", "float64", "bool")
@@ -144,7 +144,7 @@ def _convert(value: object, column: KeptColumn) -> Value:
     try:
         return _CONVERTERS[column.type](value)
     except (ValueError, OverflowError):
-        remedy = f"give {parameter('keep', (f'{column.name}:string',))}"
+        remedy = f"give {shell_spelling('keep', (f'{column.name}:string',))}"
         raise ConversionError(f"field '{column.name}' is not {column.type}; {remedy}") from None
 
 

@@ -9,7 +9,7 @@ from bertfeat.corpus.context import DocumentStart, add_context
 from bertfeat.corpus.document import MAX_TEXT, Document, Failure, Row
 from bertfeat.corpus.input_file import InputFile
 from bertfeat.corpus.lines import BadLine
-from bertfeat.errors import CorpusError, parameter
+from bertfeat.errors import CorpusError, parameter, shell_spelling
 from bertfeat.io import shorten
 
 DOCUMENT_START = "-DOCSTART-"
@@ -120,12 +120,12 @@ class ConllReader:
             short = next(i for i, line in enumerate(cells) if len(line) != width)
             return f"{where}: {width} columns at first but {len(cells[short])} for word {short + 1}; correct the line"
         if width <= self.word_column or width < place or (self._tag == -1 and width == 1):
-            remedy = f"add them, or name their column with {parameter('tag_column')}"
+            remedy = f"add them, or name their column with {shell_spelling('tag_column')}"
             return f"{where}: words but no tags ({width} columns); {remedy}"
         if any(not line[self.word_column] or not line[self._tag] for line in cells):
             return f"{where}: an empty word or tag; correct the line"
         if not self.universal and width == 10 and [line[0] for line in cells] == [*map(str, range(1, len(cells) + 1))]:
-            return f"{where}: numbers in place of words: this is CoNLL-U; give {parameter('format', 'conllu')}"
+            return f"{where}: numbers in place of words: this is CoNLL-U; give {shell_spelling('format', 'conllu')}"
         return ""
 
     def _require_document_starts(self) -> None:

@@ -8,7 +8,7 @@ from bertfeat.corpus.compression import Meter
 from bertfeat.corpus.input_file import InputFile
 from bertfeat.corpus.lines import BadLine, Line
 from bertfeat.corpus.records import BadRecord, Record, is_storable
-from bertfeat.errors import CorpusError, parameter
+from bertfeat.errors import CorpusError, shell_spelling
 
 
 class JsonlFile:
@@ -52,7 +52,7 @@ class JsonlFile:
             problem = (
                 f"{error.msg}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else "a huge number"
             )
-            remedy = f"correct the line, or name the {parameter('format')}"
+            remedy = f"correct the line, or name the {shell_spelling('format')}"
             return BadRecord(f"line {number}", f"not JSON: {problem}; {remedy}", line)
         if type(record) is not dict:
             reason = 'not a JSON object such as {"text": "…"}; correct the line'

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from bertfeat.corpus.document import MAX_LINE
-from bertfeat.errors import parameter
+from bertfeat.errors import shell_spelling
 
 _SHOWN = 1024  # bytes that are shown of a line that is too long
 
@@ -160,7 +160,7 @@ def _decode_line(line: bytes, encoding: TextEncoding, keep_returns: bool, limit:
         text = line.decode(encoding.name)
     except UnicodeError as error:
         at = f" at byte {error.start + 1}" if isinstance(error, UnicodeDecodeError) else ""
-        remedy = f"correct the line, or give the file's {parameter('encoding')}"
+        remedy = f"correct the line, or give the file's {shell_spelling('encoding')}"
         return BadLine(f"not {encoding.name}{at}; {remedy}", _escaped(line, encoding))
     if not text.endswith("\n"):
         return text

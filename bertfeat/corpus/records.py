@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from bertfeat.corpus.columns import ConversionError, convert_values
 from bertfeat.corpus.document import Document, Failure, KeptColumn, Value, size_problem
 from bertfeat.corpus.settings import CorpusSettings
-from bertfeat.errors import parameter
+from bertfeat.errors import shell_spelling
 from bertfeat.io import quote_names, shorten
 
 
@@ -123,7 +123,7 @@ class RecordShape:
         if self.cells and isinstance(value, str):
             return value.split()
         if not isinstance(value, list | tuple):
-            wanted = f"a list of strings (as {parameter('pretokenized', True)} asks)"
+            wanted = f"a list of strings (as {shell_spelling('pretokenized', True)} asks)"
             raise _BadFieldError(_field_problem(fields, name, wanted, option), _display(value))
         if option == "tag_column":  # data sets number their tags
             value = [str(tag) if isinstance(tag, int) else tag for tag in value]
@@ -162,12 +162,12 @@ def _string_field(fields: Fields, name: str, option: str) -> str:
         return value
     reason = _field_problem(fields, name, "a string", option)
     if isinstance(value, list):
-        reason += f"; {parameter('pretokenized', True)} takes lists of words"
+        reason += f"; {shell_spelling('pretokenized', True)} takes lists of words"
     raise _BadFieldError(reason, _display(value))
 
 
 def _field_problem(fields: Fields, name: str, wanted: str, field_of_settings: str) -> str:
-    option = parameter(field_of_settings)
+    option = shell_spelling(field_of_settings)
     if name not in fields:
         return f"no field '{name}'; there are {quote_names(tuple(map(str, fields)))}: name one with {option}"
     if fields[name] is None:

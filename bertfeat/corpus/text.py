@@ -6,7 +6,7 @@ from bertfeat.corpus.compression import Meter
 from bertfeat.corpus.document import BlankLine, Document, Failure, Row, size_problem
 from bertfeat.corpus.input_file import InputFile
 from bertfeat.corpus.lines import BadLine
-from bertfeat.errors import parameter
+from bertfeat.errors import shell_spelling
 from bertfeat.io import shorten
 
 SEPARATOR = " ||| "
@@ -51,7 +51,7 @@ class TextReader:
     def _pair(self, row: int, number: int, line: str) -> Row:
         text, separator, pair = line.rpartition(SEPARATOR)
         if not separator:
-            reason = f"no '{SEPARATOR}' in the line, as {parameter('pairs', True)} asks: write 'a ||| b'"
+            reason = f"no '{SEPARATOR}' in the line, as {shell_spelling('pairs', True)} asks: write 'a ||| b'"
             return self._failure(row, number, reason, line)
         return Document(row, f"{self._prefix}{number}", text, pair)
 

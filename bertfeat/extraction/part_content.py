@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from bertfeat.corpus import BlankLine, Document, Failure, KeptColumn, Row
+from bertfeat.errors import shell_spelling
 from bertfeat.extraction.compute import FeatureMatrices
 from bertfeat.features import CELL_LIMIT, Counts, PartContent, Pieces
 from bertfeat.recipe import FeatureColumn, Unit
@@ -70,7 +71,8 @@ def find_overflows(
         documents = at if listing is None else np.searchsorted(listing.offsets, at, side="right") - 1
         undefined = set(documents[np.isnan(matrix[at]).any(axis=1)].tolist())
         # stored with the part, so it names the settings as the shell and Python both do
-        remedy = "use dtype float32" if column.dtype == "float16" else "use precision fp32"
+        option = ("dtype", "float32") if column.dtype == "float16" else ("precision", "fp32")
+        remedy = f"use {shell_spelling(*option)}"
         for document in np.unique(documents).tolist():
             what = "are no numbers (NaN)" if document in undefined else f"are beyond what {column.dtype} holds"
             reasons[document] = f"its {column.name} features {what}; {remedy}"

@@ -172,7 +172,7 @@ class Extractor(TextEncoder):
         self._refuse_another_device(device)
         return self
 
-    def evaluate(self, evaluator: Callable[[Self, str | None], Metrics], output_path: str | None = None) -> Metrics:
+    def evaluate(self, evaluator: Callable[..., Metrics], output_path: str | None = None) -> Metrics:
         """Run an evaluator of sentence-transformers."""
         return evaluator(self, output_path)
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.corpus import Document
-from bertfeat.errors import parameter
+from bertfeat.errors import shell_spelling
 from bertfeat.tokens.long_texts import split_texts
 from bertfeat.tokens.tokenizer import Template, TextPieces, Tokenizer
 from bertfeat.tokens.windows import LongTextPolicy, TextWindow, cut_windows, fit_context
@@ -189,7 +189,7 @@ def _pair_sequence(first: _Text, second: _Text, template: Template, settings: To
     if excess and settings.long is LongTextPolicy.WINDOW and room < min(second.size, LEAST_ROOM):
         return TokenSequence(
             rejected=f"the pair's first text has {first.size} tokens and leaves no room for its second within "
-            f"{settings.max_length}; shorten it, swap the two, or use {parameter('long', 'truncate')}"
+            f"{settings.max_length}; shorten it, swap the two, or use {shell_spelling('long', 'truncate')}"
         )
     truncated = excess if settings.long is LongTextPolicy.TRUNCATE else 0
     first_stop, second_stop = first.size, second.size - truncated
@@ -225,5 +225,5 @@ def _special(ids: tuple[int, ...], types: tuple[int, ...], at: int, segment: int
 
 
 def _too_long_reason(tokens: int, limit: int) -> str:
-    remedy = f"use {parameter('long', 'window')} or {parameter('long', 'truncate')}"
+    remedy = f"use {shell_spelling('long', 'window')} or {shell_spelling('long', 'truncate')}"
     return f"it has {tokens} tokens and the model reads {limit}; {remedy}"

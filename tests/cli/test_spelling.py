@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from bertfeat.cli.spelling import OPTIONS, SWITCHES, option_of, shell_spelling
-from bertfeat.errors import UNSET, UsageError, parameter
+from bertfeat.errors import OPTIONS, SWITCHES, UNSET, UsageError, option_of, parameter, shell_spelling
 from tests.cli.test_app import toy_program
 from tests.support.commands import declared_options
 

@@ -64,7 +64,7 @@ def test_number_signs_are_words_but_for_comments_before_a_sentence(tmp_path: Pat
         ("a\nSECRET\n", "words but no tags"),
         ("SECRET\t\n", "an empty word or tag"),
         ("\tSECRET\n", "an empty word or tag"),
-        ("1 SECRET a b c d e f g h\n2 b a b c d e f g h\n", "format='conllu'"),
+        ("1 SECRET a b c d e f g h\n2 b a b c d e f g h\n", "--format conllu"),
     ],
 )
 def test_a_sentence_that_fails(tmp_path: Path, sentence: str, says: str) -> None:

@@ -122,11 +122,11 @@ def test_words_and_tags_that_fail(tmp_path: Path, record: dict[str, Any], says: 
         ('{"text": "SECRET", "n": ' + "9" * 5000 + "}", "huge number", None),
         ('["SECRET"]', "not a JSON object", '["SECRET"]'),
         ("null", "not a JSON object", "null"),
-        ('{"body": "SECRET"}', "no field 'text'; there are 'body': name one with text_columns", ""),
+        ('{"body": "SECRET"}', "no field 'text'; there are 'body': name one with --text-column", ""),
         ('{"text": null}', "field 'text' is null", ""),
         ('{"text": 12}', "field 'text' is a number, not a string", "12"),
         ('{"text": true}', "field 'text' is true or false", "true"),
-        ('{"text": ["SECRET"]}', "pretokenized=True takes lists of words", '["SECRET"]'),
+        ('{"text": ["SECRET"]}', "--pretokenized takes lists of words", '["SECRET"]'),
         ('{"text": {"SECRET": 1}}', "field 'text' is an object", '{"SECRET": 1}'),
         ('{"text": "SECRET \\ud83d"}', "half of a surrogate pair", '{"text": "SECRET \\ud83d"}'),
         ('{"text": "x", "id": "\\uD83D"}', "half of a surrogate pair", None),
@@ -311,7 +311,7 @@ def test_a_later_value_that_does_not_fit_fails_with_the_remedy(tmp_path: Path) -
     settings = CorpusSettings(keep=("year",))
     (failure,) = failures_of(path, settings)
     assert failure.row == 1000
-    assert "keep=('year:string',)" in failure.reason
+    assert "--keep year:string" in failure.reason
     assert "c. 1900" not in failure.reason
     assert "c. 1900" in failure.value
     given = documents_of(path, CorpusSettings(keep=("year:string",)))

@@ -44,7 +44,7 @@ def test_an_undecodable_line_fails_alone(tmp_path: Path) -> None:
     failure = rows[2]
     assert isinstance(failure, Failure)
     assert failure.id == "3"
-    remedy = "correct the line, or give the file's encoding"
+    remedy = "correct the line, or give the file's --encoding"
     assert failure.reason == f"{path}, line 3: not utf-8 at byte 8; {remedy}"
     assert failure.value == "SECRET \\xff"
 

@@ -392,7 +392,7 @@ def test_float16_overflow_is_a_failed_row_not_a_stored_infinity(loud: Path, tmp_
     for document in FeatureSet(tmp_path / "half").documents():
         assert np.isfinite(document.matrix("last_token")).all()
     listed = (tmp_path / "half" / ".bertfeat/failures.jsonl").read_text()
-    assert "last_token features are beyond what float16 holds; use dtype float32" in listed
+    assert "last_token features are beyond what float16 holds; use --dtype float32" in listed
 
 
 def test_rows_of_finished_parts_are_let_go(bert: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
-from tests.support.steps import Stop, install
+from tests.support.steps import Stop, install, lazy_modules
 
 CLOSED, BROKEN = "closed", "broken"
 IDLE = 25.0  # seconds in which a process that waits for nothing that comes does nothing
@@ -41,8 +41,9 @@ def main() -> None:
     import bertfeat.cli
 
     "".encode("utf-8-sig")  # which a fork that runs as nobody could not import
-    for name in _IMPORTED:
-        importlib.import_module(name)
+    for package in _IMPORTED:
+        for name in (package, *lazy_modules(package)):
+            importlib.import_module(name)
     for verb in bertfeat.cli.main.list_commands(None):
         importlib.import_module(f"bertfeat.cli.{verb}")
     replies = os.fdopen(os.dup(1), "w")

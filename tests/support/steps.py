@@ -16,6 +16,7 @@ each costs some 50 ms. ``prepare`` names a function ``module:function`` that is 
 for parts of the system.
 """
 
+import ast
 import contextlib
 import functools
 import importlib
@@ -144,7 +145,17 @@ def steps(
 
 def preload(*modules: str) -> None:
     """Let the server import those modules too; to be called before the first command is started."""
-    PRELOADED.extend(module for module in modules if module not in PRELOADED)
+    whole = [name for module in modules for name in (module, *lazy_modules(module))]
+    PRELOADED.extend(name for name in whole if name not in PRELOADED)
+
+
+def lazy_modules(package: str) -> list[str]:
+    """The modules from which a package exports names when they are first asked for; none if it is no such package."""
+    stub = ROOT / Path(*package.split(".")) / "__init__.pyi"
+    if not stub.is_file():
+        return []
+    imported = [node for node in ast.parse(stub.read_text()).body if isinstance(node, ast.ImportFrom)]
+    return [f"{package}.{node.module}" for node in imported]
 
 
 @functools.cache

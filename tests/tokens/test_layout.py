@@ -174,7 +174,7 @@ def test_error_rejects_what_is_too_long(any_tiny: Tiny) -> None:
     assert sorted(found.rejected) == [1, 3]
     count = len(reference_ids(any_tiny.folder, LONG_TEXT)[0])
     assert f"{count} tokens and the model reads {any_tiny.model.max_tokens}" in found.rejected[1]
-    assert "long='window'" in found.rejected[1]
+    assert "--long window" in found.rejected[1]
     assert found.n_tokens[1] == found.n_tokens[3] == 0
     assert len(found.layout.window_offsets) == 3
     assert tokens_of(found, 1) == []
