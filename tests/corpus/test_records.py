@@ -81,7 +81,7 @@ def test_pairs(tmp_path: Path) -> None:
     assert corpus.has_pairs
     assert isinstance(first, Document)
     assert (first.text, first.pair) == ("a", "c")
-    assert all(isinstance(row, Failure) and "pair_column" in row.reason for row in failed)
+    assert all(isinstance(row, Failure) and "--pair-column" in row.reason for row in failed)
 
 
 def test_given_words_and_tags(tmp_path: Path) -> None:
