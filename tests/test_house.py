@@ -253,3 +253,27 @@ def test_dependencies_are_pinned_by_name_and_version_only() -> None:
 
 def canonical(requirement: str) -> str:
     return re.sub(r"[-_.]+", "-", re.split(r"[^A-Za-z0-9._-]", requirement)[0]).lower()
+
+
+MAP = (ROOT / "docs" / "architecture.md").read_text()
+
+
+def test_the_map_has_every_room_in_their_order() -> None:
+    table = MAP[MAP.index("## Rooms") : MAP.index("## The way of a document")]
+    rooms = [name for line in table.splitlines() if line.startswith("| `") for name in re.findall(r"`(\w+)`", line)]
+    listed = [name for name in rooms if name in ROOMS]
+    assert listed == list(ROOMS)
+
+
+def test_every_file_of_the_map_is_there() -> None:
+    files = set(re.findall(r"`([a-z_0-9/]+\.pyi?)`", MAP))
+    modules = {names(path) for path in [*MODULES, *(ROOT / "bertfeat").rglob("*.pyi"), *ROOT.glob("*/*.py")]}
+    modules |= {names(path) for path in (ROOT / "tests").rglob("*.py")}
+    assert {
+        file for file in files if not any(module.endswith(f"/{file}") or module == file for module in modules)
+    } == set()
+
+
+def test_the_glossary_is_short() -> None:
+    nouns = re.findall(r"^\| ([a-z ]+) \|", MAP[MAP.index("## Glossary") :], re.MULTILINE)
+    assert 20 <= len([noun for noun in nouns if noun != "noun"]) <= 25
