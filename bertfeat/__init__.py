@@ -4,5 +4,5 @@ import lazy_loader
 
 __version__ = "0.1.0"
 
-# What is public stands in __init__.pyi. A name is imported when it is first asked for, so this import costs nothing.
+# The public names are listed in __init__.pyi. Each is imported at its first use, so this import is cheap.
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

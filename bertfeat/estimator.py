@@ -1,4 +1,4 @@
-"""Features as a scikit-learn transformer, for pipelines, grid searches and whatever else takes one."""
+"""Features as a scikit-learn transformer, for pipelines, grid searches and the like."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path

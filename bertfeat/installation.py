@@ -1,4 +1,4 @@
-"""What an installation has: versions, kernels, hardware, the default model."""
+"""The installation: versions, kernels, hardware, the default model."""
 
 import importlib.util
 import os
@@ -20,7 +20,7 @@ OPTIONAL = ("faiss-cpu", "faiss-gpu", "matplotlib", "scikit-learn", "ir_measures
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """What there is to work with on this machine."""
+    """The hardware and the installed libraries of this machine."""
 
     bertfeat: str
     python: str
@@ -31,7 +31,7 @@ class Installation:
     precision: str  # what "auto" means on it
     bf16: bool  # whether the device multiplies bfloat16 in hardware
     kernels: str  # our own on this processor: amx, avx512 or none
-    kernels_note: str  # why there are none, and what helps; empty where there are
+    kernels_note: str  # why there are none, and the remedy; empty if there are some
     versions: Mapping[str, str]  # of the libraries that are installed
     missing: tuple[str, ...]  # optional libraries that are not installed
     default_model: str  # its folder, or why it cannot be found
@@ -60,7 +60,7 @@ def installation() -> Installation:
 
 
 def kernels_note() -> str:
-    """Why our kernels do not serve this processor, and what helps; empty where they do, or are of no use."""
+    """Why our kernels do not serve this processor, and the remedy; empty if they do, or if they would not help."""
     again = "pip install --force-reinstall --no-deps --no-cache-dir bertfeat"
     if "avx512f" not in _flags():
         return ""

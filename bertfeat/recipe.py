@@ -28,7 +28,7 @@ class Operation(StrEnum):
 
 
 class Unit(StrEnum):
-    """What gets one vector."""
+    """The unit that gets one vector."""
 
     DOCUMENT = "document"
     TOKEN = "token"
@@ -38,7 +38,7 @@ class Unit(StrEnum):
 class Pooling(StrEnum):
     """Over which tokens a recipe is taken, and how their vectors become one.
 
-    A member says what follows from it without computing: ``unit``, what gets one vector; ``linear``, whether it
+    A member has these properties: ``unit``, the unit that gets one vector; ``linear``, whether it
     commutes with the sum of layers, so that pooled layers can be summed; ``decided_by``, the settings that decide
     which tokens it takes. How it is computed stands in :mod:`bertfeat.extraction.pooling`.
     """

@@ -23,7 +23,7 @@ class Option(click.Option):
     """
 
     def __init__(self, declarations: Sequence[str] | None = None, *, further: bool = False, **settings: Any) -> None:
-        if not settings.get("is_flag"):  # a flag's default goes without saying
+        if not settings.get("is_flag"):  # the default of a flag is clear
             settings.setdefault("show_default", True)
         super().__init__(declarations, **settings)
         self.further = further
@@ -37,7 +37,7 @@ class Option(click.Option):
         return super().resolve_envvar_value(ctx)
 
     def get_help_extra(self, ctx: click.Context) -> "OptionHelpExtra":
-        """What is in brackets after the help; click also puts a described default into parentheses."""
+        """The text in brackets after the help; click also puts a described default into parentheses."""
         extra = super().get_help_extra(ctx)
         if isinstance(self.show_default, str) and "default" in extra:
             extra["default"] = self.show_default

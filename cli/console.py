@@ -1,4 +1,4 @@
-"""What a command prints: results on stdout, everything else on stderr."""
+"""The output of a command: results on stdout, everything else on stderr."""
 
 import dataclasses
 import json

@@ -70,7 +70,7 @@ def command(
 
 
 def _own_ids_note(scores: "RetrievalScores") -> str:
-    """What was done with hits that bear their query's own id."""
+    """The treatment of hits that have their query's own id."""
     if scores.own_ids == "keep":
         return "kept: a hit may bear its query's id (--own-ids drop leaves it out)"
     return (

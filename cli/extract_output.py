@@ -1,4 +1,4 @@
-"""What ``bertfeat extract`` prints of a run, or of its estimate."""
+"""The output of ``bertfeat extract``: of a run, or of its estimate."""
 
 from itertools import islice
 from pathlib import Path

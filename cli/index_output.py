@@ -1,4 +1,4 @@
-"""What ``bertfeat index`` prints of a build and of an update."""
+"""The output of ``bertfeat index``: of a build and of an update."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

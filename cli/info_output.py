@@ -1,4 +1,4 @@
-"""What ``bertfeat info`` prints of an installation, of each kind of result, of a model and of a corpus."""
+"""The output of ``bertfeat info``: of an installation, each kind of result, a model and a corpus."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What ``bertfeat info`` prints: ``value`` as JSON, ``rows`` as a table."""
+    """The output of ``bertfeat info``: ``value`` as JSON, ``rows`` as a table."""
 
     value: dict[str, object]
     rows: Sequence[tuple[str, object]]
 
 
 def describe_installation() -> Description:
-    """What is installed here, and what the machine has."""
+    """The installed libraries, and the hardware of the machine."""
     from bertfeat.installation import installation
 
     machine = installation()
@@ -44,7 +44,7 @@ def describe_installation() -> Description:
 
 
 def describe_result(kind: "ResultKind", folder: Path) -> Description:
-    """What a folder holds that bertfeat wrote."""
+    """The content of a folder that bertfeat wrote."""
     describe = {
         "features": _describe_features,
         "index": _describe_index,
@@ -55,7 +55,7 @@ def describe_result(kind: "ResultKind", folder: Path) -> Description:
 
 
 def _describe_features(folder: Path) -> Description:
-    """What a feature set holds, finished or not."""
+    """The content of a feature set, finished or not."""
     from bertfeat.features import FeatureSet
 
     features = FeatureSet(folder, allow_unfinished=True)
@@ -102,7 +102,7 @@ def _describe_features(folder: Path) -> Description:
 
 
 def _describe_index(folder: Path) -> Description:
-    """What an index holds; its files are checked to be whole."""
+    """The content of an index; its files are checked to be whole."""
     from bertfeat.search import VectorIndex
 
     settings = VectorIndex(folder).settings
@@ -122,7 +122,7 @@ def _describe_index(folder: Path) -> Description:
 
 
 def _describe_tagger(folder: Path) -> Description:
-    """What a tagger reads and gives, and how it was trained."""
+    """The input and the labels of a tagger, and how it was trained."""
     from bertfeat.tagging import Tagger
 
     settings = Tagger(folder).settings
@@ -161,7 +161,7 @@ def _describe_table7(folder: Path) -> Description:
 
 
 def describe_model(name: str, revision: str | None) -> Description:
-    """What a model is, and which of its own settings are followed."""
+    """The properties of a model, and which of its own settings are followed."""
     from bertfeat.encoder import planned_path
     from bertfeat.errors import ModelError
     from bertfeat.models import find_model
@@ -210,7 +210,7 @@ def describe_model(name: str, revision: str | None) -> Description:
 
 
 def describe_corpus(source: str, reading: "CorpusSettings") -> Description:
-    """What a corpus holds, counted to its end."""
+    """The counts of a corpus, which is read to its end."""
     from bertfeat.corpus import open_corpus, summarize_corpus
 
     corpus = open_corpus([source], reading)

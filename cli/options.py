@@ -65,7 +65,7 @@ model_options = bundle(
 
 @dataclass(frozen=True, slots=True)
 class FeatureOptions:
-    """What is computed of each text; the names are those of ``Extractor``'s arguments."""
+    """The features that are computed of each text; the names are those of ``Extractor``'s arguments."""
 
     layers: tuple[str, ...]
     pooling: tuple[str, ...] | None

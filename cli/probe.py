@@ -1,4 +1,4 @@
-"""``bertfeat probe``: what each layer gives away of a label."""
+"""``bertfeat probe``: how well each layer predicts a label."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -45,7 +45,7 @@ def view_index_build(progress: "BuildProgress") -> ProgressView:
 def progress_display(
     console: Console, view: Callable[[ProgressT], ProgressView]
 ) -> Iterator[Callable[[ProgressT], None] | None]:
-    """Give a function to call with the run's progress, which ``view`` words; None with ``--quiet``."""
+    """Yield a function to call with the run's progress, which ``view`` formats; None with ``--quiet``."""
     if console.quiet:
         yield None
     elif sys.stderr.isatty():

@@ -28,7 +28,7 @@ BLOCK = 256  # queries embedded and searched at once
 
 @dataclass(frozen=True, slots=True)
 class SearchConditions:
-    """What is asked of the index with every query; the names are those of ``Index.search``'s arguments."""
+    """The arguments of every search in the index; the names are those of ``Index.search``'s arguments."""
 
     k: int
     where: str | None

@@ -17,9 +17,9 @@ _FORMAT = regex.compile(r"(?![\u200c\u200d])\p{Cf}+")  # but not the joiners of 
 _SPACE = regex.compile(r"[\s\p{Z}\p{Cc}\p{Cn}\p{Co}\p{Cs}]+")
 
 
-def terminal_width(wanted: int | None) -> int:
-    """Columns of a line: as wanted, else those of the terminal, else :data:`WIDTH`."""
-    return wanted or shutil.get_terminal_size((WIDTH, 24)).columns
+def terminal_width(width: int | None) -> int:
+    """Columns of a line: ``width``, else those of the terminal, else :data:`WIDTH`."""
+    return width or shutil.get_terminal_size((WIDTH, 24)).columns
 
 
 def has_colour() -> bool:

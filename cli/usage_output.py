@@ -1,4 +1,4 @@
-"""What ``bertfeat usages`` prints: aligned lines, CSV or JSON."""
+"""The output of ``bertfeat usages``: aligned lines, CSV or JSON."""
 
 import csv
 import io

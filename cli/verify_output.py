@@ -1,4 +1,4 @@
-"""What ``bertfeat verify`` prints of each kind of result that is sound."""
+"""The output of ``bertfeat verify`` for each kind of result that is sound."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

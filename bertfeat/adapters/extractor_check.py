@@ -1,4 +1,4 @@
-"""What every adapter checks: the library that it is for, and the Extractor that it gets."""
+"""The checks of every adapter: of the library that it is for, and of the Extractor that it gets."""
 
 from bertfeat.errors import BertfeatError, UsageError
 from bertfeat.extraction import Extractor

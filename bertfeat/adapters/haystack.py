@@ -25,7 +25,7 @@ def _are_documents(documents: object) -> bool:
 
 
 class _HaystackEmbedder:
-    """What both embedders share: the Extractor, which is loaded ahead and serialized as its settings."""
+    """The common part of both embedders: the Extractor, which is loaded ahead and serialized as its settings."""
 
     extractor: Extractor
 
@@ -107,7 +107,7 @@ class HaystackDocumentEmbedder(_HaystackEmbedder):
 
     @component.output_types(documents=list[Document])
     def run(self, documents: list[Document]) -> dict[str, list[Document]]:
-        """Give the documents with their embeddings."""
+        """Return the documents with their embeddings."""
         if not _are_documents(documents):
             raise UsageError("not a list of Haystack's Documents", remedy="HaystackTextEmbedder takes a text")
         texts = [self._text(document) for document in documents]

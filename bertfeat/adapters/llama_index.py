@@ -35,7 +35,7 @@ class LlamaIndexEmbedding(BaseEmbedding):
 
     @classmethod
     def class_name(cls) -> str:
-        """What LlamaIndex writes down as the kind of model."""
+        """The name of the class in LlamaIndex's serialized form."""
         return "LlamaIndexEmbedding"
 
     def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:

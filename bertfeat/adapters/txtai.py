@@ -12,7 +12,7 @@ from bertfeat.extraction import Extractor
 def txtai_transform(
     extractor: Extractor, *, normalize_embeddings: bool = False
 ) -> Callable[[Iterable[str]], NDArray[np.float32]]:
-    """Give the function that txtai calls with texts, its queries and documents alike.
+    """Return the function that txtai calls with texts, both queries and documents.
 
     ::
 

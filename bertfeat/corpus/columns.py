@@ -69,7 +69,7 @@ def _name_and_type(item: str, columns: Collection[str]) -> tuple[str, str | None
 
 @dataclass(frozen=True, slots=True)
 class ColumnSample:
-    """What the first records of a corpus say of its columns."""
+    """The columns of a corpus, as its first records have them."""
 
     count: int  # records
     columns: tuple[str, ...]  # in order of appearance
@@ -79,7 +79,7 @@ class ColumnSample:
 def sample_columns(records: Iterable[object], size: int, *, cells: bool = False) -> ColumnSample:
     """Look at the mappings among the first ``size`` records; ``cells`` are strings that stand for values.
 
-    A column is int64, float64 (also where both occur), bool, else string; nulls say nothing.
+    A column is int64, float64 (also where both occur), bool, else string; nulls do not count.
     """
     types: dict[str, set[str]] = {}
     count = 0
@@ -101,7 +101,7 @@ def joint_type(types: set[str]) -> str:
 
 
 def parse_cell(cell: object) -> object:
-    """What a cell of a CSV file stands for: a number, a truth value, nothing, or itself."""
+    """The value of a cell of a CSV file: a number, a truth value, null, or the text itself."""
     bare = "" if cell is None else str(cell).strip(" \t\r\n")
     if not bare:
         return None

@@ -1,6 +1,6 @@
 """The bytes of a file, decompressed, a block at a time.
 
-Memory stays bounded whatever a file expands to, what stands before a damaged place is still read, and archives of
+Memory is bounded, however large the decompressed file is. The data before a damaged place is still read. Archives of
 several members are read to their end.
 """
 
@@ -60,7 +60,7 @@ def _count_bytes(chunks: Iterator[bytes], meter: Meter) -> Iterator[bytes]:
 
 
 def _decompress(chunks: Iterator[bytes], compression: str, name: str) -> Iterator[bytes]:
-    """Members one after the other; what is left when the file ends inside one was cut off."""
+    """Decompress one member after the other. A file that ends inside a member was cut off."""
     new_decoder, feed, magics, padding = _ARCHIVES[compression]
     decoder: _Decoder | None = None
     rest = b""  # of a magic number that a chunk's end cut in two

@@ -16,7 +16,7 @@ from bertfeat.io import quote_names
 
 
 class _CsvModule(Protocol):
-    """What is used of Python's csv module."""
+    """The part of Python's csv module that is used here."""
 
     Error: type[Exception]
 

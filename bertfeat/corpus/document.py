@@ -1,11 +1,11 @@
-"""What a corpus is made of: documents, failures and blank lines."""
+"""The rows of a corpus: documents, failures and blank lines."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
 Value = str | int | float | bool | None
-"""What a kept column may hold."""
+"""A value of a kept column."""
 
 MAX_TEXT = 16 * 2**20
 """Characters of the longest text that is read; a longer one fails. It is what a whole part holds."""

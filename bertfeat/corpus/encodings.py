@@ -1,4 +1,4 @@
-"""The encoding of a file: by its byte order mark or as given; where it cannot be right, another is proposed."""
+"""The encoding of a file: by its byte order mark, or as declared. If it is wrong, the error proposes another."""
 
 import codecs
 import re
@@ -13,7 +13,7 @@ _MARKS = (  # UTF-32 first: its little-endian mark begins with the one of UTF-16
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-_WITH_MARKS = {"utf-8-sig": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}  # what they are without a mark
+_WITH_MARKS = {"utf-8-sig": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}  # the same encodings without a mark
 _PARQUET = "Parquet"
 _BINARY = (
     (re.compile(rb"%PDF-"), "a PDF"),
@@ -54,26 +54,26 @@ _OTHER = {
     "cp874": "านรอกเงมยลวดสทัี่้ะ",
 }
 _LINES_TRIED = 100
-_FEW = 10  # so many undecodable lines are no accident where no line shows that the encoding is right
+_FEW = 10  # from so many undecodable lines on, the encoding is wrong, unless other lines show that it is right
 
 
-def detect_encoding(head: bytes, given: str | None, name: str) -> TextEncoding:
-    """Find the encoding of a file from its first bytes: a byte order mark, else as given, else UTF-8.
+def detect_encoding(head: bytes, declared: str | None, name: str) -> TextEncoding:
+    """Find the encoding of a file from its first bytes: a byte order mark, else the declared one, else UTF-8.
 
     Raises:
         CorpusError: the file is not text, or its first 100 lines do not decode; proposes what they look like.
     """
-    encoding = encoding_by_mark(head, given)
+    encoding = encoding_by_mark(head, declared)
     _refuse_binary(head, encoding, name)
-    _refuse_undecodable(head, encoding, given is not None, name)
+    _refuse_undecodable(head, encoding, declared is not None, name)
     return encoding
 
 
-def encoding_by_mark(head: bytes, given: str | None = None) -> TextEncoding:
-    """Find the encoding by the byte order mark at the beginning of a file, else as given, else UTF-8."""
-    plain = None if given is None else codecs.lookup(given).name
+def encoding_by_mark(head: bytes, declared: str | None = None) -> TextEncoding:
+    """Find the encoding by the byte order mark at the beginning of a file, else the declared one, else UTF-8."""
+    plain = None if declared is None else codecs.lookup(declared).name
     for mark, codec in _MARKS:
-        # a given encoding takes its own mark only: "utf-16" either order, "utf-16-le" its own
+        # a declared encoding takes its own mark only: "utf-16" either order, "utf-16-le" its own
         if head.startswith(mark) and (plain is None or codec == plain or codec.startswith(plain.removesuffix("-sig"))):
             return TextEncoding(codec, len(mark))
     return TextEncoding("utf-8" if plain is None else _WITH_MARKS.get(plain, plain))
@@ -96,7 +96,7 @@ def _refuse_binary(head: bytes, encoding: TextEncoding, name: str) -> None:
         raise CorpusError(f"not text: {zeros:,} of its first {len(head):,} bytes are zero", where=name)
 
 
-def _refuse_undecodable(head: bytes, encoding: TextEncoding, is_given: bool, name: str) -> None:
+def _refuse_undecodable(head: bytes, encoding: TextEncoding, is_declared: bool, name: str) -> None:
     text = head[encoding.mark :]
     end = last_newline(text, encoding.newline)
     if end:
@@ -105,7 +105,7 @@ def _refuse_undecodable(head: bytes, encoding: TextEncoding, is_given: bool, nam
         lines = ["" if _is_decodable(text, encoding.name) else BadLine("", "")] if text else []
     bad = sum(isinstance(line, BadLine) for line in lines)
     telling = sum(isinstance(line, str) and not line.isascii() for line in lines)
-    hopeless = bad == len(lines) > 0 if is_given else bad * 2 > len(lines) or (bad >= _FEW and not telling)
+    hopeless = bad == len(lines) > 0 if is_declared else bad * 2 > len(lines) or (bad >= _FEW and not telling)
     if hopeless:
         problem = f"{bad} of the first {len(lines)} lines are not {encoding.name}"
         raise CorpusError(problem, where=name, remedy=_proposal(_guess(head)))

@@ -20,7 +20,7 @@ class InputFile:
     encoding: TextEncoding  # of no meaning for a binary format
     settings: CorpusSettings
     id_prefix: str  # stands before the number of a line or record in an id
-    sample_size: int  # so many first records tell the columns and their types
+    sample_size: int  # number of first records from which columns and types are inferred
 
     @property
     def name(self) -> str:
@@ -52,7 +52,7 @@ class RowReader(Protocol):
 
 
 class Columns(Protocol):
-    """What is known of the columns of a file before it is read."""
+    """The columns of a file, as far as they are known before it is read."""
 
     @property
     def name(self) -> str:
@@ -68,7 +68,7 @@ class Columns(Protocol):
 
     @property
     def types(self) -> Mapping[str, str]:
-        """Types of the columns as kept columns, as far as the file declares them or its first records tell."""
+        """Types of the columns as kept columns, declared by the file or inferred from its first records."""
 
 
 @runtime_checkable

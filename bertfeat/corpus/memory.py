@@ -12,7 +12,7 @@ from bertfeat.errors import UsageError, parameter
 from bertfeat.io import shorten
 
 CorpusItem = str | tuple[str, str] | Sequence[str] | Mapping[str, object] | Document
-"""What a corpus in memory is made of."""
+"""An item of a corpus in memory."""
 
 _DEFAULT_SETTINGS = CorpusSettings()
 _ACCEPTED = "texts, pairs as tuples (a, b), mappings, Documents or, with pretokenized, lists of words"
@@ -57,7 +57,7 @@ class MemoryCorpus:
         return self._read / len(self._items) if self._items else 1.0
 
     def rows(self) -> Iterator[Row]:
-        """Give all rows from the start."""
+        """Yield all rows from the start."""
         self._read = 0
         for row, item in enumerate(self._items):
             self._read = row + 1
@@ -88,7 +88,7 @@ class MemoryCorpus:
         return Document(row, number, item[0], item[1])
 
     def _problem(self, item: object) -> str:
-        """What is wrong with an item, if anything: its type, or that it is unlike the others."""
+        """The problem of an item, if there is one: its type, or that it differs from the other items."""
         if isinstance(item, str):
             if self.has_words:
                 return "a string, where a list of words is needed"

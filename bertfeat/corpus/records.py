@@ -46,7 +46,7 @@ class RecordShape:
     needs_id: bool
     tags: str | None
     words: bool
-    cells: bool  # fields are strings always (CSV): words and tags are what stands between white space
+    cells: bool  # fields are strings always (CSV): words and tags are separated by white space
     kept: tuple[KeptColumn, ...]
 
     @classmethod
@@ -123,8 +123,8 @@ class RecordShape:
         if self.cells and isinstance(value, str):
             return value.split()
         if not isinstance(value, list | tuple):
-            wanted = f"a list of strings (as {shell_spelling('pretokenized', True)} asks)"
-            raise _BadFieldError(_field_problem(fields, name, wanted, option), _display(value))
+            expected = f"a list of strings (as {shell_spelling('pretokenized', True)} asks)"
+            raise _BadFieldError(_field_problem(fields, name, expected, option), _display(value))
         if option == "tag_column":  # data sets number their tags
             value = [str(tag) if isinstance(tag, int) else tag for tag in value]
         for place, item in enumerate(value, 1):
@@ -166,13 +166,13 @@ def _string_field(fields: Fields, name: str, option: str) -> str:
     raise _BadFieldError(reason, _display(value))
 
 
-def _field_problem(fields: Fields, name: str, wanted: str, field_of_settings: str) -> str:
+def _field_problem(fields: Fields, name: str, expected: str, field_of_settings: str) -> str:
     option = shell_spelling(field_of_settings)
     if name not in fields:
         return f"no field '{name}'; there are {quote_names(tuple(map(str, fields)))}: name one with {option}"
     if fields[name] is None:
         return f"field '{name}' is null; fill it, or name another with {option}"
-    return f"field '{name}' is {_type_name(fields[name])}, not {wanted}; correct it, or name another with {option}"
+    return f"field '{name}' is {_type_name(fields[name])}, not {expected}; correct it, or name another with {option}"
 
 
 def _type_name(value: object) -> str:

@@ -1,4 +1,4 @@
-"""Which files a corpus is made of: files, globs and folders become a sorted list of files with their formats."""
+"""The files of a corpus: files, globs and folders become a sorted list of files with their formats."""
 
 import glob
 import os

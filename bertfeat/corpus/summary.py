@@ -7,7 +7,7 @@ from bertfeat.corpus.document import Corpus, Document, Failure
 
 @dataclass(frozen=True, slots=True)
 class CorpusSummary:
-    """What a corpus holds."""
+    """The counts of a corpus."""
 
     documents: int
     failed: int  # rows that cannot be read

@@ -10,7 +10,7 @@ from bertfeat.errors import shell_spelling
 from bertfeat.io import shorten
 
 SEPARATOR = " ||| "
-"""What stands between the two texts of a pair; where it stands more than once, the last one separates them."""
+"""The separator of the two texts of a pair; if a line has several, the last one counts."""
 
 
 class TextReader:

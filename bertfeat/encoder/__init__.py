@@ -1,6 +1,6 @@
 """The frozen encoder: a packed forward pass of our own, and any other Hugging Face encoder by transformers.
 
-A name is imported when it is first asked for, so that what needs no torch loads none.
+A name is imported when it is first used, so that code without torch does not load it.
 """
 
 import lazy_loader

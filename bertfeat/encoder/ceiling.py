@@ -45,6 +45,6 @@ def product_rate(
 
 
 def synchronize(device: torch.device) -> None:
-    """Wait until a device has done what it was given."""
+    """Wait until a device has finished its queued work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)

@@ -25,7 +25,7 @@ def _on_one_thread() -> None:
 
 
 def tell_of_fork() -> None:
-    """Tell once, where it is so, that this process computes on one thread because it was forked."""
+    """Warn once if this process computes on one thread because it was forked."""
     if _warning_is_due[0]:
         _warning_is_due[0] = False
         _log.warning(

@@ -24,7 +24,7 @@ class TransformersForward:
     def __init__(self, model: Model, module: nn.Module, precision: Precision, device: torch.device) -> None:
         self._precision = precision
         self.device, self.num_layers, self.hidden_size = device, model.num_layers, model.hidden_size
-        self.stops_early = False  # whether layers may be caught between the blocks, so that none is computed in vain
+        self.stops_early = False  # whether layers are taken between the blocks, and computing stops at the deepest
         self._name = model.name
         self._pad = max(0, model.sizes.pad_token_id or 0)
         self._has_types = (model.sizes.type_vocab_size or 0) > 1 or model.config.model_type in _READS_TYPES

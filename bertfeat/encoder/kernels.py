@@ -88,7 +88,7 @@ def _load_kernels() -> Kernels | str:
 
 
 def _interface_problem(library: ctypes.CDLL) -> str:
-    """What tells that a library was built from other sources than those beside this file; empty where nothing does."""
+    """Why the library was not built from the sources beside this file; empty if it was."""
     function = getattr(library, "bertfeat_abi", None)
     sizes = (ctypes.c_int64 * 2)()
     version = 0

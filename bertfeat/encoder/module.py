@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 _MODULES, _MODULES_A_TENSOR = 1_000, 20  # what a model may have; most have two modules for each tensor
 _TOLERATED_EXCESS = 10_000_000  # numbers; a smaller model is built, and what is missing is then named
-_LEFT_OUT = "pooler"  # part of many modules, of none of their hidden states
+_LEFT_OUT = "pooler"  # many modules have it, and no hidden state needs it
 
 
 class _LoadingInfo(TypedDict):
-    """What transformers says of the weights that it placed."""
+    """transformers' report on the weights that it loaded."""
 
     missing_keys: set[str]
     mismatched_keys: set[tuple[str, tuple[int, ...], tuple[int, ...]]]  # name, shape in the file, shape wanted
@@ -90,7 +90,7 @@ def _skeleton(model: Model, stored: int) -> "PreTrainedModel":
 
 @contextmanager
 def _at_most(modules: int, name: str) -> Iterator[None]:
-    """Stop the building of a module that would never end."""
+    """Raise an error if more modules are built than the files can describe."""
     thread, left = threading.get_ident(), [modules]
 
     def count(*_: object) -> None:

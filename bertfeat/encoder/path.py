@@ -77,12 +77,12 @@ class BatchForm(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EncoderPath:
-    """On which path a model is computed, and what was found when it was loaded."""
+    """The path on which a model is computed, and the results of the check at load."""
 
     form: BatchForm
     sentence: str
     notes: tuple[str, ...] = ()  # what a user should know of this model
-    difference: float | None = None  # largest relative one between a text alone and in company; None: not looked for
+    difference: float | None = None  # largest relative one between a text alone and in company; None: not measured
 
 
 _PLANNED = {
@@ -97,7 +97,7 @@ def planned_form(model: Model) -> BatchForm:
 
 
 def planned_path(model: Model) -> EncoderPath:
-    """Tell on which path a model will be computed, from its configuration alone; loading it checks that.
+    """Determine the path of a model from its configuration alone; loading the model checks it.
 
     Raises:
         ModelError: it cannot be computed at all.

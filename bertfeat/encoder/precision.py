@@ -1,4 +1,4 @@
-"""In which floating-point format the encoder computes, and whether this hardware has it."""
+"""The floating-point format of the encoder, and whether this hardware supports it."""
 
 from enum import StrEnum
 

@@ -1,6 +1,6 @@
-"""What a module computes, tried on a few tokens when it is loaded: does a text have the same vectors in any company?
+"""A check of a module on a few tokens when it is loaded: does a text get the same vectors alone and in a batch?
 
-A text alone is held against the same text padded beside a longer one, or beside others of its length, on every layer.
+A text alone is compared with the same text padded beside a longer one, or beside others of its length, on every layer.
 Transformers' models are many, and some let padding into the text, mix the texts of a batch, draw random numbers, or
 keep something from one call to the next; no list names them all.
 
@@ -24,7 +24,7 @@ from bertfeat.tokens import TokenBatch
 
 TOLERANCE: Mapping[Precision, float] = {Precision.FP32: 1e-3, Precision.FP16: 1e-2, Precision.BF16: 8e-2}
 """Largest relative difference of a token's vector that rounding explains."""
-_SAME = {Precision.FP32: 1e-5, Precision.FP16: 1e-3, Precision.BF16: 8e-3}  # of two runs over the same
+_SAME = {Precision.FP32: 1e-5, Precision.FP16: 1e-3, Precision.BF16: 8e-3}  # between two runs over the same text
 _SEES = 1e-4  # least relative difference that shows that a token sees another
 _SHORT, _LONGER, _LONG = 8, 24, 130  # tokens; the last is beyond the blocks into which some models cut texts
 
@@ -34,7 +34,7 @@ Ids = NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class SelfCheckReport:
-    """What the check found."""
+    """The result of the check."""
 
     form: BatchForm
     stops_early: bool  # whether what is caught between the blocks is what the library lists
@@ -196,7 +196,7 @@ class _Texts:
 
 
 def _plain_ids(model: Model, number: int) -> Ids:
-    """So many ids spread over the vocabulary, none of them a special token's as far as the configuration says."""
+    """That many ids spread over the vocabulary, without the special tokens that the configuration names."""
     size = model.sizes.vocab_size
     special = model.config.special_ids | {0, 1, 2}
     golden = 0.6180339887498949

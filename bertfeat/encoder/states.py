@@ -1,4 +1,4 @@
-"""What an encoder is, to everything that uses one."""
+"""The interface of an encoder."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class Encoder(Protocol):
     def hidden_states(
         self, batch: TokenBatch, layers: Collection[int], *, first_token_only: bool = False
     ) -> Iterator[HiddenState]:
-        """Yield the chosen layers, ascending, each valid until the next is asked for."""
+        """Yield the chosen layers, ascending, each valid until the next is requested."""
 
 
 class LoadedEncoder(Encoder, Protocol):

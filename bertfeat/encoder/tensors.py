@@ -1,4 +1,4 @@
-"""The tensors of a model's safetensors files, by name: headers are checked at once, values read when asked for."""
+"""The tensors of a model's safetensors files, by name: headers are checked at once, values are read on request."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -11,7 +11,7 @@ from bertfeat.io import open_regular
 from bertfeat.models import Model, wrap_library_errors
 
 _FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
-_COUNTERS = ("_ids", "_index", "_mask", "num_batches_tracked")  # ends of names of numbers that are no weights
+_COUNTERS = ("_ids", "_index", "_mask", "num_batches_tracked")  # endings of the names of buffers, which are no weights
 
 
 class _StoredTensor(Protocol):

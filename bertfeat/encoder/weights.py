@@ -131,7 +131,7 @@ class _NamedTensors:
                 where=self.model.name,
             )
         tensor = self._stored.read(stored).to(torch.float32)
-        if not math.isfinite(tensor.sum()):  # what is not finite, no sum loses
+        if not math.isfinite(tensor.sum()):  # a value that is not finite makes the sum so, too
             raise ModelError(f"its weight {stored} holds values that are not finite", where=self.model.name)
         return tensor
 

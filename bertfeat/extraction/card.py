@@ -1,4 +1,4 @@
-"""What sentence-transformers' evaluators record about the model that they evaluated."""
+"""The record that sentence-transformers' evaluators write about a model."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

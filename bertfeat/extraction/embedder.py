@@ -173,7 +173,7 @@ class Embedder:
 
     @cached_property
     def batch_tokens(self) -> int:
-        """Tokens in one batch: as given, else as fits the device."""
+        """Tokens in one batch: as requested, else by the device."""
         if self.given_batch_tokens is not None:
             return self.given_batch_tokens
         if self.device.type != "cuda":

@@ -19,7 +19,7 @@ _PIECE_BYTES = 6  # string and offsets of a token or word, compressed
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a run would read, compute and write."""
+    """The estimate: what a run would read, compute and write."""
 
     rows: int
     documents: int

@@ -23,7 +23,7 @@ class CorpusExtractor(Embedder):
     def features(
         self, texts: Iterable[CorpusItem], *, corpus_settings: CorpusSettings | None = None
     ) -> list[DocumentFeatures]:
-        """Give texts with their tokens or words, offsets and vectors, as a feature set would hold them.
+        """Yield texts with their tokens or words, offsets and vectors, as a feature set would hold them.
 
         Raises:
             UsageError: an item that is no text, or a text that cannot be embedded.

@@ -13,7 +13,7 @@ from bertfeat.errors import UsageError
 from bertfeat.extraction.similarity import normalize_rows
 
 EncodeResult = NDArray[np.generic] | Tensor | list[Tensor]
-"""What ``encode`` gives: an array, one tensor, or a list of tensors."""
+"""The result of ``encode``: an array, one tensor, or a list of tensors."""
 
 _QUANTIZED = ("int8", "uint8", "binary", "ubinary")
 
@@ -36,7 +36,7 @@ class EncodeKeywords(TypedDict, total=False):
 
 
 class NumpyKeywords(EncodeKeywords, total=False):
-    """Those of a call that gives an array of float32."""
+    """The keywords of a call that returns an array of float32."""
 
     output_value: Literal["sentence_embedding"]
     precision: Literal["float32"] | None
@@ -45,7 +45,7 @@ class NumpyKeywords(EncodeKeywords, total=False):
 
 
 class TensorKeywords(EncodeKeywords, total=False):
-    """Those of a call that gives one tensor."""
+    """The keywords of a call that returns one tensor."""
 
     output_value: Literal["sentence_embedding"]
     precision: str | None
@@ -54,7 +54,7 @@ class TensorKeywords(EncodeKeywords, total=False):
 
 
 class AnyKeywords(EncodeKeywords, total=False):
-    """Those of any call."""
+    """The keywords of any call."""
 
     output_value: str | None
     precision: str | None

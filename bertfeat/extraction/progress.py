@@ -65,7 +65,7 @@ class RunProgress:
             finally:
                 self._waited_tokens += time.monotonic() - begin
             yield item
-            del item  # the consumer may have let go of it
+            del item  # frees its memory once the consumer has dropped it
 
     def wait_for_write(self, pending: "Future[None]") -> None:
         """Wait for a write to end, and count that time; its error is raised here."""
@@ -74,7 +74,7 @@ class RunProgress:
         self._waited_disk += time.monotonic() - begin
 
     def report(self, folder: Path) -> ExtractionReport:
-        """What the run did, and what the feature set holds now."""
+        """The result of the run, and the counts of the feature set."""
         return ExtractionReport(
             folder=folder,
             counts=self._counts,

@@ -1,4 +1,4 @@
-"""What a run reports: its progress, and its result."""
+"""The reports of a run: its progress, and its result."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ OnProgress = Callable[[Progress], None]
 
 @dataclass(frozen=True, slots=True)
 class ExtractionReport:
-    """What a run did, and what the feature set holds now."""
+    """The result of a run, and the counts of the feature set."""
 
     folder: Path
     counts: Counts  # of the whole feature set

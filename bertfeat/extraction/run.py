@@ -80,7 +80,7 @@ class ExtractionRun:
         self._progress = RunProgress(on_progress)
 
     def execute(self) -> ExtractionReport:
-        """Do what is not done yet, and account for every row."""
+        """Compute the missing parts, and account for every row."""
         existed = self._folder.exists()
         try:
             with folder_lock(self._folder):

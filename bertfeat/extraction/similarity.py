@@ -47,7 +47,7 @@ MEASURES = tuple(_ALL)
 
 
 def check_measure(name: object) -> str:
-    """Give the name of a measure back, also where an Enum member holds it.
+    """Return the name of a measure, which may be the value of an Enum member.
 
     Raises:
         UsageError: a name that is no measure.

@@ -14,11 +14,11 @@ CorpusSource = Corpus | str | Path | Sequence[str | Path]
 
 @contextmanager
 def open_run_source(source: CorpusSource, folder: Path, settings: CorpusSettings) -> Iterator[Corpus]:
-    """Open what is to be read; standard input is copied into ``folder`` first.
+    """Open the input; standard input is copied into ``folder`` first.
 
     Raises:
         CorpusError: it cannot be read.
-        UsageError: ``folder`` holds what is to be read.
+        UsageError: ``folder`` holds the input.
     """
     if isinstance(source, str | Path):
         source = [source]
@@ -37,7 +37,7 @@ def open_run_source(source: CorpusSource, folder: Path, settings: CorpusSettings
 
 
 def open_files(source: CorpusSource, settings: CorpusSettings, *, reader: str) -> Corpus:
-    """Open a corpus for what is no run; ``reader`` names it in the error.
+    """Open a corpus for another use than a run; ``reader`` names the use in the error.
 
     Raises:
         CorpusError: it cannot be read.
@@ -53,7 +53,7 @@ def open_files(source: CorpusSource, settings: CorpusSettings, *, reader: str) -
 
 
 def _refuse_folder_of_corpus(corpus: Corpus, folder: Path) -> None:
-    """Refuse to write into a folder that holds the corpus: results and input would be mixed up."""
+    """Refuse to write into a folder that holds the corpus: results and input would get mixed."""
     target = real_path(folder)
     for name in corpus.sources:
         if name != STDIN and target in real_path(name).parents:

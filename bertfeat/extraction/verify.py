@@ -35,7 +35,7 @@ class Deviation:
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """What was checked, and how far a sample deviates."""
+    """The result of a verification: the checks, and the deviation of a sample."""
 
     parts: int
     documents: int

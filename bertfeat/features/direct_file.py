@@ -66,9 +66,9 @@ class DirectFile:
         """
         if self.closed:
             raise ValueError("write to a closed file")
-        given = memoryview(data).cast("B")
-        self._hash.update(given)
-        rest = given
+        content = memoryview(data).cast("B")
+        self._hash.update(content)
+        rest = content
         while len(rest):
             count = min(_BLOCK - self._filled, len(rest))
             self._block[self._filled : self._filled + count] = rest[:count]
@@ -76,8 +76,8 @@ class DirectFile:
             rest = rest[count:]
             if self._filled == _BLOCK:
                 self._empty()
-        self._written += len(given)
-        return len(given)
+        self._written += len(content)
+        return len(content)
 
     def flush(self) -> None:
         """Do nothing: what is left is written at the end."""

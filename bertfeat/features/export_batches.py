@@ -1,4 +1,4 @@
-"""What all portable formats need: batches with their vectors, the owner of each vector, numbers as text."""
+"""The parts that all portable formats share: batches with their vectors, the owner of each vector, numbers as text."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class ExportBatch:
 def export_batches(
     features: FeatureSet, columns: Sequence[ReadableColumn], names: Sequence[str]
 ) -> Iterator[ExportBatch]:
-    """Stream the columns of those names, and the vectors of the columns ones."""
+    """Stream the columns ``names``, and the vectors of the feature columns ``columns``."""
     read = list(
         dict.fromkeys(["row", "id", *names, *(name for column in columns for name in column.derivation.columns)])
     )

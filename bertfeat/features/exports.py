@@ -22,7 +22,7 @@ from bertfeat.recipe import Operation, Pooling
 
 @dataclass(frozen=True, slots=True)
 class ExportReport:
-    """What an export wrote."""
+    """The result of an export."""
 
     files: tuple[Path, ...]
     documents: int
@@ -182,7 +182,7 @@ _WRITERS: dict[str, Callable[..., int]] = {
 }
 
 EXPORT_FORMATS = tuple(_WRITERS)
-"""What :func:`export` can write."""
+"""The formats of :func:`export_features`."""
 
 
 def _record_json(record: dict[str, object]) -> str:

@@ -29,7 +29,7 @@ class ModelIdentity:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How much was embedded, and what deserves a warning."""
+    """Counts of documents, tokens and words, and of those that deserve a warning."""
 
     documents: int = 0
     tokens: int = 0
@@ -94,7 +94,7 @@ def decode_header(text: bytes, where: object) -> PartHeader:
 
 
 def _header_problems(header: PartHeader) -> Iterator[str]:
-    """Values that no part can have, though their types are right."""
+    """The contradictions in a header, whose types are right."""
     if header.format_version < 1:
         yield f"there is no format {header.format_version}"
     if header.fingerprint != header.settings.fingerprint:

@@ -19,7 +19,7 @@ from bertfeat.io import JsonError, atomic, decode_json, open_regular
 
 HEADER_KEY = b"bertfeat"
 UNREADABLE_ERRORS = (pa.ArrowException, OSError, ValueError)
-"""What pyarrow raises for a damaged footer, and for names that are no UTF-8."""
+"""Errors of pyarrow for a damaged footer, and for names that are no UTF-8."""
 
 _REPEATED = {"tokens.list.element", "words.list.element", "tags.list.element"}
 ROW_GROUP_BYTES = 8 << 20  # what a reader must fetch for one document; 1 to 64 MiB write equally fast
@@ -93,7 +93,7 @@ def check_part(path: Path) -> PartHeader:
 
     Raises:
         FeatureSetError: not a part, or written by a newer bertfeat.
-        DamagedError: truncated or changed, in whatever place.
+        DamagedError: truncated or changed anywhere.
     """
     footer = read_footer(path)
     try:
@@ -117,7 +117,7 @@ def _write_pages(path: Path, header: PartHeader, table: pa.Table, sizes: NDArray
     """Write the file without its seal. Gives :attr:`DirectFile.digest` of the pages, which the footer follows."""
     features = {column.name for column in header.columns}
     leaves = {_leaf_path(field) for field in table.schema}
-    searched = leaves - features - {"text", "pair"}  # by whose statistics row groups are passed over
+    searched = leaves - features - {"text", "pair"}  # their statistics let readers skip row groups
     with DirectFile(path) as file:
         writer = pq.ParquetWriter(
             file,

@@ -73,7 +73,7 @@ class PartReader:
         return next((group for group, (first, last) in enumerate(self.bounds) if first <= row <= last), None)
 
     def _check_table(self, table: pa.Table) -> None:
-        """Refuse what gives no vectors; :mod:`bertfeat.features.part_check` checks everything else."""
+        """Refuse matrices and nulls without vectors; :mod:`bertfeat.features.part_check` checks everything else."""
         for column in self.footer.header.columns:
             if column.name in table.column_names and not column.pooling.per_document:
                 sizes = pc.binary_length(table.column(column.name)).to_numpy()

@@ -42,7 +42,7 @@ class _SealForm:
 
     @property
     def pattern(self) -> bytes:
-        """What finds the two digests in a footer: in Thrift's compact protocol, the key and a binary field."""
+        """The bytes before the two digests in a footer: in Thrift's compact protocol, the key and a binary field."""
         return re.escape(self.key + b"\x18" + self.varint) + rb"([0-9a-f]{%d})([0-9a-f]{64})" % self.digits
 
 

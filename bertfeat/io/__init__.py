@@ -1,4 +1,4 @@
-"""Files and folders: written whole or not at all, locked, decoded by type; what every room needs and no room owns."""
+"""Files and folders: written whole or not at all, locked, decoded by type; shared by all rooms."""
 
 from bertfeat.io.atomic import atomic, refuse_folder_path, remove_file, storage_errors, sync
 from bertfeat.io.json_codec import (

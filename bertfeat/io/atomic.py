@@ -26,7 +26,7 @@ _REMEDIES = {
 
 @contextmanager
 def atomic(path: Path) -> Iterator[Path]:
-    """Give a temporary path beside ``path``; when the block is done, the file is on the disk under its final name.
+    """Yield a temporary path beside ``path``; at the end of the block the file is on the disk under its final name.
 
     When the block fails, the temporary file is removed and ``path`` is as it was before.
 

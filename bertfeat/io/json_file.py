@@ -26,7 +26,7 @@ class JsonFormat(Generic[T]):
     version: int  # that is written; older ones are read, newer ones refused
     error: type[BertfeatError]  # of what cannot be read
     remedy: str | Callable[[], str]  # a function if it names parameters: they are spelled when the error is raised
-    refusal: type[BertfeatError] | None = None  # of a newer version, or of what the system refuses; default: ``error``
+    refusal: type[BertfeatError] | None = None  # for a newer version, or a file that cannot be opened
     digest_from: int | None = None  # the version from which on a file must carry its digest; None: it need not
     subject: str = ""  # what cannot be read, where the file alone does not say it: "the header"
 

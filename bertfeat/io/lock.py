@@ -27,7 +27,7 @@ class LockOwner:
     host: str
     boot: str  # id of the machine's last start: equal in all containers of one machine
     pid: int
-    ticks: int  # when the process started, to tell it from a later one of the same number
+    ticks: int  # when the process started, which distinguishes it from a later one of the same number
     since: str
 
     @classmethod
@@ -64,7 +64,7 @@ class LockOwner:
 def folder_lock(folder: Path) -> Iterator[None]:
     """Lock the folder, made if need be, against other runs; a lock that a dead run left is taken over.
 
-    The lock is an flock, which the system drops when the process dies in whatever way. Where the file system
+    The lock is an flock, which the system drops when the process ends, however it ends. Where the file system
     has none, and for runs on other machines, the file's content decides.
 
     Raises:

@@ -1,8 +1,7 @@
 """How the C library keeps and gives back freed memory, where it is glibc.
 
 Keeping is a setting of the whole process. Loading an encoder or training a tagger makes it, since the encoder is 15 to
-25 % faster with it on a CPU; a program that wants its process as it was sets the environment variable
-``BERTFEAT_MALLOC=0``.
+25 % faster with it on a CPU; the environment variable ``BERTFEAT_MALLOC=0`` forbids it.
 """
 
 import ctypes
@@ -13,7 +12,7 @@ _MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1  # as mallopt numbers them
 
 
 def give_back_memory() -> None:
-    """Give freed memory back to the operating system; no setting is changed.
+    """Return freed memory to the operating system; no setting is changed.
 
     Large blocks that threads free between small ones that live long stay otherwise, and a long run's memory grows.
     """

@@ -12,7 +12,7 @@ _PATIENCE = 0.1  # seconds between looks at whether the consumer has gone
 
 
 def prefetched(items: Iterator[T], *, join: bool = False) -> Generator[T, None, None]:
-    """Give the items of ``items``, each made while the one before is used; its errors are raised here.
+    """Yield the items of ``items``, each made while the one before is used; their errors are raised here.
 
     Closing the iterator, as an exception in its consumer does, ends the thread after the item that it is at;
     ``join`` waits for that.
@@ -26,7 +26,7 @@ class _Prefetcher(Generic[T]):
         self._items, self._join = items, join
         self._queue: Queue[tuple[T | None, BaseException | None]] = Queue()
         self._taken, self._closed = threading.Event(), threading.Event()
-        # a daemon: an interrupted process does not wait for a part that nobody wants any more
+        # a daemon: an interrupted process does not wait for a part that is no longer needed
         run = copy_context().run
         self._thread = threading.Thread(target=run, args=(self._fill,), name="bertfeat-ahead", daemon=True)
         self._thread.start()
@@ -67,7 +67,7 @@ class _Prefetcher(Generic[T]):
             self._handed((None, StopIteration()))
 
     def _handed(self, entry: tuple[T | None, BaseException | None]) -> bool:
-        """Wait until the entry is taken, so that no more than one is ever ahead; False if nobody wants it any more."""
+        """Wait until the entry is taken, so that no more than one is ever ahead; False if the iterator was closed."""
         self._queue.put(entry)
         while not self._closed.is_set():
             if self._taken.wait(_PATIENCE):

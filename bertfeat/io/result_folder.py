@@ -23,7 +23,7 @@ _MOST_FOOTER = 1 << 30
 
 
 class ResultKind(StrEnum):
-    """What a folder that bertfeat wrote holds."""
+    """The kind of result that a folder holds."""
 
     FEATURES = "features"
     INDEX = "index"
@@ -32,7 +32,7 @@ class ResultKind(StrEnum):
 
     @property
     def noun(self) -> str:
-        """What it is called in messages."""
+        """The name of the kind in messages."""
         return {"features": "a feature set", "index": "an index", "tagger": "a tagger"}.get(self, "a Table 7")
 
 

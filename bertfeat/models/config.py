@@ -51,19 +51,19 @@ class ModelSizes:
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
-    """What ``config.json`` says about a model."""
+    """The properties of a model by its ``config.json``."""
 
     model_type: str
     sizes: ModelSizes
     activation: str  # of the feed-forward part; empty where it is not named
     inner_size: int  # width I inside a block's feed-forward part; 4H where it is not named
     special_ids: frozenset[int]  # of the special tokens that it names
-    notes: tuple[str, ...]  # what a user should know about how the model is read, a sentence each
+    notes: tuple[str, ...]  # notes for the user on how the model is read, a sentence each
     tokenizer_class: str | None  # of transformers, where it names one
 
 
 def read_config_file(name: str, folder: Path) -> dict[str, object]:
-    """Read ``config.json`` and check what is checked for every family.
+    """Read ``config.json`` and check all that is common to the families.
 
     Raises:
         ModelError: it is missing or damaged; the weights are quantized or lack an adapter; or a number of layers

@@ -27,7 +27,7 @@ _LEAST_BYTES = 1 << 20  # of a file whose digest is worth a line in the cache
 
 @dataclass(frozen=True, slots=True)
 class _FileStatus:
-    """What changes when a file does."""
+    """The identity of a file's content, by its status: it changes when the file does."""
 
     path: str
     device: int

@@ -1,4 +1,4 @@
-"""What is known of model families by their ``model_type``.
+"""The model families, by their ``model_type``.
 
 Which of them bertfeat reads without transformers, where their positions begin, which cannot be read, and why.
 """
@@ -86,7 +86,7 @@ POSITIONS_AFTER_PADDING = frozenset(
         "xmod",
     }
 )
-"""RoBERTa and its kin, which count positions from ``padding_idx + 1``."""
+"""RoBERTa and related families, which count positions from ``padding_idx + 1``."""
 
 _REFUSED: Mapping[str, str] = {
     "bros": "it reads where each token lies on a page, which a text does not say",
@@ -100,7 +100,7 @@ _REFUSED: Mapping[str, str] = {
     "vilt": "it reads pictures beside the text",
 }
 _ENCODERS_DESPITE_THE_LISTS = frozenset({"bert-generation", "xlnet"})
-"""Read in both directions unless they are told otherwise, although transformers lists them with the decoders only."""
+"""Families that attend in both directions by default, although transformers lists them with the decoders only."""
 
 _ROTARY = ("rope", "rotary")
 
@@ -139,7 +139,7 @@ def refusal_reason(config: LibraryConfig) -> str | None:
 
 
 def is_decoder(config: LibraryConfig) -> bool:
-    """Whether a configuration is a decoder's: one that only ever predicts the next word is not named as such."""
+    """Whether a model is a decoder; a configuration need not say so if the model only predicts the next word."""
     if any(getattr(config, name, False) for name in ("is_encoder_decoder", "is_decoder", "causal")):
         return True
     kind = config.model_type
@@ -149,7 +149,7 @@ def is_decoder(config: LibraryConfig) -> bool:
 
 
 def family_note(config: LibraryConfig) -> str | None:
-    """What a user should know about how a family is read."""
+    """Notes for the user on how a family is read."""
     return _NOTES.get(config.model_type)
 
 

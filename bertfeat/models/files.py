@@ -34,7 +34,7 @@ def refuse_special_files(name: str, folder: Path) -> None:
     for entry in sorted(os.listdir(folder)):
         try:
             mode = os.stat(folder / entry).st_mode
-        except OSError:  # a link to nothing is as good as no file
+        except OSError:  # a dangling link counts as no file
             continue
         if any(is_kind(mode) for is_kind in _SPECIAL):
             raise ModelError(
@@ -43,7 +43,7 @@ def refuse_special_files(name: str, folder: Path) -> None:
 
 
 def path_inside_model(name: str, folder: Path, file: str, named_in: str) -> Path:
-    """Give the path of a file that one of the model's files names, which must lie in the model's folder.
+    """Return the path of a file that one of the model's files names, which must lie in the model's folder.
 
     Raises:
         ModelError: it does not.

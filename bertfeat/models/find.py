@@ -44,7 +44,7 @@ def find_model(name: str | Path | None = None, *, revision: str | None = None) -
 
 
 def _existing_folder(name: str) -> Path | None:
-    """The folder of that name; none where there is none, or where no file system could have one."""
+    """The folder of that name; None if there is none, or if no file system allows the name."""
     try:
         folder = Path(name).expanduser()
         return folder.resolve() if name and folder.is_dir() else None

@@ -16,7 +16,7 @@ _MOST_SHOWN = 300  # characters of a library's message
 
 @contextmanager
 def wrap_library_errors(problem: str, *, where: str = "") -> Iterator[None]:
-    """Turn whatever a library raises into a ModelError of this problem, followed by the library's message.
+    """Turn any exception of a library into a ModelError of this problem, followed by the library's message.
 
     Anyone can write a model's files, and the libraries that read them raise anything over them: KeyError,
     AttributeError, RecursionError, panics of Rust.

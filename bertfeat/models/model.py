@@ -62,7 +62,7 @@ class Model:
 
     @cached_property
     def config(self) -> ModelConfig:
-        """What the model's ``config.json`` says.
+        """The content of the model's ``config.json``.
 
         Raises:
             ModelError: no configuration, or one that needs code from the repository or is no encoder's.
@@ -81,7 +81,7 @@ class Model:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user should know about how this model is read, a sentence each."""
+        """Notes for the user on how this model is read, a sentence each."""
         return self.config.notes
 
     @property
@@ -118,7 +118,7 @@ class Model:
 
     @property
     def first_position(self) -> int:
-        """Number of the first token's position: RoBERTa and its kin count from padding_idx + 1.
+        """Number of the first token's position: RoBERTa and related families count from padding_idx + 1.
 
         Raises:
             ModelError: the configuration of such a model names no padding token.

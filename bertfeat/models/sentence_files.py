@@ -1,4 +1,4 @@
-"""What sentence-transformers' own files in a model's folder say: pooling, prompts, and the modules after pooling."""
+"""sentence-transformers' own files in a model's folder: pooling, prompts, and the modules after pooling."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -59,7 +59,7 @@ class _PoolingFile:
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """The texts that the model was trained to find before others."""
+    """The prompts that the model was trained with, which come before texts."""
 
     prompts: dict[str, str] | None = None
     default_prompt_name: str | None = None
@@ -129,7 +129,7 @@ def read_prompts(name: str, folder: Path) -> Prompts:
     """Read the model's prompts.
 
     Raises:
-        ModelError: the file is none, or a prompt cannot be written as UTF-8.
+        ModelError: the file is no such file, or a prompt cannot be written as UTF-8.
     """
     prompts = read_model_json(name, folder, _SETTINGS, Prompts) or Prompts()
     for key, prompt in prompts.named.items():

@@ -1,4 +1,4 @@
-"""Which value gets which colour: decided from all documents of a feature set, so that every picture of it agrees."""
+"""The colours of values: decided from all documents of a feature set, so that they are the same in all its pictures."""
 
 import math
 from collections import Counter
@@ -61,30 +61,30 @@ def as_name(value: Value) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def decide_colors(features: FeatureSet, wanted: str) -> Coloring:
-    """Look through a kept column, ``row`` or ``id`` of the whole set, and decide who gets which colour.
+def decide_colors(features: FeatureSet, spec: str) -> Coloring:
+    """Look through a kept column, ``row`` or ``id`` of the whole set, and assign colours to its values.
 
     Numbers get a scale; ``COL:string`` takes them for names. Of more than ten names the nine most frequent get a
     colour; of equally frequent ones those first in the order of characters.
 
     Raises:
-        UsageError: there is no such column, or its names are too many for colours to tell anything.
+        UsageError: there is no such column, or it has too many different names for colours.
     """
-    column, as_names = _color_column(features, wanted)
+    column, as_names = _color_column(features, spec)
     types = {kept.name: kept.type for kept in features.kept} | {"row": "int64", "id": "string"}
     if types[column] in ("int64", "float64") and not as_names:
         return _decide_scale(features, column) or NameColors(column, (), 0)
     return _decide_names(features, column)
 
 
-def _color_column(features: FeatureSet, wanted: str) -> tuple[str, bool]:
+def _color_column(features: FeatureSet, spec: str) -> tuple[str, bool]:
     known = ["row", "id", *(kept.name for kept in features.kept)]
-    if wanted in known:
-        return wanted, False
-    if wanted.endswith(_AS_NAMES) and (column := wanted.removesuffix(_AS_NAMES)) in known:
+    if spec in known:
+        return spec, False
+    if spec.endswith(_AS_NAMES) and (column := spec.removesuffix(_AS_NAMES)) in known:
         return column, True
     remedy = "" if features.kept else f"extract with {parameter('keep')} to keep columns of the corpus"
-    raise UsageError(f"there is no kept column {wanted!r} to colour by; there are: {', '.join(known)}", remedy=remedy)
+    raise UsageError(f"there is no kept column {spec!r} to colour by; there are: {', '.join(known)}", remedy=remedy)
 
 
 def _color_values(features: FeatureSet, column: str) -> Iterator[list[Value]]:
@@ -117,8 +117,10 @@ def _decide_names(features: FeatureSet, column: str) -> NameColors:
         return NameColors(column, tuple(ordered), 0)
     share = sum(counted[name] for name in ordered[:FREQUENT]) / counted.total()
     if share < LEAST_SHARE:
-        told = f"{len(ordered):,} different values, and the {FREQUENT} most frequent are {share:.1%} of the documents"
-        raise _too_many(features, column, told)
+        summary = (
+            f"{len(ordered):,} different values, and the {FREQUENT} most frequent are {share:.1%} of the documents"
+        )
+        raise _too_many(features, column, summary)
     return NameColors(column, tuple(ordered[:FREQUENT]), len(ordered) - FREQUENT)
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class _EpochScores(TypedDict):
-    """What the curves show of an epoch."""
+    """The part of an epoch that the curves show."""
 
     loss: float
     score: float
@@ -34,7 +34,7 @@ class _HasSpans(Protocol):
 
 
 class _LearningHistory(Protocol):
-    """What the curves show of a tagger; the settings of a saved tagger (``Tagger(folder).settings``) have it."""
+    """A tagger's part that the curves show; the settings of a saved tagger (``Tagger(folder).settings``) have it."""
 
     @property
     def model(self) -> _HasName: ...

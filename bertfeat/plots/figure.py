@@ -61,7 +61,7 @@ def picture_path(path: str | Path, forms: tuple[str, ...] = FORMS) -> Path:
     """Check that a picture can be written there, before anything is computed for it.
 
     Raises:
-        UsageError: its name ends in none of the ``forms``.
+        UsageError: the ending of its name is not one of the ``forms``.
         StorageError: it is a folder, or in a folder that is not there or cannot be written.
     """
     path = Path(path)
@@ -84,9 +84,9 @@ def form_of(path: Path) -> str:
 
 @contextmanager
 def drawing(path: Path, width: float, height: float, texts: Iterable[str] = ()) -> "Iterator[Figure]":
-    """Give an empty figure of so many inches, and write it when the block is done.
+    """Yield an empty figure of that size in inches, and write it at the end of the block.
 
-    matplotlib's own defaults hold in the block, whatever the user's settings are. ``texts`` are those that come
+    matplotlib's own defaults hold in the block, not the user's settings. ``texts`` are those that come
     from outside; fonts that know their characters are looked for.
 
     Raises:
@@ -103,7 +103,7 @@ def drawing(path: Path, width: float, height: float, texts: Iterable[str] = ()) 
         raise BertfeatError("pictures need matplotlib", remedy="pip install 'bertfeat[analysis]'") from error
     is_text = form_of(path) == "svg"  # the reader's fonts draw it
     with _DRAWING, matplotlib.rc_context(), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing")  # told once, by families()
+        warnings.filterwarnings("ignore", message="Glyph .* missing")  # choose_fonts() warns once
         warnings.filterwarnings("error", message="constrained_layout not applied")
         matplotlib.rcdefaults()
         settings = {**_STYLE, "font.sans-serif": choose_fonts(texts, warn=not is_text)}
@@ -126,7 +126,7 @@ def _check_picture_size(width: float, height: float) -> None:
 
 
 def _save_figure(figure: "Figure", path: Path) -> None:
-    """Lay the figure out, see that all its texts are whole, and write it."""
+    """Lay the figure out, check that no text is cut off, and write it."""
     form = form_of(path)
     try:
         fit_labels(figure)
@@ -156,7 +156,7 @@ def fit_labels(figure: "Figure") -> None:
 def all_inside(figure: "Figure") -> bool:
     """Whether everything that is drawn lies inside the picture, and its axes have not shrunk to nearly nothing."""
     bars = "<colorbar>"  # matplotlib's name for the axes of colour bars, which are thin
-    axes = [each.get_window_extent() for each in figure.axes if each.get_label() != bars]
+    axes = [panel.get_window_extent() for panel in figure.axes if panel.get_label() != bars]
     least = _LEAST_AXES * figure.dpi
     drawn = figure.get_tightbbox()  # in inches
     width, height = figure.get_size_inches() + _ROUNDING

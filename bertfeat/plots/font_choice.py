@@ -20,11 +20,11 @@ def choose_fonts(texts: Iterable[str], paths: Sequence[str] | None = None, *, wa
     """
     from matplotlib import font_manager
 
-    wanted = {ord(sign) for text in texts for sign in one_line(text) if not sign.isspace()}
-    missing = wanted - _characters(font_manager.findfont(FONT))
+    needed = {ord(sign) for text in texts for sign in one_line(text) if not sign.isspace()}
+    missing = needed - _characters(font_manager.findfont(FONT))
     if not missing:
         return [FONT]
-    found = [FONT]
+    families = [FONT]
     candidates = sorted(font_manager.findSystemFonts() if paths is None else paths)
     known = {path: missing & characters for path in candidates if (characters := _characters(path))}
     while missing and known:
@@ -32,14 +32,14 @@ def choose_fonts(texts: Iterable[str], paths: Sequence[str] | None = None, *, wa
         if not known[best] & missing:
             break
         missing -= known.pop(best)
-        found.append(_family(best))
+        families.append(_family(best))
     if missing and warn:
         _log.warning(
             "no installed font has %s, of the texts of this picture; boxes stand for what is missing. Install a font "
             "of that script, such as Google's Noto Sans",
             " ".join(chr(code) for code in sorted(missing)[:10]),
         )
-    return found
+    return families
 
 
 @cache

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 MEASURES = {"macro-f1": "macro F1", "accuracy": "accuracy"}
-"""What may be drawn of a probe, and its name in the picture."""
+"""The scores of a probe that can be drawn, with their names in the picture."""
 
 _LEGEND_SIZE = 8.0
 _HANDLE = 0.45  # inches that a legend's line takes before its name
-_ASIDE = 0.12  # of the distance of two layers, by which probes stand beside one another
+_ASIDE = 0.12  # of the distance of two layers: the shift between the probes at one layer
 _LINES: tuple[Literal["-", ":", "-."], ...] = ("-", ":", "-.")
 _BASELINE = "dashed: always the most frequent"
 
@@ -59,9 +59,9 @@ def draw_layers(
     if measure not in MEASURES:
         raise UsageError(f"layers are drawn by {' or '.join(MEASURES)}, not by {measure!r}")
     path = picture_path(path)
-    reports = [report for given in probes for report in _read_reports(given)]
+    reports = [report for source in probes for report in _read_reports(source)]
     columns = _layer_columns(reports)
-    texts = [text for probed in reports for text in (probed.label, probed.features, probed.model)]
+    texts = [text for report in reports for text in (report.label, report.features, report.model)]
     width = min(12.0, max(5.5, 2.0 + 0.35 * len(columns))) if width is None else width
     height = fair_height(4.0 + 0.18 * len(reports)) if height is None else height
     with drawing(path, width, height, texts) as figure:
@@ -69,12 +69,12 @@ def draw_layers(
     return LayersReport(path, len(reports), tuple(columns))
 
 
-def _read_reports(given: ProbeReport | str | Path) -> Sequence[ProbeReport]:
-    return [given] if isinstance(given, ProbeReport) else read_probes(given)
+def _read_reports(source: ProbeReport | str | Path) -> Sequence[ProbeReport]:
+    return [source] if isinstance(source, ProbeReport) else read_probes(source)
 
 
 def _layer_columns(probes: Sequence[ProbeReport]) -> list[str]:
-    layers = [layer for probed in probes for layer in probed.layers]
+    layers = [layer for report in probes for layer in report.layers]
     single = sorted({probe.layer for probe in layers if probe.layer is not None})
     combined = dict.fromkeys(probe.column for probe in layers if probe.layer is None)
     return [*(f"layer{layer}" for layer in single), *combined]
@@ -82,49 +82,49 @@ def _layer_columns(probes: Sequence[ProbeReport]) -> list[str]:
 
 def paint_layers(figure: "Figure", probes: Sequence[ProbeReport], measure: str) -> None:
     """Draw probes on an empty figure."""
-    models = list(dict.fromkeys(_model(probed) for probed in probes))
-    folds = " or ".join(str(number) for number in sorted({probed.folds for probed in probes}))
+    models = list(dict.fromkeys(_model(report) for report in probes))
+    folds = " or ".join(str(number) for number in sorted({report.folds for report in probes}))
     note = f"Logistic regression on each column: mean and spread of {folds} folds; {_BASELINE}."
     header(figure, f"What the layers of {', '.join(models)} tell", note)
     axes = figure.add_subplot(ylabel=MEASURES[measure])
     columns = _layer_columns(probes)
-    lines = [_draw_probe(axes, probed, columns, measure, (at, len(probes))) for at, probed in enumerate(probes)]
+    lines = [_draw_probe(axes, report, columns, measure, (at, len(probes))) for at, report in enumerate(probes)]
     _name_columns(figure, axes, columns)
     axes.grid(axis="y")
     room = figure.get_figwidth() - 2 * MARGIN - _HANDLE
-    names = [shortened(figure, _name(probed, len(models) > 1), room, _LEGEND_SIZE) for probed in probes]
+    names = [shortened(figure, _name(report, len(models) > 1), room, _LEGEND_SIZE) for report in probes]
     widest = max(width_of(figure, name, _LEGEND_SIZE) for name in names) + _HANDLE
     fitting = max(1, int((figure.get_figwidth() - 2 * MARGIN) / widest))
     legend = figure.legend(lines, [""] * len(lines), loc="outside lower left", ncols=fitting, handletextpad=0.5)
     for text, name in zip(legend.get_texts(), names, strict=True):
-        text.set_text(name)  # given to the legend, one that begins with an underscore would be left out
+        text.set_text(name)  # a legend leaves out labels that begin with an underscore
 
 
-def _model(probed: ProbeReport) -> str:
-    return probed.model.rstrip("/").rsplit("/", 1)[-1]
+def _model(report: ProbeReport) -> str:
+    return report.model.rstrip("/").rsplit("/", 1)[-1]
 
 
-def _name(probed: ProbeReport, of_several_models: bool) -> str:
-    model = f"{_model(probed)}, " if of_several_models else ""
-    return f"{probed.label}, {model}{Path(probed.features).name}"
+def _name(report: ProbeReport, of_several_models: bool) -> str:
+    model = f"{_model(report)}, " if of_several_models else ""
+    return f"{report.label}, {model}{Path(report.features).name}"
 
 
 def _draw_probe(
-    axes: "Axes", probed: ProbeReport, columns: Sequence[str], measure: str, place: tuple[int, int]
+    axes: "Axes", report: ProbeReport, columns: Sequence[str], measure: str, place: tuple[int, int]
 ) -> "Line2D":
-    """Draw one of several probes; give what stands for it in the legend."""
+    """Draw one of several probes and return its line for the legend."""
     number, of = place
     color, marker = NAMED[number % len(NAMED)], MARKERS[number % len(MARKERS)]
     line = _LINES[number // len(NAMED) % len(_LINES)]
     aside = _ASIDE * (number - (of - 1) / 2) * min(1.0, 4 / of)
     for joined, layers in (
-        (line, [each for each in probed.layers if each.layer is not None]),
-        ("", [each for each in probed.layers if each.layer is None]),
+        (line, [probe for probe in report.layers if probe.layer is not None]),
+        ("", [probe for probe in report.layers if probe.layer is None]),
     ):
-        at = [columns.index(each.column if each.layer is None else f"layer{each.layer}") + aside for each in layers]
+        at = [columns.index(probe.column if probe.layer is None else f"layer{probe.layer}") + aside for probe in layers]
         means, spreads = _means(layers, measure), _spreads(layers, measure)
         axes.errorbar(at, means, yerr=spreads, color=color, marker=marker, linestyle=joined, elinewidth=0.8, capsize=2)
-    axes.axhline(_score_and_deviation(probed.baseline, measure)[0], color=color, linestyle="--", linewidth=0.8)
+    axes.axhline(_score_and_deviation(report.baseline, measure)[0], color=color, linestyle="--", linewidth=0.8)
     from matplotlib.lines import Line2D
 
     return Line2D([], [], color=color, marker=marker, linestyle=line)
@@ -146,14 +146,14 @@ def _name_columns(figure: "Figure", axes: "Axes", columns: Sequence[str]) -> Non
 
 
 def _means(layers: Sequence[LayerProbe], measure: str) -> list[float]:
-    return [_score_and_deviation(each.measured, measure)[0] for each in layers]
+    return [_score_and_deviation(probe.measured, measure)[0] for probe in layers]
 
 
 def _spreads(layers: Sequence[LayerProbe], measure: str) -> list[float]:
-    return [_score_and_deviation(each.measured, measure)[1] for each in layers]
+    return [_score_and_deviation(probe.measured, measure)[1] for probe in layers]
 
 
-def _score_and_deviation(measured: ProbeScores, measure: str) -> tuple[float, float]:
+def _score_and_deviation(scores: ProbeScores, measure: str) -> tuple[float, float]:
     if measure == "accuracy":
-        return measured.accuracy, measured.accuracy_spread
-    return measured.macro_f1, measured.macro_f1_spread
+        return scores.accuracy, scores.accuracy_spread
+    return scores.macro_f1, scores.macro_f1_spread

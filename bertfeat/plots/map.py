@@ -80,15 +80,15 @@ def draw_map(
 
 
 def _document_column(features: FeatureSet, column: str | None) -> ReadableColumn:
-    found = features.find(column)
-    if not found.pooling.per_document:
+    readable = features.find(column)
+    if not readable.pooling.per_document:
         stored = [known.name for known in features.columns if known.pooling.per_document]
         remedy = f"stored are: {', '.join(stored)}" if stored else f"extract some with {parameter('pooling', 'mean')}"
-        raise UsageError(f"{found.name} has a matrix for each document; a map shows document columns: {remedy}")
-    return found
+        raise UsageError(f"{readable.name} has a matrix for each document; a map shows document columns: {remedy}")
+    return readable
 
 
-def _check_sample(features: FeatureSet, found: ReadableColumn, sample: MapSample) -> None:
+def _check_sample(features: FeatureSet, column: ReadableColumn, sample: MapSample) -> None:
     if len(sample) < _FEWEST:
         problem = f"a map needs at least {_FEWEST} documents; there are {len(sample)}"
         raise UsageError(problem, where=features.folder)
@@ -96,7 +96,7 @@ def _check_sample(features: FeatureSet, found: ReadableColumn, sample: MapSample
     if not finite.all():
         row = sample.fields["row"][int(finite.argmin())]
         raise FeatureSetError(
-            f"{found.name} of row {row} has values that are no finite numbers, and so have "
+            f"{column.name} of row {row} has values that are no finite numbers, and so have "
             f"{int((~finite).sum()):,} of {len(sample):,} rows",
             where=features.folder,
             remedy=f"extract again with {parameter('precision', 'fp32')} {parameter('dtype', 'float32')}",
@@ -104,11 +104,11 @@ def _check_sample(features: FeatureSet, found: ReadableColumn, sample: MapSample
 
 
 def _describe_map(
-    features: FeatureSet, found: ReadableColumn, method: str, projection: Projection
+    features: FeatureSet, column: ReadableColumn, method: str, projection: Projection
 ) -> tuple[str, str, tuple[str, str]]:
     """The title, the note below it, and the names of the axes."""
     model = features.header.model.name.rstrip("/").rsplit("/", 1)[-1]
-    title = f"{found.name} of {features.folder.resolve().name} ({model})"
+    title = f"{column.name} of {features.folder.resolve().name} ({model})"
     count, of = len(projection.flat), len(features)
     note = f"Each point is a document: {f'all {of:,}' if count == of else f'{count:,} of {of:,}'}. "
     name = METHOD_NAMES[method]

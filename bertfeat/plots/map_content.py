@@ -37,10 +37,10 @@ class MapContent:
         return self.coloring.numbers(self.values)
 
     def label(self, code: int) -> str:
-        """What the legend calls a group."""
+        """The name of a group in the legend."""
         if code == NONE:
             return "no value" if isinstance(self.coloring, NameColors) else "no number"
-        assert isinstance(self.coloring, NameColors)  # nothing else has a legend for its values
+        assert isinstance(self.coloring, NameColors)  # only names have a legend
         if code == OTHER:
             return f"{self.coloring.others:,} other value{'' if self.coloring.others == 1 else 's'}"
         name = one_line(self.coloring.frequent[code])

@@ -41,7 +41,7 @@ _SCRIPT_SIGNS = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026", 
 
 
 def page_fields(features: FeatureSet) -> tuple[str, ...]:
-    """The columns that a page tells of each document: its texts, unless they were left out, its id, and kept ones."""
+    """The columns that a page shows for each document: its texts, unless left out, its id, and kept columns."""
     texts = (name for name in _TEXTS if name in features.names)
     return (*texts, "id", *(kept.name for kept in features.kept))
 
@@ -62,14 +62,14 @@ def write_page(content: MapContent, fields: Mapping[str, Sequence[Value]], path:
         "data": json.dumps(page_data(content, fields), ensure_ascii=False, allow_nan=False).translate(_SCRIPT_SIGNS),
         "script": script,
     }
-    # all at once: what is filled in is not looked at for further signs to fill in
+    # in one pass, so that placeholders in the inserted content stay as they are
     page = re.sub(r"\{\{(\w+)\}\}", lambda sign: parts[sign[1]], _template("map.html"))
     with atomic(path) as temporary:
         temporary.write_text(page, encoding="utf-8", errors="replace", newline="\n")
 
 
 def page_data(content: MapContent, fields: Mapping[str, Sequence[Value]]) -> dict[str, object]:
-    """What the page's script reads: a list a point each of coordinates, groups and fields."""
+    """The data that the page's script reads: lists of coordinates, groups and fields, with an entry for each point."""
     named = {name: [_page_value(value, name) for value in values] for name, values in fields.items()}
     texts = [name for name in _TEXTS if name in named]
     return {

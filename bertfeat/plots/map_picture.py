@@ -136,7 +136,7 @@ def _legend(
         alignment="left",
     )
     for text, label in zip(legend.get_texts(), labels, strict=True):
-        text.set_text(label)  # given to the legend, one that begins with an underscore would be left out
+        text.set_text(label)  # a legend leaves out labels that begin with an underscore
     assert content.coloring is not None
     room = 0.3 * figure.get_figwidth() if top is not None else figure.get_figwidth() - 2 * MARGIN
     legend.set_title(shortened(figure, content.coloring.column, room, _LEGEND_SIZE))

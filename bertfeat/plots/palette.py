@@ -1,4 +1,4 @@
-"""Colours that hold on white and on dark paper, for people who see them all and for those who do not.
+"""Colours for white and for dark backgrounds, distinguishable with and without colour blindness.
 
 The ten were found by search, from hues that have names, in the manner of Petroff (2021, arXiv:2107.02270): as far
 apart as can be, in CAM02-UCS and in OKLab, under normal sight and under simulated deuteranopia, protanopia and

@@ -41,19 +41,19 @@ def pca(vectors: NDArray[np.float32]) -> Projection:
 
 
 def tsne(vectors: NDArray[np.float32]) -> Projection:
-    """t-SNE by scikit-learn, begun at the PCA."""
+    """t-SNE by scikit-learn, initialised by the PCA."""
     try:
         from sklearn.manifold import TSNE
     except ImportError as error:
         raise BertfeatError("t-SNE needs scikit-learn", remedy="pip install 'bertfeat[analysis]'") from error
-    start = _start(vectors) * 1e-4  # small, as van der Maaten and Hinton begin
+    start = _start(vectors) * 1e-4  # small, as in van der Maaten and Hinton
     perplexity = min(30.0, (len(vectors) - 1) / 3)
     flat = TSNE(init=start.astype(np.float32), perplexity=perplexity, random_state=SEED).fit_transform(vectors)
     return Projection(flat.astype(np.float64), None)
 
 
 def umap(vectors: NDArray[np.float32]) -> Projection:
-    """UMAP by umap-learn, begun at the PCA."""
+    """UMAP by umap-learn, initialised by the PCA."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ImportWarning)  # that there is no TensorFlow

@@ -18,7 +18,7 @@ _PAPERS = "D"  # the mark of the paper's numbers
 
 
 class _RowScores(Protocol):
-    """What the picture shows of a row of Table 7. Scores are 0 to 1."""
+    """The part of a row of Table 7 that the picture shows. Scores are 0 to 1."""
 
     @property
     def title(self) -> str: ...
@@ -31,7 +31,7 @@ class _RowScores(Protocol):
 
 
 class _TableScores(Protocol):
-    """What the picture shows of a Table 7; :class:`bertfeat.tagging.Table7` has it."""
+    """The part of a Table 7 that the picture shows; :class:`bertfeat.tagging.Table7` has it."""
 
     @property
     def model(self) -> str: ...

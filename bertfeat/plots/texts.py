@@ -11,7 +11,7 @@ _MOST = 300  # characters of a name that are looked at
 _LINE = 1.25  # height of a line, in its own size
 _POINTS = 72  # an inch has
 _PLAIN = 1e12  # from which on whole numbers are written with an exponent
-_TURNS = dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A)])  # would turn the text after them around
+_TURNS = dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A)])  # they reverse the text after them
 
 
 def one_line(text: str) -> str:

@@ -51,7 +51,7 @@ def probe_layers(
     """
     settings = settings or ProbeSettings()
     features = features if isinstance(features, FeatureSet) else FeatureSet(features)
-    by_word = label == TAGS  # no kept column can bear that name
+    by_word = label == TAGS  # no kept column can have that name
     columns = _probed_columns(features, _choose_pooling(features, label, by_word, settings.pooling), settings.layers)
     labels = read_word_labels(features) if by_word else read_document_labels(features, label)
     examples = sample_examples(labels, settings.most, settings.min_members, settings.seed)
@@ -179,7 +179,7 @@ def _probe_column(
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", ConvergenceWarning)
             classifier.fit(vectors[train], examples.members[train])
-        converged &= not any(issubclass(each.category, ConvergenceWarning) for each in caught)
+        converged &= not any(issubclass(warning.category, ConvergenceWarning) for warning in caught)
         predicted.append(classifier.predict(vectors[test]))
         if counter is not None:
             counter()

@@ -83,7 +83,7 @@ class ProbeReport:
     rare: _Count  # of the sample, but of classes that are in too few documents, left out
     classes: Mapping[str, _Count]  # members of each among the examples
     majority: str
-    baseline: ProbeScores  # of always saying what most are
+    baseline: ProbeScores  # of always predicting the most frequent class
     layers: Annotated[tuple[LayerProbe, ...], Meta(min_length=1)]
 
     @property

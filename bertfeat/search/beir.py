@@ -40,7 +40,7 @@ _HEADERS = ("query-id", "query_id", "qid")
 
 
 class OwnIds(StrEnum):
-    """What is done with a hit that has the query's own id."""
+    """The treatment of a hit that has the query's own id."""
 
     AUTO = "auto"  # left out, unless some query is judged with the document of its own id
     KEEP = "keep"  # queries and documents are numbered apart
@@ -63,7 +63,7 @@ class RetrievalScores:
     queries: int
     judged_documents: int
     unknown_documents: int  # judged ones that the index does not have
-    own_ids: OwnIds  # KEEP or DROP: what was done
+    own_ids: OwnIds  # KEEP or DROP: which one was used
     dropped: int  # hits with their query's own id that were left out
 
     def to_json(self) -> dict[str, object]:

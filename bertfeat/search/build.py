@@ -1,4 +1,4 @@
-"""A feature set becomes an index: a sample trains it, blocks of vectors fill it, exact search judges it.
+"""A feature set becomes an index: a sample trains it, blocks of vectors fill it, exact search measures its recall.
 
 Memory is bounded by the index itself. Shapes: n vectors, W values in each.
 """

@@ -9,7 +9,7 @@ from bertfeat.search.metric import Metric
 
 @dataclass(frozen=True, slots=True)
 class BuildOptions:
-    """What kind of index is built."""
+    """The options of a build."""
 
     type: str = "auto"  # an IndexType or a FAISS factory string
     metric: Metric = Metric.COSINE

@@ -23,7 +23,7 @@ from bertfeat.search.vector_blocks import VectorBlock
 
 BATCH_ROWS = 4096
 SOURCE = "_source"  # the column that says which of the feature sets a document is from
-_DAMAGED = (pa.ArrowException, OSError, ValueError, KeyError)  # what pyarrow raises of flipped bytes
+_DAMAGED = (pa.ArrowException, OSError, ValueError, KeyError)  # errors of pyarrow for damaged bytes
 PIECES_SCHEMA = pa.schema(
     [
         ("document", pa.int64()),
@@ -33,7 +33,7 @@ PIECES_SCHEMA = pa.schema(
         ("segment", pa.int8()),
     ]
 )
-_KEPT = frozenset([pa.string(), pa.large_string(), pa.int64(), pa.float64(), pa.bool_()])  # what else may be in a store
+_KEPT = frozenset([pa.string(), pa.large_string(), pa.int64(), pa.float64(), pa.bool_()])  # types of kept columns
 
 
 class ArrowStoreWriter:
@@ -254,9 +254,9 @@ def _conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """The table with the columns and types of a schema; columns that it lacks become null."""
     if table.schema.equals(schema):
         return table
-    given = dict(zip(table.column_names, table.columns, strict=True))
+    present = dict(zip(table.column_names, table.columns, strict=True))
     columns = [
-        given[field.name].cast(field.type) if field.name in given else pa.nulls(len(table), field.type)
+        present[field.name].cast(field.type) if field.name in present else pa.nulls(len(table), field.type)
         for field in schema
     ]
     return pa.table(columns, schema=schema)

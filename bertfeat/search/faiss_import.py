@@ -1,4 +1,4 @@
-"""FAISS itself, imported when it is first used, and the types of what it gives.
+"""FAISS itself, imported when it is first used, and the types of its results.
 
 Importing a module that can search must not need FAISS, which comes with an extra; searching needs it.
 """
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bertfeat.errors import BertfeatError
 
 Scored = tuple[NDArray[np.float32], NDArray[np.int64]]
-"""What FAISS's searches give: scores ``[Q, K]``, and the numbers of the vectors ``[Q, K]``."""
+"""The result of FAISS's searches: scores ``[Q, K]``, and the numbers of the vectors ``[Q, K]``."""
 
 
 class VectorSink(Protocol):
@@ -26,7 +26,7 @@ class VectorSink(Protocol):
 
 
 class FaissIndex(VectorSink, Protocol):
-    """What every FAISS index has. FAISS has no type stubs; what single classes have besides is looked up there.
+    """The attributes of every FAISS index. FAISS has no type stubs; attributes of single classes are looked up.
 
     Shapes: n vectors, Q queries, K hits, W values.
     """
@@ -95,7 +95,7 @@ class InvertedIndex(FaissIndex, Protocol):
         ...
 
     def replace_invlists(self, lists: InvertedLists, own: bool, /) -> None:
-        """Give it other lists; ``own``: and it frees them."""
+        """Replace its lists; with ``own`` it frees the new ones."""
         ...
 
 

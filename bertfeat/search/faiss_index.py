@@ -1,4 +1,4 @@
-"""What bertfeat does to a FAISS index: train, fill, write, read, remove; and what each class of index can do.
+"""Operations on a FAISS index: train, fill, write, read, remove; and the abilities of each class of index.
 
 Shapes: n vectors, W values in each.
 """
@@ -94,7 +94,7 @@ def _map_lists(index: FaissIndex, path: Path) -> FaissIndex:
 
 
 def search_parameter_name(index: FaissIndex) -> SearchParameterName | None:
-    """What can be tuned: ``nprobe`` of inverted lists, ``efSearch`` of a graph, or nothing."""
+    """The parameter that can be tuned: ``nprobe`` of inverted lists, ``efSearch`` of a graph, or nothing."""
     if inverted_index(index) is not None:
         return "nprobe"
     return "efSearch" if any(isinstance(part, faiss.IndexHNSW) for part in nested_indexes(index)) else None

@@ -1,4 +1,4 @@
-"""What an index does to vectors before it stores them: FAISS's chains of transforms, such as ``PCAW256,L2norm``.
+"""The transforms that an index applies to vectors before it stores them: FAISS's chains, such as ``PCAW256,L2norm``.
 
 Shapes: n vectors, W values in each.
 """

@@ -70,7 +70,7 @@ class Index:
 
     @cached_property
     def encoder(self) -> QueryEncoder:
-        """What embeds the queries; the model is loaded when it is first needed."""
+        """The encoder of the queries; the model is loaded when it is first needed."""
         return open_query_encoder(self.vectors.folder, self.settings, self._model, self._device)
 
     @property

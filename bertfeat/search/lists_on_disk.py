@@ -16,7 +16,7 @@ from bertfeat.search.faiss_import import FaissIndex, InvertedLists, faiss, faiss
 from bertfeat.search.settings import LISTS_NAME
 
 SHARD_BYTES = 1 << 30
-_SPACE_LEFT = 1 << 20  # for what others write meanwhile
+_SPACE_LEFT = 1 << 20  # for files that other programs write meanwhile
 
 
 class DiskListsBuilder:

@@ -16,7 +16,7 @@ _MOST_SQUARE = float(np.finfo(np.float32).max) / 4  # so that no distance betwee
 
 
 class Metric(StrEnum):
-    """What a score is."""
+    """The meaning of a score."""
 
     COSINE = "cosine"  # of the angle, -1..1, larger is nearer; a zero vector scores 0 with everything
     IP = "ip"  # inner product, larger is nearer

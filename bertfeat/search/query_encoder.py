@@ -1,4 +1,4 @@
-"""What embeds queries: the model that an index or a feature set records, opened again, or a given stand-in."""
+"""The encoder of queries: the model that an index or a feature set records, opened again, or a stand-in."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ from bertfeat.search.settings import REBUILD, IndexSettings
 
 
 class WordEncoder(Protocol):
-    """What embeds the tokens and words of a sentence: a :class:`bertfeat.Extractor`, or a stand-in."""
+    """Embeds the tokens and words of a sentence: a :class:`bertfeat.Extractor`, or a stand-in."""
 
     @property
     def identity(self) -> ModelIdentity:
@@ -26,7 +26,7 @@ class WordEncoder(Protocol):
 
 
 class QueryEncoder(WordEncoder, Protocol):
-    """What embeds queries: a :class:`bertfeat.Extractor`, or a stand-in."""
+    """Embeds queries: a :class:`bertfeat.Extractor`, or a stand-in."""
 
     def encode(self, texts: Sequence[str], /) -> NDArray[np.float32]:
         """One vector a text, ``[n, width]``."""
@@ -62,15 +62,15 @@ def open_query_encoder(
 def check_same_model(
     folder: Path, recorded: ModelIdentity, encoder: WordEncoder, error: type[BertfeatError], *, rebuild: str
 ) -> None:
-    """Check that a given encoder is the model that made a feature set or an index.
+    """Check that an encoder is the model that made a feature set or an index.
 
     Raises:
         BertfeatError: of the kind ``error``: it is another one; ``rebuild`` is the second remedy.
     """
-    given = encoder.identity
-    if given.fingerprint != recorded.fingerprint:
+    identity = encoder.identity
+    if identity.fingerprint != recorded.fingerprint:
         raise error(
             f"{folder} was made with {recorded.name} (fingerprint {recorded.fingerprint[:12]}), but the model at hand "
-            f"is {given.name} (fingerprint {given.fingerprint[:12]}): vectors of two models cannot be compared",
+            f"is {identity.name} (fingerprint {identity.fingerprint[:12]}): vectors of two models cannot be compared",
             remedy=f"give the first one with {parameter('model')}, or {rebuild}",
         )

@@ -29,7 +29,7 @@ from bertfeat.search.vector_index import VectorIndex
 
 K = 10  # recall is tuned for this many nearest
 DEPTHS = (1, 10, 100)
-CONFIDENCE = 1.645  # standard errors: the wanted recall is kept with a probability of 95 %
+CONFIDENCE = 1.645  # standard errors: the target recall is reached with a probability of 95 %
 SECONDS_TIMED = 0.3
 UNTUNED_LISTS = 32  # without evaluation one list in so many is read
 UNTUNED_GRAPH = 64
@@ -123,7 +123,7 @@ def measure_recall(index: VectorIndex | str | Path, *, queries: int = QUERIES) -
 def tune_and_judge(
     index: FaissIndex, truth: GroundTruth, metric: Metric, target_recall: float
 ) -> tuple[SearchParameter | None, RecallReport]:
-    """Find the search parameter that the wanted recall needs on half of the queries, and measure it on the others."""
+    """Find the search parameter that the target recall needs on half of the queries, and measure it on the others."""
 
     def search(queries: NDArray[np.float32], k: int, value: int | None) -> NDArray[np.int64]:
         return search_faiss(index, queries, k, value)[1]
@@ -168,7 +168,7 @@ def _untransformed(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def without_own(scores: NDArray[np.float32], numbers: NDArray[np.int64], own: NDArray[np.int64]) -> Scored:
-    """Leave each query's own number out of its row, or else the last: ``[Q, K+1]`` → ``[Q, K]``."""
+    """Remove each query's own number from its row, or else the last number: ``[Q, K+1]`` → ``[Q, K]``."""
     left_out = numbers == own[:, None]
     left_out[~left_out.any(axis=1), -1] = True
     shape = (len(own), numbers.shape[1] - 1)

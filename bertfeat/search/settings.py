@@ -170,7 +170,7 @@ def no_index_error(folder: Path) -> IndexFolderError:
 
 
 def _find_contradiction(settings: IndexSettings) -> str | None:
-    """What cannot be true of any index, though the types are right; None if nothing."""
+    """The contradiction in the settings of an index, whose types are right; None if there is none."""
     if foreign := sorted(set(settings.files) - FILE_NAMES):
         return f"{foreign[0]!r} is no file of an index"
     needed = {FAISS_NAME, DOCUMENTS_NAME}

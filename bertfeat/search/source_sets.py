@@ -19,7 +19,7 @@ def open_feature_sets(features: FeatureSets) -> list[FeatureSet]:
 
 
 def describe_source_set(features: FeatureSet) -> SourceSet:
-    """What an index records of a feature set."""
+    """The record of a feature set in an index."""
     digest = hashlib.sha256()
     for entry in features.entries:
         digest.update(f"{entry.name} {entry.sha256}\n".encode())

@@ -53,12 +53,12 @@ class VectorIndex:
 
     @property
     def settings(self) -> IndexSettings:
-        """What ``index.json`` says."""
+        """The content of ``index.json``."""
         return self._contents.settings
 
     @property
     def metric(self) -> Metric:
-        """What scores mean."""
+        """The meaning of scores."""
         return self.settings.metric
 
     @property

@@ -21,7 +21,7 @@ _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 @dataclass(frozen=True, slots=True)
 class TrainingIdentity:
-    """What decides the result of a training; one with another identity is another training."""
+    """All that decides the result of a training: trainings of one identity give one result."""
 
     model: str  # fingerprint
     layers: str
@@ -32,7 +32,7 @@ class TrainingIdentity:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """How far a training has come; what its tensors are is in :func:`training_tensors`."""
+    """The progress of a training; :func:`training_tensors` has its tensors."""
 
     format_version: int
     identity: TrainingIdentity
@@ -70,7 +70,7 @@ _FORMAT = JsonFormat(Checkpoint, _FORMAT_VERSION, error=TaggerError, remedy=lamb
 
 
 def read_checkpoint(folder: Path) -> Checkpoint | None:
-    """Read what the last checkpoint says of itself; None where there is none.
+    """Read the description of the last checkpoint; None if there is none.
 
     Raises:
         TaggerError: it cannot be read, or contradicts itself.

@@ -52,7 +52,7 @@ class TrainingData:
         return {"train": self.train.digest, "dev": self.dev.digest}
 
     def check_unchanged(self) -> None:
-        """Make sure that all that was read so far is of the sets that were opened.
+        """Check that the sets did not change since they were opened.
 
         Raises:
             TaggerError: one was changed since, or is being changed.
@@ -82,7 +82,7 @@ def _collect_labels(store: SentenceStore, inside: Scheme) -> LabelSet:
 
 
 def _check_dev(place: Path, labels: LabelSet, gold: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
-    """Refuse a development set of which nothing can be got right; returns what is to be warned of."""
+    """Refuse a development set on which every score would be 0; return the warnings about it."""
     try:
         unknown, useful = labels.unknown(gold), labels.can_learn_from(gold)
     except CorpusError as error:

@@ -1,4 +1,4 @@
-"""Feature sets for tagging: given as such, or extracted from a corpus into a set beside it."""
+"""Feature sets for tagging: existing ones, or extracted from a corpus into a set beside it."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields
@@ -102,7 +102,7 @@ def open_datasets(sources: Mapping[str, OpenSource], options: DatasetOptions) ->
 def open_dataset(
     source: OpenSource, options: DatasetOptions, *, like: FeatureSet | None = None, folder: Path | None = None
 ) -> FeatureSet:
-    """Give a feature set as it is, or extract a corpus into one in ``folder`` (default: beside it).
+    """Return a feature set as it is, or extract a corpus into one in ``folder`` (default: beside it).
 
     A set that is there and holds the layers is used as it is, after a look at whether the corpus changed. ``like`` is a
     set whose model and settings the new one takes over.
@@ -143,7 +143,7 @@ def first_given(sources: Mapping[str, OpenSource], datasets: Mapping[str, Featur
 
 
 def _choose_extractor(folder: Path, options: DatasetOptions, like: FeatureSet | None) -> tuple[Extractor, bool]:
-    """The extractor for a folder, and whether texts are stored: as in the set that is there, if it will do."""
+    """The extractor for a folder, and whether texts are stored: as in the existing set, if it can be used."""
     arguments = options.extractor
     if like is not None:
         extractor = recorded_extractor(like, options.corpus_settings, arguments.get("device"))
@@ -198,18 +198,20 @@ def _open_extracted(folder: Path, extractor: Extractor) -> FeatureSet:
     return features
 
 
-# ── what is refused ─────────────────────────────────────────────────────────────────────────────────────────
+# ── refusals ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def refuse_corpus_settings(settings: CorpusSettings, reason: str) -> None:
-    """Refuse settings that say how a corpus is read, where none is.
+    """Refuse settings that say how a corpus is read, if no corpus is read.
 
     Raises:
         UsageError: names them.
     """
     default = CorpusSettings()
     names = [
-        each.name for each in fields(CorpusSettings) if getattr(settings, each.name) != getattr(default, each.name)
+        option.name
+        for option in fields(CorpusSettings)
+        if getattr(settings, option.name) != getattr(default, option.name)
     ]
     if names:
         raise UsageError(f"{_listed_parameters(names)}: for corpora, and {reason}", remedy="leave it out")
@@ -223,14 +225,14 @@ def refuse_unused_options(
     Raises:
         UsageError: names them.
     """
-    given = [isinstance(source, FeatureSet) for source in sources.values()]
-    if any(given):
+    opened = [isinstance(source, FeatureSet) for source in sources.values()]
+    if any(opened):
         arguments = {**_EXTRACTOR_DEFAULTS, **options.extractor}
         names = [name for name, usual in _EXTRACTOR_DEFAULTS.items() if name not in but and arguments[name] != usual]
         if names:
             remedy = "the feature set that is given records its own"
             raise UsageError(f"{_listed_parameters(names)}: for corpora", remedy=remedy)
-    if all(given):
+    if all(opened):
         refuse_corpus_settings(options.corpus_settings, "all sets are features")
 
 

@@ -1,4 +1,4 @@
-"""The labels that a tagger knows, between tags as they are written in files and numbers as a network has them."""
+"""The labels of a tagger: they map tags in files to numbers in the network, and back."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -99,6 +99,6 @@ class LabelSet:
 
 
 def list_labels(names: Sequence[str]) -> str:
-    """Names in a message: the first of them, written so that none can break the line."""
+    """List names in a message: the first ones, escaped so that they stay on one line."""
     listed = ", ".join(name if name.isprintable() else repr(name) for name in names[:_SHOWN])
     return f"{listed} … ({len(names):,})" if len(names) > _SHOWN else listed or "none"

@@ -1,4 +1,4 @@
-"""What a tagger reads of each word: a recipe of layers, or several layers with learned weights."""
+"""The input of a tagger for each word: a recipe of layers, or several layers with learned weights."""
 
 import re
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ class TaggerInput:
 
     recipe: Recipe
     mixed: bool = False
-    given: str = field(default="", compare=False)  # as it was written
+    spelling: str = field(default="", compare=False)  # as the user wrote it
 
     @property
     def name(self) -> str:
@@ -29,14 +29,14 @@ class TaggerInput:
 
     @property
     def spec(self) -> str:
-        """What :func:`parse_input` reads back in a model of as many layers: ``6``, ``mix=3+4+5+6``."""
+        """The specification that :func:`parse_input` reads in a model of as many layers: ``6``, ``mix=3+4+5+6``."""
         return _MIX + self.recipe.spec.removeprefix("concat") if self.mixed else self.recipe.spec
 
     @property
     def extracted(self) -> str:
-        """What a feature set has to hold, as a layer specification."""
-        given = self.given or self.spec
-        return "concat" + given.removeprefix(_MIX) if self.mixed else given
+        """The layers that a feature set has to hold, as a layer specification."""
+        spelling = self.spelling or self.spec
+        return "concat" + spelling.removeprefix(_MIX) if self.mixed else spelling
 
     @property
     def mixed_layers(self) -> int:
@@ -78,9 +78,9 @@ def choose_input(spec: str | None, columns: tuple[FeatureColumn, ...], num_layer
     words = [column for column in columns if column.pooling is Pooling.WORD]
     if spec is None and len(words) == 1:
         recipe = words[0].recipe
-        given = recipe.name.replace("_", "-")
-        known = _CALLED.fullmatch(given) is not None
-        return TaggerInput(recipe, given=given if known else recipe.spec)
+        name = recipe.name.replace("_", "-")
+        known = _CALLED.fullmatch(name) is not None
+        return TaggerInput(recipe, spelling=name if known else recipe.spec)
     return parse_input(spec or DEFAULT_LAYERS, num_layers)
 
 

@@ -104,7 +104,7 @@ RUN_LAYER: dict[str, Callable[..., Tensor]] = {"cpu": run_on_cpu, "cuda": run_by
 
 
 class _Context(Protocol):
-    """What a layer keeps for its gradient."""
+    """The values that a layer keeps for its gradient."""
 
     sizes: tuple[int, ...]
     low: torch.dtype
@@ -200,9 +200,9 @@ def _backward_steps(grad: Tensor, w_hh: Tensor, sizes: tuple[int, ...], gates: T
 
 
 def _local_gradients(gates: Tensor, cells: Tensor, sizes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    """What a small change of a gate's input does to the cell (of the last gate: to the output): ``[N, 2, 4, H]``.
+    """The derivatives of the cell (for the last gate: of the output) by the gates' inputs: ``[N, 2, 4, H]``.
 
-    And what a change of the cell does to the output: ``[N, 2, H]``.
+    And the derivative of the output by the cell: ``[N, 2, H]``.
     """
     inward, forget, new, out = gates.chunk(4, 2)
     squashed = cells.tanh()
@@ -219,7 +219,7 @@ def _step_starts(sizes: Sequence[int]) -> list[int]:
 
 
 def _previous_words(values: Tensor, sizes: Sequence[int]) -> Tensor:
-    """What stands one word earlier in each sentence, zeros at its first word: ``[N, 2, H]``."""
+    """The values of the word before in each sentence, zeros at its first word: ``[N, 2, H]``."""
     earlier = torch.zeros_like(values)
     for before, start, size in zip(_step_starts(sizes), _step_starts(sizes)[1:], sizes[1:], strict=False):
         earlier[start : start + size] = values[before : before + size]

@@ -1,4 +1,4 @@
-"""Pictures beside results: drawn where matplotlib is installed, and never a reason to lose what was computed."""
+"""Pictures beside results: drawn if matplotlib is installed; without it no result is lost."""
 
 from collections.abc import Callable
 

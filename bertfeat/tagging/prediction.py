@@ -21,7 +21,7 @@ STDIN = "-"
 
 @dataclass(frozen=True, slots=True)
 class PredictionReport:
-    """What became of texts that were tagged."""
+    """The counts of tagged texts, and the failures."""
 
     texts: int
     empty: int  # of them without words
@@ -106,7 +106,7 @@ def _predict_rows(
         yield from tagger.tag_features(source)
         return
     with _open_corpus_source(source, _choose_reading(tagger, source, settings, with_gold)) as corpus:
-        next(check_readable(corpus.rows(), corpus), None)  # wrong columns are told before anything is computed
+        next(check_readable(corpus.rows(), corpus), None)  # wrong columns are reported before anything is computed
         yield from tagger.tag_corpus(corpus)
 
 
@@ -130,7 +130,7 @@ def _choose_reading(tagger: Tagger, source: Path, settings: CorpusSettings, with
             "the tagger was trained with document context, so its input has to be CoNLL with -DOCSTART- lines"
         )
     if has_sentences and not with_gold and settings.tag_column is None:
-        settings = replace(settings, tag_column="1")  # there always is a first column; what it says is not used
+        settings = replace(settings, tag_column="1")  # there always is a first column; its content is not used
     return replace(settings, document_context=with_context)
 
 

@@ -13,7 +13,7 @@ from bertfeat.io import ResultKind, claim_folder, folder_lock, release_folder, r
 def hold_result_folder(folder: Path, kind: ResultKind) -> Iterator[None]:
     """Hold a folder, made if need be, for results of that kind; everything read and written in it goes inside.
 
-    What a killed run left half written is removed. A folder that was not there, and into which nothing was written
+    Temporary files of a killed run are removed. A folder that was not there, and into which nothing was written
     when the block fails, is removed again.
 
     Raises:

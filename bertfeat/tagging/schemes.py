@@ -17,7 +17,7 @@ _SAME = {"L": "E", "U": "S"}  # BILOU's names for what IOBES calls E and S
 
 
 class Scheme(StrEnum):
-    """What tags mean."""
+    """How tags stand for spans."""
 
     BIO = "BIO"  # B- begins a span, I- continues it; also called IOB2
     IOB1 = "IOB1"  # I- throughout; B- only where a span follows one of its own label

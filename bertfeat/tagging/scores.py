@@ -14,7 +14,7 @@ TagSequences = Sequence[Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class LabelScores:
-    """What was found of one label: spans, or words where tags are plain. Scores are 0 to 1."""
+    """The counts and scores of one label: of spans, or of words if tags are plain. Scores are 0 to 1."""
 
     precision: float
     recall: float
@@ -26,7 +26,7 @@ class LabelScores:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Agreement of predicted tags with gold ones; all scores are 0 to 1, and 0 where nothing is there to count.
+    """Agreement of predicted tags with gold ones; all scores are 0 to 1, and 0 if there is nothing to count.
 
     Precision, recall and F1 are micro-averaged over the labels. A span counts when both its bounds and its label are
     right. Of plain tags every word counts, so all three equal the accuracy.

@@ -93,7 +93,7 @@ class SentenceStore:
                     yield tuple(tags)
 
     def check_unchanged(self) -> None:
-        """Make sure that all that was read so far is of the set that was opened.
+        """Check that the set did not change since it was opened.
 
         Raises:
             TaggerError: it was changed since, or is being changed.

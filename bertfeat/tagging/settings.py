@@ -184,7 +184,9 @@ def check_same_features(ours: FeatureSet, model: ModelIdentity, extraction: Extr
         )
     differences = header.settings.incomparable_with(extraction.settings, Pooling.WORD)
     if differences:
-        listed = ", ".join(f"{each.name} is {each.ours!r}, not {each.theirs!r}" for each in differences)
+        listed = ", ".join(
+            f"{difference.name} is {difference.ours!r}, not {difference.theirs!r}" for difference in differences
+        )
         problem = f"{ours.folder} was extracted in another way than {what}: {listed}"
         raise TaggerError(problem, remedy="extract it again as that")
     extraction_of(ours)  # which refuses settings that lack something

@@ -1,4 +1,4 @@
-"""A saved tagger on disk: its weights, and ``tagger.json``, which says what they are and is written last."""
+"""A saved tagger on disk: its weights, and ``tagger.json``, which describes them and is written last."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -65,13 +65,17 @@ def write_tagger(folder: Path, settings: TaggerSettings, tensors: Mapping[str, T
         StorageError: the folder cannot be written.
     """
     settings = replace(settings, weights=write_tensors(folder / WEIGHTS_NAME, tensors))
-    values = {each.name: getattr(settings, each.name) for each in fields(_TaggerFile) if each.name != "input"}
-    write_json(folder / SETTINGS_NAME, _TaggerFile(input=settings.input.given or settings.input.spec, **values))
+    values = {
+        attribute.name: getattr(settings, attribute.name)
+        for attribute in fields(_TaggerFile)
+        if attribute.name != "input"
+    }
+    write_json(folder / SETTINGS_NAME, _TaggerFile(input=settings.input.spelling or settings.input.spec, **values))
     return settings
 
 
 def remove_tagger(folder: Path) -> None:
-    """Remove a saved tagger; first what makes it one."""
+    """Remove a saved tagger, its settings first: without them the folder holds no tagger."""
     for name in (SETTINGS_NAME, WEIGHTS_NAME, PICTURE_NAME):
         remove_file(folder / name)
 
@@ -125,7 +129,9 @@ def _copy_remedy() -> str:
 def _decoded_settings(saved: _TaggerFile) -> TaggerSettings:
     if saved.model.num_layers > _MOST_LAYERS:
         raise JsonError(f"a model of {saved.model.num_layers:,} layers")
-    values = {each.name: getattr(saved, each.name) for each in fields(_TaggerFile) if each.name != "input"}
+    values = {
+        attribute.name: getattr(saved, attribute.name) for attribute in fields(_TaggerFile) if attribute.name != "input"
+    }
     settings = TaggerSettings(input=parse_input(saved.input, saved.model.num_layers), **values)
     if problem := _settings_problem(settings):
         raise JsonError(problem)
@@ -133,7 +139,7 @@ def _decoded_settings(saved: _TaggerFile) -> TaggerSettings:
 
 
 def _settings_problem(settings: TaggerSettings) -> str | None:
-    """What of the settings does not fit the rest of them."""
+    """The setting that contradicts the others, if there is one."""
     network, training = settings.network, settings.training
     expected = {
         "width": settings.input.recipe.width(settings.model.hidden_size),

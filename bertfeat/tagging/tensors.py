@@ -19,12 +19,12 @@ _MOST_HEADER = 16 << 20  # bytes of a safetensors file that are no tensor
 
 
 class TensorsError(ValueError):
-    """A file that does not hold the tensors that it ought to; the message says why, and the caller what to do."""
+    """A file does not hold the expected tensors. The message says why; the caller adds the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileDigest:
-    """What a file holds, as another file records it."""
+    """The size and digest of a file, as another file records them."""
 
     bytes: Annotated[int, Meta(ge=0)]
     sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
@@ -32,7 +32,7 @@ class FileDigest:
 
 @dataclass(frozen=True, slots=True)
 class TensorForm:
-    """What is known of a tensor before it is read."""
+    """The shape and type of a tensor."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype
@@ -71,7 +71,7 @@ def read_tensors(path: Path, forms: Mapping[str, TensorForm], digest: FileDigest
     """Read exactly the tensors of those names and forms; ``digest`` is what the file was recorded to hold.
 
     Raises:
-        BadTensors: it holds something else, or a value that is no finite number.
+        TensorsError: it holds something else, or a value that is no finite number.
         OSError: it cannot be read.
     """
     data = _read_payload(path, sum(form.bytes for form in forms.values()), digest)
@@ -89,7 +89,7 @@ def read_tensors(path: Path, forms: Mapping[str, TensorForm], digest: FileDigest
 
 
 def _read_payload(path: Path, payload: int, digest: FileDigest | None) -> bytes:
-    """Read the file if it has the size that it ought to have, so that no giant in its place fills the memory."""
+    """Read the file if it has the expected size, so that a huge file in its place does not fill the memory."""
     with open_regular(path) as file:
         size = fstat(file.fileno()).st_size
         if digest is not None and size != digest.bytes:

@@ -40,7 +40,7 @@ def token_classifier(model: Model, labels: LabelSet) -> "PreTrainedModel":
     """
     from transformers import AutoModelForTokenClassification
 
-    _ = model.config, model.weight_files  # the remedy, where they are not as they ought to be
+    _ = model.config, model.weight_files  # raises the error with the remedy if they are wrong
     names = dict(enumerate(labels.names))
     module: PreTrainedModel
     try:

@@ -83,7 +83,7 @@ class TrainingLoop:
     # ── the run ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def run(self, *, overwrite: bool, on_epoch: OnEpoch | None) -> TrainingReport:
-        """Do what is not done yet."""
+        """Train the remaining epochs."""
         keep_freed_memory()
         begun = time.perf_counter()
         forms, lengths = network_forms(self.shape, self.data.labels), self.data.train.lengths
@@ -205,7 +205,7 @@ class TrainingLoop:
             settings.model.fingerprint, settings.input.spec, settings.extraction, settings.training, settings.data
         )
         self._check_same(theirs, "a tagger that was trained")
-        read_tagger_weights(self.folder, settings)  # else it would be called finished without being sound
+        read_tagger_weights(self.folder, settings)  # a tagger that is reported as finished must be sound
         remove_checkpoint(self.folder)
         count = len(settings.history)
         return TrainingReport(self.folder, settings, None, 0.0, self.data.warnings, count, self.data.train.fits)

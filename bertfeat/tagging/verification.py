@@ -39,7 +39,7 @@ class TaggerVerifyReport:
 
 
 def verify_tagger(folder: str | Path) -> TaggerVerifyReport:
-    """Read every byte of a tagger against its digests, and derive again what can be.
+    """Read every byte of a tagger against its digests, and derive again the values that follow from others.
 
     The settings fit one another, the weights' names, shapes and types fit the settings, no value is infinite, the best
     epoch and its score follow from the history, and that from the training settings. If the training features are
@@ -68,7 +68,7 @@ def verify_tagger(folder: str | Path) -> TaggerVerifyReport:
 
 
 def _tagger_problem(folder: Path, settings: TaggerSettings) -> str | None:
-    """What of the settings does not follow from the rest of them."""
+    """The setting that does not follow from the others, if there is one."""
     history, best = settings.history, settings.best_epoch
     if problem := history_problem(history, settings.training):
         return problem

@@ -133,8 +133,8 @@ def _joint(left: _Section, right: _Section) -> tuple[int, int] | None:
     return None
 
 
-def _agree(left: _Section, here: int, right: _Section, there: int) -> bool:
-    one, other = slice(here - _AGREEING, here + _AGREEING), slice(there - _AGREEING, there + _AGREEING)
+def _agree(left: _Section, left_at: int, right: _Section, right_at: int) -> bool:
+    one, other = slice(left_at - _AGREEING, left_at + _AGREEING), slice(right_at - _AGREEING, right_at + _AGREEING)
     return (
         np.array_equal(left.ids[one], right.ids[other])
         and np.array_equal(left.spans.start[one], right.spans.start[other])

@@ -82,7 +82,7 @@ class Tokenizer:
         return [self._with_offsets(encoding) for encoding in encodings]
 
     def strings(self, ids: NDArray[np.int32]) -> list[str]:
-        """Give the pieces as strings, special tokens included."""
+        """Return the pieces as strings, special tokens included."""
         return [self._vocabulary.get(token, "") for token in ids.tolist()]
 
     @property

@@ -1,4 +1,4 @@
-"""What transformers' tokenizer classes build from a ``tokenizer.json``, for the families of our packed forward pass.
+"""The tokenizers that transformers' classes build from a ``tokenizer.json``, for the packed families.
 
 A class takes the vocabulary from the file and builds the other parts itself. :data:`TOKENIZER_CLASSES` says of each
 class whether these parts would be those that the file holds.
@@ -86,13 +86,13 @@ class TokenizerClass:
 
 def _is_bert(candidate: TokenizerCandidate) -> bool:
     (cls, cls_id), (sep, sep_id) = candidate.token("cls_token"), candidate.token("sep_token")
-    wanted = ModelPart(
+    expected = ModelPart(
         "WordPiece",
         unk_token=candidate.special["unk_token"],
         continuing_subword_prefix="##",
         max_input_chars_per_word=100,
     )
-    return candidate.model == wanted and candidate.has_parts(
+    return candidate.model == expected and candidate.has_parts(
         normalizers.BertNormalizer(
             clean_text=True,
             handle_chinese_chars=bool(candidate.option("tokenize_chinese_chars", True)),

@@ -8,7 +8,7 @@ OVERLAP = 4  # windows overlap by a quarter of their length
 
 
 class LongTextPolicy(StrEnum):
-    """What happens to a text that is longer than the model reads at once."""
+    """The treatment of a text that is longer than the model reads at once."""
 
     WINDOW = "window"
     TRUNCATE = "truncate"

@@ -114,11 +114,13 @@ def _scan_documents(
     numbers: list[int] = []
     rows = _rows_of(documents, batch)
     for document, at, values in zip(documents, rows, _kept_values(batch, kept, rows), strict=True):
-        for found in find_occurrences(query, document.texts, pieces.of_document(at), unit, subword):
-            text = document.texts[found.in_pair]
-            sites.append(Site(document.row, document.id, text, found.in_pair, found.start, found.end, values))
-            picks.append(found.picks)
-            numbers.extend(int(pieces.offsets[at]) + number for number in found.picks.numbers)
+        for occurrence in find_occurrences(query, document.texts, pieces.of_document(at), unit, subword):
+            text = document.texts[occurrence.in_pair]
+            sites.append(
+                Site(document.row, document.id, text, occurrence.in_pair, occurrence.start, occurrence.end, values)
+            )
+            picks.append(occurrence.picks)
+            numbers.extend(int(pieces.offsets[at]) + number for number in occurrence.picks.numbers)
     if not vectors:
         return ScannedGroup(searched, len(sites), sites, _NO_VECTORS)
     matrix = _occurrence_vectors(features, column, batch, numbers, [pick for pick in picks if pick.numbers])

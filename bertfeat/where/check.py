@@ -28,7 +28,7 @@ _LONG = 60  # characters of a name that it shows
 
 
 def check_condition(condition: str, tree: Node, kinds: Mapping[str, str]) -> tuple[str, ...]:
-    """Give the names of the columns that a condition reads.
+    """Return the names of the columns that a condition reads.
 
     ``kinds`` are those of the existing columns: ``string``, ``int64``, ``float64``, ``bool``.
 

@@ -149,7 +149,7 @@ def _read_number(condition: str, span: SourceRange) -> int | float:
 
 
 def _unquote(text: str) -> str:
-    """What stands between the quotes; a quote in it is doubled or has a backslash before it."""
+    """The text between the quotes; a quote inside is doubled or has a backslash before it."""
     quote = text[0]
 
     def meant(escape: re.Match[str]) -> str:
@@ -159,7 +159,7 @@ def _unquote(text: str) -> str:
 
 
 def _sign_problem(sign: str) -> str:
-    """What is wrong with a sign that has no meaning here; an empty string where nothing more can be said."""
+    """A hint for a sign that has no meaning here, or an empty string."""
     if sign in ("'", '"', "`"):
         return "this quote is not closed"
     if sign in _MEANT:

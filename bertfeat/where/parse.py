@@ -100,7 +100,7 @@ class _Parser:
         return Negation(node) if negated else node
 
     def _tested(self, left: Node) -> Node | None:
-        """What ``in``, ``between`` and the tests of texts make of the column before them."""
+        """The node of ``in``, ``between`` or a text test, with the column before it."""
         word = self._next
         if self._take("in"):
             return self._counted(Membership(self._operand(left, word), self._list()))

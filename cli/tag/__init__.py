@@ -12,7 +12,9 @@ class _TagGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, each.get_short_help_str(limit=200)) for name, each in self.commands.items()])
+            formatter.write_dl(
+                [(name, command.get_short_help_str(limit=200)) for name, command in self.commands.items()]
+            )
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -18,9 +18,9 @@ PAIRS = ("pairs", "pair_column")
 """Options of reading that no tagger has a use for: it reads single texts."""
 
 
-def sentences_option(name: str, told: str, *, required: bool = False) -> Decorator:
+def sentences_option(name: str, help_text: str, *, required: bool = False) -> Decorator:
     """Declare an option that takes tagged sentences; ``--train`` reaches its command as ``train``."""
-    return option(name, required=required, type=click.Path(), metavar="CONLL|FEATURES", help=told)
+    return option(name, required=required, type=click.Path(), metavar="CONLL|FEATURES", help=help_text)
 
 
 def tagger_options(function: Callback) -> Callback:
@@ -52,7 +52,7 @@ class DatasetDisplay:
         self._show(progress)
 
     def report(self, report: "DatasetReport") -> None:
-        """Say what became of a corpus."""
+        """Print the result of the extraction of a corpus."""
         self.close()
         extraction = report.extraction
         if extraction is None:

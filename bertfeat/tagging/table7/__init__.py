@@ -1,6 +1,6 @@
 """Table 7 of the BERT paper on other data: the same tagger on features of different layers, and fine-tuning.
 
-Other rooms enter through :mod:`bertfeat.tagging`. What a name needs is imported when the name is first asked for.
+Other rooms enter through :mod:`bertfeat.tagging`. A name is imported when it is first used.
 """
 
 import lazy_loader

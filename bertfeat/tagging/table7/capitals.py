@@ -1,4 +1,4 @@
-"""Whether a model loses the capitals that the words of a corpus have."""
+"""Whether a model ignores capitals, and how many words of a corpus have one."""
 
 from itertools import islice
 

@@ -39,7 +39,7 @@ _LABELS = tuple(map(str, range(13)))
 
 @dataclass(frozen=True, slots=True)
 class Table7Estimate:
-    """What a table would take, in seconds."""
+    """The time that a table would take, in seconds."""
 
     words: int  # of the training set
     epochs: int
@@ -102,7 +102,7 @@ def _estimate_plan(plan: Table7Plan, sources: Mapping[str, OpenSource]) -> Table
         for corpus in corpora.values()
     )
     sentences = _read_source(sources["train"], reading)
-    words = sum(len(each) for each, _ in sentences)
+    words = sum(len(sentence) for sentence, _ in sentences)
     sample = sentences[:: max(1, len(sentences) // _SAMPLE)]
     train = sources["train"]
     model = train.header.model if isinstance(train, FeatureSet) else Extractor(**arguments).identity

@@ -60,7 +60,7 @@ class FineTuningReport:
 
 @dataclass(frozen=True, slots=True)
 class _TuningData:
-    """What a model is tuned and scored on, by set: train, dev, and perhaps test."""
+    """The data that a model is tuned and scored on, by set: train, dev, and perhaps test."""
 
     sentences: Mapping[str, Sequence[TaggedSentence]]
     windows: Mapping[str, Sequence[Window]]
@@ -71,7 +71,7 @@ class _TuningData:
     def of(cls, model: Model, sentences: Mapping[str, Sequence[TaggedSentence]]) -> "_TuningData":
         labels = LabelSet.of(tags for _, tags in sentences["train"])
         windower = Windower(model)
-        windows = {name: windower.windows([words for words, _ in given]) for name, given in sentences.items()}
+        windows = {name: windower.windows([words for words, _ in tagged]) for name, tagged in sentences.items()}
         return cls(sentences, windows, labels, list(labels.numbers(tags for _, tags in sentences["train"])))
 
     @property
@@ -107,8 +107,8 @@ def fine_tune_model(
     point = GridPoint(batch_size, learning_rate, epochs)
     _check_point(point)
     sentences = {"train": train, "dev": dev} | ({} if test is None else {"test": test})
-    for name, given in sentences.items():
-        _check_sentences(name, given)
+    for name, tagged in sentences.items():
+        _check_sentences(name, tagged)
     on_cpu = _uses_cpu(device)
     data = _TuningData.of(model, sentences)
     with silence_transformers(), keep_random_state(), tempfile.TemporaryDirectory() as scratch_dir:
@@ -149,7 +149,7 @@ def _score_tuned(trainer: "Trainer", data: _TuningData, loss: float, seconds: fl
     )
 
 
-# ── what comes in ───────────────────────────────────────────────────────────────────────────────────────────
+# ── input ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _check_point(point: GridPoint) -> None:
@@ -183,7 +183,7 @@ def _examples(windows: Sequence[Window], targets: Sequence[Sequence[int]] | None
     ]
 
 
-# ── what comes out ──────────────────────────────────────────────────────────────────────────────────────────
+# ── output ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _predict_words(trainer: "Trainer", data: _TuningData, name: str) -> list[list[str]]:
@@ -209,7 +209,7 @@ def _without_pieces(windows: Sequence[Window], sentences: Sequence[TaggedSentenc
 def _save(
     module: "PreTrainedModel", model: Model, folder: Path, point: GridPoint, seed: int, report: FineTuningReport
 ) -> None:
-    """Write the model with its tokenizer in safetensors and JSON, and what it came to."""
+    """Write the model with its tokenizer in safetensors and JSON, and its scores."""
     from transformers import AutoTokenizer
 
     with storage_errors(folder), _disk_errors():

@@ -1,4 +1,4 @@
-"""What a Table 7 is to be made of: rows, seeds, settings, and the sentences."""
+"""The plan of a Table 7: rows, seeds, settings, and the sentences."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ SEEDS = (1, 2, 3, 4, 5)
 
 @dataclass(frozen=True, slots=True)
 class Table7Plan:
-    """What a table is to be made of.
+    """The rows, seeds, settings and sentences of a table.
 
     Raises:
         UsageError: no rows, or no seeds.

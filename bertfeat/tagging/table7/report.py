@@ -23,7 +23,7 @@ class RowResult:
 
     @property
     def title(self) -> str:
-        """What the row is called."""
+        """The name of the row."""
         return self.row.title
 
     @property

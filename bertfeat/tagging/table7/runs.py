@@ -63,7 +63,7 @@ class StoredRun:
 
 @dataclass(frozen=True, slots=True)
 class TableIdentity:
-    """What all runs of a table have in common: its rows and seeds are what they differ in."""
+    """The settings that all runs of a table share; they differ in row and seed."""
 
     data: Mapping[str, str]  # digest of the train, dev and test sentences; of their features in format 1
     model: str  # fingerprint
@@ -196,7 +196,7 @@ def read_runs(folder: Path, identity: TableIdentity) -> Iterator[StoredRun]:
 
 
 def _run_fields(run: TableRun) -> dict[str, Any]:
-    return {each.name: getattr(run, each.name) for each in fields(TableRun)}
+    return {attribute.name: getattr(run, attribute.name) for attribute in fields(TableRun)}
 
 
 def _run_problem(run: TableRun, file: _RunFile, path: Path, identity: TableIdentity) -> str | None:

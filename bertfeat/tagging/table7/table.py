@@ -70,7 +70,7 @@ class Table7Training:
         tuned: Model | None = None,
         grid: Sequence[GridPoint] = PAPER_GRID,
     ) -> Table7:
-        """Do what is not done yet of those rows and seeds, and write ``table7.json`` and ``table7.md``."""
+        """Train the missing runs of those rows and seeds, and write ``table7.json`` and ``table7.md``."""
         results = []
         for row in rows:
             runs = [self._report(row, *self._train_row(row, seed)) for seed in seeds]
@@ -122,11 +122,11 @@ class Table7Training:
             write_run(self.folder, run, self.measure, self.identity)
         else:
             run = stored.run
-        _remove_run_tagger(tagger_folder)  # also what a run left that was killed before it came to this
+        _remove_run_tagger(tagger_folder)  # also the tagger that a killed run left
         return run, stored is not None
 
     def _train_tagger(self, row: TableRow, seed: int, folder: Path) -> TrainingReport:
-        """Go on with what a killed run left, if it fits; else begin anew: it is of no other use."""
+        """Resume the training of a killed run, if it is the same one; else start over."""
         existed = folder.exists()
         train = partial(
             train_tagger,
@@ -208,5 +208,5 @@ def _read_sentences(features: FeatureSet) -> list[TaggedSentence]:
     sentences: list[TaggedSentence] = []
     for batch in features.stream(["words", "tags"]):
         words, tags = batch.column("words").to_pylist(), batch.column("tags").to_pylist()
-        sentences.extend((each, tags[at]) for at, each in enumerate(words) if each)
+        sentences.extend((sentence, tags[at]) for at, sentence in enumerate(words) if sentence)
     return sentences

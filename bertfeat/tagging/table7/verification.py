@@ -27,7 +27,7 @@ class Table7VerifyReport:
 
 @dataclass(frozen=True, slots=True)
 class _TableFile:
-    """``table7.json`` as it is written; of runs only what tells them from others is believed."""
+    """``table7.json`` as it is written; of its runs only the row and the seed are used."""
 
     model: str
     measure: Measure
@@ -43,14 +43,14 @@ def verify_table7(folder: str | Path) -> Table7VerifyReport:
 
     Raises:
         TaggerError: there is no table, or something of it does not hold.
-        Damaged: a feature set in the folder is not sound.
+        DamagedError: a feature set in the folder is not sound.
     """
     folder = Path(folder)
     identity = read_identity(folder)
     if identity is None:
         raise TaggerError("there is no Table 7 in it", where=folder, remedy="bertfeat tag table7 makes one")
     kept = tuple(read_runs(folder, identity))
-    if len({each.measure for each in kept}) > 1:
+    if len({stored.measure for stored in kept}) > 1:
         problem, remedy = "its runs are measured in different ways", "remove those that do not belong to it"
         raise TaggerError(problem, where=folder, remedy=remedy)
     results = _read_results(folder)
@@ -94,15 +94,15 @@ def _check_results(folder: Path, identity: TableIdentity, results: _TableFile, k
         rows.append(RowResult(result.row, tuple(runs[run.place] for run in result.runs)))
     measure = kept[0].measure if kept else results.measure
     derived = Table7(results.model, measure, results.settings, tuple(rows))
-    told = Table7(results.model, results.measure, results.settings, results.rows)
-    if derived != told or identity.differences(results.settings) or results.paper != PAPER_SOURCE:
+    written = Table7(results.model, results.measure, results.settings, results.rows)
+    if derived != written or identity.differences(results.settings) or results.paper != PAPER_SOURCE:
         raise TaggerError("it does not say what the runs say", where=path, remedy=_REMEDY)
     _check_markdown(folder, derived)
 
 
 def _standard_row(row: TableRow) -> TableRow:
     """The row of that name as every table has it."""
-    known: dict[str, TableRow] = {each.name: each for each in (*PAPER_ROWS, FINE_TUNED_ROW)}
+    known: dict[str, TableRow] = {standard.name: standard for standard in (*PAPER_ROWS, FINE_TUNED_ROW)}
     layer = row.name.isascii() and row.name.isdigit() and row.title == f"Layer {row.name}"
     return known.get(row.name) or (TableRow(row.name, row.title) if layer else TableRow(row.name, row.name))
 
@@ -122,7 +122,7 @@ def _check_markdown(folder: Path, table: Table7) -> None:
 
 
 def _table_features_state(folder: Path, identity: TableIdentity, name: str) -> FeaturesState:
-    """What became of a set; one that lies in the table's own folder is read, every byte of it."""
+    """The state of a feature set; one in the table's own folder is read, every byte of it."""
     place = folder / identity.places.get(name, ".")
     try:
         features = FeatureSet(place)

@@ -14,7 +14,7 @@ from bertfeat.tokens import TextPieces, Tokenizer
 from bertfeat.words import align_words, locate_words
 
 UNLABELLED = -100
-"""What torch's cross entropy leaves out."""
+"""The label that torch's cross entropy ignores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,22 +58,22 @@ class Windower:
         pieces = self._tokenizer.pieces([" ".join(words) for words in sentences], offsets=True)
         return [
             window
-            for number, (words, made) in enumerate(zip(sentences, pieces, strict=True))
-            for window in self._cut(number, words, made)
+            for number, (words, text_pieces) in enumerate(zip(sentences, pieces, strict=True))
+            for window in self._cut(number, words, text_pieces)
         ]
 
     def _cut(self, sentence: int, words: Sequence[str], pieces: TextPieces) -> Iterator[Window]:
         assert pieces.spans is not None
         first, stop = align_words(locate_words(words), pieces.spans)
-        there = np.flatnonzero(stop > first)
-        starts = first[there]
+        nonempty = np.flatnonzero(stop > first)
+        starts = first[nonempty]
         begin, total = 0, len(pieces.ids)
         while begin < total:
             end = self._end(starts, begin, total)
             inside = (starts >= begin) & (starts < end)
             if inside.any():
                 places = starts[inside] - begin + len(self._template.before)
-                yield self._window(sentence, pieces.ids[begin:end], there[inside], places)
+                yield self._window(sentence, pieces.ids[begin:end], nonempty[inside], places)
             begin = end
 
     def _end(self, starts: NDArray[np.int64], begin: int, total: int) -> int:
