@@ -129,6 +129,9 @@ ROWS: dict[str, list[float]] = {
         SHAPES["cls to mean, default model"]["ratio"],
     ],
     "1,000,000 short documents, text to Parquet": [LARGEST["tokens_per_second"], LARGEST["seconds"]],
+    "learning a tagger (WNUT-17), our LSTM next to what `torch.nn.LSTM` calls in bf16, and in fp32, on an AMD EPYC": list(
+        result("lstm")["ratio"].values()
+    ),
     # tags
     "embeddings; last; second-to-last layer": both("embeddings", "last", "second-to-last"),
     "weighted sum of all layers; of the last four": both("mix-all", "mix4"),
