@@ -129,7 +129,7 @@ ROWS: dict[str, list[float]] = {
         SHAPES["cls to mean, default model"]["ratio"],
     ],
     "1,000,000 short documents, text to Parquet": [LARGEST["tokens_per_second"], LARGEST["seconds"]],
-    "learning a tagger (WNUT-17), our LSTM next to what `torch.nn.LSTM` calls in bf16, and in fp32, on an AMD EPYC": list(
+    "learning a tagger, our LSTM next to what `torch.nn.LSTM` calls in bf16, and in fp32 (AMD EPYC)": list(
         result("lstm")["ratio"].values()
     ),
     # tags

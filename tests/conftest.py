@@ -8,8 +8,12 @@ os.environ["HF_HUB_OFFLINE"] = "1"  # before huggingface_hub is imported
 os.environ["BERTFEAT_CACHE"] = ""  # no test reads or writes the user's own cache of digests
 
 import pytest
+from hypothesis import settings
 
 from tests.support.tiny_models import ALL, PACKED, Tiny, build
+
+settings.register_profile("bertfeat", deadline=None)  # time on shared cores says nothing
+settings.load_profile("bertfeat")
 
 
 @pytest.fixture(scope="session")
