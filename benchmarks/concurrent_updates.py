@@ -3,7 +3,7 @@
     python benchmarks/concurrent_updates.py [--cases index] [--pairs 200] [--kills 0] [--seed 0] [--out FILE]
 
 A case is a folder with the commands that change it (``CASES``). Half of the pairs start 0 to 200 ms apart. Of the
-others one is stopped at a random step of its own (the n-th time that it touches the folder, tests/support_steps.py),
+others one is stopped at a random step of its own (the n-th time that it touches the folder, tests/support/steps.py),
 the other runs to its end, and the first goes on. A reader looks at the folder all the time. Then every command is
 killed at every step (``--kills`` limits them), with and without a system that exchanges folders in one step: what is
 left must be the old state or the new one, byte for byte, and the next command must do its work. Exit code 1 if anything
@@ -46,7 +46,7 @@ class Case(Protocol):
     folders: Sequence[Path]  # whose events are steps
     commands: Mapping[str, Sequence[str]]
     effects: Mapping[str, Callable[[State], State]]  # of each command on what the folder holds
-    stand_ins: Mapping[str, str | None]  # ways a process is prepared, see support_steps.start
+    stand_ins: Mapping[str, str | None]  # ways a process is prepared, see tests.support.steps.start
 
     def reset(self, variant: int) -> State:
         """Bring the folder to where every trial begins, in one of several variants; returns what it holds."""

@@ -17,6 +17,11 @@ from .option_types import listed_option
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings
 
+
+def _poolings(*, per_document: bool) -> str:
+    return ", ".join(pooling for pooling in Pooling if pooling.per_document is per_document)
+
+
 output_options = bundle(
     "console",
     Console,
@@ -91,7 +96,7 @@ feature_options = bundle(
         "--pooling",
         choices=tuple(Pooling),
         metavar="KIND[,KIND]",
-        help="mean, cls, max: one vector a text; token, word: one vector for each.",
+        help=f"{_poolings(per_document=True)}: one vector a text; {_poolings(per_document=False)}: one vector for each.",
         show_default="the model's own, else mean",
     ),
     option(
@@ -128,7 +133,7 @@ feature_options = bundle(
         "--special-tokens/--no-special-tokens",
         default=True,
         further=True,
-        help="Whether mean, max and token pooling include [CLS] and [SEP].",
+        help="Whether pooling over all tokens, and token features, include [CLS] and [SEP].",
         show_default="they do",
     ),
     option(

@@ -38,7 +38,7 @@ class FeatureSettings(JsonForm):
     prompt: str | None = None
     document_context: bool = False
     subword: str | None = None  # first, mean or last; None: no words
-    special_tokens: bool = True  # whether [CLS] and [SEP] count in mean, max and token features
+    special_tokens: bool = True  # whether [CLS] and [SEP] count in pooling over all tokens and in token features
     keep: tuple[str, ...] = ()  # the corpus's own columns: "year:int64"
     text: bool = True  # whether texts are stored
     batch_tokens: int | None = None

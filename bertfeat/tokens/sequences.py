@@ -33,7 +33,7 @@ class TokenSettings:
     max_length: int
     long: LongTextPolicy = LongTextPolicy.WINDOW
     prompt: str = ""
-    special_tokens: bool = True  # whether [CLS] and [SEP] count in mean, max and token features
+    special_tokens: bool = True  # whether [CLS] and [SEP] count in pooling over all tokens and in token features
     subword: Subword = Subword.FIRST
     with_tokens: bool = False
     with_words: bool = False

@@ -1,6 +1,6 @@
 """Several runs on one index: none is lost, none is half done, and a reader sees one index or the other.
 
-Every update is stopped or killed at some of its own steps (tests/support_steps.py); benchmarks/concurrent_updates.py
+Every update is stopped or killed at some of its own steps (tests/support/steps.py); benchmarks/concurrent_updates.py
 goes through all of them.
 """
 
