@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings
 
 
-def _poolings(*, per_document: bool) -> str:
-    return ", ".join(pooling for pooling in Pooling if pooling.per_document is per_document)
+def _poolings(*, documents: bool) -> str:
+    return ", ".join(pooling for pooling in Pooling if pooling.per_document is documents)
 
 
 output_options = bundle(
@@ -96,7 +96,7 @@ feature_options = bundle(
         "--pooling",
         choices=tuple(Pooling),
         metavar="KIND[,KIND]",
-        help=f"{_poolings(per_document=True)}: one vector a text; {_poolings(per_document=False)}: one vector for each.",
+        help=f"{_poolings(documents=True)}: one vector a text; {_poolings(documents=False)}: one vector for each.",
         show_default="the model's own, else mean",
     ),
     option(
