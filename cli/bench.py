@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .app import Command, option
+from .bundles import leave_out
 from .console import Console, two_columns
 from .options import (
     FeatureOptions,
@@ -82,6 +83,9 @@ def command(
         on_start=lambda number: console.say(f"measuring with {number:,} documents, {repeats} times over"),
     )
     console.result(speed, _speed_lines(speed))
+
+
+leave_out(command, "keep")
 
 
 def _speed_lines(speed: "Speed") -> list[str]:
