@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bertfeat.corpus import RESERVED_COLUMNS, Failure, KeptColumn
@@ -126,13 +126,12 @@ def check_derived(folder: Path, manifest: Manifest) -> None:
     Raises:
         DamagedError: one of the two differs from what the parts give.
     """
-    derived = derived_manifest(folder)
-    for field in fields(Manifest):
-        if field.name in (*_RUN_FIELDS, "format_version"):
-            continue
-        if getattr(manifest, field.name) != getattr(derived, field.name):
+    # as JSON: two recipes are equal whatever their names, but the manifest has their names too
+    written, derived = to_plain(manifest), to_plain(derived_manifest(folder))
+    for name in derived:
+        if name not in (*_RUN_FIELDS, "format_version") and written[name] != derived[name]:
             raise DamagedError(
-                f"the manifest is not that of the parts, from which it is derived: they differ in {field.name}",
+                f"the manifest is not that of the parts, from which it is derived: they differ in {name}",
                 where=folder,
                 remedy=RERUN_REMEDY,
             )

@@ -178,7 +178,8 @@ def test_every_false_number_in_the_manifest_is_told_and_mended(bert: Tiny, corpu
     del good["digest"]
     told = {"times", "versions", "sources", "format_version"}
     paths = [path for path in _numbers(good) if path[0] not in told]
-    for path in draw.sample(paths, 40):
+    names = [path for path in paths if path[-1] == "name"]  # by which recipes are not compared
+    for path in [*draw.sample(paths, 40), *names]:
         bad = json.loads(json.dumps(good))
         holder = bad
         for step in path[:-1]:
