@@ -21,7 +21,7 @@ CORPUS = READING - {"keep"}
 
 # a use of a command → the options that it does not read, as they reach the command
 USES: dict[str, set[str]] = {
-    "bench": READING,
+    "bench": CORPUS,
     "index x.features -o i --append": {*BUILD, "remove"},
     "index -o i --remove ids.txt": {*BUILD, "append"},
     "info": {*READING, "revision"},
