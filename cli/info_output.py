@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings, KeptColumn
     from bertfeat.features import Counts
     from bertfeat.io import ResultKind
-    from bertfeat.recipe import Recipe
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +236,3 @@ def _token_counts(counts: "Counts") -> str:
     shown = f"{counts.tokens:,}; unknown {counts.unknown_tokens:,} ({unknown:.2%})"
     cut = f"; cut off {counts.truncated_tokens:,} in {counts.truncated_documents:,} documents"
     return shown + (cut if counts.truncated_tokens else "")
-
-
-def _layer_list(recipe: "Recipe") -> str:
-    return ", ".join(map(str, recipe.layers))

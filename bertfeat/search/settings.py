@@ -115,11 +115,6 @@ class IndexSettings:
         return self.column.pooling.per_document
 
     @property
-    def is_exact(self) -> bool:
-        """Whether a search compares the query with every whole vector."""
-        return self.factory == "Flat"
-
-    @property
     def changed_since_evaluation(self) -> bool:
         """Whether documents were added or removed after recall was measured, at the last build."""
         measured = self.evaluation

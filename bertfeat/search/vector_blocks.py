@@ -51,27 +51,6 @@ class VectorSource(Protocol):
         ...
 
 
-class ArraySource:
-    """Vectors that are in memory already."""
-
-    def __init__(self, vectors: NDArray[np.floating], documents: pa.Table | None = None, rows: int | None = None):
-        self.width = int(vectors.shape[1])
-        self._vectors, self._documents = vectors, documents
-        self._rows = rows or block_rows(self.width)
-
-    @property
-    def count(self) -> int:
-        """How many vectors there are."""
-        return len(self._vectors)
-
-    def blocks(self, *, documents: bool) -> Iterator[VectorBlock]:
-        """The vectors, a block at a time."""
-        for start in range(0, self.count, self._rows):
-            vectors = np.array(self._vectors[start : start + self._rows], np.float32, order="C")
-            tables = () if self._documents is None else (self._documents.slice(start, len(vectors)),)
-            yield VectorBlock(vectors, tables if documents else ())
-
-
 class BlockBuilder:
     """Collects the vectors of small batches until they make a block.
 

@@ -20,24 +20,6 @@ from tests.support.tagging_tables import QUICK, ROWS, RUN, SEEDS, Sets, edited, 
 from tests.support.tagging_toy import feature_set, sentences, train, write_conll
 from tests.support.tiny_models import Tiny
 
-
-@pytest.fixture(scope="module")
-def sets(tiny: Callable[[str], Tiny], tmp_path_factory: pytest.TempPathFactory) -> Sets:
-    return made_sets(tiny("bert").folder, tmp_path_factory.mktemp("sets"))
-
-
-@pytest.fixture(scope="module")
-def made(sets: Sets, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("made") / "table"
-    made_table(sets, folder)
-    return folder
-
-
-@pytest.fixture
-def table(made: Path, tmp_path: Path) -> Path:
-    return shutil.copytree(made, tmp_path / "table")
-
-
 # ── a sound one ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
