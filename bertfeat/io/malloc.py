@@ -1,7 +1,7 @@
 """How the C library keeps and gives back freed memory, where it is glibc.
 
-Keeping is a setting of the whole process. Loading an encoder or training a tagger makes it, since the encoder is 15 to
-25 % faster with it on a CPU; the environment variable ``BERTFEAT_MALLOC=0`` forbids it.
+Keeping is a setting of the whole process. Loading an encoder or training a tagger makes it, since fp32 is 1.2 times as
+fast with it on a CPU (docs/speed.md); the environment variable ``BERTFEAT_MALLOC=0`` forbids it.
 """
 
 import ctypes
