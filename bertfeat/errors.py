@@ -17,6 +17,7 @@
     │   ├── DamagedError         1   a checksum or the accounting does not hold
     │   └── NotDerivableError    2   the stored columns do not contain the recipe that is asked for
     ├── IndexFolderError         1   a folder that is not a sound index, or does not fit its features
+    ├── DatabaseError            1   a vector database that cannot be reached or written, or holds something else
     └── TaggerError              1   a folder that is not a sound tagger, or does not fit what it is given
 
 Interruptions are not errors: Ctrl-C ends a command with 130, SIGTERM with 143, both resumable.
@@ -92,7 +93,7 @@ OPTIONS = {
 }
 """Options whose name is not that of the parameter; all others are the parameter's name with dashes."""
 
-SWITCHES = frozenset({"--special-tokens", "--text", "--evaluate"})
+SWITCHES = frozenset({"--special-tokens", "--text", "--evaluate", "--index"})
 """Options that are switched off by ``--no-…``."""
 
 
@@ -130,6 +131,11 @@ _spelling: Spelling = python_spelling
 def parameter(name: str, value: object = UNSET) -> str:
     """A parameter, with a value or without one, as the caller writes it; for messages."""
     return _spelling(name, value)
+
+
+def current_spelling() -> Spelling:
+    """How parameters are written now, for workers in other processes."""
+    return _spelling
 
 
 @contextmanager
@@ -203,6 +209,10 @@ class NotDerivableError(FeatureSetError):
 
 class IndexFolderError(BertfeatError):
     """A folder that is not a sound index, or does not fit its features."""
+
+
+class DatabaseError(BertfeatError):
+    """A vector database that cannot be reached or written, or holds something else."""
 
 
 class TaggerError(BertfeatError):

@@ -95,6 +95,10 @@ def fields_of(value: "DataclassInstance") -> dict[str, object]:
 
 def _to_json_type(value: object) -> object:
     """Convert what JSON does not know: dataclasses become objects, paths strings, sets and arrays lists."""
+    from bertfeat.io import Address  # here, because the help needs none
+
+    if isinstance(value, Address):
+        return str(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return value.encode() if hasattr(value, "encode") else fields_of(value)
     if isinstance(value, Path):

@@ -7,14 +7,16 @@ import click
 
 from .app import Command, option
 from .console import Console, pluralize, two_columns
+from .option_types import LOCATION
 from .options import output_options
 
 if TYPE_CHECKING:
+    from bertfeat.io import Location
     from bertfeat.search import RetrievalScores
 
 
 @click.command(cls=Command, name="evaluate")
-@click.argument("index", type=click.Path(path_type=Path))
+@click.argument("index", type=LOCATION)
 @option(
     "--beir",
     type=click.Path(path_type=Path),
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 @option("--device", metavar="DEVICE", further=True, help="cpu, cuda, cuda:1.", show_default="a GPU if there is one")
 @output_options
 def command(
-    index: Path,
+    index: "Location",
     beir: Path,
     split: str,
     exact: bool,

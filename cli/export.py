@@ -1,19 +1,24 @@
 """``bertfeat export``: write features in forms that other tools read."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from .app import Command, option
 from .console import Console, escape_controls, format_size
+from .option_types import LOCAL_PATH, LOCATION
 from .options import output_options
 from .paths import default_output
+
+if TYPE_CHECKING:
+    from bertfeat.io import Location
 
 FILE_ENDINGS = {"npy": ".npy", "jsonl": ".jsonl", "bert-jsonl": ".bert.jsonl", "csv": ".csv"}
 
 
 @click.command(cls=Command, name="export")
-@click.argument("folder", metavar="FEATURES", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="FEATURES", type=LOCATION)
 @option(
     "--to",
     required=True,
@@ -23,7 +28,7 @@ FILE_ENDINGS = {"npy": ".npy", "jsonl": ".jsonl", "bert-jsonl": ".bert.jsonl", "
 @option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=LOCAL_PATH,
     metavar="FILE",
     help="File to write.",
     show_default="corpus.npy for corpus.features",
@@ -35,7 +40,9 @@ FILE_ENDINGS = {"npy": ".npy", "jsonl": ".jsonl", "bert-jsonl": ".bert.jsonl", "
 )
 @option("--overwrite", is_flag=True, help="Replace a file that is there already.")
 @output_options
-def command(folder: Path, to: str, output: Path | None, column: str | None, overwrite: bool, console: Console) -> None:
+def command(
+    folder: "Location", to: str, output: Path | None, column: str | None, overwrite: bool, console: Console
+) -> None:
     """Write features in a portable format, a batch at a time.
 
     npy: the vectors as float32, and beside them FILE.ids.jsonl with a line a vector; jsonl: an object a document;

@@ -1,7 +1,6 @@
 """``bertfeat extract``: turn a corpus into a feature set."""
 
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 import click
@@ -13,6 +12,8 @@ from .bundles import bundle
 from .console import Console
 from .errors import SigtermInterrupt
 from .extract_output import print_extraction, print_extraction_estimate
+from .extract_ways import WaysToWork, way_options
+from .option_types import LOCATION
 from .options import FeatureOptions, ModelOptions, feature_options, model_options, output_options, reading_options
 from .paths import default_output
 from .progress import progress_display, view_extraction
@@ -20,6 +21,7 @@ from .progress import progress_display, view_extraction
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings
     from bertfeat.extraction import Estimate, Extractor
+    from bertfeat.io import Location
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,34 +71,44 @@ run_options = bundle(
 @option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=LOCATION,
     metavar="DIR",
-    help="Folder of the features.",
+    help="Folder of the features, or its address: s3://bucket/corpus.features.",
     show_default="corpus.features for corpus.txt",
 )
 @feature_options
 @model_options
 @reading_options
 @run_options
+@way_options
 @option("--dry-run", is_flag=True, help="Estimate rows, tokens, bytes and minutes, and write nothing.")
+@option(
+    "--price",
+    type=click.FloatRange(min=0),
+    metavar="PER-HOUR",
+    further=True,
+    help="With --dry-run: what all machines together cost an hour, to say what the run would cost.",
+)
 @option("--allow-failures", is_flag=True, further=True, help="Exit with 0 though some rows failed.")
 @output_options
 def command(
     sources: tuple[str, ...],
-    output: Path | None,
+    output: "Location | None",
     features: FeatureOptions,
     model: ModelOptions,
     reading: "CorpusSettings",
     run: ExtractOptions,
+    ways: WaysToWork,
     dry_run: bool,
+    price: float | None,
     allow_failures: bool,
     console: Console,
 ) -> None:
     """Run a corpus through a frozen BERT and store the chosen layers.
 
-    CORPUS is one or more files, folders or patterns: text (a document a line), JSONL, CSV, TSV, Parquet or CoNLL,
-    compressed or not; - is stdin. The features are a folder of Parquet files. After an interruption the same command
-    continues where it stopped.
+    CORPUS is one or more files, folders, patterns or addresses: text (a document a line), JSONL, CSV, TSV, Parquet or
+    CoNLL, compressed or not; - is stdin. The features are a folder of Parquet files. After an interruption the same
+    command continues where it stopped.
 
     \b
     bertfeat extract corpus.txt --layers concat4
@@ -104,16 +116,31 @@ def command(
     zcat logs.gz | bertfeat extract - -o logs.features --layers -1,-2
     """
     folder = output or default_output(sources, ".features")
+    ways.check(model.device)
+    if price is not None and not dry_run:
+        raise click.UsageError("--price is for --dry-run")
+    if dry_run and (ways.shard is not None or ways.join):
+        raise click.UsageError("--dry-run is about all parts: leave out --shard and --join")
+    model = replace(model, device=ways.first_device or model.device)
     from bertfeat.extraction import Extractor  # torch: seconds
     from bertfeat.installation import kernels_note
 
     extractor = Extractor(**asdict(model), **asdict(features))
     if dry_run:
-        print_extraction_estimate(_estimate_corpus(extractor, sources, reading, run), folder, console)
+        estimate = _estimate_corpus(extractor, sources, reading, run, ways)
+        print_extraction_estimate(estimate, folder, price, console)
         return
     try:
         with progress_display(console, view_extraction) as progress:
-            report = extractor.extract(sources, folder, corpus_settings=reading, progress=progress, **asdict(run))
+            report = extractor.extract(
+                sources,
+                folder,
+                corpus_settings=reading,
+                progress=progress,
+                engine=ways.make_engine(),
+                sharing=ways.make_sharing(),
+                **asdict(run),
+            )
     except (KeyboardInterrupt, SigtermInterrupt):
         console.say(f"the finished parts stay in {folder}; the same command goes on from there")
         raise
@@ -125,8 +152,15 @@ def command(
 
 
 def _estimate_corpus(
-    extractor: "Extractor", sources: tuple[str, ...], reading: "CorpusSettings", run: ExtractOptions
+    extractor: "Extractor", sources: tuple[str, ...], reading: "CorpusSettings", run: ExtractOptions, ways: WaysToWork
 ) -> "Estimate":
     from bertfeat.extraction import estimate_extraction
 
-    return estimate_extraction(extractor, sources, corpus_settings=reading, keep_text=run.keep_text)
+    return estimate_extraction(
+        extractor,
+        sources,
+        corpus_settings=reading,
+        keep_text=run.keep_text,
+        workers=ways.worker_count,
+        share_cores=ways.engine == "local",
+    )

@@ -1,19 +1,20 @@
 """The output of ``bertfeat extract``: of a run, or of its estimate."""
 
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .console import Console, escape_controls, fields_of, format_duration, format_size, pluralize, two_columns
 
 if TYPE_CHECKING:
     from bertfeat.extraction import Estimate, ExtractionReport
+    from bertfeat.io import Location
 
 SHOWN_FAILURES = 5
 
 
-def print_extraction_estimate(estimate: "Estimate", folder: Path, console: Console) -> None:
-    """Print what a run would write and how long it would take."""
+def print_extraction_estimate(estimate: "Estimate", folder: "Location", price: float | None, console: Console) -> None:
+    """Print what a run would write, how long it would take, and what it would cost at a ``price`` an hour."""
+    cost = None if price is None else price * estimate.seconds / 3600
     kinds = f"{estimate.documents:,} documents, {estimate.failed:,} failed, {estimate.blank:,} blank"
     rows = [
         ("would write", folder),
@@ -22,14 +23,19 @@ def print_extraction_estimate(estimate: "Estimate", folder: Path, console: Conso
         ("on disk", f"about {format_size(estimate.bytes)}"),
         ("time", f"about {format_duration(estimate.seconds)} at {estimate.tokens_per_second:,.0f} tokens/s"),
     ]
-    console.result(fields_of(estimate), two_columns(rows))
+    if estimate.workers > 1:
+        rows.insert(-1, ("workers", f"{estimate.workers:,}"))
+    if cost is not None:
+        rows.append(("cost", f"about {cost:,.2f} at {price:,.2f} an hour"))
+    console.result({**fields_of(estimate), "cost": cost}, two_columns(rows))
 
 
 def print_extraction(report: "ExtractionReport", console: Console) -> None:
     """Print what a run did, with warnings and notes about single rows on stderr."""
     if report.failed:
         reasons = "".join(f"\n  {reason}" for reason in _first_failures(report.folder))
-        listed = f"{report.failure_list} lists all of them, of which the first are:{reasons}"
+        all_of_them = f"{report.failure_list} lists all of them, of which " if _has_failure_list(report) else ""
+        listed = f"{all_of_them}the first are:{reasons}"
         console.warn(f"{pluralize(report.failed, 'row')} failed; {listed}")
     for note in _run_notes(report):
         console.say(note)
@@ -65,7 +71,15 @@ def _run_notes(report: "ExtractionReport") -> list[str]:
     return [note for number, note in notes if number]
 
 
-def _first_failures(folder: Path) -> list[str]:
+def _first_failures(folder: "Location") -> list[str]:
     from bertfeat.features import FeatureSet
 
-    return [failure.reason for failure in islice(FeatureSet(folder).failures(), SHOWN_FAILURES)]
+    features = FeatureSet(folder, allow_unfinished=True)  # a shard is never finished
+    return [failure.reason for failure in islice(features.failures(), SHOWN_FAILURES)]
+
+
+def _has_failure_list(report: "ExtractionReport") -> bool:
+    """Whether there is one: that of a shard comes with the whole set."""
+    from bertfeat.io import file_stamp
+
+    return file_stamp(report.failure_list) is not None

@@ -1,6 +1,5 @@
 """``bertfeat index``: build an index of a feature set, add to it, remove from it."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
@@ -10,12 +9,13 @@ from .bundles import bundle
 from .command_line import options_on_command_line
 from .console import Console
 from .index_output import print_index, print_update
-from .option_types import ByteSize
+from .option_types import LOCATION, ByteSize
 from .options import output_options
 from .paths import default_output
 from .progress import progress_display, view_index_build
 
 if TYPE_CHECKING:
+    from bertfeat.io import Location
     from bertfeat.search import BuildOptions
 
 BUILD_OPTIONS = ("type", "metric", "memory", "target_recall", "evaluate", "keep_text", "query_prompt", "device")
@@ -83,11 +83,11 @@ index_options = bundle(
 
 
 @click.command(cls=Command, name="index")
-@click.argument("features", nargs=-1, metavar="FEATURES...", type=click.Path(path_type=Path))
+@click.argument("features", nargs=-1, metavar="FEATURES...", type=LOCATION)
 @option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=LOCATION,
     metavar="DIR",
     help="The index's folder.",
     show_default="corpus.index for corpus.features",
@@ -98,8 +98,8 @@ index_options = bundle(
 @index_options
 @output_options
 def command(
-    features: tuple[Path, ...],
-    output: Path | None,
+    features: tuple["Location", ...],
+    output: "Location | None",
     column: str | None,
     append: bool,
     remove: BinaryIO | None,
@@ -138,7 +138,7 @@ def command(
         print_index(settings, folder, console)
 
 
-def _check_index_arguments(features: tuple[Path, ...], append: bool, remove: BinaryIO | None) -> None:
+def _check_index_arguments(features: tuple["Location", ...], append: bool, remove: BinaryIO | None) -> None:
     if remove is None and not features:
         raise click.UsageError("name the feature set: bertfeat index corpus.features")
     if remove is not None and (features or append):

@@ -1,11 +1,11 @@
 """The output of ``bertfeat index``: of a build and of an update."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .console import Console, format_duration, format_size, pluralize, two_columns
 
 if TYPE_CHECKING:
+    from bertfeat.io import Location
     from bertfeat.search import IndexSettings, UpdateReport
 
 SHOWN_UNKNOWN = 5  # ids to remove that are not in the index
@@ -15,7 +15,7 @@ _JSON_FIELDS = (
 )
 
 
-def print_index(settings: "IndexSettings", folder: Path, console: Console) -> None:
+def print_index(settings: "IndexSettings", folder: "Location", console: Console) -> None:
     """Print what was built, with a warning where the recall that was asked for is not reached."""
     evaluation, effort = settings.evaluation, settings.effort
     if evaluation is not None and evaluation.recall.get("10", 1.0) < evaluation.wanted:
@@ -42,7 +42,7 @@ def print_index(settings: "IndexSettings", folder: Path, console: Console) -> No
     console.result({"folder": folder, "column": settings.column.name, **fields}, two_columns(rows))
 
 
-def print_update(report: "UpdateReport", folder: Path, console: Console) -> None:
+def print_update(report: "UpdateReport", folder: "Location", console: Console) -> None:
     """Print what an update added and removed."""
     from bertfeat.io import shorten
 
@@ -64,8 +64,9 @@ def print_update(report: "UpdateReport", folder: Path, console: Console) -> None
         ("vectors", f"{vectors:,}"),
         ("recall", recall_line(settings)),
     ]
-    value = {"folder": folder, "added": report.added, "removed": report.removed, "unknown": report.unknown}
-    value |= {"vectors": vectors, "tombstones": settings.tombstones, "evaluation": settings.evaluation}
+    value: dict[str, object] = {"folder": folder, "added": report.added, "removed": report.removed}
+    value |= {"unknown": report.unknown, "vectors": vectors, "tombstones": settings.tombstones}
+    value |= {"evaluation": settings.evaluation}
     console.result(value, two_columns(rows))
 
 

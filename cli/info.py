@@ -1,6 +1,5 @@
 """``bertfeat info``: what a feature set, an index, a model or a corpus is."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -13,6 +12,7 @@ from .options import output_options, reading_options, refuse_reading_options
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings
+    from bertfeat.io import Location
 
 
 @click.command(cls=Command, name="info")
@@ -29,13 +29,15 @@ def command(thing: str | None, revision: str | None, reading: "CorpusSettings", 
     \b
     bertfeat info
     bertfeat info corpus.features
+    bertfeat info s3://bucket/corpus.features
     bertfeat info sentence-transformers/all-MiniLM-L6-v2
     bertfeat info news.jsonl.gz --text-column title,body
     """
-    from bertfeat.io import result_kind
+    from bertfeat.io import as_location, result_kind
 
-    kind = result_kind(Path(thing)) if thing else None
-    is_corpus = thing is not None and kind is None and _is_corpus(Path(thing))
+    place = as_location(thing) if thing else None
+    kind = result_kind(place) if place is not None else None
+    is_corpus = place is not None and kind is None and _is_corpus(place)
     is_model = thing is not None and kind is None and not is_corpus
     if not is_corpus:
         refuse_reading_options("and this is none")
@@ -43,8 +45,8 @@ def command(thing: str | None, revision: str | None, reading: "CorpusSettings", 
         raise click.UsageError("--revision goes with a model's name, and this is none")
     if thing is None:
         description = describe_installation()
-    elif kind is not None:
-        description = describe_result(kind, Path(thing))
+    elif place is not None and kind is not None:
+        description = describe_result(kind, place)
     elif is_corpus:
         description = describe_corpus(thing, reading)
     else:
@@ -52,6 +54,8 @@ def command(thing: str | None, revision: str | None, reading: "CorpusSettings", 
     console.result(description.value, two_columns(description.rows))
 
 
-def _is_corpus(path: Path) -> bool:
-    """Whether there is something at the path, and not the folder of a model."""
-    return path.exists() and not (path / "config.json").exists()
+def _is_corpus(place: "Location") -> bool:
+    """Whether there is something at the path, and not the folder of a model; models are never at addresses."""
+    from bertfeat.io import Address
+
+    return isinstance(place, Address) or (place.exists() and not (place / "config.json").exists())

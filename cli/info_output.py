@@ -5,13 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bertfeat.errors import UsageError
+
 from .console import fields_of, format_size
 from .index_output import recall_line
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings, KeptColumn
-    from bertfeat.features import Counts
-    from bertfeat.io import ResultKind
+    from bertfeat.features import Counts, ShardRecord
+    from bertfeat.io import Location, ResultKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,21 +44,38 @@ def describe_installation() -> Description:
     return Description({"kind": "installation", **fields_of(machine)}, rows)
 
 
-def describe_result(kind: "ResultKind", folder: Path) -> Description:
-    """The content of a folder that bertfeat wrote."""
-    describe = {
-        "features": _describe_features,
-        "index": _describe_index,
-        "tagger": _describe_tagger,
-        "table7": _describe_table7,
-    }
-    return describe[kind](folder)
+def describe_result(kind: "ResultKind", folder: "Location") -> Description:
+    """The content of a folder that bertfeat wrote.
+
+    Raises:
+        UsageError: a tagger or a Table 7 at an address.
+    """
+    if kind == "features":
+        return _describe_features(folder)
+    if kind == "index":
+        return _describe_index(folder)
+    path = local_result(kind, folder)
+    return _describe_tagger(path) if kind == "tagger" else _describe_table7(path)
 
 
-def _describe_features(folder: Path) -> Description:
+def local_result(kind: "ResultKind", folder: "Location") -> Path:
+    """The folder of a result that is read on this machine only.
+
+    Raises:
+        UsageError: it is at an address.
+    """
+    if isinstance(folder, Path):
+        return folder
+    raise UsageError(f"this is {kind.noun}, which is read on this machine only", where=folder, remedy="copy it here")
+
+
+def _describe_features(folder: "Location") -> Description:
     """The content of a feature set, finished or not."""
-    from bertfeat.features import FeatureSet
+    from bertfeat.features import FeatureSet, list_parts, read_shard
 
+    shard = read_shard(folder)
+    if shard is not None and not list_parts(folder):  # of a small corpus some shards have none
+        return _describe_empty_shard(folder, shard)
     features = FeatureSet(folder, allow_unfinished=True)
     counts, model, entries = features.counts, features.header.model, features.entries
     failed, blank = (sum(getattr(entry, kind) for entry in entries) for kind in ("failed", "blank"))
@@ -64,6 +83,7 @@ def _describe_features(folder: Path) -> Description:
     value = {
         "kind": "features",
         "finished": features.manifest is not None,
+        "shard": _shard_value(shard),
         "documents": len(features),
         "failed": failed,
         "blank": blank,
@@ -80,12 +100,13 @@ def _describe_features(folder: Path) -> Description:
         "times": features.manifest.times if features.manifest else {},
         "versions": features.manifest.versions if features.manifest else {},
     }
-    unfinished = "" if features.manifest else " (not finished: run the same extract command again)"
+    unfinished = "" if features.manifest or shard else " (not finished: run the same extract command again)"
     columns = [
         f"{c.name}  {c.width} × {c.dtype}  layers {', '.join(map(str, c.recipe.layers))}" for c in features.columns
     ]
     rows = [
         ("feature set", f"{folder}{unfinished}"),
+        ("shard", _shard_line(shard)),
         ("documents", f"{len(features):,}; failed {failed:,}; blank lines {blank:,}"),
         ("tokens", _token_counts(counts)),
         ("words", f"{counts.words:,}; {counts.unaligned_words:,} without a vector" if counts.words else None),
@@ -100,7 +121,24 @@ def _describe_features(folder: Path) -> Description:
     return Description(value, rows)
 
 
-def _describe_index(folder: Path) -> Description:
+def _describe_empty_shard(folder: "Location", shard: "ShardRecord") -> Description:
+    value = {"kind": "features", "finished": False, "shard": _shard_value(shard), "documents": 0, "parts": 0}
+    return Description(value, [("feature set", folder), ("shard", _shard_line(shard)), ("parts", "none")])
+
+
+def _shard_value(shard: "ShardRecord | None") -> dict[str, object] | None:
+    return None if shard is None else {name: getattr(shard, name) for name in ("index", "count", "parts", "rows")}
+
+
+def _shard_line(shard: "ShardRecord | None") -> str | None:
+    """Which of how many shards it is."""
+    if shard is None:
+        return None
+    whole = f"{shard.rows:,} rows in {shard.parts:,} parts"
+    return f"{shard.index} of {shard.count}, counted from 0, of {whole}; bertfeat merge puts them together"
+
+
+def _describe_index(folder: "Location") -> Description:
     """The content of an index; its files are checked to be whole."""
     from bertfeat.search import VectorIndex
 

@@ -1,12 +1,17 @@
-"""Types of options' values: lists separated by commas, and sizes in bytes."""
+"""Types of options' values: lists separated by commas, sizes in bytes, paths and addresses."""
 
+import os
 import re
 from decimal import Decimal
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from .app import Decorator, option
+
+if TYPE_CHECKING:
+    from bertfeat.io import Location
 
 
 class CommaList(click.ParamType):  # type: ignore[type-arg]  # generic only in newer clicks
@@ -48,6 +53,47 @@ class ByteSize(click.ParamType):  # type: ignore[type-arg]  # generic only in ne
         if not self.least <= size < 2**62:
             self.fail(f"{value!r} is not a possible size of memory; write 4G or 500M, with a unit", param, ctx)
         return size
+
+
+class LocationType(click.Path):
+    """A path, or an address such as ``s3://bucket/corpus.features``."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(  # type: ignore[override]  # click's own says what its path_type makes
+        self, value: str, param: click.Parameter | None, ctx: click.Context | None
+    ) -> "Location":
+        """Tell an address from a path, which would lose one of its slashes."""
+        from bertfeat.io import as_location, is_address  # here, because the help needs none
+
+        if is_address(value):
+            return as_location(value)
+        return Path(os.fsdecode(super().convert(value, param, ctx)))
+
+
+LOCATION = LocationType()
+"""Of arguments that name what may be at an address."""
+
+
+class LocalPathType(click.Path):
+    """A path of this machine, for what is written to it."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(  # type: ignore[override]
+        self, value: str, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Path:
+        """Refuse an address, which as a path would be a folder of the name ``s3:``."""
+        from bertfeat.io import is_address
+
+        if is_address(value):
+            self.fail(f"{value} is an address, and this is written to a file or folder of this machine", param, ctx)
+        return Path(os.fsdecode(super().convert(value, param, ctx)))
+
+
+LOCAL_PATH = LocalPathType()
 
 
 def listed_option(*declarations: str, choices: tuple[str, ...] = (), **settings: Any) -> Decorator:

@@ -3,18 +3,22 @@
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from bertfeat.io import Location
 
 STDIN = "-"
 _COMPRESSION = re.compile(r"\.(gz|bz2|zst|xz)$")
 _FEATURES = ".features"
 
 
-def default_output(sources: Sequence[str | Path], ending: str) -> Path:
+def default_output(sources: "Sequence[str | Location]", ending: str) -> Path:
     """Name the output after the only source, in the working folder.
 
-    ``news/corpus.txt.gz`` gives ``corpus.features``, and ``corpus.features`` gives ``corpus.index``.
+    ``news/corpus.txt.gz`` gives ``corpus.features``, and ``s3://bucket/corpus.features`` gives ``corpus.index``.
 
     Raises:
         click.UsageError: several sources, a pattern or stdin, which give no name.

@@ -1,13 +1,18 @@
 """``bertfeat plot``: pictures."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from .app import Callback, Command, option
 from .console import Console, two_columns
+from .option_types import LOCAL_PATH, LOCATION
 from .options import output_options
 from .paths import default_output
+
+if TYPE_CHECKING:
+    from bertfeat.io import Location
 
 
 def size_options(function: Callback) -> Callback:
@@ -32,11 +37,11 @@ def command() -> None:
 
 
 @command.command(cls=Command, name="map")
-@click.argument("features", type=click.Path(path_type=Path))
+@click.argument("features", type=LOCATION)
 @option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=LOCAL_PATH,
     metavar="FILE",
     show_default="corpus.map.png",
     help="Its ending says the form: .png, .pdf, .svg, or .html, a page with texts and search.",
@@ -61,7 +66,7 @@ def command() -> None:
 @size_options
 @output_options
 def draw(
-    features: Path,
+    features: "Location",
     output: Path | None,
     column: str | None,
     color: str | None,
@@ -100,7 +105,7 @@ def draw(
 @option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=LOCAL_PATH,
     metavar="FILE",
     show_default="probe.layers.png",
     help="Its ending says the form: .png, .pdf or .svg.",

@@ -1,24 +1,24 @@
 """``bertfeat probe``: how well each layer predicts a label."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from .app import Command, option
 from .console import Console, pluralize
-from .option_types import listed_option
+from .option_types import LOCATION, listed_option
 from .options import output_options
 from .progress import ProgressView, progress_display
 from .terminal import single_line
 
 if TYPE_CHECKING:
+    from bertfeat.io import Location
     from bertfeat.probes import ProbeReport, ProbeScores
 
 
 @click.command(cls=Command, name="probe")
-@click.argument("folder", metavar="FEATURES", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="FEATURES", type=LOCATION)
 @option("--label", required=True, metavar="COL", help="A kept column; tags for the tags of words.")
 @listed_option(
     "--layers", metavar="SPEC[,SPEC]", show_default="all that are stored", help="Which ones, such as 3,last,sum4."
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 )
 @output_options
 def command(
-    folder: Path,
+    folder: "Location",
     label: str,
     layers: tuple[str, ...],
     pooling: str | None,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from .console import Console, format_duration, write_stderr
 
 if TYPE_CHECKING:
+    from bertfeat.distributed import MergeProgress
     from bertfeat.extraction import Progress
     from bertfeat.search import BuildProgress
 
@@ -38,6 +39,13 @@ def view_index_build(progress: "BuildProgress") -> ProgressView:
     """The step of the build of an index, and how far it is."""
     return ProgressView(
         progress.done / max(progress.total, 1), f"{progress.step} {progress.done:,} of {progress.total:,} vectors"
+    )
+
+
+def view_merge(progress: "MergeProgress") -> ProgressView:
+    """The step of a merge, and how far it is."""
+    return ProgressView(
+        progress.done / max(progress.total, 1), f"{progress.step} {progress.done:,} of {progress.total:,} parts"
     )
 
 

@@ -16,11 +16,13 @@ from .command_line import on_command_line
 from .console import Console
 from .hit_output import hit_lines
 from .kept_columns import columns_to_show, json_values, show_option
+from .option_types import LOCATION
 from .options import output_options
 from .terminal import single_line, terminal_width
 
 if TYPE_CHECKING:
     from bertfeat import Hit, Index
+    from bertfeat.io import Location
     from bertfeat.search import Answer
 
 BLOCK = 256  # queries embedded and searched at once
@@ -36,7 +38,7 @@ class SearchConditions:
 
 
 @click.command(cls=Command, name="search")
-@click.argument("folder", metavar="INDEX", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="INDEX", type=LOCATION)
 @click.argument("query", required=False)
 @option("-k", default=10, type=click.IntRange(min=1), metavar="N", help="Hits for each query.")
 @option("--queries", type=click.File("rb"), metavar="FILE", help="A query a line instead of QUERY; - is stdin.")
@@ -68,7 +70,7 @@ class SearchConditions:
 )
 @output_options
 def command(
-    folder: Path,
+    folder: "Location",
     query: str | None,
     k: int,
     queries: BinaryIO | None,

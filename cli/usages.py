@@ -1,8 +1,7 @@
 """``bertfeat usages``: a word in its contexts, nearest in meaning first."""
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,8 +10,12 @@ from .bundles import bundle
 from .command_line import on_command_line
 from .console import Console
 from .kept_columns import show_option
+from .option_types import LOCATION
 from .options import output_options
 from .usage_output import UsageFormat, print_senses, print_usages
+
+if TYPE_CHECKING:
+    from bertfeat.io import Location
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,7 @@ query_options = bundle(
 
 
 @click.command(cls=Command, name="usages")
-@click.argument("folder", metavar="FEATURES", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="FEATURES", type=LOCATION)
 @click.argument("word")
 @query_options
 @show_option
@@ -95,7 +98,7 @@ query_options = bundle(
 )
 @output_options
 def command(
-    folder: Path,
+    folder: "Location",
     word: str,
     query: UsageQuery,
     show: tuple[str, ...],
@@ -125,7 +128,7 @@ def command(
 
 
 def _search_index(
-    folder: Path, word: str, query: UsageQuery, form: UsageFormat, model: str | None, device: str | None
+    folder: "Location", word: str, query: UsageQuery, form: UsageFormat, model: str | None, device: str | None
 ) -> None:
     if query.match != "any" or query.like is None or query.column is not None:
         raise click.UsageError(
@@ -142,7 +145,7 @@ def _search_index(
 
 
 def _search_features(
-    folder: Path, word: str, query: UsageQuery, form: UsageFormat, model: str | None, device: str | None
+    folder: "Location", word: str, query: UsageQuery, form: UsageFormat, model: str | None, device: str | None
 ) -> None:
     from bertfeat.features import FeatureSet
     from bertfeat.usages import find_senses, find_usages

@@ -1,7 +1,6 @@
 """``bertfeat verify``: is a feature set, an index or a tagger what it says?"""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -12,12 +11,14 @@ from .app import Command, option
 from .bundles import bundle, leave_out
 from .command_line import options_on_command_line
 from .console import Console
-from .option_types import listed_option
+from .info_output import local_result
+from .option_types import LOCATION, listed_option
 from .options import output_options, reading_options, refuse_reading_options
 from .verify_output import print_features_check, print_index_check, print_table7_check, print_tagger_check
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings
+    from bertfeat.io import Location
 
 NOT_SOUND = 1
 
@@ -68,11 +69,11 @@ sample_options = bundle(
 
 
 @click.command(cls=Command, name="verify")
-@click.argument("folder", metavar="FEATURES|INDEX|TAGGER", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="FEATURES|INDEX|TAGGER", type=LOCATION)
 @sample_options
 @reading_options
 @output_options
-def command(folder: Path, again: SampleOptions, reading: "CorpusSettings", console: Console) -> None:
+def command(folder: "Location", again: SampleOptions, reading: "CorpusSettings", console: Console) -> None:
     """Check a feature set, an index, a tagger or a Table 7: every byte, and what is derived.
 
     In a feature set the counts of its rows are checked too, and a sample of its features is computed again in fp32
@@ -82,9 +83,9 @@ def command(folder: Path, again: SampleOptions, reading: "CorpusSettings", conso
     bertfeat verify corpus.features
     bertfeat verify corpus.features --sample 1000 --bound 0.999
     bertfeat verify textless.features --corpus corpus.txt
-    bertfeat verify corpus.index
+    bertfeat verify s3://bucket/corpus.index
     """
-    from bertfeat.io import ResultKind, result_kind
+    from bertfeat.io import Address, ResultKind, result_kind
 
     kind = result_kind(folder)
     _check_verify_options(again, is_features=kind is ResultKind.FEATURES)
@@ -95,12 +96,12 @@ def command(folder: Path, again: SampleOptions, reading: "CorpusSettings", conso
     elif kind is ResultKind.TAGGER:
         from bertfeat.tagging import verify_tagger
 
-        print_tagger_check(verify_tagger(folder), folder, console)
+        print_tagger_check(verify_tagger(local_result(kind, folder)), folder, console)
     elif kind is ResultKind.TABLE7:
         from bertfeat.tagging import verify_table7
 
-        print_table7_check(verify_table7(folder), folder, console)
-    elif kind is ResultKind.FEATURES or folder.is_dir():
+        print_table7_check(verify_table7(local_result(kind, folder)), folder, console)
+    elif kind is ResultKind.FEATURES or isinstance(folder, Address) or folder.is_dir():
         _verify_feature_set(folder, again, reading, console)
     else:
         raise StorageError("no such folder, or a file", where=folder, remedy="give what bertfeat wrote")
@@ -109,7 +110,7 @@ def command(folder: Path, again: SampleOptions, reading: "CorpusSettings", conso
 leave_out(command, "keep")
 
 
-def _verify_feature_set(folder: Path, again: SampleOptions, reading: "CorpusSettings", console: Console) -> None:
+def _verify_feature_set(folder: "Location", again: SampleOptions, reading: "CorpusSettings", console: Console) -> None:
     from bertfeat.extraction import verify_features
 
     sample = {} if again.sample is None else {"sample": again.sample}

@@ -1,18 +1,18 @@
 """The output of ``bertfeat verify`` for each kind of result that is sound."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .console import Console, fields_of, format_size, pluralize, two_columns
 
 if TYPE_CHECKING:
     from bertfeat.extraction import VerifyReport
+    from bertfeat.io import Location
     from bertfeat.search import IndexReport
     from bertfeat.tagging import Table7VerifyReport, TaggerVerifyReport
 
 
-def print_index_check(report: "IndexReport", folder: Path, console: Console) -> None:
+def print_index_check(report: "IndexReport", folder: "Location", console: Console) -> None:
     """Print what was checked of an index, and warn where its features changed."""
     for source in report.changed_sources:
         console.warn(f"{source} is not as it was when the index was made from it; bertfeat index makes it anew")
@@ -27,7 +27,7 @@ def print_index_check(report: "IndexReport", folder: Path, console: Console) -> 
     )
 
 
-def print_tagger_check(report: "TaggerVerifyReport", folder: Path, console: Console) -> None:
+def print_tagger_check(report: "TaggerVerifyReport", folder: "Location", console: Console) -> None:
     """Print what was checked of a tagger."""
     contents = f"{pluralize(report.tensors, 'tensor')}, {pluralize(report.labels, 'label')}"
     rows = [
@@ -39,7 +39,7 @@ def print_tagger_check(report: "TaggerVerifyReport", folder: Path, console: Cons
     _print_sound("tagger", fields_of(report), rows, console)
 
 
-def print_table7_check(report: "Table7VerifyReport", folder: Path, console: Console) -> None:
+def print_table7_check(report: "Table7VerifyReport", folder: "Location", console: Console) -> None:
     """Print what was checked of a Table 7."""
     rows = [
         ("Table 7", folder),
@@ -59,7 +59,7 @@ def _print_sound(kind: str, value: dict[str, object], rows: Sequence[tuple[str, 
     console.result({"kind": kind, "holds": True, **value}, two_columns(rows))
 
 
-def print_features_check(report: "VerifyReport", folder: Path, console: Console) -> None:
+def print_features_check(report: "VerifyReport", folder: "Location", console: Console) -> None:
     """Print what was checked of a feature set, and how far each column of the sample deviates."""
     contents = f"{pluralize(report.parts, 'part')} and {pluralize(report.documents, 'document')}"
     rows = [

@@ -10,6 +10,8 @@ os.environ["BERTFEAT_CACHE"] = ""  # no test reads or writes the user's own cach
 import pytest
 from hypothesis import settings
 
+from bertfeat.io import Address
+from tests.support.s3_server import Faults, S3Server
 from tests.support.tiny_models import ALL, PACKED, Tiny, build
 
 settings.register_profile("bertfeat", deadline=None)  # time on shared cores says nothing
@@ -64,3 +66,26 @@ def bert(tiny: Callable[[str], Tiny]) -> Tiny:
 def bert_folder(tmp_path: Path) -> Path:
     """Give a tiny BERT of one's own, to be damaged."""
     return build("bert", tmp_path / "bert")
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3Server]:
+    """Start an S3 server on this machine, once."""
+    with S3Server() as server:
+        yield server
+
+
+@pytest.fixture
+def s3(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Server]:
+    """Give the S3 server, found by the environment, without harm and with its requests counted from 0."""
+    for name, value in s3_server.environment.items():
+        monkeypatch.setenv(name, value)
+    s3_server.forget()
+    yield s3_server
+    s3_server.harm(Faults())
+
+
+@pytest.fixture
+def bucket(s3: S3Server) -> Address:
+    """Give an empty bucket of the S3 server."""
+    return Address.parse(f"s3://{s3.make_bucket()}")

@@ -34,6 +34,7 @@ ROOMS = (
     "features",
     "where",
     "extraction",
+    "distributed",
     "speed",
     "estimator",
     "adapters",
@@ -50,11 +51,16 @@ HOMES = {
     "click": {"cli"},
     "faiss": {"search"},
     "matplotlib": {"plots"},
+    "obstore": {"io"},
     "pyarrow": {"corpus", "features", "where", "search"},
+    "ray": {"distributed"},
     "rich": {"cli"},
     "torch": {"encoder", "extraction", "speed", "tagging"},
     "transformers": {"models", "tokens", "encoder", "tagging"},
 }
+
+# The extras that the Makefile installs for tests.
+INSTALLED_EXTRAS = ("minilm", "faiss", "analysis", "evaluate", "finetune", "cloud", "ray")
 
 MODULES = sorted([*(ROOT / "bertfeat").rglob("*.py"), *(ROOT / "cli").rglob("*.py")])
 
@@ -244,7 +250,7 @@ def test_dependencies_are_pinned_by_name_and_version_only() -> None:
     extras, groups = project["optional-dependencies"], pyproject()["dependency-groups"]
     wanted = [
         *project["dependencies"],
-        *(name for extra in ("minilm", "faiss", "analysis", "evaluate", "finetune") for name in extras[extra]),
+        *(name for extra in INSTALLED_EXTRAS for name in extras[extra]),
         *(name for group in groups.values() for name in group if isinstance(name, str)),
     ]
     pinned = {canonical(pin) for pin in pins}

@@ -1,3 +1,4 @@
+from .blocks import Meter as Meter
 from .compression import COMPRESSIONS as COMPRESSIONS
 from .document import (
     MAX_TEXT as MAX_TEXT,
@@ -13,8 +14,10 @@ from .document import (
 from .encodings import encoding_by_mark as encoding_by_mark
 from .files import FileCorpus as FileCorpus, check_readable as check_readable, open_corpus as open_corpus
 from .formats import ENDINGS as ENDINGS, FORMATS as FORMATS, Format as Format
+from .input_file import CorpusFile as CorpusFile, FileReading as FileReading
 from .lines import BadLine as BadLine, TextEncoding as TextEncoding, read_lines as read_lines
 from .memory import CorpusItem as CorpusItem, MemoryCorpus as MemoryCorpus, memory_corpus as memory_corpus
+from .positions import START as START, Position as Position
 from .settings import CorpusSettings as CorpusSettings
 from .sources import Source as Source, find_sources as find_sources, format_of as format_of
 from .summary import CorpusSummary as CorpusSummary, summarize_corpus as summarize_corpus

@@ -71,6 +71,7 @@ def _name_and_type(item: str, columns: Collection[str]) -> tuple[str, str | None
 class ColumnSample:
     """The columns of a corpus, as its first records have them."""
 
+    seen: int  # records, and what cannot be read or is blank
     count: int  # records
     columns: tuple[str, ...]  # in order of appearance
     types: Mapping[str, str]  # of the columns that have values
@@ -82,15 +83,16 @@ def sample_columns(records: Iterable[object], size: int, *, cells: bool = False)
     A column is int64, float64 (also where both occur), bool, else string; nulls do not count.
     """
     types: dict[str, set[str]] = {}
-    count = 0
+    seen = count = 0
     for record in islice(records, size):
+        seen += 1
         if isinstance(record, Mapping):
             count += 1
             for name, value in record.items():
                 type_ = _value_type(parse_cell(value) if cells else value)
                 types.setdefault(name, set()).update(() if type_ is None else (type_,))
     columns = tuple(str(name) for name in types)
-    return ColumnSample(count, columns, {name: joint_type(seen) for name, seen in types.items() if seen})
+    return ColumnSample(seen, count, columns, {name: joint_type(seen) for name, seen in types.items() if seen})
 
 
 def joint_type(types: set[str]) -> str:

@@ -1,6 +1,6 @@
-"""The bytes of a file, decompressed, a block at a time.
+"""Compressed data, decompressed a block at a time.
 
-Memory is bounded, however large the decompressed file is. The data before a damaged place is still read. Archives of
+Memory is bounded, however large the decompressed data are. Those before a damaged place are still read. Archives of
 several members are read to their end.
 """
 
@@ -9,7 +9,6 @@ import lzma
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 import zstandard
@@ -19,17 +18,9 @@ from bertfeat.errors import CorpusError
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd"}
 """Compression by the last ending of a file name."""
 
-_CHUNK = 2**18  # bytes read from disk at once
 _BLOCK = 2**20  # most bytes that a decompressed block has
 _ZSTD_STEP = 2**11  # zstandard gives all of a piece's output at once: 2 KiB become 64 MiB at worst
 _MOST_PADDING = 2**24  # zeros after the data, as tapes leave them; more are damage
-
-
-@dataclass(slots=True)
-class Meter:
-    """How many bytes of the files, as they lie on disk, have been read."""
-
-    read: int = 0
 
 
 class _Decoder(Protocol):
@@ -39,28 +30,12 @@ class _Decoder(Protocol):
     def unused_data(self) -> bytes: ...
 
 
-def read_blocks(path: Path, name: str, compression: str | None, meter: Meter) -> Iterator[bytes]:
-    """Read a file from its start in blocks of about 1 MiB or less, never empty.
+def decompress(chunks: Iterator[bytes], compression: str, name: str) -> Iterator[bytes]:
+    """Decompress one member after the other, in blocks of about 1 MiB or less, never empty.
 
     Raises:
-        CorpusError: the file does not exist, is not readable, or is not a sound archive; names it as ``name``.
+        CorpusError: not a sound archive, or one that ends inside a member; names it as ``name``.
     """
-    try:
-        with path.open("rb") as file:
-            chunks = _count_bytes(iter(lambda: file.read(_CHUNK), b""), meter)
-            yield from chunks if compression is None else _decompress(chunks, compression, name)
-    except OSError as error:
-        raise CorpusError(f"cannot be read: {error.strerror or error}", where=name) from error
-
-
-def _count_bytes(chunks: Iterator[bytes], meter: Meter) -> Iterator[bytes]:
-    for chunk in chunks:
-        meter.read += len(chunk)
-        yield chunk
-
-
-def _decompress(chunks: Iterator[bytes], compression: str, name: str) -> Iterator[bytes]:
-    """Decompress one member after the other. A file that ends inside a member was cut off."""
     new_decoder, feed, magics, padding = _ARCHIVES[compression]
     decoder: _Decoder | None = None
     rest = b""  # of a magic number that a chunk's end cut in two

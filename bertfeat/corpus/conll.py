@@ -2,13 +2,15 @@
 
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import ClassVar
 
-from bertfeat.corpus.compression import Meter
-from bertfeat.corpus.context import DocumentStart, add_context
+from bertfeat.corpus.blocks import Meter, changed_error, read_blocks
+from bertfeat.corpus.context import ContextReader, Sentence
 from bertfeat.corpus.document import MAX_TEXT, Document, Failure, Row
-from bertfeat.corpus.input_file import InputFile
+from bertfeat.corpus.input_file import Columns, CorpusFile
 from bertfeat.corpus.lines import BadLine
+from bertfeat.corpus.positions import Position
 from bertfeat.errors import CorpusError, parameter, shell_spelling
 from bertfeat.io import shorten
 
@@ -16,7 +18,7 @@ DOCUMENT_START = "-DOCSTART-"
 
 
 @dataclass(slots=True)
-class _Sentence:
+class _OpenSentence:
     """The lines of a sentence as far as they have been read."""
 
     first_line: int = 0
@@ -54,43 +56,67 @@ class ConllReader:
     word_column: ClassVar[int] = 0
     tag_column: ClassVar[int] = -1  # where the settings name no other; counted from 1, or negative from the end
 
-    def __init__(self, file: InputFile) -> None:
-        self._file = file
+    def __init__(self, file: CorpusFile, start: Position, meter: Meter) -> None:
+        self._file, self._start = file, start
         tag = int(file.settings.tag_column or self.tag_column)
         self._tag = tag - 1 if tag > 0 else tag
-        self._context = file.settings.document_context
-        if self._context:
-            self._require_document_starts()
+        self._lines = file.lines(start, meter)
+        self._context = ContextReader(self._lines) if file.settings.document_context else None
+        self._lines.needed = start.line
+        self._given = start.record  # sentences of the file
 
-    def rows(self, row: int, meter: Meter) -> Generator[Row, None, int]:
-        """Read the rows of the file, a sentence each, numbered from ``row``; returns the number after the last."""
-        events = self._events(row, meter)
-        for event in add_context(events) if self._context else events:
-            if not isinstance(event, DocumentStart):
-                yield event
-                row += 1
-        return row
+    @classmethod
+    def look(cls, file: CorpusFile, sample_size: int) -> Columns:
+        """CoNLL has no named columns; where context is asked for, there must be documents."""
+        if file.settings.document_context:
+            _require_document_starts(file)
+        return Columns(file.name)
 
-    def _events(self, row: int, meter: Meter) -> Iterator[Row | DocumentStart]:
-        first = row - 1
-        sentence = _Sentence()
-        for number, line in self._lines(meter):
+    def rows(self, row: int) -> Generator[Row, None, None]:
+        """Read the rows, a sentence each, numbered from ``row``."""
+        skip = self._start.skip
+        sentences = self._sentences(row - skip)
+        rows = self._context.rows(sentences) if self._context else self._rows(sentences)
+        if sum(1 for _ in islice(rows, skip)) < skip:
+            raise changed_error(self._file.name)
+        for one in rows:
+            self._given += 1
+            yield one
+
+    def position(self, *, last: bool) -> Position:
+        """The position of the sentence that was given last, or else of the one after it, with what is before it."""
+        if self._given == self._start.record:
+            return self._start
+        place = self._context.place(last=last) if self._context else (self._lines.needed, 0) if last else None
+        line, skip = place or (self._lines.given, 0)
+        return self._lines.position(line, self._given - last, skip)
+
+    def _rows(self, sentences: Iterator[Sentence | None]) -> Iterator[Row]:
+        for sentence in sentences:
+            if sentence is not None:
+                self._lines.needed = sentence.line
+                yield sentence.row
+
+    def _sentences(self, row: int) -> Iterator[Sentence | None]:
+        """The sentences, with None for each line between documents."""
+        lines = self._lines
+        first = row - self._start.record + self._start.skip
+        number = begin = lines.given
+        sentence = _OpenSentence()
+        for line in (line for some in lines for line in some):
+            number += 1
             if isinstance(line, BadLine):
                 sentence.fail(number, line.reason, line.text)
             elif line.startswith(DOCUMENT_START) or not line or line.isspace():
                 if sentence.begun:
-                    yield self._row(row, row - first, sentence)
-                    row += 1
-                    sentence = _Sentence()
+                    yield Sentence(self._row(row, row - first + 1, sentence), begin)
+                    row, begin, sentence = row + 1, number, _OpenSentence()
                 if line.startswith(DOCUMENT_START):
-                    yield DocumentStart()
+                    yield None
             elif sentence.begun or not self._is_comment(line):
                 sentence.add(line, number)
         if sentence.begun:
-            yield self._row(row, row - first, sentence)
-
-    def _lines(self, meter: Meter) -> Iterator[tuple[int, str | BadLine]]:
-        return enumerate((line for lines in self._file.lines(meter) for line in lines), 1)
+            yield Sentence(self._row(row, row - first + 1, sentence), begin)
 
     def _is_comment(self, line: str) -> bool:
         """Comments stand before a sentence; elsewhere, and with a tab, ``#`` is a word."""
@@ -98,7 +124,7 @@ class ConllReader:
             return False
         return self.universal or " = " in line
 
-    def _row(self, row: int, number: int, sentence: _Sentence) -> Row:
+    def _row(self, row: int, number: int, sentence: _OpenSentence) -> Row:
         name = f"{self._file.id_prefix}{number}"
         cells = sentence.cells
         if self.universal:
@@ -128,17 +154,6 @@ class ConllReader:
             return f"{where}: numbers in place of words: this is CoNLL-U; give {shell_spelling('format', 'conllu')}"
         return ""
 
-    def _require_document_starts(self) -> None:
-        start = DOCUMENT_START.encode(self._file.encoding.name)
-        tail = b""
-        for block in self._file.blocks(Meter()):
-            if start in tail + block:
-                return
-            tail = block[-len(start) :]
-        context = parameter("document_context", True)
-        problem = f"{context} needs lines '{DOCUMENT_START}' between documents; there is none"
-        raise CorpusError(problem, where=self._file.name)
-
 
 class ConlluReader(ConllReader):
     """Reads CoNLL-U files: words in the second column, tags in the fourth; multiword and empty tokens are left out."""
@@ -152,3 +167,16 @@ def _split_columns(line: str) -> list[str]:
     if "\t" in line:
         return [cell.strip(" ") for cell in line.split("\t")]
     return [cell for cell in line.split(" ") if cell]
+
+
+def _require_document_starts(file: CorpusFile) -> None:
+    start = DOCUMENT_START.encode(file.encoding.name)
+    tail = b""
+    for block in read_blocks(file.source, Meter()):
+        tail += block
+        if start in tail:
+            return
+        tail = tail[-len(start) :]
+    context = parameter("document_context", True)
+    problem = f"{context} needs lines '{DOCUMENT_START}' between documents; there is none"
+    raise CorpusError(problem, where=file.name)

@@ -1,16 +1,19 @@
 """CSV and TSV files, with a header, quoted as in the csv module's dialects excel and excel-tab."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.util import find_spec, module_from_spec
 from typing import ClassVar, Protocol, cast
 
+from bertfeat.corpus.blocks import Meter
 from bertfeat.corpus.columns import sample_columns
-from bertfeat.corpus.compression import Meter
 from bertfeat.corpus.document import MAX_LINE
-from bertfeat.corpus.input_file import InputFile
+from bertfeat.corpus.input_file import Columns, CorpusFile
+from bertfeat.corpus.line_reader import LineReader
 from bertfeat.corpus.lines import BadLine
+from bertfeat.corpus.positions import START, Position
 from bertfeat.corpus.records import BadRecord, Record
+from bertfeat.corpus.tables import RecordReader
 from bertfeat.errors import CorpusError
 from bertfeat.io import quote_names
 
@@ -44,15 +47,17 @@ _csv = _own_csv_module()
 class _CsvLines:
     """The lines that a csv reader asks for; remembers those that could not be read."""
 
-    def __init__(self, lines: Iterator[Sequence[str | BadLine]]) -> None:
-        self._lines = (line for some in lines for line in some)
-        self.number = 0  # of the newest line
+    def __init__(self, reader: LineReader) -> None:
+        self._reader = reader
+        self._lines = (line for some in reader for line in some)
+        self.number = reader.given  # of the newest line
         self.last = ""
         self.bad: BadLine | None = None  # the newest that was bad
 
     def start_record(self) -> int:
-        """Forget bad lines of the record before; returns the number of the next line."""
+        """Forget the record before; returns the number of the next line."""
         self.bad = None
+        self._reader.needed = self.number
         return self.number + 1
 
     def __iter__(self) -> Iterator[str]:
@@ -68,72 +73,81 @@ class _CsvLines:
         return line + "\n"
 
 
-class CsvFile:
-    """A CSV file; its first line names the columns."""
+class CsvReader(RecordReader):
+    """Reads a CSV file; its first line names the columns."""
 
     delimiter: ClassVar[str] = ","
-    complete = True
     cells = True
 
-    def __init__(self, file: InputFile) -> None:
-        self.name = file.name
-        self._file = file
-        self.columns = self._header(self._reader(lines := self._lines(Meter())), lines)
-        sample = sample_columns(self.records(Meter(), self.columns), file.sample_size, cells=True)
-        self.sampled = sample.count
-        self.types: Mapping[str, str] = sample.types
+    def __init__(self, file: CorpusFile, start: Position, meter: Meter) -> None:
+        super().__init__(file, start, meter)
+        self._lines = file.lines(start, meter, keep_returns=True)
+        self._columns = file.columns
+        self._first = start.line  # of the record given last: the number of lines before it
 
-    def records(self, meter: Meter, names: Sequence[str]) -> Iterator[Record]:
-        """Read all records after the header; an empty line is None."""
-        lines = self._lines(meter)
-        reader = self._reader(lines)
-        columns = self._header(reader, lines)
-        if columns != self.columns:
-            raise CorpusError(
-                "the first line has changed since the file was opened", where=self.name, remedy="start again"
-            )
+    @classmethod
+    def look(cls, file: CorpusFile, sample_size: int) -> Columns:
+        """The columns of the first line, and their types in the first records."""
+        reader = cls(file, START, Meter())
+        sample = sample_columns(reader.records(()), sample_size, cells=True)
+        return Columns(file.name, reader._columns, sample.types, complete=True, seen=sample.seen, sampled=sample.count)
+
+    def records(self, names: Sequence[str]) -> Iterator[Record]:
+        """Read the records after the header; an empty line is None."""
+        lines = _CsvLines(self._lines)
+        reader = _csv.reader(lines, delimiter=self.delimiter, strict=True)
+        if self.start.offset == 0:
+            self._read_header(reader, lines)
         while True:
             first = lines.start_record()
             try:
-                cells = next(reader)
+                record = self._make_record(next(reader), lines, first)
             except StopIteration:
                 return
             except _csv.Error as error:
-                yield self._bad_record(lines, first, str(error))
-                continue
-            if lines.bad is not None:
-                yield self._bad_record(lines, first, "")
-            elif len(cells) == len(columns):
-                yield dict(zip(columns, cells, strict=True))
-            elif not cells:
-                yield None
-            else:
-                yield self._bad_record(lines, first, f"{len(cells)} cells under {len(columns)} columns")
+                record = self._bad_record(lines, first, str(error))
+            self._first = first - 1
+            yield record
 
-    def _lines(self, meter: Meter) -> _CsvLines:
-        return _CsvLines(self._file.lines(meter, keep_returns=True))
+    def position_of(self, record: int, *, last: bool) -> Position:
+        """The position of the record that was given last, or else of the one after it."""
+        return self._lines.position(self._first if last else self._lines.given, record)
 
-    def _reader(self, lines: _CsvLines) -> Iterator[list[str]]:
-        return _csv.reader(lines, delimiter=self.delimiter, strict=True)
+    def _read_header(self, reader: Iterator[list[str]], lines: _CsvLines) -> None:
+        columns = self._header(reader, lines)
+        if self._columns not in ((), columns):
+            raise CorpusError(
+                "the first line has changed since the file was opened", where=self.file.name, remedy="start again"
+            )
+        self._columns = columns
 
     def _header(self, reader: Iterator[list[str]], lines: _CsvLines) -> tuple[str, ...]:
         must = "the first line, which must name the columns, is"
         try:
             columns = tuple(next(reader))
         except StopIteration:
-            raise CorpusError("empty", where=self.name, remedy="the first line must name the columns") from None
+            raise CorpusError("empty", where=self.file.name, remedy="the first line must name the columns") from None
         except _csv.Error as error:
-            raise CorpusError(f"{must} not sound: {error}", where=self.name) from None
+            raise CorpusError(f"{must} not sound: {error}", where=self.file.name) from None
         if lines.bad is not None:
-            raise CorpusError(f"{must} {lines.bad.reason}", where=self.name)
+            raise CorpusError(f"{must} {lines.bad.reason}", where=self.file.name)
         repeated = tuple(column for column, count in Counter(columns).items() if count > 1)
         if repeated:
             raise CorpusError(
                 f"more than one column is called {quote_names(repeated)}",
-                where=self.name,
+                where=self.file.name,
                 remedy="rename them in the first line",
             )
         return columns
+
+    def _make_record(self, cells: list[str], lines: _CsvLines, first: int) -> Record:
+        columns = self._columns
+        if lines.bad is None:
+            if len(cells) == len(columns):
+                return dict(zip(columns, cells, strict=True))
+            if not cells:
+                return None
+        return self._bad_record(lines, first, f"{len(cells)} cells under {len(columns)} columns")
 
     def _bad_record(self, lines: _CsvLines, first: int, reason: str) -> BadRecord:
         where = f"line {first}" if first == lines.number else f"lines {first} to {lines.number}"
@@ -143,7 +157,7 @@ class CsvFile:
         return BadRecord(where, f"{reason}; {remedy}", lines.last)
 
 
-class TsvFile(CsvFile):
-    """A TSV file: as CSV, with tabs."""
+class TsvReader(CsvReader):
+    """Reads a TSV file: as CSV, with tabs."""
 
     delimiter = "\t"

@@ -1,27 +1,23 @@
-"""A corpus of files: opened, looked into, and read one after the other."""
+"""A corpus of files: opened, and read one after the other."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from importlib import import_module
-from pathlib import Path
+from functools import partial
 
-from bertfeat.corpus.compression import Meter, read_blocks
+from bertfeat.corpus.blocks import Meter
 from bertfeat.corpus.document import Corpus, Document, Failure, KeptColumn, Row
-from bertfeat.corpus.encodings import detect_encoding
-from bertfeat.corpus.input_file import InputFile, RecordFile, RowReader
-from bertfeat.corpus.lines import TextEncoding
+from bertfeat.corpus.first_look import look_into
+from bertfeat.corpus.input_file import CorpusFile, FileReading
 from bertfeat.corpus.settings import CorpusSettings
 from bertfeat.corpus.sources import Source, find_sources
-from bertfeat.corpus.tables import SAMPLE, RecordReader, find_kept_columns, require_columns
+from bertfeat.corpus.tables import find_kept_columns, require_columns
 from bertfeat.errors import CorpusError, WrongColumnsError, parameter
-from bertfeat.io import quote_names
+from bertfeat.io import Location, quote_names
 
 HOPELESS = 100
 """If so many rows at the beginning of a corpus all fail, its format or columns are wrong."""
 
 _MOST_HELD = 10_000  # rows held back at most, where blank lines hide what the corpus is like
-_HEAD = 2**17  # bytes of a file that are looked into
-_LEAST_SAMPLE = 20  # records of every file, to see its columns
 _DEFAULT_SETTINGS = CorpusSettings()
 
 
@@ -30,25 +26,24 @@ class FileCorpus:
 
     def __init__(
         self,
-        sources: Sequence[Source],
-        readers: Sequence[RowReader],
+        files: tuple[CorpusFile, ...],
         columns: tuple[str, ...],
         kept: tuple[KeptColumn, ...],
         settings: CorpusSettings,
     ) -> None:
-        self.sources = tuple(source.name for source in sources)
+        self.files = files
+        self.sources = tuple(file.name for file in files)
         self.columns = columns
         self.kept = kept
         self.has_pairs = settings.has_pairs
-        self.has_words = settings.has_words(sources[0].format)
-        self.has_tags = settings.has_tags(sources[0].format)
-        self._readers = readers
-        self._bytes = sum(source.size for source in sources)
+        self.has_words = settings.has_words(files[0].source.format)
+        self.has_tags = settings.has_tags(files[0].source.format)
+        self._bytes = sum(file.source.size for file in files)
         self._meter = Meter()
 
     @property
     def fraction(self) -> float:
-        """How much of the files' bytes the newest ``rows()`` has read, 0 to 1."""
+        """How much of the files' bytes the newest ``rows()`` or ``readings()`` has read, 0 to 1."""
         return min(1.0, self._meter.read / self._bytes) if self._bytes else 1.0
 
     def rows(self) -> Iterator[Row]:
@@ -56,15 +51,23 @@ class FileCorpus:
 
         Raises:
             CorpusError: a file cannot be read on; the rows before that point have been given.
+            StorageError: object storage that cannot be reached.
         """
-        meter = self._meter = Meter()
         row = 0
-        for reader in self._readers:
-            row = yield from reader.rows(row, meter)
+        for read in self.readings():
+            reading = read(row)
+            yield from reading
+            row += reading.position.record
+
+    def readings(self) -> Iterator[Callable[[int], FileReading]]:
+        """What reads each file, one after the other, when it is given the number of the file's first row."""
+        meter = self._meter = Meter()
+        for file in self.files:
+            yield partial(file.read, meter=meter)
 
 
 def open_corpus(
-    sources: Sequence[str | Path], settings: CorpusSettings = _DEFAULT_SETTINGS, *, name: str | None = None
+    sources: Sequence[str | Location], settings: CorpusSettings = _DEFAULT_SETTINGS, *, name: str | None = None
 ) -> FileCorpus:
     """Open files, globs and folders as one corpus and look at the beginning of each file.
 
@@ -75,21 +78,18 @@ def open_corpus(
         WrongColumnsError: a CSV or Parquet file without a column that the settings name.
         UsageError: settings that do not fit the files, or an unknown column to keep.
     """
-    files = find_sources(sources, settings.format)
+    found = find_sources(sources, settings.format)
     if name is not None:
-        files = tuple(replace(source, name=name) for source in files)
-    _check_formats(files, settings)
-    readers = _open_readers(files, settings)
-    tables = tuple(reader for reader, _ in readers if isinstance(reader, RecordFile))
+        found = tuple(replace(source, name=name) for source in found)
+    _check_formats(found, settings)
+    looks = look_into(found, settings)
+    tables = tuple(table for _, table in looks)
     for table in tables:
         require_columns(table, settings)
     kept = find_kept_columns(tables, settings)
-    row_readers = [
-        RecordReader(reader, settings, kept, prefix) if isinstance(reader, RecordFile) else reader
-        for reader, prefix in readers
-    ]
+    files = tuple(replace(file, columns=table.columns, kept=kept) for file, table in looks)
     columns = tuple(dict.fromkeys(name for table in tables for name in table.columns))
-    return FileCorpus(files, row_readers, columns, kept, settings)
+    return FileCorpus(files, columns, kept, settings)
 
 
 def check_readable(rows: Iterable[Row], corpus: Corpus) -> Iterator[Row]:
@@ -133,37 +133,3 @@ def _check_formats(sources: Sequence[Source], settings: CorpusSettings) -> None:
                 raise CorpusError(
                     f"{one.name} brings its own {what}, {other.name} does not: read them as two corpora{remedy}"
                 )
-
-
-def _open_readers(sources: Sequence[Source], settings: CorpusSettings) -> list[tuple[RowReader | RecordFile, str]]:
-    """The reader of each file, and what stands before the ids of its rows."""
-    readers = []
-    left = SAMPLE  # records still to be sampled
-    for source in sources:
-        prefix = f"{source.name}:" if len(sources) > 1 else ""
-        encoding = TextEncoding("utf-8") if source.format.binary else _find_encoding(source, settings)
-        reader = _open_reader(InputFile(source, encoding, settings, prefix, max(left, _LEAST_SAMPLE)))
-        if isinstance(reader, RecordFile):
-            left -= reader.sampled
-        readers.append((reader, prefix))
-    return readers
-
-
-def _open_reader(file: InputFile) -> RowReader | RecordFile:
-    module, _, name = file.source.format.reader.partition(":")
-    reader: Callable[[InputFile], RowReader | RecordFile] = getattr(import_module(f"bertfeat.corpus.{module}"), name)
-    return reader(file)
-
-
-def _find_encoding(source: Source, settings: CorpusSettings) -> TextEncoding:
-    """The encoding by the first bytes of a file; damage further on is met when the file is read."""
-    head = b""
-    try:
-        for block in read_blocks(source.path, source.name, source.compression, Meter()):
-            head += block
-            if len(head) >= _HEAD:
-                break
-    except CorpusError:
-        if not head:
-            raise
-    return detect_encoding(head[:_HEAD], settings.encoding, source.name)

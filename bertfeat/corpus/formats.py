@@ -1,8 +1,8 @@
 """The formats of corpus files: one table, which everything that depends on a format asks.
 
-To add a format, write a file with its reader and add a line to :data:`FORMATS`. A reader is a class that is made of an
-:class:`~bertfeat.corpus.input_file.InputFile`. It gives either rows (``RowReader``: text, CoNLL), or records with named
-fields (``RecordFile``: JSONL, CSV, Parquet), of which ``RecordReader`` makes rows.
+To add a format, write a file with its reader and add a line to :data:`FORMATS`. A reader is a class that gives the rows
+of a file from a position on: a :class:`~bertfeat.corpus.input_file.RowReader` (text, CoNLL). One of records with named
+fields is a :class:`~bertfeat.corpus.tables.RecordReader`, which makes the rows of them (JSONL, CSV, Parquet).
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ class Format:
     endings: tuple[str, ...]  # of file names, below the ending of a compression
     reader: str  # "module:class" in bertfeat.corpus; imported when a file of the format is opened
     options: frozenset[str]  # the fields of CorpusSettings that the format takes
-    records: bool = False  # its records have named fields: the reader is a RecordFile
+    records: bool = False  # its records have named fields: the reader is a RecordReader
     brings_words: bool = False  # documents bring their own words, with a tag each
     binary: bool = False  # the file has no text encoding, and is not compressed as a whole
 
@@ -29,10 +29,10 @@ FORMATS: Mapping[str, Format] = {
     file_format.name: file_format
     for file_format in (
         Format("text", (".txt", ".text"), "text:TextReader", frozenset({"pairs", "pretokenized"})),
-        Format("jsonl", (".jsonl", ".ndjson", ".json"), "jsonl:JsonlFile", _RECORD_OPTIONS, records=True),
-        Format("csv", (".csv",), "delimited:CsvFile", _RECORD_OPTIONS, records=True),
-        Format("tsv", (".tsv", ".tab"), "delimited:TsvFile", _RECORD_OPTIONS, records=True),
-        Format("parquet", (".parquet", ".pq"), "parquet:ParquetFile", _RECORD_OPTIONS, records=True, binary=True),
+        Format("jsonl", (".jsonl", ".ndjson", ".json"), "jsonl:JsonlReader", _RECORD_OPTIONS, records=True),
+        Format("csv", (".csv",), "delimited:CsvReader", _RECORD_OPTIONS, records=True),
+        Format("tsv", (".tsv", ".tab"), "delimited:TsvReader", _RECORD_OPTIONS, records=True),
+        Format("parquet", (".parquet", ".pq"), "parquet:ParquetReader", _RECORD_OPTIONS, records=True, binary=True),
         Format("conll", (".conll", ".iob", ".iob2", ".bio"), "conll:ConllReader", _SENTENCE_OPTIONS, brings_words=True),
         Format("conllu", (".conllu",), "conll:ConlluReader", _SENTENCE_OPTIONS, brings_words=True),
     )

@@ -1,87 +1,121 @@
-"""A file of a corpus as a reader gets it, and what a reader is."""
+"""A file of a corpus, how it is read from any position on, and what a reader is."""
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from itertools import chain, islice
+from typing import Protocol, cast
 
-from bertfeat.corpus.compression import Meter, read_blocks
-from bertfeat.corpus.document import Row
-from bertfeat.corpus.lines import Line, TextEncoding, read_lines
-from bertfeat.corpus.records import Record
+from bertfeat.corpus.blocks import Meter, read_blocks
+from bertfeat.corpus.document import KeptColumn, Row
+from bertfeat.corpus.formats import Format
+from bertfeat.corpus.line_reader import LineReader
+from bertfeat.corpus.lines import TextEncoding
+from bertfeat.corpus.positions import START, Position
 from bertfeat.corpus.settings import CorpusSettings
 from bertfeat.corpus.sources import Source
 
 
 @dataclass(frozen=True, slots=True)
-class InputFile:
-    """A file of a corpus, with all that its reader needs to know."""
+class Columns:
+    """The columns of a file, as far as they are known before it is read."""
+
+    name: str  # of the file, for messages
+    columns: tuple[str, ...] = ()  # names of the fields that records have, in order of appearance
+    types: Mapping[str, str] = field(default_factory=dict)  # as kept columns: declared, or inferred from first records
+    complete: bool = False  # whether ``columns`` are all that there can be
+    seen: int = 0  # how many of its first records were looked at for ``types``
+    sampled: int = 0  # those of them that could be read
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusFile:
+    """A file of a corpus with all that is needed to read it, in another process too; it is not open."""
 
     source: Source
     encoding: TextEncoding  # of no meaning for a binary format
     settings: CorpusSettings
     id_prefix: str  # stands before the number of a line or record in an id
-    sample_size: int  # number of first records from which columns and types are inferred
+    columns: tuple[str, ...] = ()
+    kept: tuple[KeptColumn, ...] = ()
 
     @property
     def name(self) -> str:
         """Name of the file, for messages."""
         return self.source.name
 
-    def blocks(self, meter: Meter) -> Iterator[bytes]:
-        """Read the file's bytes, decompressed.
+    def read(
+        self, row: int, *, start: Position = START, rows: int | None = None, meter: Meter | None = None
+    ) -> "FileReading":
+        """Read the rows from a position on, all or so many, numbered from ``row``; nothing is opened yet.
+
+        ``meter`` counts what is read.
 
         Raises:
-            CorpusError: it cannot be read.
+            CorpusError: later, the file cannot be read on; the rows before that place have been given.
+            StorageError: later, object storage that cannot be reached.
         """
-        return read_blocks(self.source.path, self.source.name, self.source.compression, meter)
+        meter = Meter() if meter is None else meter
+        return FileReading(reader_of(self.source.format)(self, start, meter), row, rows)
 
-    def lines(self, meter: Meter, *, keep_returns: bool = False) -> Iterator[Sequence[Line]]:
-        """Read the file's lines, some at a time.
+    def lines(self, start: Position, meter: Meter, *, keep_returns: bool = False) -> LineReader:
+        """The lines from a position on."""
+        return LineReader(
+            lambda: read_blocks(self.source, meter, start.offset), self.encoding, start, keep_returns=keep_returns
+        )
 
-        Raises:
-            CorpusError: it cannot be read.
-        """
-        return read_lines(self.blocks(meter), self.encoding, keep_returns=keep_returns)
+
+class FileReading:
+    """The rows of a file from a position on: an iterator that says where in the file they are."""
+
+    def __init__(self, reader: "RowReader", row: int, rows: int | None) -> None:
+        self._reader = reader
+        self._all = reader.rows(row)
+        self._rows = self._all if rows is None else chain(islice(self._all, rows), self._close())
+
+    def __iter__(self) -> Iterator[Row]:
+        return self._rows  # itself would do, but slower
+
+    def __next__(self) -> Row:
+        return next(self._rows)
+
+    @property
+    def position(self) -> Position:
+        """Right after the row that was given last: reading from there gives the rows that follow it."""
+        return self._reader.position(last=False)
+
+    @property
+    def row_position(self) -> Position:
+        """Right before the row that was given last: reading from there gives it again, and those that follow it."""
+        return self._reader.position(last=True)
+
+    def _close(self) -> Iterator[Row]:
+        """Close the file when the last row that was asked for has been given; gives none itself."""
+        self._all.close()
+        yield from ()
 
 
 class RowReader(Protocol):
-    """Reads a file as rows."""
+    """Reads one file, from a position on, as rows."""
 
-    def rows(self, row: int, meter: Meter) -> Generator[Row, None, int]:
-        """Read the rows of the file, numbered from ``row``; returns the number after the last."""
+    def __init__(self, file: CorpusFile, start: Position, meter: Meter) -> None: ...
 
+    @classmethod
+    def look(cls, file: CorpusFile, sample_size: int) -> Columns:
+        """Look at the beginning of a file: its columns, and their types in so many records.
 
-class Columns(Protocol):
-    """The columns of a file, as far as they are known before it is read."""
+        Raises:
+            CorpusError: it cannot be read as its format at all.
+        """
 
-    @property
-    def name(self) -> str:
-        """Name of the file, for messages."""
+    def rows(self, row: int) -> Generator[Row, None, None]:
+        """Read the rows, numbered from ``row``."""
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of the fields that records have, in order of appearance."""
-
-    @property
-    def complete(self) -> bool:
-        """Whether ``columns`` are all that there can be."""
-
-    @property
-    def types(self) -> Mapping[str, str]:
-        """Types of the columns as kept columns, declared by the file or inferred from its first records."""
+    def position(self, *, last: bool) -> Position:
+        """The position of the row that was given last, or else of the one after it; the start, before any was given."""
 
 
-@runtime_checkable
-class RecordFile(Columns, Protocol):
-    """Reads a file as records with named fields."""
-
-    @property
-    def cells(self) -> bool:
-        """Whether all fields are strings that stand for values."""
-
-    @property
-    def sampled(self) -> int:
-        """How many of its first records were read for ``types``."""
-
-    def records(self, meter: Meter, names: Sequence[str]) -> Iterator[Record]:
-        """Read all records; the fields ``names`` are needed."""
+def reader_of(file_format: Format) -> type[RowReader]:
+    """The reader of a format."""
+    module, _, name = file_format.reader.partition(":")
+    return cast("type[RowReader]", getattr(import_module(f"bertfeat.corpus.{module}"), name))

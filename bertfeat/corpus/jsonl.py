@@ -1,43 +1,49 @@
 """JSONL files: an object a line."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
+from bertfeat.corpus.blocks import Meter
 from bertfeat.corpus.columns import sample_columns
-from bertfeat.corpus.compression import Meter
-from bertfeat.corpus.input_file import InputFile
+from bertfeat.corpus.input_file import Columns, CorpusFile
 from bertfeat.corpus.lines import BadLine, Line
+from bertfeat.corpus.positions import START, Position
 from bertfeat.corpus.records import BadRecord, Record, is_storable
+from bertfeat.corpus.tables import RecordReader
 from bertfeat.errors import CorpusError, shell_spelling
 
 
-class JsonlFile:
-    """A JSONL file; where a field stands twice in an object, the last one counts."""
+class JsonlReader(RecordReader):
+    """Reads a JSONL file; where a field stands twice in an object, the last one counts."""
 
-    complete = False
-    cells = False
+    def __init__(self, file: CorpusFile, start: Position, meter: Meter) -> None:
+        super().__init__(file, start, meter)
+        self._lines = file.lines(start, meter)
 
-    def __init__(self, file: InputFile) -> None:
-        self.name = file.name
-        self._file = file
-        sample = sample_columns(self.records(Meter(), ()), file.sample_size)
-        self.sampled = sample.count
-        self.types: Mapping[str, str] = sample.types
-        self.columns = tuple(name for name in sample.columns if is_storable(name))
+    @classmethod
+    def look(cls, file: CorpusFile, sample_size: int) -> Columns:
+        """The fields of the first records."""
+        sample = sample_columns(cls(file, START, Meter()).records(()), sample_size)
+        columns = tuple(name for name in sample.columns if is_storable(name))
+        return Columns(file.name, columns, sample.types, seen=sample.seen, sampled=sample.count)
 
-    def records(self, meter: Meter, names: Sequence[str]) -> Iterator[Record]:
-        """Read all records; a blank line is None.
+    def records(self, names: Sequence[str]) -> Iterator[Record]:
+        """Read the records; a blank line is None.
 
         Raises:
             CorpusError: the file is one JSON array.
         """
-        number = 0
-        for lines in self._file.lines(meter):
+        number = self.start.line
+        for lines in self._lines:
             for line in lines:
                 number += 1
                 if number == 1:
                     self._refuse_array(line)
                 yield self._record(line, number, names)
+
+    def position_of(self, record: int, *, last: bool) -> Position:
+        """The position of a record, which is a line."""
+        return self._lines.position(record, record)
 
     def _record(self, line: Line, number: int, names: Sequence[str]) -> Record:
         if isinstance(line, BadLine):
@@ -65,7 +71,7 @@ class JsonlFile:
     def _refuse_array(self, line: Line) -> None:
         if isinstance(line, str) and line.lstrip().startswith("["):
             remedy = "convert it, for example with jq -c '.[]'"
-            raise CorpusError("one JSON array, not an object a line", where=self.name, remedy=remedy)
+            raise CorpusError("one JSON array, not an object a line", where=self.file.name, remedy=remedy)
 
 
 _decode = json.JSONDecoder().raw_decode

@@ -6,8 +6,14 @@ are white space inside a text.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from operator import length_hint
+
+import numpy as np
+from numpy.typing import NDArray
 
 from bertfeat.corpus.document import MAX_LINE
+from bertfeat.corpus.positions import START, Position
 from bertfeat.errors import shell_spelling
 
 _SHOWN = 1024  # bytes that are shown of a line that is too long
@@ -36,6 +42,51 @@ class TextEncoding:
         """The bytes of a line's end; their number is the width of a code unit."""
         return "\n".encode(self.name)
 
+    @property
+    def carries_over(self) -> bool:
+        """Whether what bytes mean can depend on the lines before; each line is decoded by itself then."""
+        return self.name.startswith(("iso2022", "hz"))
+
+
+class LineBlock:
+    """Lines that were read together; iterating gives each of them once."""
+
+    def __init__(self, lines: Sequence[Line], data: bytes, newline: bytes, number: int, offset: int, size: int) -> None:
+        self.number = number  # of the lines of the file before it
+        self.offset = offset
+        self.size = size
+        self._data = data  # of a line that is too long: none
+        self._newline = newline
+        self._count = len(lines)
+        self._rest = iter(lines)
+
+    def __iter__(self) -> Iterator[Line]:
+        return self._rest
+
+    @property
+    def given(self) -> int:
+        """How many of its lines have been given."""
+        return self._count - length_hint(self._rest)
+
+    @property
+    def last_line(self) -> int:
+        """The number of lines of the file up to its end."""
+        return self.number + self._count
+
+    def offset_of(self, line: int) -> int:
+        """Where in the file the line begins that has ``line`` lines before it; the one after its end, too."""
+        place = line - self.number
+        if place in (0, self._count):
+            return self.offset + (self.size if place else 0)
+        return self.offset + len(self._newline) * (int(self._ends[place - 1]) + 1)
+
+    @cached_property
+    def _ends(self) -> NDArray[np.intp]:
+        """The places of the line feeds, in code units."""
+        width = len(self._newline)
+        units = np.frombuffer(self._data, f"u{width}", len(self._data) // width)
+        return np.flatnonzero(units == np.frombuffer(self._newline, units.dtype))
+
 
 @dataclass(slots=True)
 class _OpenLine:
@@ -62,37 +113,62 @@ class _OpenLine:
         self.pieces, self.length = [], 0
         return taken
 
+    def take_long(self, encoding: TextEncoding, rest: int = 0) -> tuple[Sequence[Line], bytes, int]:
+        """The line that is too long, ``rest`` more bytes of which are left out."""
+        size = self.length + rest
+        return [_long_line(self.take(), encoding, self.limit)], b"", size
+
 
 def read_lines(
-    blocks: Iterator[bytes], encoding: TextEncoding, *, keep_returns: bool = False, limit: int = MAX_LINE
-) -> Iterator[Sequence[Line]]:
-    """Read lists of lines without the line feeds (and, but for ``keep_returns``, carriage returns) that end them.
+    blocks: Iterator[bytes],
+    encoding: TextEncoding,
+    *,
+    keep_returns: bool = False,
+    limit: int = MAX_LINE,
+    start: Position = START,
+) -> Iterator[LineBlock]:
+    """Read lines without the line feeds (and, but for ``keep_returns``, carriage returns) that end them.
 
-    A line of more than ``limit`` bytes becomes a ``BadLine`` without being held in memory.
+    The blocks are those of a file from ``start`` on. A line of more than ``limit`` bytes becomes a ``BadLine`` without
+    being held in memory.
     """
     newline = encoding.newline
+    number, offset = start.line, max(start.offset, encoding.mark)
+    for lines, data, size in _cut_lines(blocks, encoding, keep_returns, limit, 0 if start.offset else encoding.mark):
+        yield LineBlock(lines, data, newline, number, offset, size)
+        number += len(lines)
+        offset += size
+
+
+def _cut_lines(
+    blocks: Iterator[bytes], encoding: TextEncoding, keep_returns: bool, limit: int, mark: int
+) -> Iterator[tuple[Sequence[Line], bytes, int]]:
+    """Lines, the bytes that they were (but for one line that is too long), and how many bytes."""
+    newline = encoding.newline
     line = _OpenLine(limit)
-    for block in _in_whole_units(blocks, encoding.mark, len(newline)):
+    for block in _in_whole_units(blocks, mark, len(newline)):
         end = last_newline(block, newline)
         if end and line.too_long:
             first = _first_newline(block, newline)
-            yield [_long_line(line.take(), encoding, limit)]
+            yield line.take_long(encoding, first)
             block, end = block[first:], end - first
         if end:
-            yield decode_lines(line.take() + block[:end], encoding, keep_returns, limit)
+            data = line.take() + block[:end]
+            yield decode_lines(data, encoding, keep_returns, limit), data, len(data)
             block = block[end:]
         line.add(block)
     if line.too_long:
-        yield [_long_line(line.take(), encoding, limit)]
+        yield line.take_long(encoding)
     elif line.length:
-        yield decode_lines(line.take(), encoding, keep_returns, limit)
+        data = line.take()
+        yield decode_lines(data, encoding, keep_returns, limit), data, len(data)
 
 
 def decode_lines(
     data: bytes, encoding: TextEncoding, keep_returns: bool = False, limit: int = MAX_LINE
 ) -> Sequence[Line]:
     """Decode whole lines: at once where that goes well, else one by one."""
-    if len(data) <= limit:
+    if len(data) <= limit and not encoding.carries_over:
         try:
             text = data.decode(encoding.name)
         except UnicodeError:
@@ -155,7 +231,7 @@ def _split_bytes(data: bytes, newline: bytes) -> Iterator[bytes]:
 
 def _decode_line(line: bytes, encoding: TextEncoding, keep_returns: bool, limit: int) -> Line:
     if len(line) - len(encoding.newline) > limit:
-        return _long_line(line[:_SHOWN], encoding, limit)
+        return _long_line(line, encoding, limit)
     try:
         text = line.decode(encoding.name)
     except UnicodeError as error:
@@ -170,7 +246,8 @@ def _decode_line(line: bytes, encoding: TextEncoding, keep_returns: bool, limit:
 def _long_line(beginning: bytes, encoding: TextEncoding, limit: int) -> BadLine:
     size = f"{limit // 2**20} MiB" if limit >= 2**20 else f"{limit} bytes"
     reason = f"too large: the line is longer than {size}; split it into several"
-    return BadLine(reason, _escaped(beginning, encoding))
+    # as much as is held of any such line, so that it does not depend on the blocks
+    return BadLine(reason, _escaped(beginning[: min(_SHOWN, limit)], encoding))
 
 
 def _escaped(line: bytes, encoding: TextEncoding) -> str:

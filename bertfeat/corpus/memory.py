@@ -1,10 +1,11 @@
 """A corpus of Python objects, for the Python API."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from bertfeat.corpus.columns import ColumnSample, sample_columns, select_kept_names
 from bertfeat.corpus.document import Document, Failure, KeptColumn, Row, size_problem
+from bertfeat.corpus.input_file import Columns
 from bertfeat.corpus.records import RecordShape, is_storable
 from bertfeat.corpus.settings import CorpusSettings
 from bertfeat.corpus.tables import SAMPLE, find_kept_columns
@@ -16,16 +17,6 @@ CorpusItem = str | tuple[str, str] | Sequence[str] | Mapping[str, object] | Docu
 
 _DEFAULT_SETTINGS = CorpusSettings()
 _ACCEPTED = "texts, pairs as tuples (a, b), mappings, Documents or, with pretokenized, lists of words"
-
-
-@dataclass(frozen=True, slots=True)
-class _MappingColumns:
-    """The columns of the mappings among the items."""
-
-    columns: tuple[str, ...]
-    types: Mapping[str, str]
-    name: str = "the list"
-    complete: bool = False
 
 
 class MemoryCorpus:
@@ -142,7 +133,7 @@ def _kept_columns_of(
     documents: Sequence[Document], sample: ColumnSample, settings: CorpusSettings
 ) -> tuple[KeptColumn, ...]:
     if sample.count or not documents:
-        return find_kept_columns((_MappingColumns(sample.columns, sample.types),), settings)
+        return find_kept_columns((Columns("the list", sample.columns, sample.types),), settings)
     names = select_kept_names(settings.keep, (), ())
     values = sample_columns((dict(zip(names, document.kept, strict=False)) for document in documents), SAMPLE)
     return tuple(KeptColumn(name, kind or values.types.get(name, "string")) for name, kind in names.items())

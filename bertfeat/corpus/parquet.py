@@ -1,60 +1,95 @@
 """Parquet files, read a batch at a time and only the columns needed."""
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from typing import Final
+from contextlib import contextmanager
+from itertools import accumulate
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertfeat.corpus.compression import Meter
-from bertfeat.corpus.input_file import InputFile
+from bertfeat.corpus.blocks import changed_error
+from bertfeat.corpus.input_file import Columns, CorpusFile
+from bertfeat.corpus.positions import Position
 from bertfeat.corpus.records import BadRecord, Record
+from bertfeat.corpus.sources import Source
+from bertfeat.corpus.tables import RecordReader
 from bertfeat.errors import CorpusError
-from bertfeat.io import quote_names
+from bertfeat.io import Address, open_file, quote_names
 
 _BATCH_BYTES = 32 * 2**20  # of uncompressed values
 _BATCH_ROWS = 4096
-_STREAMING: Final = {"buffer_size": 2**20, "pre_buffer": False}  # else a whole row group is read at once
+_BUFFER = 2**20  # bytes of a column that are read at once
+_REQUESTED = 2**23  # the same, of object storage, where each request takes its time
 _NOT_UTF8 = object()  # a string that does not decode
 
 
-class ParquetFile:
-    """A Parquet file."""
+class ParquetReader(RecordReader):
+    """Reads a Parquet file, from any of its row groups on."""
 
-    complete = True
-    cells = False
-    sampled = 0  # the file itself says the types
+    _firsts: tuple[int, ...] = ()  # the number of the first record of each row group, and that of all records
 
-    def __init__(self, file: InputFile) -> None:
-        source = file.source
-        self.name = source.name
-        self._source = source
+    @classmethod
+    def look(cls, file: CorpusFile, sample_size: int) -> Columns:
+        """The columns and types that the file declares."""
+        name = file.name
         try:
-            schema: pa.Schema = pq.read_schema(source.path)
+            with _open_parquet(file.source) as parquet:
+                schema: pa.Schema = parquet.schema_arrow
         except (pa.ArrowException, OSError, ValueError) as error:
-            raise CorpusError(f"not a sound Parquet file: {error}", where=source.name) from error
-        self.columns = tuple(schema.names)
-        self.types = {field.name: _kept_type(field.type) for field in schema}
-        if len(set(self.columns)) < len(self.columns):
-            repeated = tuple({name for name in self.columns if self.columns.count(name) > 1})
+            raise CorpusError(f"not a sound Parquet file: {error}", where=name) from error
+        columns = tuple(schema.names)
+        if len(set(columns)) < len(columns):
+            repeated = tuple({name for name in columns if columns.count(name) > 1})
             problem = f"more than one column is called {quote_names(repeated)}"
-            raise CorpusError(problem, where=source.name, remedy="rename them")
+            raise CorpusError(problem, where=name, remedy="rename them")
+        return Columns(name, columns, {field.name: _kept_type(field.type) for field in schema}, complete=True)
 
-    def records(self, meter: Meter, names: Sequence[str]) -> Iterator[Record]:
-        """Read all records, their fields ``names`` only."""
+    def records(self, names: Sequence[str]) -> Iterator[Record]:
+        """Read the records, their fields ``names`` only."""
         needed = set(names)
-        columns = [name for name in self.columns if name in needed]
-        number = 0
+        columns = [name for name in self.file.columns if name in needed]
+        number = self.start.record
         try:
-            with pq.ParquetFile(self._source.path, page_checksum_verification=True, **_STREAMING) as file:
+            with _open_parquet(self.file.source) as file:
                 rows = max(1, file.metadata.num_rows)
-                for batch in file.iter_batches(_batch_rows(file.metadata), columns=columns):
+                for batch in self._batches(file, columns):
                     for record in _records(batch, number):
                         number += 1
                         yield record
-                    meter.read += self._source.size * batch.num_rows // rows
+                    self.meter.read += self.file.source.size * batch.num_rows // rows
         except (pa.ArrowException, OSError, ValueError) as error:
-            raise CorpusError(f"cannot be read on after record {number:,}: {error}", where=self.name) from error
+            raise CorpusError(f"cannot be read on after record {number:,}: {error}", where=self.file.name) from error
+
+    def position_of(self, record: int, *, last: bool) -> Position:
+        """The position of a record in its row group."""
+        first = self._firsts[bisect_right(self._firsts, record) - 1]
+        return Position(first, 0, record, record - first)
+
+    def _batches(self, file: pq.ParquetFile, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """The records from the start on, in batches."""
+        metadata = file.metadata
+        self._firsts = tuple(accumulate((metadata.row_group(group).num_rows for group in _groups(metadata)), initial=0))
+        offset, skip = self.start.offset, self.start.skip
+        if offset not in self._firsts or offset + skip > metadata.num_rows:
+            raise changed_error(self.file.name)
+        groups = list(_groups(metadata))[self._firsts.index(offset) :]
+        for batch in file.iter_batches(_batch_rows(metadata), row_groups=groups, columns=columns):
+            if skip < batch.num_rows:
+                yield batch.slice(skip)
+            skip = max(0, skip - batch.num_rows)
+
+
+@contextmanager
+def _open_parquet(source: Source) -> Iterator[pq.ParquetFile]:
+    """Open a file to be read a piece at a time: with ``pre_buffer`` all of its row groups would be read at once."""
+    options = {"page_checksum_verification": True, "pre_buffer": False}
+    if not isinstance(source.path, Address):
+        with pq.ParquetFile(source.path, buffer_size=_BUFFER, **options) as parquet:
+            yield parquet
+        return
+    with open_file(source.path) as file, pq.ParquetFile(file, buffer_size=_REQUESTED, **options) as parquet:
+        yield parquet
 
 
 def _kept_type(kind: pa.DataType) -> str:
@@ -68,9 +103,12 @@ def _kept_type(kind: pa.DataType) -> str:
     return "bool" if pa.types.is_boolean(kind) else "string"
 
 
+def _groups(metadata: pq.FileMetaData) -> range:
+    return range(metadata.num_row_groups)
+
+
 def _batch_rows(metadata: pq.FileMetaData) -> int:
-    groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
-    size = sum(group.total_byte_size for group in groups)
+    size = sum(metadata.row_group(group).total_byte_size for group in _groups(metadata))
     return int(max(1, min(_BATCH_ROWS, _BATCH_BYTES * metadata.num_rows // max(1, size))))
 
 

@@ -3,14 +3,31 @@
 import glob
 import os
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
+from bertfeat.corpus.address_search import AddressSearch, FoundFile
 from bertfeat.corpus.compression import COMPRESSIONS
 from bertfeat.corpus.formats import ENDINGS, FORMATS, Format
 from bertfeat.errors import CorpusError, UsageError, parameter
-from bertfeat.io import is_own_part, result_kind
+from bertfeat.io import (
+    Address,
+    Location,
+    Stamp,
+    as_location,
+    file_stamp,
+    is_address,
+    is_own_part,
+    result_kind,
+)
+
+REQUESTS = 16
+"""How many files at addresses are asked about at a time."""
+
+F = TypeVar("F")
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,49 +35,79 @@ class Source:
     """One file of a corpus."""
 
     name: str  # as the user gave it; within a folder or glob, the path that leads there
-    path: Path
+    path: Location
     format: Format
     compression: str | None
-    size: int  # bytes on disk
+    stamp: Stamp  # as it was found
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file as it lies on disk."""
+        return self.stamp.size
 
 
-def find_sources(paths: Sequence[str | Path], format_name: str | None) -> tuple[Source, ...]:
+def find_sources(paths: Sequence[str | Location], format_name: str | None) -> tuple[Source, ...]:
     """Turn files, globs and folders into the files to read; the files of one folder or glob are sorted by name.
 
     Folders are searched at any depth for files of known endings (of any ending when the format is given). Hidden files,
-    files whose name begins with an underscore, and what bertfeat wrote itself are left out.
+    files whose name begins with an underscore, and what bertfeat wrote itself are left out. A folder or glob at an
+    address is listed once.
 
     Raises:
         CorpusError: a file that does not exist or is no regular file, a folder or glob without files.
-        UsageError: no path was given.
+        UsageError: no path was given, or an address of unknown storage.
+        StorageError: object storage that cannot be reached.
     """
     if not paths:
         raise UsageError("no corpus given: name a file, a folder or a glob such as 'texts/*.txt'")
     search = _FileSearch(format_name)
-    names = [name for path in paths for name in search.expand(os.fspath(path))]
-    return tuple(_make_source(name, format_name) for name in names)
+    # names of local files are as they were given, but for file://…, whose name is the path
+    places = [path if isinstance(path, str) and not is_address(path) else as_location(path) for path in paths]
+    with ThreadPoolExecutor(REQUESTS) as pool:
+        ahead = pool.map(search.expand_address, [place for place in places if isinstance(place, Address)])
+        found = [next(ahead) if isinstance(place, Address) else search.expand(str(place)) for place in places]
+    return tuple(source for sources in found for source in sources)
 
 
 class _FileSearch:
     """Looks for the files of a corpus, and leaves out what bertfeat wrote itself."""
 
     def __init__(self, format_name: str | None) -> None:
-        self._any_ending = format_name is not None
+        self._format_name = format_name
         self._result_kind = cache(result_kind)  # asked for every file of a folder
+        self._addresses = AddressSearch(self._is_wanted, lambda folder: self._result_kind(folder) is not None)
 
-    def expand(self, name: str) -> list[str]:
+    def expand(self, name: str) -> list[Source]:
         """The files that a name stands for: itself, those of a folder, or those that match a pattern."""
         if os.path.isdir(name):
-            return self._files_in(name)
-        if os.path.exists(name) or not glob.has_magic(name):
-            return [name]
-        files = [file for match in sorted(glob.glob(name, recursive=True)) for file in self._matched(match)]
-        if not files:
-            raise CorpusError(
-                "no file matches (what bertfeat wrote is left out)", where=name, remedy="check the pattern"
-            )
+            files = self._files_in(name)
+        elif os.path.exists(name) or not glob.has_magic(name):
+            files = [name]
+        else:
+            files = [file for match in sorted(glob.glob(name, recursive=True)) for file in self._matched(match)]
+            if not files:
+                raise _no_match_error(name)
         # with "**" a folder's files are matched by themselves as well
-        return list(dict.fromkeys(files))
+        return [_local_source(file, self._format_name) for file in dict.fromkeys(files)]
+
+    def expand_address(self, address: Address) -> list[Source]:
+        """The same, of an address."""
+        if glob.has_magic(address.key):
+            found = self._addresses.matches(address)
+            if not found:
+                raise _no_match_error(address)
+        elif address.key and (stamp := file_stamp(address)):
+            found = [FoundFile(address, stamp)]
+        else:
+            found = self._refuse_empty(address, self._files_at(address))
+        return [_make_source(str(file.address), file.address, file.stamp, self._format_name) for file in found]
+
+    def _files_at(self, folder: Address) -> list[FoundFile]:
+        self._refuse_result(folder)
+        found = self._addresses.files_in(folder)
+        if found is None:
+            raise _missing_error(folder)
+        return found
 
     def _matched(self, match: str) -> Iterator[str]:
         path = Path(match)
@@ -72,15 +119,24 @@ class _FileSearch:
             yield match
 
     def _files_in(self, folder: str) -> list[str]:
-        if kind := self._result_kind(Path(folder)):
+        self._refuse_result(Path(folder))
+        return self._refuse_empty(folder, list(self._walk(folder)))
+
+    def _refuse_result(self, folder: Location) -> None:
+        if kind := self._result_kind(folder):
             problem = f"not a corpus but {kind.noun}, which bertfeat wrote"
             raise CorpusError(problem, where=folder, remedy="name the corpus itself")
-        files = list(self._walk(folder))
+
+    def _refuse_empty(self, folder: object, files: list[F]) -> list[F]:
         if not files:
-            known = "at all" if self._any_ending else f"with a known ending ({' '.join(ENDINGS)}, compressed or not)"
+            any_ending = self._format_name is not None
+            known = "at all" if any_ending else f"with a known ending ({' '.join(ENDINGS)}, compressed or not)"
             remedy = f"name the files, and their {parameter('format')} if need be"
             raise CorpusError(f"no file {known} to read in this folder", where=folder, remedy=remedy)
         return files
+
+    def _is_wanted(self, name: str) -> bool:
+        return self._format_name is not None or _read_endings(name)[0] is not None
 
     def _walk(self, folder: str) -> Iterator[str]:
         try:
@@ -93,11 +149,7 @@ class _FileSearch:
             if entry.is_dir(follow_symlinks=False):
                 if self._result_kind(Path(entry.path)) is None:
                     yield from self._walk(entry.path)
-            elif (
-                entry.is_file()
-                and (self._any_ending or _read_endings(entry.name)[0])
-                and not _is_result_part(entry.path)
-            ):
+            elif entry.is_file() and self._is_wanted(entry.name) and not _is_result_part(entry.path):
                 yield entry.path
 
 
@@ -105,19 +157,32 @@ def _is_result_part(path: str) -> bool:
     return path.endswith(".parquet") and is_own_part(Path(path))
 
 
-def _make_source(name: str, format_name: str | None) -> Source:
+def _local_source(name: str, format_name: str | None) -> Source:
     path = Path(name)
     if not path.exists():
-        raise CorpusError("no such file or folder", where=name, remedy="check the path")
-    if not path.is_file():
+        raise _missing_error(name)
+    stamp = file_stamp(path)
+    if stamp is None:
         raise CorpusError("not a regular file", where=name, remedy="pipe it in and give '-' instead")
-    file_format, compression = format_of(path.name, format_name), _read_endings(path.name)[1]
+    shown = os.fsencode(name).decode("utf-8", "backslashreplace")  # a name need not be UTF-8, what is stored must be
+    return _make_source(shown, path, stamp, format_name)
+
+
+def _make_source(name: str, place: Location, stamp: Stamp, format_name: str | None) -> Source:
+    file_format, compression = format_of(place.name, format_name), _read_endings(place.name)[1]
     if file_format.binary and compression is not None:
         raise CorpusError(
             f"a {file_format.name} file is not compressed as a whole", where=name, remedy="decompress the file first"
         )
-    shown = os.fsencode(name).decode("utf-8", "backslashreplace")  # a name need not be UTF-8, what is stored must be
-    return Source(shown, path, file_format, compression, path.stat().st_size)
+    return Source(name, place, file_format, compression, stamp)
+
+
+def _missing_error(place: object) -> CorpusError:
+    return CorpusError("no such file or folder", where=place, remedy="check the path")
+
+
+def _no_match_error(pattern: object) -> CorpusError:
+    return CorpusError("no file matches (what bertfeat wrote is left out)", where=pattern, remedy="check the pattern")
 
 
 def format_of(name: str, format_name: str | None = None) -> Format:

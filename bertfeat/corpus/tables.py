@@ -1,13 +1,16 @@
 """Records with named fields → documents: what JSONL, CSV and Parquet have in common."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import ClassVar
 
+from bertfeat.corpus.blocks import Meter
 from bertfeat.corpus.columns import joint_type, select_kept_names
-from bertfeat.corpus.compression import Meter
 from bertfeat.corpus.document import BlankLine, Failure, KeptColumn, Row
-from bertfeat.corpus.input_file import Columns, RecordFile
-from bertfeat.corpus.records import BadRecord, RecordShape, id_column
+from bertfeat.corpus.input_file import Columns, CorpusFile
+from bertfeat.corpus.positions import Position
+from bertfeat.corpus.records import BadRecord, Record, RecordShape, id_column
 from bertfeat.corpus.settings import CorpusSettings
 from bertfeat.errors import CorpusError, UsageError, WrongColumnsError, parameter
 from bertfeat.io import quote_names, shorten
@@ -16,18 +19,41 @@ SAMPLE = 1000
 """Types of kept columns are inferred from so many records at the beginning of a corpus."""
 
 
-class RecordReader:
-    """Makes rows of the records of a table."""
+class RecordReader(ABC):
+    """Reads a file, from a position on, as records with named fields, and makes rows of them."""
 
-    def __init__(self, table: RecordFile, settings: CorpusSettings, kept: tuple[KeptColumn, ...], prefix: str) -> None:
-        self._table = table
-        self._shape = RecordShape.of(settings, table.columns, kept, cells=table.cells)
-        self._prefix = prefix
+    cells: ClassVar[bool] = False  # whether all fields are strings that stand for values
 
-    def rows(self, row: int, meter: Meter) -> Generator[Row, None, int]:
-        """Read the rows of the file, numbered from ``row``; returns the number after the last."""
-        prefix, name, read = self._prefix, self._table.name, self._shape.read
-        for number, record in enumerate(self._table.records(meter, self._shape.used), 1):
+    def __init__(self, file: CorpusFile, start: Position, meter: Meter) -> None:
+        self.file, self.start, self.meter = file, start, meter
+        self._number = start.record  # of the record given last, counted from 1
+
+    @classmethod
+    @abstractmethod
+    def look(cls, file: CorpusFile, sample_size: int) -> Columns:
+        """Look at the beginning of a file: its columns, and their types in so many records."""
+
+    @abstractmethod
+    def records(self, names: Sequence[str]) -> Iterator[Record]:
+        """Read the records from the start on; the fields ``names`` are needed."""
+
+    @abstractmethod
+    def position_of(self, record: int, *, last: bool) -> Position:
+        """The position of the record that was given last, or else of the one after it; ``record`` are before it."""
+
+    def position(self, *, last: bool) -> Position:
+        """The position of the row that was given last, or else of the one after it."""
+        if self._number == self.start.record:
+            return self.start
+        return self.position_of(self._number - last, last=last)
+
+    def rows(self, row: int) -> Generator[Row, None, None]:
+        """Read the rows, numbered from ``row``."""
+        file = self.file
+        shape = RecordShape.of(file.settings, file.columns, file.kept, cells=self.cells)
+        prefix, name, read = file.id_prefix, file.name, shape.read
+        for number, record in enumerate(self.records(shape.used), self.start.record + 1):
+            self._number = number
             if record is None:
                 yield BlankLine(row)
             elif isinstance(record, BadRecord):
@@ -39,7 +65,6 @@ class RecordReader:
                     result = replace(result, reason=f"{name}, record {number}: {result.reason}")
                 yield result
             row += 1
-        return row
 
 
 def require_columns(table: Columns, settings: CorpusSettings) -> None:

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Generator
 
-from bertfeat.corpus.compression import Meter
+from bertfeat.corpus.blocks import Meter
 from bertfeat.corpus.document import BlankLine, Document, Failure, Row, size_problem
-from bertfeat.corpus.input_file import InputFile
+from bertfeat.corpus.input_file import Columns, CorpusFile
 from bertfeat.corpus.lines import BadLine
+from bertfeat.corpus.positions import Position
 from bertfeat.errors import shell_spelling
 from bertfeat.io import shorten
 
@@ -16,19 +17,30 @@ SEPARATOR = " ||| "
 class TextReader:
     """Reads a text file; white space within a line, at its ends too, belongs to the document."""
 
-    def __init__(self, file: InputFile) -> None:
-        self._file = file
-        self._prefix = file.id_prefix
+    def __init__(self, file: CorpusFile, start: Position, meter: Meter) -> None:
+        self._name, self._prefix = file.name, file.id_prefix
+        self._lines = file.lines(start, meter)
+        self._first = start.line
         settings = file.settings
         self._make: Callable[[int, int, str], Row] = (
             self._words if settings.pretokenized else self._pair if settings.pairs else self._text
         )
 
-    def rows(self, row: int, meter: Meter) -> Generator[Row, None, int]:
-        """Read the rows of the file, numbered from ``row``; returns the number after the last."""
+    @classmethod
+    def look(cls, file: CorpusFile, sample_size: int) -> Columns:
+        """Text has no columns."""
+        return Columns(file.name)
+
+    def position(self, *, last: bool) -> Position:
+        """The position of the line that was given last, or else of the one after it."""
+        line = max(self._first, self._lines.given - last)
+        return self._lines.position(line, line)
+
+    def rows(self, row: int) -> Generator[Row, None, None]:
+        """Read the rows, numbered from ``row``."""
         make = self._make
-        before = row - 1  # the difference between a row's number and its line's number
-        for lines in self._file.lines(meter):
+        before = row - self._first - 1  # the difference between a row's number and its line's number
+        for lines in self._lines:
             for line in lines:
                 if isinstance(line, BadLine):
                     yield self._failure(row, row - before, line.reason, line.text)
@@ -39,7 +51,6 @@ class TextReader:
                 else:
                     yield make(row, row - before, line)
                 row += 1
-        return row
 
     def _text(self, row: int, number: int, line: str) -> Row:
         return Document(row, f"{self._prefix}{number}", line)
@@ -56,4 +67,4 @@ class TextReader:
         return Document(row, f"{self._prefix}{number}", text, pair)
 
     def _failure(self, row: int, number: int, reason: str, value: str) -> Failure:
-        return Failure(row, f"{self._prefix}{number}", f"{self._file.name}, line {number}: {reason}", shorten(value))
+        return Failure(row, f"{self._prefix}{number}", f"{self._name}, line {number}: {reason}", shorten(value))

@@ -1,8 +1,22 @@
+from .agenda import (
+    ScanNumbering as ScanNumbering,
+    scan_tasks as scan_tasks,
+)
 from .embedder import Embedder as Embedder
 from .estimate import Estimate as Estimate, estimate_extraction as estimate_extraction
+from .old_plan import plan_of_version as plan_of_version
 from .options import EncodeResult as EncodeResult
-from .plan import PlannedPart as PlannedPart, plan_parts as plan_parts
+from .plan import (
+    PartLimits as PartLimits,
+    PartNumbering as PartNumbering,
+    PlannedPart as PlannedPart,
+    Span as Span,
+    plan_parts as plan_parts,
+    scan_file as scan_file,
+)
 from .report import ExtractionReport as ExtractionReport, OnProgress as OnProgress, Progress as Progress
+from .resume import ExistingParts as ExistingParts
+from .run_manifest import finished_as as finished_as
 from .sentence_transformers import Extractor as Extractor
 from .settings import (
     NUMERICS_VERSION as NUMERICS_VERSION,
@@ -11,7 +25,26 @@ from .settings import (
     bytes_per_row as bytes_per_row,
     record_settings as record_settings,
 )
+from .sharing import (
+    CLAIMS as CLAIMS,
+    PlanSize as PlanSize,
+    RunFacts as RunFacts,
+    SharedRun as SharedRun,
+    Sharing as Sharing,
+)
 from .source import CorpusSource as CorpusSource, open_run_source as open_run_source
 from .spool import spool_stdin as spool_stdin
+from .tasks import (
+    Agenda as Agenda,
+    Engine as Engine,
+    Job as Job,
+    MadePart as MadePart,
+    OnDone as OnDone,
+    Result as Result,
+    ScannedFiles as ScannedFiles,
+    ScanTask as ScanTask,
+    Task as Task,
+)
 from .texts import TextInput as TextInput, take_texts as take_texts
 from .verify import Deviation as Deviation, VerifyReport as VerifyReport, verify_features as verify_features
+from .worker import PartWorker as PartWorker, use_threads as use_threads

@@ -107,6 +107,7 @@ class Embedder:
             with_words=Unit.WORD in units,
         )
         self.given_batch_tokens = batch_tokens
+        self.location: str = _location_of(model, self.model)
 
     @classmethod
     def from_record(
@@ -236,6 +237,11 @@ class Embedder:
         )
         failures = list_failures(tokenized.rows, rejected)
         return PartResult(content, failures, matrices.computed_tokens, matrices.padded_tokens, matrices.split_batches)
+
+
+def _location_of(given: str | Path | None, model: Model) -> str:
+    """What another process finds the model by: a folder's absolute path, or its name."""
+    return str(Path(given).absolute()) if given is not None and Path(given).is_dir() else str(given or model.name)
 
 
 def _max_length(length: int | None, model: Model) -> int:

@@ -4,6 +4,8 @@ import random
 import time
 from dataclasses import dataclass
 
+import torch
+
 from bertfeat.corpus import BlankLine, Corpus, CorpusSettings, Document, Failure, check_readable
 from bertfeat.extraction.embedder import Embedder
 from bertfeat.extraction.settings import TOKEN_ITEM_BYTES
@@ -28,7 +30,8 @@ class Estimate:
     tokens: int
     bytes: int
     seconds: float
-    tokens_per_second: float
+    tokens_per_second: float  # of all workers together
+    workers: int = 1
 
 
 def estimate_extraction(
@@ -37,21 +40,30 @@ def estimate_extraction(
     *,
     corpus_settings: CorpusSettings | None = None,
     keep_text: bool = True,
+    workers: int = 1,
+    share_cores: bool = True,
 ) -> Estimate:
     """Estimate what :meth:`bertfeat.Extractor.extract` would read, compute and write; nothing is written.
 
     The rows of the corpus are counted, a random sample of 2,000 documents is tokenized, and the model is timed on some
-    of them.
+    of them. Of several ``workers`` one is timed, with its share of the cores if they ``share_cores``, and all are
+    taken to be as fast.
 
     Raises:
         CorpusError: the corpus cannot be read.
         UsageError: it is standard input, which can be read only once.
     """
     opened = open_files(corpus, corpus_settings or CorpusSettings(), reader="an estimate")
-    return _estimate(embedder, opened, keep_text)
+    threads = torch.get_num_threads()
+    if workers > 1 and share_cores:
+        torch.set_num_threads(max(1, threads // workers))
+    try:
+        return _estimate(embedder, opened, keep_text, workers)
+    finally:
+        torch.set_num_threads(threads)
 
 
-def _estimate(embedder: Embedder, corpus: Corpus, keep_text: bool) -> Estimate:
+def _estimate(embedder: Embedder, corpus: Corpus, keep_text: bool, workers: int) -> Estimate:
     counts = {Document: 0, Failure: 0, BlankLine: 0}
     characters, sample, draw = 0, list[Document](), random.Random(0)
     for row in check_readable(corpus.rows(), corpus):
@@ -64,13 +76,13 @@ def _estimate(embedder: Embedder, corpus: Corpus, keep_text: bool) -> Estimate:
             elif at < SAMPLE:
                 sample[at] = row
     if not sample:
-        return Estimate(sum(counts.values()), 0, counts[Failure], counts[BlankLine], 0, 0, 0.0, 0.0)
+        return Estimate(sum(counts.values()), 0, counts[Failure], counts[BlankLine], 0, 0, 0.0, 0.0, workers)
     tokenized = embedder.tokenize_rows(sample)
     of = tokenized.rows.unique_numbers
     tokens = float(tokenized.tokens.n_tokens[of].mean()) * counts[Document]
     words = tokenized.tokens.words
     word_count = 0.0 if words is None else float((words.offsets[1:] - words.offsets[:-1])[of].mean())
-    speed = _measure_rate(embedder, sample, pairs=corpus.has_pairs)
+    speed = _measure_rate(embedder, sample, pairs=corpus.has_pairs) * workers
     computed = tokenized.token_count / max(1, len(tokenized.rows.unique)) * counts[Document]
     return Estimate(
         rows=sum(counts.values()),
@@ -83,6 +95,7 @@ def _estimate(embedder: Embedder, corpus: Corpus, keep_text: bool) -> Estimate:
         ),
         seconds=computed / speed,
         tokens_per_second=speed,
+        workers=workers,
     )
 
 

@@ -9,10 +9,12 @@ from bertfeat.errors import UsageError
 from bertfeat.extraction.embedder import Embedder
 from bertfeat.extraction.report import ExtractionReport, OnProgress
 from bertfeat.extraction.run import ExtractionOptions, ExtractionRun
+from bertfeat.extraction.sharing import Sharing
 from bertfeat.extraction.source import CorpusSource
+from bertfeat.extraction.tasks import Engine
 from bertfeat.extraction.texts import take_texts
 from bertfeat.features import DocumentFeatures, PartContent, content_documents
-from bertfeat.io import prefetched
+from bertfeat.io import Address, as_location, prefetched
 
 _CHUNK = 2048  # texts at a time that encode() and features() hold
 
@@ -52,7 +54,7 @@ class CorpusExtractor(Embedder):
     def extract(
         self,
         corpus: CorpusSource,
-        folder: str | Path,
+        folder: str | Path | Address,
         *,
         corpus_settings: CorpusSettings | None = None,
         part_rows: int | None = None,
@@ -61,12 +63,15 @@ class CorpusExtractor(Embedder):
         overwrite: bool = False,
         keep_text: bool = True,
         progress: OnProgress | None = None,
+        engine: Engine | None = None,
+        sharing: Sharing | None = None,
     ) -> ExtractionReport:
         """Extract a corpus into a feature set; in a folder of the same run, keep its finished parts and do the rest.
 
         ``corpus`` is a corpus, a file, folder or pattern or several of them, or ``"-"`` for standard input. Rows that
         fail are listed in the set; ``strict`` stops at the first, ``max_failures`` after so many. ``overwrite``
-        starts anew.
+        starts anew. ``engine`` and ``sharing``, of :mod:`bertfeat.distributed`, have other processes and machines do
+        the work, or a share of it.
 
         Raises:
             CorpusError: the corpus cannot be read (:class:`WrongColumnsError`: its first rows all failed).
@@ -76,7 +81,7 @@ class CorpusExtractor(Embedder):
         """
         options = ExtractionOptions(part_rows, max_failures, strict, overwrite, keep_text)
         return ExtractionRun(
-            self, corpus, Path(folder), corpus_settings or CorpusSettings(), options, progress
+            self, corpus, as_location(folder), corpus_settings or CorpusSettings(), options, progress, engine, sharing
         ).execute()
 
 

@@ -5,14 +5,13 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
-from pathlib import Path
 from typing import Self
 
 import torch
 
 from bertfeat.extraction.resume import remove_parts
 from bertfeat.features import PartContent, PartHeader, list_parts, remove_manifest, write_part
-from bertfeat.io import ResultKind, claim_folder, give_back_memory, stage
+from bertfeat.io import Location, ResultKind, claim_folder, give_back_memory, stage
 
 _TOKENS_BETWEEN = 200_000  # written between two times that freed memory is given back
 
@@ -22,21 +21,50 @@ def writer_count(device: torch.device) -> int:
     return 1 if device.type == "cpu" else max(1, min(4, len(os.sched_getaffinity(0)) // 4))
 
 
+class ChangedFolder:
+    """The folder of a run, whose set is marked as unfinished before the first change to it."""
+
+    def __init__(self, folder: Location, *, overwrite: bool) -> None:
+        self._folder, self._overwrite = folder, overwrite
+        self.changed = False  # whether anything in the folder was changed
+
+    def begin(self) -> None:
+        """Mark the set, once; with ``overwrite`` the parts of earlier runs are removed."""
+        if not self.changed:
+            claim_folder(self._folder, ResultKind.FEATURES)
+            remove_manifest(self._folder)
+            if self._overwrite:
+                remove_parts(list_parts(self._folder))
+            self.changed = True
+
+    def remove(self, parts: Iterable[Location]) -> None:
+        """Remove parts that the run does not have."""
+        self.begin()
+        remove_parts(parts)
+
+
 class PartWriter:
     """Writes the parts of one run; leaving it waits for the last ones.
 
-    ``wait`` waits for a write and raises its error. ``overwrite`` removes the parts of earlier runs first.
+    ``begin`` is called before each part, ``wait`` waits for a write and raises its error. With
+    ``several_writers`` other processes write into the folder too: a part that is there stays.
     """
 
     def __init__(
-        self, folder: Path, device: torch.device, *, overwrite: bool, wait: Callable[[Future[None]], None]
+        self,
+        folder: Location,
+        device: torch.device,
+        *,
+        several_writers: bool,
+        begin: Callable[[], None],
+        wait: Callable[[Future[None]], None],
     ) -> None:
-        self._folder, self._overwrite, self._wait = folder, overwrite, wait
+        self._folder, self._begin, self._wait = folder, begin, wait
+        self._if_absent = several_writers
         self._threads = writer_count(device)
         self._pool = ThreadPoolExecutor(self._threads, "bertfeat-writer")
         self._pending: deque[Future[None]] = deque()
         self._unreturned_tokens = 0  # written since freed memory was given back
-        self.changed = False  # whether anything in the folder was changed
 
     def __enter__(self) -> Self:
         return self
@@ -50,30 +78,23 @@ class PartWriter:
                 self._pending.clear()
                 give_back_memory()
 
-    def write(self, header: PartHeader, content: PartContent) -> None:
-        """Write a part as soon as a thread is free, and return when one has taken it."""
+    def write(self, header: PartHeader, content: PartContent, done: Callable[[], None]) -> None:
+        """Write a part as soon as a thread is free, and return when one has taken it; ``done`` is called after it."""
         while self._pending and (len(self._pending) == self._threads or self._pending[0].done()):
             self._wait(self._pending.popleft())
-        self._begin_changes()
-        self._pending.append(self._pool.submit(copy_context().run, self._write, header, content))
+        self._begin()
+        self._pending.append(self._pool.submit(copy_context().run, self._write, header, content, done))
 
-    def remove(self, parts: Iterable[Path]) -> None:
-        """Remove parts that the run does not have."""
-        self._begin_changes()
-        remove_parts(parts)
+    def raise_failed(self) -> None:
+        """Raise the error of a write that has failed."""
+        for write in tuple(self._pending):
+            if write.done():
+                write.result()
 
-    def _begin_changes(self) -> None:
-        """Mark the set as unfinished before the first change to it."""
-        if not self.changed:
-            claim_folder(self._folder, ResultKind.FEATURES)
-            remove_manifest(self._folder)
-            if self._overwrite:
-                remove_parts(list_parts(self._folder))
-            self.changed = True
-
-    def _write(self, header: PartHeader, content: PartContent) -> None:
+    def _write(self, header: PartHeader, content: PartContent, done: Callable[[], None]) -> None:
         with stage("write"):
-            write_part(self._folder, header, content)
+            write_part(self._folder, header, content, if_absent=self._if_absent)
+        done()
         # after every small part it would cost time, since the encoder's blocks would be new each time
         self._unreturned_tokens += header.counts.tokens
         if self._unreturned_tokens >= _TOKENS_BETWEEN:

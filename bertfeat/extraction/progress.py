@@ -3,12 +3,14 @@
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
-from pathlib import Path
+from threading import Lock
 from typing import TypeVar
 
 from bertfeat.extraction.plan import PlannedPart
 from bertfeat.extraction.report import ExtractionReport, OnProgress, Progress
-from bertfeat.features import Counts, PartHeader, list_parts
+from bertfeat.extraction.tasks import MadePart
+from bertfeat.features import Counts, Manifest
+from bertfeat.io import Location, list_files
 
 T = TypeVar("T")
 
@@ -23,6 +25,8 @@ class RunProgress:
         self._splits = self._kept = self._padded = self._computed = 0
         self._waited_tokens = self._waited_disk = 0.0
         self._fraction = 0.0
+        self._shown = 0, 0.0  # documents and fraction that were reported
+        self._lock = Lock()  # parts are added by the threads that wrote them
         self.failed = 0
         self.parts = 0
         self.warnings: tuple[str, ...] = ()
@@ -36,22 +40,38 @@ class RunProgress:
         """Leave seconds out of the run's time, such as those of loading the model."""
         self._begin += seconds
 
-    def add_part(self, header: PartHeader, planned: PlannedPart, *, kept: bool, padded: int = 0) -> None:
-        """Add a finished part; ``kept`` if an earlier run finished it."""
-        self._counts += header.counts
-        self.failed += len(header.failures)
-        self._blank += header.blank
-        self._splits += header.split_batches
-        self._padded += padded
-        self.parts += 1
-        self._kept += kept
-        self._fraction = planned.fraction
-        self._notify(0, planned.fraction)
+    def add_part(self, planned: PlannedPart, made: MadePart, *, elsewhere: bool = False) -> None:
+        """Add a finished part; ``elsewhere`` if another process made it, whose batches were not told."""
+        header = made.header
+        with self._lock:
+            self._computed += made.computed_tokens if elsewhere else 0
+            self._counts += header.counts
+            self.failed += len(header.failures)
+            self._blank += header.blank
+            self._splits += header.split_batches
+            self._padded += made.padded_tokens
+            self.parts += 1
+            self._kept += made.kept
+            self._fraction = min(1.0, self._fraction + planned.share)
+            self._notify(0, self._fraction)
+
+    def skip(self, planned: PlannedPart) -> None:
+        """Pass over a part that others have made."""
+        with self._lock:
+            self._fraction = min(1.0, self._fraction + planned.share)
+            self._notify(0, self._fraction)
+
+    def add_finished(self, manifest: Manifest) -> None:
+        """Count a whole set that is finished, though others made all or some of its parts."""
+        made = self.parts - self._kept
+        self._counts, self.failed, self._blank = manifest.counts, manifest.failed, manifest.blank
+        self._splits, self.parts, self._kept = manifest.split_batches, len(manifest.parts), len(manifest.parts) - made
+        self._fraction = 1.0
 
     def add_batch(self, tokens: int, documents: int, planned: PlannedPart, share: float) -> None:
         """Add a batch of a part of ``documents``, of which a ``share`` is done with it."""
         self._computed += tokens
-        self._notify(int(documents * share), self._fraction + (planned.fraction - self._fraction) * share)
+        self._notify(int(documents * share), min(1.0, self._fraction + planned.share * share))
 
     def time_waiting(self, items: Iterable[T]) -> Iterator[T]:
         """Count the time in which the encoder has nothing to do."""
@@ -73,7 +93,7 @@ class RunProgress:
         pending.result()
         self._waited_disk += time.monotonic() - begin
 
-    def report(self, folder: Path) -> ExtractionReport:
+    def report(self, folder: Location) -> ExtractionReport:
         """The result of the run, and the counts of the feature set."""
         return ExtractionReport(
             folder=folder,
@@ -83,7 +103,7 @@ class RunProgress:
             parts=self.parts,
             kept_parts=self._kept,
             split_batches=self._splits,
-            bytes=sum(path.stat().st_size for path in list_parts(folder)),
+            bytes=sum(file.stamp.size for file in list_files(folder, "part-")),
             computed_tokens=self._computed,
             padded_tokens=self._padded,
             seconds=self.seconds,
@@ -93,4 +113,6 @@ class RunProgress:
         )
 
     def _notify(self, documents: int, fraction: float) -> None:
-        self._progress(Progress(self._counts.documents + documents, self._computed, fraction, self.seconds))
+        """Report; a part that is still being written is not counted, so numbers stay where they would go back."""
+        self._shown = max(self._shown[0], self._counts.documents + documents), max(self._shown[1], fraction)
+        self._progress(Progress(self._shown[0], self._computed, self._shown[1], self.seconds))

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from bertfeat.features import FAILURES_NAME, Counts
+from bertfeat.io import Location
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ OnProgress = Callable[[Progress], None]
 class ExtractionReport:
     """The result of a run, and the counts of the feature set."""
 
-    folder: Path
+    folder: Location
     counts: Counts  # of the whole feature set
     failed: int
     blank: int
@@ -40,7 +40,7 @@ class ExtractionReport:
     warnings: tuple[str, ...]
 
     @property
-    def failure_list(self) -> Path:
+    def failure_list(self) -> Location:
         """The file that lists the rows that failed, with the reasons; it exists if there are any."""
         return self.folder / FAILURES_NAME
 

@@ -1,44 +1,46 @@
 """The parts that earlier runs left in a folder, and whether they belong to this run."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Self
 
 from bertfeat.errors import AnotherCorpusError, DamagedError, FeatureSetError, SettingsDifferError, parameter
 from bertfeat.extraction.plan import PlannedPart
-from bertfeat.features import FeatureSettings, PartHeader, check_part, list_parts, part_path, read_header
+from bertfeat.features import FeatureSettings, PartHeader, list_parts, part_path, read_header
+from bertfeat.io import Address, Location, remove_stored
+
+_THREADS = 16  # that read headers from object storage at once
 
 
 @dataclass(slots=True)
 class ExistingParts:
     """The sound parts of earlier runs, by number."""
 
-    folder: Path
+    folder: Location
     headers: dict[int, PartHeader] = field(default_factory=dict)
     damaged: list[str] = field(default_factory=list)
 
     @classmethod
-    def read(cls, folder: Path) -> Self:
+    def read(cls, folder: Location) -> Self:
         """Read the header of each part in the folder; damaged parts are noted, to be computed again.
 
         Raises:
             FeatureSetError: a file that is named like a part is not one, or has a newer format.
         """
         existing = cls(folder)
-        for path in list_parts(folder):
-            try:
-                header = read_header(path)
-            except DamagedError as error:
-                existing.damaged.append(str(error))
-            else:
+        paths = list_parts(folder)
+        if isinstance(folder, Address):
+            with ThreadPoolExecutor(_THREADS, "bertfeat-headers") as pool:
+                headers = list(pool.map(_header_or_problem, paths))
+        else:
+            headers = [_header_or_problem(path) for path in paths]
+        for header in headers:
+            if isinstance(header, PartHeader):
                 existing.headers[header.number] = header
+            else:
+                existing.damaged.append(header)
         return existing
-
-    @property
-    def settings(self) -> FeatureSettings | None:
-        """Settings of the earlier runs; None where there are no parts."""
-        return next(iter(self.headers.values())).settings if self.headers else None
 
     def check_settings(self, settings: FeatureSettings) -> None:
         """Refuse to go on with other settings.
@@ -56,7 +58,7 @@ class ExistingParts:
                     f"{parameter('overwrite', True)} to start anew"
                 )
 
-    def check_corpus(self, parts: Iterable[PlannedPart]) -> None:
+    def check_corpus(self, parts: Iterable[PlannedPart | PartHeader]) -> None:
         """Refuse to go on if no part of the corpus has a document in common with what is there.
 
         Raises:
@@ -76,24 +78,23 @@ class ExistingParts:
             remedy=f"use another {parameter('folder')}, or {parameter('overwrite', True)} to start anew",
         )
 
-    def find(self, part: PlannedPart) -> PartHeader | None:
-        """The header of an existing part that is whole and was made from the same rows; else None."""
+    def has(self, part: PlannedPart) -> bool:
+        """Whether there is a part of that number from the same rows; it may be damaged, which only reading it shows."""
         header = self.headers.get(part.number)
-        if header is None or header.digest != part.digest:
-            return None
-        try:
-            return check_part(part_path(self.folder, part.number))
-        except DamagedError as error:
-            self.damaged.append(str(error))
-            return None
+        return header is not None and header.digest == part.digest
 
-    def surplus(self, parts: int) -> list[Path]:
+    def keep_only(self, plan: Sequence[PlannedPart]) -> None:
+        """Remove the parts that are not those of a plan."""
+        kept = {part_path(self.folder, part.number) for part in plan if self.has(part)}
+        remove_parts(path for path in list_parts(self.folder) if path not in kept)
+
+    def surplus(self, parts: int) -> list[Location]:
         """The parts after the end of a plan of so many parts."""
         planned = {part_path(self.folder, number) for number in range(parts)}
         return [path for path in list_parts(self.folder) if path not in planned]
 
 
-def remove_parts(paths: Iterable[Path]) -> None:
+def remove_parts(paths: Iterable[Location]) -> None:
     """Remove parts.
 
     Raises:
@@ -101,6 +102,13 @@ def remove_parts(paths: Iterable[Path]) -> None:
     """
     for path in paths:
         try:
-            path.unlink(missing_ok=True)
+            remove_stored(path)
         except OSError as error:
             raise FeatureSetError(f"cannot be removed: {error.strerror}", where=path) from error
+
+
+def _header_or_problem(path: Location) -> PartHeader | str:
+    try:
+        return read_header(path)
+    except DamagedError as error:
+        return str(error)

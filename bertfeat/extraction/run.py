@@ -1,37 +1,40 @@
-"""One extraction of a corpus: tokenize ahead on a thread, compute, write behind on others.
+"""One extraction of a corpus, from the lock to the manifest: the one place where everything is put together.
 
-Every part is computed from its own rows alone, so a run that was interrupted and resumed gives byte for byte what an
-undisturbed one gives.
+A plan cuts the corpus into parts (``plan``), an agenda hands them out (``agenda``), workers make them (``worker``):
+in this process, or wherever the engine of :mod:`bertfeat.distributed` has them. Every part is computed from its own
+rows alone, so a run that was interrupted, or shared out, gives byte for byte what an undisturbed one gives.
 """
 
 import logging
-import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 
-from bertfeat.corpus import Corpus, CorpusSettings, Failure, check_readable
+from bertfeat.corpus import Corpus, CorpusSettings, Failure, FileCorpus, check_readable
 from bertfeat.errors import BertfeatError, CorpusError, RowFailedError, UsageError, parameter
-from bertfeat.extraction.embedder import Embedder, PartResult, TokenizedRows
-from bertfeat.extraction.language_check import corpus_warnings
-from bertfeat.extraction.part_content import count_part
-from bertfeat.extraction.part_writer import PartWriter
-from bertfeat.extraction.plan import PlannedPart, plan_parts
+from bertfeat.extraction.agenda import PlannedAgenda, ScanningAgenda, tasks_of
+from bertfeat.extraction.embedder import Embedder
+from bertfeat.extraction.old_plan import plan_of_version
+from bertfeat.extraction.part_writer import ChangedFolder
+from bertfeat.extraction.plan import PLAN_VERSION, PartLimits, PlannedPart
 from bertfeat.extraction.progress import RunProgress
 from bertfeat.extraction.report import ExtractionReport, OnProgress
 from bertfeat.extraction.resume import ExistingParts
-from bertfeat.extraction.run_manifest import is_finished, write_run_manifest
-from bertfeat.extraction.settings import PART_ROWS, bytes_per_character, bytes_per_row, record_settings
-from bertfeat.extraction.source import CorpusSource, open_run_source
-from bertfeat.features import (
-    FORMAT_VERSION,
-    FeatureSettings,
-    PartHeader,
-    check_kept,
-    refuse_foreign_parts,
-    remove_leftovers,
+from bertfeat.extraction.run_manifest import (
+    finished_as,
+    is_finished,
+    recorded_settings,
+    run_facts,
+    run_identity,
+    write_run_manifest,
 )
-from bertfeat.io import ResultKind, folder_lock, prefetched, refuse_other_kind, release_folder
+from bertfeat.extraction.settings import PART_ROWS, bytes_per_character, bytes_per_row, record_settings
+from bertfeat.extraction.sharing import PlanSize, RunFacts, SharedRun, Sharing
+from bertfeat.extraction.source import CorpusSource, open_run_source
+from bertfeat.extraction.spool import STDIN
+from bertfeat.extraction.tasks import Agenda, Engine, Job, MadePart
+from bertfeat.extraction.worker import PartWorker
+from bertfeat.features import FeatureSettings, check_kept, refuse_foreign_parts, remove_leftovers
+from bertfeat.io import Address, Location, ResultKind, refuse_other_kind, release_folder
 
 _log = logging.getLogger("bertfeat")
 
@@ -47,43 +50,33 @@ class ExtractionOptions:
     keep_text: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _ExistingPart:
-    """A part that an earlier run finished."""
-
-    planned: PlannedPart
-    header: PartHeader
-
-
-@dataclass(frozen=True, slots=True)
-class _TokenizedPart:
-    """A part that waits for the encoder."""
-
-    planned: PlannedPart
-    tokenized: TokenizedRows
-
-
 class ExtractionRun:
-    """One run, from the lock to the manifest."""
+    """One run. Without an ``engine`` this process does the work."""
 
     def __init__(
         self,
         embedder: Embedder,
         source: CorpusSource,
-        folder: Path,
+        folder: Location,
         corpus_settings: CorpusSettings,
         options: ExtractionOptions,
         on_progress: OnProgress | None,
+        engine: Engine | None = None,
+        sharing: Sharing | None = None,
     ) -> None:
         self._embedder, self._source, self._folder = embedder, source, folder
         self._corpus_settings, self._options = corpus_settings, options
         self._progress = RunProgress(on_progress)
+        self._engine, self._sharing = engine, sharing or Sharing()
+        self._changes = ChangedFolder(folder, overwrite=options.overwrite)
+        self._existing = ExistingParts(folder)
+        self._failed = self._planned_parts = self._planned_rows = 0
 
     def execute(self) -> ExtractionReport:
         """Compute the missing parts, and account for every row."""
-        existed = self._folder.exists()
+        existed = isinstance(self._folder, Address) or self._folder.exists()
         try:
-            with folder_lock(self._folder):
+            with self._sharing.hold(self._folder):
                 self._execute_locked()
         except BaseException:
             if not existed:
@@ -95,19 +88,36 @@ class ExtractionRun:
         self._check_folder()
         with open_run_source(self._source, self._folder, self._corpus_settings) as corpus:
             self._check_corpus(corpus)
-            existing = self._read_existing_parts()
-            settings = self._settle(corpus, existing)
-            writer = self._new_writer()
-            with writer:
-                self._make_parts(corpus, existing, settings, writer)
-        self._finish(corpus.sources, existing, writer)
+            recorded = recorded_settings(self._folder) if not self._options.overwrite else None
+            settings = self._settle(corpus, recorded or FeatureSettings())
+            identity = run_identity(settings, corpus, self._corpus_settings)
+            # local parts are read against their checksums; object storage keeps what was written
+            trusts_listing = isinstance(self._folder, Address) or self._sharing.several_writers
+            if trusts_listing and not self._options.overwrite and (finished := finished_as(self._folder, identity)):
+                self._progress.add_finished(finished)
+                return
+            self._go(corpus, settings, identity)
+
+    def _go(self, corpus: Corpus, settings: FeatureSettings, identity: str) -> None:
+        job = self._job(corpus, settings)
+        if not self._sharing.several_writers:
+            self._look_through(settings)
+            self._existing.check_corpus(self._plan(corpus, job))
+        self._work(corpus, job, identity)
+        size = PlanSize(self._planned_parts, self._planned_rows)
+        self._sharing.finish(self._folder, size, lambda: self._finish(corpus.sources, identity))
+        if self._sharing.several_writers and (manifest := finished_as(self._folder, identity)):
+            self._progress.add_finished(manifest)
+        for problem in dict.fromkeys(self._existing.damaged):
+            _log.warning("done again: %s", problem)
 
     # ── before ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def _check_folder(self) -> None:
         refuse_other_kind(self._folder, ResultKind.FEATURES)
         refuse_foreign_parts(self._folder)
-        remove_leftovers(self._folder)
+        if not self._sharing.several_writers:
+            remove_leftovers(self._folder)
 
     def _check_corpus(self, corpus: Corpus) -> None:
         """Refuse wrong columns and contradictions before anything is touched."""
@@ -117,16 +127,17 @@ class ExtractionRun:
             raise UsageError(
                 f"a prompt and {parameter('document_context')} both stand before a text", remedy="give one of them"
             )
+        shares = self._engine is not None or self._sharing.several_writers
+        if shares and (not isinstance(corpus, FileCorpus) or corpus.sources == (STDIN,)):
+            raise UsageError(
+                "texts in memory and standard input are read by one process",
+                remedy="write them to a file, and name that",
+            )
 
-    def _read_existing_parts(self) -> ExistingParts:
-        return ExistingParts(self._folder) if self._options.overwrite else ExistingParts.read(self._folder)
-
-    def _settle(self, corpus: Corpus, existing: ExistingParts) -> FeatureSettings:
-        """Fix the settings, and refuse a folder that belongs to another run before anything is touched."""
-        embedder, recorded = self._embedder, existing.settings or FeatureSettings()
-        self._batch_tokens = embedder.given_batch_tokens or recorded.batch_tokens or embedder.batch_tokens
-        self._part_rows = self._options.part_rows or recorded.part_rows or PART_ROWS
-        settings = record_settings(
+    def _settle(self, corpus: Corpus, recorded: FeatureSettings) -> FeatureSettings:
+        """Fix the settings: those that are not given are taken from earlier runs."""
+        embedder = self._embedder
+        return record_settings(
             embedder.identity,
             embedder.columns,
             embedder.token_settings,
@@ -134,135 +145,125 @@ class ExtractionRun:
             document_context=self._corpus_settings.document_context,
             keep=corpus.kept,
             keep_text=self._options.keep_text,
-            batch_tokens=self._batch_tokens,
-            part_rows=self._part_rows,
-        )
-        existing.check_settings(settings)
-        existing.check_corpus(self._plan(corpus))
-        return settings
-
-    def _plan(self, corpus: Corpus) -> Iterator[PlannedPart]:
-        columns, tokens = self._embedder.columns, self._embedder.token_settings
-        return plan_parts(
-            corpus,
-            part_rows=self._part_rows,
-            bytes_per_row=bytes_per_row(columns, special_tokens=tokens.special_tokens),
-            bytes_per_character=bytes_per_character(columns),
+            batch_tokens=embedder.given_batch_tokens or recorded.batch_tokens or embedder.batch_tokens,
+            part_rows=self._options.part_rows or recorded.part_rows or PART_ROWS,
+            plan=recorded.plan if recorded.part_rows else PLAN_VERSION,
         )
 
-    def _new_writer(self) -> PartWriter:
-        return PartWriter(
-            self._folder,
-            self._embedder.device,
-            overwrite=self._options.overwrite,
-            wait=self._progress.wait_for_write,
+    def _look_through(self, settings: FeatureSettings) -> bool:
+        """Look at what earlier runs left; refuse other settings before anything is touched."""
+        if not self._options.overwrite:
+            self._existing = ExistingParts.read(self._folder)
+            self._existing.check_settings(settings)
+        return bool(self._existing.headers or self._existing.damaged)
+
+    def _keep_only(self, plan: Sequence[PlannedPart]) -> None:
+        self._existing.check_corpus(plan)
+        self._existing.keep_only(plan)
+
+    def _job(self, corpus: Corpus, settings: FeatureSettings) -> Job:
+        embedder = self._embedder
+        assert settings.batch_tokens is not None
+        assert settings.part_rows is not None
+        limits = PartLimits(
+            settings.part_rows,
+            bytes_per_row(embedder.columns, special_tokens=settings.special_tokens),
+            bytes_per_character(embedder.columns),
         )
+        if settings.plan is None and (self._engine is not None or self._sharing.several_writers):
+            raise UsageError(
+                f"{self._folder} was begun by an older bertfeat, whose parts only one process can go on with",
+                remedy=f"finish it without sharing it out, or start anew with {parameter('overwrite', True)}",
+            )
+        return Job(
+            model=embedder.identity,
+            model_location=str(embedder.location),
+            columns=embedder.columns,
+            settings=settings,
+            batch_tokens=settings.batch_tokens,
+            limits=limits,
+            files=corpus.files if isinstance(corpus, FileCorpus) else (),
+            sources=tuple(corpus.sources),
+            kept=tuple(corpus.kept),
+            has_tags=corpus.has_tags,
+            has_pairs=corpus.has_pairs,
+            folder=self._folder,
+            strict=self._options.strict,
+            several_writers=self._sharing.several_writers,
+        )
+
+    def _plan(self, corpus: Corpus, job: Job) -> Iterator[PlannedPart]:
+        return plan_of_version(job.settings.plan, corpus, job.limits)
 
     # ── the parts ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def _make_parts(
-        self, corpus: Corpus, existing: ExistingParts, settings: FeatureSettings, writer: PartWriter
-    ) -> None:
-        for part in self._progress.time_waiting(prefetched(self._parts_ahead(corpus, existing))):
-            if isinstance(part, _ExistingPart):
-                self._check_failures(part.header.failures)
-                self._progress.add_part(part.header, part.planned, kept=True)
-            else:
-                self._make_part(part, corpus, settings, writer)
-            del part  # the next part needs its memory
+    def _work(self, corpus: Corpus, job: Job, identity: str) -> None:
+        shared = SharedRun(
+            job=job,
+            identity=identity,
+            select=self._select,
+            on_part=self._add_part,
+            on_part_of_others=self._progress.skip,
+            look_through=lambda: self._look_through(job.settings),
+            begin=self._changes.begin,
+            keep_only=self._keep_only,
+            overwrite=self._options.overwrite,
+            facts=self._facts,
+        )
+        agenda: Agenda | None = self._sharing.agenda(shared)
+        if self._engine is not None:
+            self._engine.run(job, agenda or ScanningAgenda(job.files, job.limits, self._select, self._add_part))
+            return
+        if agenda is None:
+            agenda = PlannedAgenda(self._plan(corpus, job), self._select, self._add_part)
+        worker = PartWorker(job, self._embedder, self._progress, self._changes.begin, self._check_failures)
+        worker.work(tasks_of(agenda), agenda.finish)
 
-    def _parts_ahead(self, corpus: Corpus, existing: ExistingParts) -> Iterator[_ExistingPart | _TokenizedPart]:
-        """Plan and tokenize the parts; on a thread of its own, one part ahead of the encoder."""
-        for planned in self._plan(corpus):
-            header = existing.find(planned)
-            if header is not None:
-                yield _ExistingPart(planned, header)
-            else:
-                yield _TokenizedPart(planned, self._embedder.tokenize_rows(planned.rows))
+    def _select(self, part: PlannedPart) -> PlannedPart | None:
+        """Look at a part of the plan before it is handed out."""
+        self._planned_parts, self._planned_rows = part.number + 1, part.last_row
+        if not self._sharing.takes(part):
+            return None
+        if self._existing.has(part):
+            return replace(part, exists=True)
+        if self._engine is not None and not self._sharing.several_writers:
+            self._changes.begin()
+        return part
 
-    def _make_part(self, part: _TokenizedPart, corpus: Corpus, settings: FeatureSettings, writer: PartWriter) -> None:
-        self._check_failures(part.tokenized.rows.failures)  # of the corpus: known before computing
-        self._load_model()
-        self._warn_of_language(part.tokenized)
-        result = self._compute(part, corpus)
-        header = self._part_header(part, result, corpus.sources, settings)
-        self._check_failures(header.failures)
-        writer.write(header, result.content)
-        self._progress.add_part(header, part.planned, kept=False, padded=result.padded_tokens)
-
-    def _load_model(self) -> None:
-        """Load the model when the first part needs it; the run's time does not include that."""
-        begin = time.monotonic()
-        _ = self._embedder.encoder
-        self._progress.exclude(time.monotonic() - begin)
-
-    def _warn_of_language(self, tokenized: TokenizedRows) -> None:
-        """Warn once a run: the warnings of all parts would be much the same."""
-        warnings = corpus_warnings(tokenized.rows.unique, tokenized.tokens)
-        if warnings and not self._progress.warnings:
-            self._progress.warnings = tuple(warnings)
-            for warning in warnings:
+    def _add_part(self, part: PlannedPart, made: MadePart) -> None:
+        """Note a part that is there now."""
+        if made.damage:
+            self._existing.damaged.append(made.damage)
+        if not made.kept and self._engine is not None:
+            self._changes.changed = True
+            self._check_failures(made.header.failures, final=True)
+        self._progress.add_part(part, made, elsewhere=self._engine is not None)
+        if made.warnings and not self._progress.warnings:  # once a run: those of all parts would be much the same
+            self._progress.warnings = made.warnings
+            for warning in made.warnings:
                 _log.warning(warning)
 
-    def _compute(self, part: _TokenizedPart, corpus: Corpus) -> PartResult:
-        documents, total, done = len(part.tokenized.rows.documents), max(1, part.tokenized.token_count), 0
-
-        def on_batch(tokens: int) -> None:
-            nonlocal done
-            done += tokens
-            self._progress.add_batch(tokens, documents, part.planned, done / total)
-
-        return self._embedder.compute_rows(
-            part.tokenized,
-            batch_tokens=self._batch_tokens,
-            kept=corpus.kept,
-            keep_text=self._options.keep_text,
-            tags=corpus.has_tags,
-            pairs=corpus.has_pairs,
-            on_batch=on_batch,
-        )
-
-    def _part_header(
-        self, part: _TokenizedPart, result: PartResult, sources: Sequence[str], settings: FeatureSettings
-    ) -> PartHeader:
-        planned, rows = part.planned, part.tokenized.rows
-        return PartHeader(
-            format_version=FORMAT_VERSION,
-            settings=settings,
-            fingerprint=settings.fingerprint,
-            number=planned.number,
-            first_row=planned.first_row,
-            last_row=planned.first_row + len(planned.rows),
-            digest=planned.digest,
-            sketch=planned.sketch,
-            blank=rows.blank,
-            failures=result.failures,
-            model=self._embedder.identity,
-            columns=self._embedder.columns,
-            sources=tuple(sources),
-            counts=count_part(result.content, rows.documents),
-            split_batches=result.split_batches,
-        )
-
-    def _check_failures(self, failures: Sequence[Failure]) -> None:
+    def _check_failures(self, failures: Sequence[Failure], *, final: bool) -> None:
         """Stop if a part's failures, together with those of the parts before it, are too many."""
         if failures and self._options.strict:
             raise RowFailedError(failures[0].reason, where=parameter("strict", True))
         most = self._options.max_failures
-        if most is not None and failures and self._progress.failed + len(failures) > most:
+        if most is not None and failures and self._failed + len(failures) > most:
             raise BertfeatError(
                 f"more than {most} rows failed ({parameter('max_failures')}), the last: {failures[-1].reason}",
                 remedy=f"the finished parts stay in {self._folder}",
             )
+        self._failed += len(failures) if final else 0
 
     # ── after ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _finish(self, sources: Sequence[str], existing: ExistingParts, writer: PartWriter) -> None:
-        if not self._progress.parts:
+    def _finish(self, sources: Sequence[str], identity: str) -> None:
+        if not self._planned_parts:
             raise CorpusError("the corpus has no rows, so there is nothing to extract", where=", ".join(sources))
-        if surplus := existing.surplus(self._progress.parts):
-            writer.remove(surplus)
-        if writer.changed or not is_finished(self._folder, sources):
-            write_run_manifest(self._folder, self._embedder, sources, self._progress.seconds)
-        for problem in existing.damaged:
-            _log.warning("done again: %s", problem)
+        if surplus := self._existing.surplus(self._planned_parts):
+            self._changes.remove(surplus)
+        if self._changes.changed or not is_finished(self._folder, sources):
+            write_run_manifest(self._folder, self._facts(), sources, identity)
+
+    def _facts(self) -> RunFacts:
+        return run_facts(self._embedder, self._progress.seconds)

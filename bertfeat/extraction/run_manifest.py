@@ -1,31 +1,87 @@
 """The manifest at the end of a run: when, on what, and with which versions it was made."""
 
+import hashlib
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
-from pathlib import Path
 
 import torch
 
+from bertfeat.corpus import Corpus, CorpusSettings, FileCorpus
 from bertfeat.encoder import kernels_in_use
 from bertfeat.errors import DamagedError
 from bertfeat.extraction.embedder import Embedder
-from bertfeat.features import check_derived, read_manifest, write_manifest
+from bertfeat.extraction.plan import PLAN_VERSION
+from bertfeat.extraction.sharing import RunFacts
+from bertfeat.extraction.spool import STDIN
+from bertfeat.features import (
+    FeatureSettings,
+    Manifest,
+    check_derived,
+    finished_parts,
+    list_parts,
+    read_header,
+    read_manifest,
+    write_manifest,
+)
+from bertfeat.io import Location, canonical_json, to_plain
 
 _PACKAGES = ("bertfeat", "torch", "transformers", "tokenizers", "pyarrow", "numpy")
 
 
-def write_run_manifest(folder: Path, embedder: Embedder, sources: Sequence[str], seconds: float) -> None:
-    """Write the manifest and the list of failures, which are derived from the parts."""
+def run_identity(settings: FeatureSettings, corpus: Corpus, corpus_settings: CorpusSettings) -> str:
+    """A digest that is equal for runs of the same settings over the same files, by their sizes and stamps.
+
+    Empty for a corpus that is not made of files.
+    """
+    if not isinstance(corpus, FileCorpus) or tuple(corpus.sources) == (STDIN,):
+        return ""
+    files = [[file.source.name, file.source.stamp.size, file.source.stamp.tag] for file in corpus.files]
+    said = [PLAN_VERSION, settings.fingerprint, to_plain(corpus_settings), files]
+    return hashlib.sha256(canonical_json(said)).hexdigest()
+
+
+def recorded_settings(folder: Location) -> FeatureSettings | None:
+    """The settings of earlier runs, by the first sound part; None where there is none."""
+    for path in list_parts(folder):
+        try:
+            return read_header(path).settings
+        except DamagedError:
+            continue
+    return None
+
+
+def finished_as(folder: Location, identity: str) -> Manifest | None:
+    """The manifest of a set that a run of this identity has finished, if all of its parts are there by a listing."""
+    if not identity:
+        return None
+    try:
+        manifest = read_manifest(folder)
+        if manifest is not None and manifest.run == identity:
+            finished_parts(folder, manifest)
+            return manifest
+    except DamagedError:
+        pass
+    return None
+
+
+def run_facts(embedder: Embedder, seconds: float) -> RunFacts:
+    """When a run ended, how long it took, where, and with which versions."""
     versions = {name: version(name) for name in _PACKAGES}
     versions["threads"] = str(torch.get_num_threads())
     versions["kernels"] = kernels_in_use(embedder.device, embedder.precision.dtype)
     finished = datetime.now(UTC).isoformat(timespec="seconds")
-    times = {"finished": finished, "seconds": round(seconds, 3), "device": str(embedder.device)}
-    write_manifest(folder, sources=tuple(sources), times=times, versions=versions)
+    return RunFacts(
+        times={"finished": finished, "seconds": round(seconds, 3), "device": str(embedder.device)}, versions=versions
+    )
 
 
-def is_finished(folder: Path, sources: Sequence[str]) -> bool:
+def write_run_manifest(folder: Location, facts: RunFacts, sources: Sequence[str], identity: str) -> None:
+    """Write the manifest and the list of failures, which are derived from the parts."""
+    write_manifest(folder, sources=tuple(sources), times=facts.times, versions=facts.versions, run=identity)
+
+
+def is_finished(folder: Location, sources: Sequence[str]) -> bool:
     """Whether the manifest and the list of failures are there, and agree with the parts."""
     try:
         manifest = read_manifest(folder)

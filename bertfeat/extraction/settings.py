@@ -27,6 +27,7 @@ def record_settings(
     keep_text: bool = True,
     batch_tokens: int | None = None,
     part_rows: int | None = None,
+    plan: int | None = None,
 ) -> FeatureSettings:
     """The settings that a feature set records: everything that decides what a run writes."""
     return FeatureSettings(
@@ -45,6 +46,7 @@ def record_settings(
         batch_tokens=batch_tokens,
         part_rows=part_rows,
         numerics=NUMERICS_VERSION,
+        plan=plan,
     )
 
 

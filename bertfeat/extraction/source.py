@@ -7,20 +7,20 @@ from pathlib import Path
 from bertfeat.corpus import Corpus, CorpusSettings, open_corpus
 from bertfeat.errors import CorpusError, UsageError, parameter
 from bertfeat.extraction.spool import STDIN, spool_stdin
-from bertfeat.io import real_path
+from bertfeat.io import Address, Location, as_location, real_path
 
-CorpusSource = Corpus | str | Path | Sequence[str | Path]
+CorpusSource = Corpus | str | Path | Address | Sequence[str | Path | Address]
 
 
 @contextmanager
-def open_run_source(source: CorpusSource, folder: Path, settings: CorpusSettings) -> Iterator[Corpus]:
+def open_run_source(source: CorpusSource, folder: Location, settings: CorpusSettings) -> Iterator[Corpus]:
     """Open the input; standard input is copied into ``folder`` first.
 
     Raises:
         CorpusError: it cannot be read.
         UsageError: ``folder`` holds the input.
     """
-    if isinstance(source, str | Path):
+    if isinstance(source, str | Path | Address):
         source = [source]
     if not isinstance(source, Sequence):
         corpus = source
@@ -43,7 +43,7 @@ def open_files(source: CorpusSource, settings: CorpusSettings, *, reader: str) -
         CorpusError: it cannot be read.
         UsageError: it is standard input, which can be read only once.
     """
-    if isinstance(source, str | Path):
+    if isinstance(source, str | Path | Address):
         source = [source]
     if not isinstance(source, Sequence):
         return source
@@ -52,11 +52,16 @@ def open_files(source: CorpusSource, settings: CorpusSettings, *, reader: str) -
     return open_corpus(source, settings)
 
 
-def _refuse_folder_of_corpus(corpus: Corpus, folder: Path) -> None:
+def _refuse_folder_of_corpus(corpus: Corpus, folder: Location) -> None:
     """Refuse to write into a folder that holds the corpus: results and input would get mixed."""
-    target = real_path(folder)
     for name in corpus.sources:
-        if name != STDIN and target in real_path(name).parents:
+        if name != STDIN and _holds(folder, as_location(name)):
             raise UsageError(
                 f"{folder} holds {name}, which is to be read", remedy=f"name another folder with {parameter('folder')}"
             )
+
+
+def _holds(folder: Location, file: Location) -> bool:
+    if isinstance(folder, Address) or isinstance(file, Address):
+        return str(file).startswith(f"{folder}/")
+    return real_path(folder) in real_path(file).parents

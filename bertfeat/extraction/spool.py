@@ -2,6 +2,7 @@
 
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,15 +10,17 @@ from pathlib import Path
 from bertfeat.corpus import Corpus, CorpusSettings, open_corpus
 from bertfeat.errors import CorpusError
 from bertfeat.features import SPOOL_NAME
-from bertfeat.io import make_state_folder, storage_errors
+from bertfeat.io import Address, Location, make_state_folder, storage_errors
 
 STDIN = "-"
 _SHOWN = "standard input"
 
 
 @contextmanager
-def spool_stdin(folder: Path, settings: CorpusSettings) -> Iterator[Corpus]:
+def spool_stdin(folder: Location, settings: CorpusSettings) -> Iterator[Corpus]:
     """Open standard input as a corpus; its copy in ``folder`` is removed at the end, after an error too.
+
+    For a folder in object storage the copy lies among temporary files.
 
     Raises:
         FeatureSetError: the folder cannot be written.
@@ -26,9 +29,10 @@ def spool_stdin(folder: Path, settings: CorpusSettings) -> Iterator[Corpus]:
     stream = getattr(sys.stdin, "buffer", None)
     if stream is None:
         raise CorpusError("standard input is closed, or no stream of bytes", remedy="give a file, or pipe something in")
-    path = make_state_folder(folder) / SPOOL_NAME
+    place = Path(tempfile.mkdtemp(prefix="bertfeat-")) if isinstance(folder, Address) else make_state_folder(folder)
+    path = place / SPOOL_NAME
     try:
-        with storage_errors(folder):
+        with storage_errors(place):
             path.unlink(missing_ok=True)
             # "x": not through a link that somebody put there
             with path.open("xb") as file:
@@ -38,3 +42,5 @@ def spool_stdin(folder: Path, settings: CorpusSettings) -> Iterator[Corpus]:
         yield corpus
     finally:
         path.unlink(missing_ok=True)
+        if isinstance(folder, Address):
+            place.rmdir()

@@ -13,6 +13,7 @@ from bertfeat.corpus import Corpus, CorpusSettings, Document
 from bertfeat.errors import FeatureSetError
 from bertfeat.extraction.source import CorpusSource, open_files
 from bertfeat.features import DocumentFeatures, FeatureSet, content_documents
+from bertfeat.io import Address
 
 if TYPE_CHECKING:
     from bertfeat.extraction.embedder import Embedder
@@ -50,7 +51,7 @@ class VerifyReport:
 
 
 def verify_features(
-    folder: str | Path,
+    folder: str | Path | Address,
     *,
     corpus: CorpusSource | None = None,
     corpus_settings: CorpusSettings | None = None,

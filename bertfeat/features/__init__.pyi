@@ -15,16 +15,26 @@ from .manifest import (
     FAILURES_NAME as FAILURES_NAME,
     Manifest as Manifest,
     check_derived as check_derived,
+    finished_parts as finished_parts,
     read_manifest as read_manifest,
     remove_manifest as remove_manifest,
     write_manifest as write_manifest,
 )
-from .part import check_part as check_part, part_path as part_path, read_header as read_header, write_part as write_part
+from .part import (
+    check_part as check_part,
+    part_path as part_path,
+    read_footer as read_footer,
+    read_header as read_header,
+    write_part as write_part,
+)
 from .parts import (
     SPOOL_NAME as SPOOL_NAME,
     PartEntry as PartEntry,
     check_accounting as check_accounting,
+    list_part_files as list_part_files,
     list_parts as list_parts,
+    part_entry as part_entry,
+    part_footers as part_footers,
     refuse_foreign_parts as refuse_foreign_parts,
     remove_leftovers as remove_leftovers,
 )
@@ -48,6 +58,7 @@ from .settings import (
     SettingDifference as SettingDifference,
     describe_column as describe_column,
 )
+from .shard_record import ShardRecord as ShardRecord, read_shard as read_shard, write_shard as write_shard
 from .vectors import (
     RecordBatch as RecordBatch,
     VectorBatch as VectorBatch,

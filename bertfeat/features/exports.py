@@ -16,7 +16,7 @@ from bertfeat.features.columns import ReadableColumn, column_names, find_column
 from bertfeat.features.export_batches import ExportBatch, VectorOwners, export_batches, number_lines
 from bertfeat.features.npy import NpyWriter
 from bertfeat.features.reader import FeatureSet
-from bertfeat.io import atomic
+from bertfeat.io import Address, as_location, atomic
 from bertfeat.recipe import Operation, Pooling
 
 
@@ -30,7 +30,7 @@ class ExportReport:
 
 
 def export_features(
-    folder: str | Path, to: str, out: str | Path, *, column: str | None = None, overwrite: bool = False
+    folder: str | Path | Address, to: str, out: str | Path, *, column: str | None = None, overwrite: bool = False
 ) -> ExportReport:
     """Write a feature set, or one column of it, in a portable format, streamed and whole or not at all.
 
@@ -44,13 +44,13 @@ def export_features(
     ``column`` is a name or a recipe, derived where it is not stored; needed where several are stored.
 
     Raises:
-        UsageError: there is no such format.
+        UsageError: there is no such format; or ``out`` is no local file.
         NotDerivableError: the stored columns do not contain the column, or it does not fit the format.
         FeatureSetError: no feature set; or a file exists (and not ``overwrite``), or cannot be written.
     """
     if to not in _WRITERS:
         raise UsageError(f"cannot export to {to!r}", remedy=f"there are: {', '.join(_WRITERS)}")
-    features, out = FeatureSet(folder), Path(out)
+    features, out = FeatureSet(folder), _local_file(out)
     files = (out, out.with_suffix(".ids.jsonl")) if to == "npy" else (out,)
     for path in files[:1] if _was_killed(out) else files:
         if (path.exists() or path.is_symlink()) and not overwrite:
@@ -63,6 +63,13 @@ def export_features(
         temporaries = [stack.enter_context(atomic(path)) for path in files]
         vectors = _WRITERS[to](features, column, *temporaries)
     return ExportReport(files, len(features), vectors)
+
+
+def _local_file(out: str | Path) -> Path:
+    path = as_location(out)
+    if isinstance(path, Address):
+        raise UsageError("exports are written to local files", where=out, remedy="name one, and copy it")
+    return path
 
 
 def _was_killed(out: Path) -> bool:

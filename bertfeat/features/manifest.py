@@ -1,25 +1,37 @@
 """The manifest and the list of failures: derived from the parts and written last, so that a set opens quickly."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
+from io import BufferedIOBase
+from shutil import copyfileobj
+from tempfile import SpooledTemporaryFile
+from typing import IO
 
 from bertfeat.corpus import RESERVED_COLUMNS, Failure, KeptColumn
 from bertfeat.errors import DamagedError, FeatureSetError
 from bertfeat.features.header import FORMAT_VERSION, Counts, ModelIdentity
 from bertfeat.features.part import PartFooter
-from bertfeat.features.parts import RERUN_REMEDY, PartEntry, check_accounting, list_parts, part_entry, part_footers
+from bertfeat.features.parts import (
+    RERUN_REMEDY,
+    PartEntry,
+    check_accounting,
+    list_part_files,
+    part_entry,
+    part_footers,
+)
 from bertfeat.features.schema import KEPT_TYPES
 from bertfeat.features.seal import REDO_PART
 from bertfeat.features.settings import FeatureSettings
+from bertfeat.features.shard_record import SHARD_NAME, refuse_shard
 from bertfeat.io import (
     STATE_FOLDER,
     JsonFormat,
-    atomic,
+    Location,
+    create_file,
     make_state_folder,
-    open_regular,
-    remove_file,
+    open_file,
+    remove_stored,
     to_plain,
     write_json,
 )
@@ -30,7 +42,9 @@ FAILURES_NAME = f"{STATE_FOLDER}/failures.jsonl"
 OLD_MANIFEST_NAME, OLD_FAILURES_NAME = "_manifest.json", "_failures.jsonl"  # of sets from before the state folder
 
 _KEPT_NAMES = {str(kind): name for name, kind in KEPT_TYPES.items()}
-_RUN_FIELDS = ("sources", "times", "versions")  # known to the run only, and to no part
+_RUN_FIELDS = ("sources", "times", "versions", "run")  # known to the run only, and to no part
+_SPOOLED = 1 << 20  # bytes of a list of failures that is held in memory
+_COMPARED = 1 << 20  # bytes of it that are compared at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +66,7 @@ class Manifest:
     times: Mapping[str, object]
     versions: Mapping[str, str]
     parts: tuple[PartEntry, ...]
+    run: str = ""  # digest of settings, files and their stamps, by which a run over the same is recognised
 
 
 _MANIFEST_FORMAT = JsonFormat(
@@ -66,34 +81,36 @@ _OLD_MANIFEST_FORMAT = replace(_MANIFEST_FORMAT, digest_from=None)  # which a se
 
 
 def write_manifest(
-    folder: Path,
+    folder: Location,
     *,
     sources: tuple[str, ...] | None = None,
     times: Mapping[str, object] | None = None,
     versions: Mapping[str, str] | None = None,
+    run: str = "",
 ) -> Manifest:
     """Finish a feature set: check the account over all parts, write the failures and, last, the manifest.
 
     ``sources`` are the names of the corpus's files now (default: those recorded in the parts). ``times`` (seconds,
-    dates) and ``versions`` (of bertfeat, torch, …) are stored as given.
+    dates), ``versions`` (of bertfeat, torch, …) and the digest of the ``run`` are stored as given.
 
     Raises:
         FeatureSetError: there is no part; or two parts were made with different settings.
         DamagedError: a part is missing or damaged, or rows do not add up.
         StorageError: the folder cannot be written.
     """
-    manifest = replace(derived_manifest(folder), times=times or {}, versions=versions or {})
-    manifest = manifest if sources is None else replace(manifest, sources=sources)
-    check_accounting(folder, manifest.parts)
-    make_state_folder(folder)
-    _write_failures(folder)
+    with SpooledTemporaryFile(_SPOOLED) as failures:
+        manifest = replace(_derive_manifest(folder, failures), times=times or {}, versions=versions or {}, run=run)
+        manifest = manifest if sources is None else replace(manifest, sources=sources)
+        check_accounting(folder, manifest.parts)
+        make_state_folder(folder)
+        _write_failures(folder, failures)
     write_json(folder / MANIFEST_NAME, manifest)
-    for name in (OLD_MANIFEST_NAME, OLD_FAILURES_NAME):
-        remove_file(folder / name)
+    for name in (SHARD_NAME, OLD_MANIFEST_NAME, OLD_FAILURES_NAME):
+        remove_stored(folder / name)
     return manifest
 
 
-def read_manifest(folder: Path) -> Manifest | None:
+def read_manifest(folder: Location) -> Manifest | None:
     """Read the manifest; None where the set is not finished.
 
     Raises:
@@ -114,31 +131,32 @@ def read_manifest(folder: Path) -> Manifest | None:
     return None
 
 
-def remove_manifest(folder: Path) -> None:
+def remove_manifest(folder: Location) -> None:
     """Mark a set as unfinished: called before the first part is written or removed."""
-    for name in (MANIFEST_NAME, FAILURES_NAME, OLD_MANIFEST_NAME, OLD_FAILURES_NAME):
-        remove_file(folder / name)
+    for name in (MANIFEST_NAME, FAILURES_NAME, SHARD_NAME, OLD_MANIFEST_NAME, OLD_FAILURES_NAME):
+        remove_stored(folder / name)
 
 
-def check_derived(folder: Path, manifest: Manifest) -> None:
+def check_derived(folder: Location, manifest: Manifest) -> None:
     """Derive the manifest and the list of failures from the parts again, and compare them with the files.
 
     Raises:
         DamagedError: one of the two differs from what the parts give.
     """
-    # as JSON: two recipes are equal whatever their names, but the manifest has their names too
-    written, derived = to_plain(manifest), to_plain(derived_manifest(folder))
-    for name in derived:
-        if name not in (*_RUN_FIELDS, "format_version") and written[name] != derived[name]:
-            raise DamagedError(
-                f"the manifest is not that of the parts, from which it is derived: they differ in {name}",
-                where=folder,
-                remedy=RERUN_REMEDY,
-            )
-    _check_failures(folder)
+    with SpooledTemporaryFile(_SPOOLED) as failures:
+        # as JSON: two recipes are equal whatever their names, but the manifest has their names too
+        written, derived = to_plain(manifest), to_plain(_like_recorded(_derive_manifest(folder, failures), manifest))
+        for name in derived:
+            if name not in (*_RUN_FIELDS, "format_version") and written[name] != derived[name]:
+                raise DamagedError(
+                    f"the manifest is not that of the parts, from which it is derived: they differ in {name}",
+                    where=folder,
+                    remedy=RERUN_REMEDY,
+                )
+        _check_failures(folder, failures)
 
 
-def finished_parts(folder: Path, manifest: Manifest) -> tuple[PartEntry, ...]:
+def finished_parts(folder: Location, manifest: Manifest) -> tuple[PartEntry, ...]:
     """The parts that the manifest lists, when those and no others are there, in the listed sizes.
 
     Raises:
@@ -146,7 +164,7 @@ def finished_parts(folder: Path, manifest: Manifest) -> tuple[PartEntry, ...]:
     """
     if not manifest.parts:
         raise DamagedError("the manifest lists no parts", where=folder, remedy=RERUN_REMEDY)
-    sizes = {path.name: path.stat().st_size for path in list_parts(folder)}
+    sizes = {file.name: file.stamp.size for file in list_part_files(folder)}
     for entry in manifest.parts:
         if sizes.pop(entry.name, None) != entry.bytes:
             raise DamagedError(
@@ -160,7 +178,7 @@ def finished_parts(folder: Path, manifest: Manifest) -> tuple[PartEntry, ...]:
     return manifest.parts
 
 
-def unfinished_parts(folder: Path, *, allowed: bool) -> tuple[PartEntry, ...]:
+def unfinished_parts(folder: Location, *, allowed: bool) -> tuple[PartEntry, ...]:
     """The parts of a set without manifest, some of which may be missing, if it is ``allowed`` to read them.
 
     Raises:
@@ -169,6 +187,7 @@ def unfinished_parts(folder: Path, *, allowed: bool) -> tuple[PartEntry, ...]:
     """
     footers = part_footers(folder)
     if not allowed:
+        refuse_shard(folder)
         first, *more = next(footers).header.sources or ("CORPUS",)
         sources = f"{first} …" if more else first
         raise FeatureSetError(
@@ -182,6 +201,15 @@ def unfinished_parts(folder: Path, *, allowed: bool) -> tuple[PartEntry, ...]:
     return entries
 
 
+def _like_recorded(derived: Manifest, written: Manifest) -> Manifest:
+    """A derived manifest without those digests of parts that an older version did not record."""
+    unrecorded = {part.number for part in written.parts if part.digest is None}
+    if not unrecorded:
+        return derived
+    parts = (replace(part, digest=None) if part.number in unrecorded else part for part in derived.parts)
+    return replace(derived, parts=tuple(parts))
+
+
 def kept_columns(footer: PartFooter) -> tuple[KeptColumn, ...]:
     """The corpus's own columns in a part."""
     known = {*RESERVED_COLUMNS, *(column.name for column in footer.header.columns)}
@@ -190,16 +218,15 @@ def kept_columns(footer: PartFooter) -> tuple[KeptColumn, ...]:
     )
 
 
-def derived_manifest(folder: Path) -> Manifest:
-    """Add up the parts, one header in memory at a time; fields that only a run knows stay empty.
+def _derive_manifest(folder: Location, failures: IO[bytes]) -> Manifest:
+    """Add up the parts, one header in memory at a time, and list the failures.
 
-    Raises:
-        FeatureSetError: there is no part; or two parts were made with different settings.
-        DamagedError: a part's footer is damaged.
+    Fields that only a run knows stay empty.
     """
     entries, sources, counts, splits = [], {}, Counts(), 0
     for footer in part_footers(folder):
         entries.append(part_entry(footer))
+        failures.writelines(map(_failure_line, footer.header.failures))
         sources.update(dict.fromkeys(footer.header.sources))
         counts += footer.header.counts
         splits += footer.header.split_batches
@@ -225,36 +252,43 @@ def derived_manifest(folder: Path) -> Manifest:
 # ── failures ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _failure_lines(folder: Path) -> Iterator[bytes]:
-    for footer in part_footers(folder):
-        for failure in footer.header.failures:
-            yield _failure_line(failure)
-
-
 def _failure_line(failure: Failure) -> bytes:
     plain = {name: value for name, value in to_plain(failure).items() if name != "value" or value}
     # a lone surrogate has no UTF-8 form, but its backslash form is JSON
     return json.dumps(plain, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
 
 
-def _write_failures(folder: Path) -> None:
-    path = folder / FAILURES_NAME
-    with atomic(path) as temporary, temporary.open("wb") as file:
-        file.writelines(_failure_lines(folder))
-    if not path.stat().st_size:
-        remove_file(path)
+def _write_failures(folder: Location, failures: IO[bytes]) -> None:
+    """Write the list of failures; where there are none there is no list."""
+    if not failures.tell():
+        remove_stored(folder / FAILURES_NAME)
+        return
+    failures.seek(0)
+    with create_file(folder / FAILURES_NAME) as new, new.path.open("wb") as file:
+        copyfileobj(failures, file)
 
 
-def _check_failures(folder: Path) -> None:
-    new = folder / FAILURES_NAME
-    path = new if new.exists() or not (folder / OLD_FAILURES_NAME).exists() else folder / OLD_FAILURES_NAME
-    try:
-        with open_regular(path) as file:
-            # by the lengths of the right lines: a wrong one may be endless
-            same = all(file.read(len(line)) == line for line in _failure_lines(folder)) and not file.read(1)
-    except FileNotFoundError:
-        same = next(_failure_lines(folder), None) is None
-    except OSError as error:
-        raise FeatureSetError(f"cannot be read: {error.strerror or error}", where=path) from error
+def _check_failures(folder: Location, failures: IO[bytes]) -> None:
+    are_none = not failures.tell()
+    failures.seek(0)
+    for path in (folder / FAILURES_NAME, folder / OLD_FAILURES_NAME):
+        try:
+            with open_file(path) as file:
+                same = _are_equal(failures, file)
+            break
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise FeatureSetError(f"cannot be read: {error.strerror or error}", where=path) from error
+    else:
+        path, same = folder / FAILURES_NAME, are_none
     if not same:
         raise DamagedError("this is not the list of failures that the parts hold", where=path, remedy=RERUN_REMEDY)
+
+
+def _are_equal(right: IO[bytes], file: BufferedIOBase) -> bool:
+    """Whether a file has the right content and no more; a wrong one may be endless."""
+    while block := right.read(_COMPARED):
+        if file.read(len(block)) != block:
+            return False
+    return not file.read(1)

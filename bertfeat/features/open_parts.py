@@ -3,7 +3,6 @@
 from bisect import bisect_right
 from collections.abc import Sequence
 from functools import lru_cache
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,6 +13,7 @@ from bertfeat.features.part_check import check_part_columns
 from bertfeat.features.parts import PartEntry
 from bertfeat.features.row_groups import PartReader
 from bertfeat.features.seal import REDO_PART
+from bertfeat.io import Location
 
 _KEPT_GROUP = 64 << 20  # bytes of the largest row group that is kept for the next document
 _OPEN_PARTS = 64  # footers in memory
@@ -26,7 +26,7 @@ class OpenParts:
         DamagedError: the first part is damaged, or not the one that is listed.
     """
 
-    def __init__(self, folder: Path, entries: Sequence[PartEntry]) -> None:
+    def __init__(self, folder: Location, entries: Sequence[PartEntry]) -> None:
         self._folder, self._entries = folder, entries
         self._first: PartFooter | None = None
         self.open = lru_cache(maxsize=_OPEN_PARTS)(self.open_anew)

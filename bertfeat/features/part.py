@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from bertfeat.errors import DamagedError, FeatureSetError
+from bertfeat.errors import DamagedError, FeatureSetError, parameter
 from bertfeat.features.direct_file import DirectFile
 from bertfeat.features.header import HEADER_FORMAT, PartHeader, decode_header, encode_header
 from bertfeat.features.schema import PartContent, content_table, row_bytes
-from bertfeat.features.seal import EMPTY_SEAL, SEAL_KEY, SEAL_KEYS, check_footer, check_pages, write_seal
-from bertfeat.io import JsonError, atomic, decode_json, open_regular
+from bertfeat.features.seal import EMPTY_SEAL, SEAL_KEY, SEAL_KEYS, SealedFooter, check_footer, check_pages, write_seal
+from bertfeat.io import JsonError, Location, Place, create_file, decode_json, open_file
 
 HEADER_KEY = b"bertfeat"
 UNREADABLE_ERRORS = (pa.ArrowException, OSError, ValueError)
@@ -29,10 +29,11 @@ ROW_GROUP_BYTES = 8 << 20  # what a reader must fetch for one document; 1 to 64 
 class PartFooter:
     """A part without its pages: the header and Parquet's own metadata."""
 
-    path: Path
+    path: Location
     header: PartHeader
     metadata: pq.FileMetaData
     sha256: str  # of the footer, which holds that of the pages: it stands for the whole file
+    size: int  # bytes of the whole file
 
     @property
     def schema(self) -> pa.Schema:
@@ -40,19 +41,24 @@ class PartFooter:
         return self.metadata.schema.to_arrow_schema()
 
 
-def part_path(folder: Path, number: int) -> Path:
-    """Path of the part of that number: ``part-00000.parquet``."""
+def part_path(folder: Place, number: int) -> Place:
+    """Place of the part of that number: ``part-00000.parquet``."""
     return folder / f"part-{number:05d}.parquet"
 
 
-def write_part(folder: Path, header: PartHeader, content: PartContent) -> Path:
-    """Write one part, whole or not at all, and return its path; equal input gives equal bytes.
+def write_part(folder: Location, header: PartHeader, content: PartContent, *, if_absent: bool = False) -> bool:
+    """Write one part, whole or not at all; equal input gives equal bytes.
 
-    Where texts are not stored, the values of failures are left out as well.
+    With ``if_absent`` a part that is there already stays, and has to be equal. Where texts are not stored, the values
+    of failures are left out as well.
+
+    Returns:
+        Whether the part that is there now was written by this call.
 
     Raises:
-        FeatureSetError: the folder cannot be written, or the content has a cell of 2 GiB or more.
-        DamagedError: rows in are not rows out, failed and blank.
+        FeatureSetError: the content has a cell of 2 GiB or more; or with ``if_absent`` another part is there.
+        StorageError: the folder cannot be written.
+        DamagedError: rows in are not rows out, failed and blank; or the part that is there is damaged.
     """
     path = part_path(folder, header.number)
     if content.texts is None:
@@ -61,13 +67,19 @@ def write_part(folder: Path, header: PartHeader, content: PartContent) -> Path:
         )
     _check_rows(path, header, content)
     table = content_table(content, header.columns)
-    with atomic(path) as temporary:
-        pages = _write_pages(temporary, header, table, row_bytes(content, header.columns))
-        write_seal(temporary, pages)
-    return path
+    with create_file(path, if_absent=if_absent) as new:
+        pages = _write_pages(new.path, header, table, row_bytes(content, header.columns))
+        sha256 = write_seal(new.path, pages)
+    if new.stamp is None and read_footer(path).sha256 != sha256:
+        raise FeatureSetError(
+            "another run wrote this part meanwhile, with other content",
+            where=path,
+            remedy=f"let all runs have one corpus and one bertfeat, or start anew ({parameter('overwrite', True)})",
+        )
+    return new.stamp is not None
 
 
-def read_header(path: Path) -> PartHeader:
+def read_header(path: Location) -> PartHeader:
     """Read the header of a part.
 
     Raises:
@@ -77,7 +89,7 @@ def read_header(path: Path) -> PartHeader:
     return read_footer(path).header
 
 
-def read_footer(path: Path) -> PartFooter:
+def read_footer(path: Location) -> PartFooter:
     """Read a part's header together with its Parquet metadata; errors as in :func:`read_header`."""
     try:
         return _open_footer(path, check_footer(path))
@@ -88,7 +100,7 @@ def read_footer(path: Path) -> PartFooter:
         raise FeatureSetError(f"cannot be read: {error.strerror or error}", where=path) from error
 
 
-def check_part(path: Path) -> PartHeader:
+def check_part(path: Location) -> PartHeader:
     """Read every byte of a part against its checksums, and its number of rows against its header.
 
     Raises:
@@ -152,22 +164,21 @@ def _group_ranges(sizes: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
         start = stop
 
 
-def _open_footer(path: Path, sha256: str) -> PartFooter:
+def _open_footer(path: Location, footer: SealedFooter) -> PartFooter:
     try:
-        with open_regular(path) as file:  # pyarrow takes no names that are no UTF-8
-            metadata = pq.read_metadata(file)
+        metadata = pq.read_metadata(pa.BufferReader(footer.content))
         header = decode_header(metadata.metadata[HEADER_KEY], path)
     except (*UNREADABLE_ERRORS, KeyError) as error:
         raise DamagedError(
             f"the footer cannot be read ({error})", where=path, remedy="extract the part again"
         ) from error
-    return PartFooter(path, header, metadata, sha256)
+    return PartFooter(path, header, metadata, footer.sha256, footer.size)
 
 
-def _explain_foreign_file(path: Path) -> None:
+def _explain_foreign_file(path: Location) -> None:
     """Raise a more exact error for a Parquet file without our checksum: a foreign file, or one of a newer format."""
     try:
-        with open_regular(path) as file:
+        with open_file(path) as file:
             keys = pq.read_metadata(file).metadata or {}
         header = decode_json(keys[HEADER_KEY], dict[str, object]) if HEADER_KEY in keys else {}
     except (*UNREADABLE_ERRORS, JsonError):
@@ -181,7 +192,7 @@ def _explain_foreign_file(path: Path) -> None:
         )
 
 
-def _check_rows(path: Path, header: PartHeader, content: PartContent) -> None:
+def _check_rows(path: Location, header: PartHeader, content: PartContent) -> None:
     rows = content.rows
     expected = header.last_row - header.first_row - header.blank - len(header.failures)
     inside = not len(rows) or (

@@ -1,6 +1,10 @@
 """The parts of a folder, what they account for, and the leftovers of runs that were killed."""
 
-from collections.abc import Iterator, Sequence
+import os
+from collections import deque
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,9 +13,22 @@ import pyarrow.parquet as pq
 from bertfeat.errors import DamagedError, FeatureSetError, parameter
 from bertfeat.features.header import PartHeader
 from bertfeat.features.part import UNREADABLE_ERRORS, PartFooter, part_path, read_footer
-from bertfeat.io import STATE_FOLDER, ResultKind, is_own_part, open_regular, result_kind, storage_errors
+from bertfeat.io import (
+    STATE_FOLDER,
+    Address,
+    Location,
+    Place,
+    ResultKind,
+    StoredFile,
+    is_own_part,
+    list_files,
+    open_file,
+    result_kind,
+    storage_errors,
+)
 
 SPOOL_NAME = "stdin"  # in the state folder: standard input, while it is read
+_AT_ONCE = 16  # footers that are fetched from object storage at the same time
 RERUN_REMEDY = "run the same extract command again: it redoes what is missing"
 
 
@@ -28,6 +45,7 @@ class PartEntry:
     blank: int
     bytes: int
     sha256: str  # PartFooter.sha256
+    digest: str | None = None  # of the part's input rows; None: not recorded, by older versions
 
 
 def part_entry(footer: PartFooter) -> PartEntry:
@@ -41,31 +59,55 @@ def part_entry(footer: PartFooter) -> PartEntry:
         documents=footer.metadata.num_rows,
         failed=len(header.failures),
         blank=header.blank,
-        bytes=footer.path.stat().st_size,
+        bytes=footer.size,
         sha256=footer.sha256,
+        digest=header.digest,
     )
 
 
-def list_parts(folder: Path) -> tuple[Path, ...]:
-    """Paths of the folder's parts, by number.
+def list_parts(folder: Place) -> tuple[Place, ...]:
+    """Places of the folder's parts, by number.
 
     Raises:
-        FeatureSetError: there is no such folder.
+        FeatureSetError: the folder cannot be read.
+    """
+    return tuple(folder / file.name for file in list_part_files(folder))
+
+
+def list_part_files(folder: Location) -> tuple[StoredFile, ...]:
+    """The folder's parts, by number, with their sizes, from one listing.
+
+    Raises:
+        FeatureSetError: the folder cannot be read.
     """
     try:
-        return tuple(sorted(folder.glob("part-*.parquet"), key=lambda path: (len(path.name), path.name)))
+        files = list_files(folder, "part-")
     except OSError as error:
         raise FeatureSetError(f"cannot be read: {error.strerror or error}", where=folder) from error
+    parts = [file for file in files if file.name.endswith(".parquet") and "/" not in file.name]
+    if not isinstance(folder, Address):
+        _refuse_irregular_parts(folder, {file.name for file in parts})
+    return tuple(sorted(parts, key=lambda file: (len(file.name), file.name)))
 
 
-def refuse_foreign_parts(folder: Path) -> None:
+def _refuse_irregular_parts(folder: Path, listed: Collection[str]) -> None:
+    """Refuse pipes, folders and broken links in the places of parts, which no listing has."""
+    for path in folder.glob("part-*.parquet"):
+        if path.name not in listed and os.path.lexists(path) and not path.is_file():  # a file came since
+            raise FeatureSetError("this is not a regular file", where=path, remedy="remove it")
+
+
+def refuse_foreign_parts(folder: Location) -> None:
     """Refuse a folder with files that are named like parts and were not written by bertfeat: they must not be replaced.
 
-    A damaged file counts as a part in a folder that bertfeat wrote, and nowhere else.
+    A damaged file counts as a part in a folder that bertfeat wrote, and nowhere else. In object storage, where each
+    look is a request, a folder that says that it is a feature set is believed.
 
     Raises:
         FeatureSetError: names the first of them.
     """
+    if isinstance(folder, Address) and result_kind(folder) is ResultKind.FEATURES:
+        return
     paths = list_parts(folder)
     strangers = [path for path in paths if not is_own_part(path)]
     ours = result_kind(folder) is ResultKind.FEATURES or len(strangers) < len(paths)
@@ -78,17 +120,17 @@ def refuse_foreign_parts(folder: Path) -> None:
             )
 
 
-def _is_sound_parquet(path: Path) -> bool:
+def _is_sound_parquet(path: Location) -> bool:
     try:
-        with open_regular(path) as file:
+        with open_file(path) as file:
             pq.read_metadata(file)
     except UNREADABLE_ERRORS:
         return False
     return True
 
 
-def part_footers(folder: Path) -> Iterator[PartFooter]:
-    """The footers of all parts, by number.
+def part_footers(folder: Location) -> Iterator[PartFooter]:
+    """The footers of all parts, by number; those of a folder in object storage are fetched ahead.
 
     Raises:
         FeatureSetError: there is no part; or two parts were made with different settings.
@@ -98,15 +140,34 @@ def part_footers(folder: Path) -> Iterator[PartFooter]:
     if not paths:
         raise FeatureSetError("this folder holds no feature set", where=folder, remedy="bertfeat extract makes one")
     first: PartHeader | None = None
-    for path in paths:
-        footer = read_footer(path)
+    for footer in _fetched_footers(paths) if isinstance(folder, Address) else map(read_footer, paths):
         first = first or footer.header
-        _refuse_other_settings(path, footer.header, first)
+        _refuse_other_settings(footer.path, footer.header, first)
         yield footer
 
 
-def remove_leftovers(folder: Path) -> None:
-    """Remove the temporary files that killed runs left behind; call it with the folder locked."""
+def _fetched_footers(paths: Sequence[Location]) -> Iterator[PartFooter]:
+    """The footers in the order of the paths, several of which are on their way."""
+    pending: deque[Future[PartFooter]] = deque()
+    pool = ThreadPoolExecutor(_AT_ONCE, "bertfeat-footers")
+    try:
+        for path in paths:
+            if len(pending) == 2 * _AT_ONCE:
+                yield pending.popleft().result()
+            pending.append(pool.submit(copy_context().run, read_footer, path))
+        while pending:
+            yield pending.popleft().result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def remove_leftovers(folder: Location) -> None:
+    """Remove the temporary files that killed runs left behind; call it with the folder locked.
+
+    In object storage there are none: objects appear whole.
+    """
+    if isinstance(folder, Address):
+        return
     with storage_errors(folder):
         for path in (
             *folder.glob(".*.tmp"),
@@ -117,7 +178,7 @@ def remove_leftovers(folder: Path) -> None:
                 path.unlink(missing_ok=True)
 
 
-def check_accounting(folder: Path, parts: Sequence[PartEntry], *, gaps: bool = False) -> None:
+def check_accounting(folder: Location, parts: Sequence[PartEntry], *, gaps: bool = False) -> None:
     """Check that rows in are rows out, failed and blank, and that the parts follow one another without gap.
 
     Raises:
@@ -135,7 +196,7 @@ def check_accounting(folder: Path, parts: Sequence[PartEntry], *, gaps: bool = F
         raise DamagedError(problem, where=path, remedy=RERUN_REMEDY)
 
 
-def _refuse_other_settings(path: Path, header: PartHeader, first: PartHeader) -> None:
+def _refuse_other_settings(path: Location, header: PartHeader, first: PartHeader) -> None:
     if header.fingerprint == first.fingerprint:
         return
     differ = sorted(difference.name for difference in header.settings.differences(first.settings))
@@ -147,7 +208,7 @@ def _refuse_other_settings(path: Path, header: PartHeader, first: PartHeader) ->
     )
 
 
-def _sequence_problems(folder: Path, parts: Sequence[PartEntry], gaps: bool) -> Iterator[tuple[Path, str]]:
+def _sequence_problems(folder: Location, parts: Sequence[PartEntry], gaps: bool) -> Iterator[tuple[Location, str]]:
     number, row = 0, 0
     for part in parts:
         if part.name != part_path(folder, part.number).name:

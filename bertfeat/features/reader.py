@@ -28,14 +28,14 @@ from bertfeat.features.part import check_part
 from bertfeat.features.part_check import check_part_values
 from bertfeat.features.parts import PartEntry
 from bertfeat.features.vectors import VectorBatch, vector_batch
-from bertfeat.io import atomic
+from bertfeat.io import Address, Location, as_location, atomic
 from bertfeat.recipe import FeatureColumn
 
 _END = 1 << 62
 
 
 class FeatureSet:
-    """A folder of features that ``bertfeat extract`` wrote.
+    """A folder of features that ``bertfeat extract`` wrote, on this machine or at an address such as ``s3://bucket/it``.
 
     Opening reads the manifest and one part's footer; everything else is read when it is asked for, a row group
     (about 8 MiB) at a time, so memory does not depend on the size of the set. Columns are asked for by name
@@ -44,10 +44,11 @@ class FeatureSet:
     Raises:
         FeatureSetError: the folder is no feature set, or not a finished one (``allow_unfinished`` opens it).
         DamagedError: parts are missing, changed in size, or do not add up.
+        StorageError: object storage that cannot be reached.
     """
 
-    def __init__(self, folder: str | Path, *, allow_unfinished: bool = False):
-        self.folder = Path(folder)
+    def __init__(self, folder: str | Path | Address, *, allow_unfinished: bool = False):
+        self.folder: Location = as_location(folder)
         self.manifest: Manifest | None = read_manifest(self.folder)
         """The manifest; None for an unfinished set."""
         self.entries: tuple[PartEntry, ...] = (
@@ -75,7 +76,7 @@ class FeatureSet:
         return f"FeatureSet({str(self.folder)!r}: {len(self):,} documents, {column_names(self.columns)})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        # opened anew where it is unpickled: workers on this machine, or others that see the same folder
+        # opened anew where it is unpickled: workers on this machine, or others that see the same place
         return partial(FeatureSet, allow_unfinished=self._allow_unfinished), (self.folder.absolute(),)
 
     @property

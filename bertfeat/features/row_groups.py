@@ -1,8 +1,11 @@
 """Reading a part row group by row group: the one place that reads pages."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import cached_property
+from io import IOBase, RawIOBase
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -11,14 +14,22 @@ import pyarrow.parquet as pq
 
 from bertfeat.errors import DamagedError
 from bertfeat.features.part import UNREADABLE_ERRORS, PartFooter
-from bertfeat.io import open_regular
+from bertfeat.io import Address, open_file
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer  # in collections.abc since Python 3.12
 
 
 @dataclass(frozen=True)
 class PartReader:
-    """A part whose footer was read. Its file is opened anew for every read, so that threads do not share a handle."""
+    """A part whose footer was read.
+
+    A local file is opened anew for every read, so that threads do not share a handle; an object, whose opening is a
+    request, is opened once for each thread that reads at the same time.
+    """
 
     footer: PartFooter
+    _opened: list[IOBase] = field(default_factory=list, repr=False, compare=False)  # objects that nobody reads
 
     @cached_property
     def bounds(self) -> list[tuple[int, int]]:
@@ -92,9 +103,12 @@ class PartReader:
         """
         try:
             with (
-                open_regular(self.footer.path) as stream,
+                self._open() as stream,
                 pq.ParquetFile(
-                    stream, metadata=self.footer.metadata, page_checksum_verification=True, pre_buffer=False
+                    stream,
+                    metadata=self.footer.metadata,
+                    page_checksum_verification=True,
+                    pre_buffer=isinstance(self.footer.path, Address),  # neighbouring columns in one request
                 ) as file,
             ):
                 # one thread: no gain over a single column, and the caller's own threads are left alone
@@ -107,3 +121,43 @@ class PartReader:
                 where=self.footer.path,
                 remedy="bertfeat verify says what else is damaged, and the same extract command redoes it",
             ) from error
+
+    @contextmanager
+    def _open(self) -> Iterator[IOBase]:
+        place = self.footer.path
+        if not isinstance(place, Address):
+            with open_file(place) as file:
+                yield file
+            return
+        stream = self._opened.pop() if self._opened else _WholeReads(open_file(place).detach())
+        yield stream
+        self._opened.append(stream)
+
+
+class _WholeReads(RawIOBase):
+    """A file that gives all that a read asks for, as pyarrow expects it.
+
+    A buffered file does so too; but pyarrow asks for whole ranges, and what is read ahead would be one more request.
+    """
+
+    def __init__(self, file: RawIOBase) -> None:
+        super().__init__()
+        self._file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return self._file.seek(offset, whence)
+
+    def readinto(self, buffer: "Buffer") -> int:
+        view, filled = memoryview(buffer).cast("B"), 0
+        while filled < len(view) and (count := self._file.readinto(view[filled:])):
+            filled += count
+        return filled

@@ -19,9 +19,11 @@ from typing import Protocol
 import xxhash
 
 from bertfeat.errors import DamagedError
-from bertfeat.io import open_regular
+from bertfeat.io import Address, Location, open_file
 
 _MAGIC = b"PAR1"
+_BLOCK = 1 << 20  # bytes that are hashed at once
+_FETCHED = 16 << 20  # bytes of a part in object storage that are fetched at once
 REDO_PART = "run the same extract command again: it redoes this part"
 
 
@@ -53,8 +55,17 @@ SEAL_KEY, EMPTY_SEAL = _SEAL_FORM.key, b"0" * (_SEAL_FORM.digits + 64)
 SEAL_KEYS = tuple(form.key for form in _SEAL_FORMS)
 
 
-def write_seal(path: Path, known: tuple[int, bytes]) -> None:
-    """Fill the digests into a part that was written with :data:`EMPTY_SEAL`.
+@dataclass(frozen=True, slots=True)
+class SealedFooter:
+    """The footer of a part, which is as it was written."""
+
+    content: bytes  # up to the end of the file
+    sha256: str  # of the footer, which holds the digest of the pages: it stands for the whole file
+    size: int  # of the whole file
+
+
+def write_seal(path: Path, known: tuple[int, bytes]) -> str:
+    """Fill the digests into a part that was written with :data:`EMPTY_SEAL`, and return that of the footer.
 
     ``known`` is a number of bytes and their XXH3: if the pages are just those, they are not read again.
     """
@@ -66,32 +77,34 @@ def write_seal(path: Path, known: tuple[int, bytes]) -> None:
             pages = _pages_digest(file, start, form)
         footer = footer[: match.start(1)] + pages + footer[match.end(1) :]
         file.seek(start + match.start(1))
-        file.write(pages + _footer_digest(footer, match))
+        sha256 = _footer_digest(footer, match)
+        file.write(pages + sha256)
+    return sha256.decode()
 
 
-def check_footer(path: Path) -> str:
-    """Check the footer against its digest, and return that digest, which stands for the whole file.
+def check_footer(path: Location) -> SealedFooter:
+    """Check the footer against its digest, and return it; of a file in object storage nothing else is read.
 
     Raises:
         DamagedError: the file is truncated, is no Parquet file, or its footer changed.
     """
-    with open_regular(path) as file:
-        _, match, _ = _read_checked_seal(file, path)
-    return match[2].decode()
+    with open_file(path) as file:
+        _, match, start = _read_checked_seal(file, path)
+    return SealedFooter(match.string, match[2].decode(), start + len(match.string))
 
 
-def check_pages(path: Path) -> str:
-    """Check every byte of the part, as :func:`check_footer` does for the footer."""
-    with open_regular(path) as file:
+def check_pages(path: Location) -> str:
+    """Check every byte of the part, as :func:`check_footer` does for the footer, and return the footer's digest."""
+    with open_file(path) as file:
         form, match, start = _read_checked_seal(file, path)
-        if _pages_digest(file, start, form) != match[1]:
+        if _pages_digest(file, start, form, _FETCHED if isinstance(path, Address) else _BLOCK) != match[1]:
             raise DamagedError(
                 "a checksum does not hold: the file changed after it was written", where=path, remedy=REDO_PART
             )
     return match[2].decode()
 
 
-def _read_checked_seal(file: BufferedIOBase, path: Path) -> tuple[_SealForm, re.Match[bytes], int]:
+def _read_checked_seal(file: BufferedIOBase, path: Location) -> tuple[_SealForm, re.Match[bytes], int]:
     """How the part is sealed, the seal, and where the footer begins."""
     start, footer = _read_footer_bytes(file, path)
     form, match = _find_seal(footer, path)
@@ -102,9 +115,10 @@ def _read_checked_seal(file: BufferedIOBase, path: Path) -> tuple[_SealForm, re.
     return form, match, start
 
 
-def _read_footer_bytes(file: BufferedIOBase, path: Path) -> tuple[int, bytes]:
+def _read_footer_bytes(file: BufferedIOBase, path: Location) -> tuple[int, bytes]:
     """Where the footer begins, and its bytes up to the end of the file."""
-    if file.read(4) != _MAGIC:
+    # of an object the beginning would be one more request; it is checked with the pages
+    if not isinstance(path, Address) and file.read(4) != _MAGIC:
         raise DamagedError("this is no Parquet file, or its beginning is damaged", where=path, remedy=REDO_PART)
     size = file.seek(0, 2)
     file.seek(max(0, size - 8))
@@ -113,10 +127,10 @@ def _read_footer_bytes(file: BufferedIOBase, path: Path) -> tuple[int, bytes]:
     if tail[4:] != _MAGIC or start < 4:
         raise DamagedError("the file is truncated or its end is damaged", where=path, remedy=REDO_PART)
     file.seek(start)
-    return start, file.read()
+    return start, file.read(size - start)
 
 
-def _find_seal(footer: bytes, path: Path) -> tuple[_SealForm, re.Match[bytes]]:
+def _find_seal(footer: bytes, path: Location) -> tuple[_SealForm, re.Match[bytes]]:
     seals = [(form, match) for form in _SEAL_FORMS for match in re.finditer(form.pattern, footer)]
     if len(seals) != 1:
         raise DamagedError(
@@ -132,10 +146,10 @@ def _footer_digest(footer: bytes, match: re.Match[bytes]) -> bytes:
     return hashlib.sha256(blanked).hexdigest().encode()
 
 
-def _pages_digest(file: BufferedIOBase, stop: int, form: _SealForm) -> bytes:
+def _pages_digest(file: BufferedIOBase, stop: int, form: _SealForm, block: int = _BLOCK) -> bytes:
     """The form's digest of the file's first ``stop`` bytes."""
     digest = form.hash()
-    buffer = memoryview(bytearray(1 << 20))
+    buffer = memoryview(bytearray(min(block, stop)))
     file.seek(0)
     while stop > 0 and (count := file.readinto(buffer[: min(stop, len(buffer))])):
         digest.update(buffer[:count])

@@ -44,14 +44,15 @@ class FeatureSettings(JsonForm):
     batch_tokens: int | None = None
     part_rows: int | None = None
     numerics: int | None = None  # version of the numbers; see NUMERICS_VERSION of bertfeat.extraction
-    recorded: tuple[str, ...] | None = None  # the keys of the JSON form, in its order; None: all
+    plan: int | None = None  # version of the plan; None: 1, a corpus read from its beginning; 2: ranges of single files
+    recorded: tuple[str, ...] | None = None  # the keys of the JSON form, in its order; None: all that are needed
     unknown: Mapping[str, object] = field(default_factory=dict)
 
     def encode(self) -> dict[str, object]:
         """The settings as JSON values."""
         values: dict[str, object] = {name: getattr(self, name) for name in SETTING_NAMES}
         values |= {"layers": list(self.layers), "keep": list(self.keep), **self.unknown}
-        return {name: values[name] for name in (SETTING_NAMES if self.recorded is None else self.recorded)}
+        return {name: values[name] for name in (self._needed_names if self.recorded is None else self.recorded)}
 
     @classmethod
     def decode(cls, mapping: Mapping[str, object]) -> Self:
@@ -63,6 +64,11 @@ class FeatureSettings(JsonForm):
         known = {name: value for name, value in mapping.items() if name in SETTING_NAMES}
         unknown = {name: value for name, value in mapping.items() if name not in known}
         return replace(from_plain(known, cls), recorded=tuple(mapping), unknown=unknown)
+
+    @property
+    def _needed_names(self) -> tuple[str, ...]:
+        """All names but those of later versions that say nothing: equal settings keep the fingerprint they had."""
+        return tuple(name for name in SETTING_NAMES if name not in _LATER or getattr(self, name) is not None)
 
     @property
     def fingerprint(self) -> str:
@@ -82,9 +88,9 @@ class FeatureSettings(JsonForm):
         What counts is the meaning of a vector: which text, in which context, it represents. ``prompt``,
         ``special_tokens``, ``subword`` and ``document_context`` decide that. So do ``long`` and ``max_length``: how
         much of a long text a vector represents, and how far its tokens attend. ``precision``, ``dtype`` and
-        ``numerics`` change its last digits only (docs/numerics.md); ``keep``, ``text``, ``batch_tokens`` and
-        ``part_rows`` do not touch it. Only settings that both files have are compared, and with ``pooling`` only those
-        that matter under it.
+        ``numerics`` change its last digits only (docs/numerics.md); ``keep``, ``text``, ``batch_tokens``,
+        ``part_rows`` and ``plan`` do not touch it. Only settings that both files have are compared, and with
+        ``pooling`` only those that matter under it.
         """
         ours, theirs = self.encode(), other.encode()
         decisive = (*_ALWAYS, *(_ANY_POOLING if pooling is None else pooling.decided_by))
@@ -100,6 +106,7 @@ class FeatureSettings(JsonForm):
 
 SETTING_NAMES = tuple(field.name for field in fields(FeatureSettings) if field.name not in ("recorded", "unknown"))
 
+_LATER = ("plan",)  # settings that came when there were sets without them
 _ALWAYS = ("model", "prompt", "document_context", "long", "max_length")
 _ANY_POOLING = tuple(dict.fromkeys(name for pooling in Pooling for name in pooling.decided_by))
 

@@ -1,6 +1,7 @@
 """Files that are written whole or not at all: temporary name, fsync, rename, fsync of the folder."""
 
 import errno
+import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +24,11 @@ _REMEDIES = {
     errno.ENAMETOOLONG: "choose a shorter name",
 }
 
+NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF)
+"""What ``flock`` says where there are no locks; NFS says EBADF of what is open for reading only."""
+
+_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
+
 
 @contextmanager
 def atomic(path: Path) -> Iterator[Path]:
@@ -40,11 +46,58 @@ def atomic(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
         try:
             yield temporary
-            sync(temporary)
-            os.replace(temporary, path)
-            sync(path.parent)
+            put_in_place(temporary, path)
         except BaseException:
             temporary.unlink(missing_ok=True)
+            raise
+
+
+def put_in_place(temporary: Path, path: Path, *, if_absent: bool = False) -> bool:
+    """Bring a finished file onto the disk, and give it another name of its folder, at once.
+
+    With ``if_absent`` a file of that name stays, and False is returned.
+    """
+    sync(temporary)
+    if if_absent:
+        if not _link_if_absent(temporary, path):
+            return False
+    else:
+        os.replace(temporary, path)
+    sync(path.parent)
+    return True
+
+
+def _link_if_absent(temporary: Path, path: Path) -> bool:
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        # a file system without links: processes of this machine come one after the other
+        handle = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            lock_file(handle)
+            if os.path.lexists(path):
+                return False
+            os.replace(temporary, path)
+        finally:
+            os.close(handle)
+    else:
+        temporary.unlink()
+    return True
+
+
+def lock_file(handle: int) -> None:
+    """Wait until no other process holds an open file or folder, and hold it until it is closed.
+
+    Where the file system has no locks, nothing is held.
+    """
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
             raise
 
 
@@ -74,9 +127,11 @@ def refuse_folder_path(path: Path) -> None:
 def remove_file(path: Path) -> None:
     """Remove a file, if it exists, and bring that onto the disk."""
     with storage_errors(path.parent):
-        if path.exists() or path.is_symlink():
+        try:
             path.unlink()
-            sync(path.parent)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        sync(path.parent)
 
 
 def sync(path: Path) -> None:

@@ -6,13 +6,11 @@ The digest covers the file itself, so that a byte that changed later is noticed.
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Generic, TypeVar
 
 from bertfeat.errors import BertfeatError
-from bertfeat.io.atomic import atomic
 from bertfeat.io.json_codec import JsonError, canonical_json, encode_json, from_plain, load_json, to_plain
-from bertfeat.io.regular import read_regular
+from bertfeat.io.storage import Location, create_file, read_file
 
 T = TypeVar("T")
 DIGEST = "digest"  # the key under which a file's own digest stands, last
@@ -30,15 +28,16 @@ class JsonFormat(Generic[T]):
     digest_from: int | None = None  # the version from which on a file must carry its digest; None: it need not
     subject: str = ""  # what cannot be read, where the file alone does not say it: "the header"
 
-    def read(self, path: Path) -> T:
+    def read(self, path: Location) -> T:
         """Read a file of this format.
 
         Raises:
             FileNotFoundError, NotADirectoryError: there is no such file.
             BertfeatError: it cannot be read, was changed after it was written, or is of a newer version.
+            StorageError: object storage that cannot be reached.
         """
         try:
-            return self.decode(read_regular(path), path, own_digest=True)
+            return self.decode(read_file(path), path, own_digest=True)
         except (FileNotFoundError, NotADirectoryError):
             raise
         except OSError as error:
@@ -72,17 +71,17 @@ class JsonFormat(Generic[T]):
         )
 
 
-def write_json(path: Path, value: object) -> None:
+def write_json(path: Location, value: object) -> None:
     """Write a JSON object to a file, whole or not at all, with its own digest.
 
     Raises:
-        StorageError: the folder cannot be written.
+        StorageError: the folder cannot be written, or object storage not reached.
     """
     plain = to_plain(value)
     text = encode_json({**plain, DIGEST: _json_digest(plain)})
-    with atomic(path) as temporary:
+    with create_file(path) as new:
         # a lone surrogate has no UTF-8 form, but its backslash form is JSON
-        temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
+        new.path.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def _check_digest(raw: dict[str, object], digest_from: int | None) -> None:

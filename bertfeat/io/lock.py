@@ -1,86 +1,95 @@
-"""One run at a time on a folder: ``.bertfeat/lock`` is held by flock, and its content names host and process."""
+"""One run at a time on a folder: ``.bertfeat/lock`` is held by flock, and its content names host and process.
+
+In object storage the lock is a claim with a lease (:mod:`bertfeat.io.storage.lease`).
+"""
 
 import contextlib
-import errno
 import fcntl
+import logging
 import os
-import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from bertfeat.errors import FolderLockedError
-from bertfeat.io.atomic import storage_errors
+from bertfeat.io.atomic import NO_LOCKS, storage_errors
 from bertfeat.io.json_codec import JsonError, canonical_json, decode_json
+from bertfeat.io.lock_owner import LockOwner
 from bertfeat.io.result_folder import STATE_FOLDER, make_state_folder
+from bertfeat.io.storage import Address, Lease, LeaseWatch, Location, Stamp, lease_seconds, read_claim
 
 LOCK_NAME = "lock"
-_PIDS = range(1, 2**31)
+_LOOKS = 12  # at a foreign lock, in the time of its lease
+_log = logging.getLogger("bertfeat")
 
 
-@dataclass(frozen=True, slots=True)
-class LockOwner:
-    """The process that holds, or held, a folder's lock."""
+class FolderLock:
+    """The lock that this run holds on a folder."""
 
-    host: str
-    boot: str  # id of the machine's last start: equal in all containers of one machine
-    pid: int
-    ticks: int  # when the process started, which distinguishes it from a later one of the same number
-    since: str
+    def __init__(self, folder: Location, lease: Lease | None = None) -> None:
+        self._folder, self._lease = folder, lease
 
-    @classmethod
-    def current(cls) -> "LockOwner":
-        """This process."""
-        since = datetime.now(UTC).isoformat(timespec="seconds")
-        return cls(socket.gethostname(), _boot_id(), os.getpid(), _start_ticks(os.getpid()), since)
+    def check(self) -> None:
+        """See that the folder is still held; to be called before what another run must not see half done.
 
-    def __str__(self) -> str:
-        return f"process {self.pid} on {self.host} since {self.since}"
-
-    @property
-    def is_local(self) -> bool:
-        """Whether the process ran on this machine, so that this process can see it."""
-        return self.host == socket.gethostname() or (self.boot == _boot_id() != "")
-
-    @property
-    def is_gone(self) -> bool:
-        """Whether the process is known to have ended, or its number now belongs to another one."""
-        if not self.is_local:
-            return False
-        if self.pid not in _PIDS:
-            return True
-        try:
-            os.kill(self.pid, 0)
-        except ProcessLookupError:
-            return True
-        except OSError:
-            pass  # it runs, but belongs to another user
-        return self.ticks != _start_ticks(self.pid)
+        Raises:
+            FolderLockedError: another run has taken the lock over, because this one was stopped or cut off from the
+                storage for longer than a lease.
+            StorageError: the storage cannot be reached, and the lease is over.
+        """
+        if self._lease and self._lease.is_lost():
+            claim = read_claim(self._lease.place)
+            by = f" by {claim[0].owner}" if claim and claim[0] else ""
+            problem = f"its lock was taken over{by} while this run was stopped or could not reach the storage"
+            raise FolderLockedError(problem, where=self._folder, remedy="run it again when the other one has ended")
 
 
 @contextmanager
-def folder_lock(folder: Path) -> Iterator[None]:
+def folder_lock(folder: Location) -> Iterator[FolderLock]:
     """Lock the folder, made if need be, against other runs; a lock that a dead run left is taken over.
 
     The lock is an flock, which the system drops when the process ends, however it ends. Where the file system
-    has none, and for runs on other machines, the file's content decides.
+    has none, and for runs on other machines, the file's content decides. In object storage it is a claim that is
+    renewed: one that stays as it is for a whole lease (``BERTFEAT_LEASE``, 60 seconds) is taken over.
 
     Raises:
         FolderLockedError: another run holds the folder; the message names its process and host.
         StorageError: the folder cannot be written.
     """
+    if isinstance(folder, Address):
+        with _take_lease(folder) as lease:
+            yield FolderLock(folder, lease)
+        return
     with storage_errors(folder):
         handle, path = _acquire(folder)
     try:
-        yield
+        yield FolderLock(folder)
     finally:
         # removed while still held: afterwards it could be the new lock of another run
         with contextlib.suppress(OSError):
             path.unlink(missing_ok=True)
             path.parent.rmdir()  # if there is nothing else in it
         os.close(handle)
+
+
+def _take_lease(folder: Address) -> Lease:
+    place = folder / STATE_FOLDER / LOCK_NAME
+    watch = LeaseWatch(lease_seconds())
+    seen: Stamp | None = None
+    while (lease := watch.take(place)) is None:
+        found = read_claim(place)
+        if found is None:
+            continue  # given up at this moment
+        claim, stamp = found
+        owner = claim.owner if claim else "just starting"
+        if seen is None:
+            _log.info("%s is locked (%s); watching whether that run renews its lock", folder, owner)
+        elif stamp != seen and not (claim and claim.released):
+            raise FolderLockedError(f"another run is at work on it ({owner})", where=folder)
+        seen = stamp
+        time.sleep(watch.seconds / _LOOKS)
+    return lease
 
 
 def _acquire(folder: Path) -> tuple[int, Path]:
@@ -113,7 +122,7 @@ def _try_flock(handle: int) -> bool:
     except BlockingIOError:
         return False
     except OSError as error:
-        if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS):
+        if error.errno not in NO_LOCKS:
             raise
     return True
 
@@ -149,18 +158,3 @@ def _write_owner(handle: int) -> None:
     os.ftruncate(handle, 0)
     os.pwrite(handle, canonical_json(LockOwner.current()), 0)
     os.fsync(handle)
-
-
-def _start_ticks(pid: int) -> int:
-    """When the process started, in clock ticks since the machine did; 0 where the system does not say."""
-    try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
-    except (OSError, ValueError, IndexError):
-        return 0
-
-
-def _boot_id() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""

@@ -3,23 +3,40 @@
 In it lie a marker with the kind of the result, the lock of a run that is at work, and what only bertfeat reads. Parquet
 readers that take all files of a folder (DuckDB, pandas, Spark, Hugging Face datasets) do not look into it; polars looks
 into every folder below, hidden or not, and is given a pattern.
+
+In object storage a folder is what the names of its files begin with, so there is none to be made.
 """
 
 import os
 import stat
 from contextlib import suppress
 from enum import StrEnum
+from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
 from bertfeat.errors import StorageError, parameter
-from bertfeat.io.atomic import atomic, storage_errors
+from bertfeat.io.atomic import storage_errors
 from bertfeat.io.json_codec import JsonError, decode_json
-from bertfeat.io.regular import open_regular, read_regular
+from bertfeat.io.storage import (
+    Address,
+    Location,
+    open_file,
+    put_file,
+    read_file,
+    remove_stored,
+    store_of,
+)
 
 STATE_FOLDER = ".bertfeat"
 _MARKER = "kind"
 _PART_KEY = b"\x18\x08bertfeat\x18"  # in the footer of every part, as Thrift writes a key and a value after it
 _MOST_FOOTER = 1 << 30
+_MOST_NAMES = 1000  # that tell what a folder in object storage holds: those of one request
+
+
+Place = TypeVar("Place", Path, Address, Location)
+"""What gives a place of its own kind."""
 
 
 class ResultKind(StrEnum):
@@ -36,12 +53,14 @@ class ResultKind(StrEnum):
         return {"features": "a feature set", "index": "an index", "tagger": "a tagger"}.get(self, "a Table 7")
 
 
-def make_state_folder(folder: Path) -> Path:
+def make_state_folder(folder: Place) -> Place:
     """Make the folder ``.bertfeat`` of a result folder, which is made too, and return it.
 
     Raises:
         StorageError: it cannot be made, or its name is that of something else.
     """
+    if isinstance(folder, Address):
+        return folder / STATE_FOLDER
     state = folder / STATE_FOLDER
     with storage_errors(folder):
         state.mkdir(parents=True, exist_ok=True)
@@ -50,7 +69,7 @@ def make_state_folder(folder: Path) -> Path:
     return state
 
 
-def refuse_other_kind(folder: Path, kind: ResultKind) -> None:
+def refuse_other_kind(folder: Location, kind: ResultKind) -> None:
     """Refuse a folder that holds another kind of result.
 
     Raises:
@@ -62,7 +81,7 @@ def refuse_other_kind(folder: Path, kind: ResultKind) -> None:
         raise StorageError(f"{folder} holds {existing.noun}", remedy=remedy)
 
 
-def claim_folder(folder: Path, kind: ResultKind) -> None:
+def claim_folder(folder: Location, kind: ResultKind) -> None:
     """Write into a folder which kind of result it holds, before anything else is written into it.
 
     Raises:
@@ -70,13 +89,16 @@ def claim_folder(folder: Path, kind: ResultKind) -> None:
     """
     refuse_other_kind(folder, kind)
     marker = make_state_folder(folder) / _MARKER
-    if not marker.exists():
-        with atomic(marker) as temporary:
-            temporary.write_text(f"{kind}\n", encoding="ascii")
+    put_file(marker, f"{kind}\n".encode("ascii"), if_absent=True)
 
 
-def release_folder(folder: Path) -> None:
+def release_folder(folder: Location) -> None:
     """Remove a claimed folder into which nothing was written; any other stays as it is."""
+    if isinstance(folder, Address):
+        with suppress(StorageError):
+            if _first_names(folder) <= {f"{STATE_FOLDER}/{_MARKER}"}:
+                remove_stored(folder / STATE_FOLDER / _MARKER)
+        return
     with suppress(OSError):
         if set(os.listdir(folder)) <= {STATE_FOLDER} and set(os.listdir(folder / STATE_FOLDER)) <= {_MARKER}:
             (folder / STATE_FOLDER / _MARKER).unlink(missing_ok=True)
@@ -85,15 +107,18 @@ def release_folder(folder: Path) -> None:
         folder.rmdir()
 
 
-def result_kind(folder: Path) -> ResultKind | None:
+def result_kind(folder: Location) -> ResultKind | None:
     """The kind of result that a folder holds, finished or not; None for any other folder.
 
     By its marker, else by its content: older folders have no marker, and copies may have lost it.
+
+    Raises:
+        StorageError: object storage that cannot be reached.
     """
-    if not folder.is_dir():
+    if not isinstance(folder, Address) and not folder.is_dir():
         return None
     try:
-        return ResultKind(read_regular(folder / STATE_FOLDER / _MARKER).decode("ascii").strip())
+        return ResultKind(read_file(folder / STATE_FOLDER / _MARKER).decode("ascii").strip())
     except (OSError, ValueError):
         names = _entries(folder)
     for kind, needed in _CONTENTS.items():
@@ -105,29 +130,41 @@ def result_kind(folder: Path) -> ResultKind | None:
     return ResultKind.FEATURES if whole and is_own_part(folder / min(parts)) else None
 
 
-def is_own_part(path: Path) -> bool:
-    """Whether a file is a Parquet part that ``bertfeat extract`` wrote."""
+def is_own_part(path: Location) -> bool:
+    """Whether a file is a Parquet part that ``bertfeat extract`` wrote.
+
+    Raises:
+        StorageError: object storage that cannot be reached.
+    """
     try:
-        with open_regular(path) as file:
+        with open_file(path) as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - 8))
             length = int.from_bytes(file.read(4), "little")
-            file.seek(max(0, size - 8 - min(length, _MOST_FOOTER)))
-            return _PART_KEY in file.read()
+            start = file.seek(max(0, size - 8 - min(length, _MOST_FOOTER)))
+            return _PART_KEY in file.read(size - start)
     except OSError:
         return False
 
 
-def _entries(folder: Path) -> set[str]:
+def _entries(folder: Location) -> set[str]:
+    """The names in a folder, also of folders."""
+    if isinstance(folder, Address):
+        return {name.partition("/")[0] for name in _first_names(folder)}
     try:
         return {entry.name for entry in os.scandir(folder)}
     except OSError:
         return set()
 
 
-def _is_table(path: Path) -> bool:
+def _first_names(folder: Address) -> set[str]:
+    store, name = store_of(folder)
+    return {file.name for file in islice(store.list(name), _MOST_NAMES)}
+
+
+def _is_table(path: Location) -> bool:
     try:
-        settings = decode_json(read_regular(path), dict[str, object])
+        settings = decode_json(read_file(path), dict[str, object])
     except (OSError, JsonError):
         return False
     return {"data", "model", "training"} <= set(settings)

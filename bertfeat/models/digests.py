@@ -16,9 +16,8 @@ from typing import Annotated
 import msgspec
 
 from bertfeat.errors import BertfeatError
-from bertfeat.io import atomic, decode_json, encode_json, open_regular, read_regular
+from bertfeat.io import atomic, decode_json, encode_json, open_regular, read_regular, user_cache
 
-CACHE_VARIABLE = "BERTFEAT_CACHE"
 _FILE = "digests.json"
 _MOST_ENTRIES = 256
 _SETTLED = 2_000_000_000  # nanoseconds; a younger file may change again without a change of its time
@@ -91,13 +90,8 @@ def combined_digest(files: Sequence[Path]) -> str:
 
 
 def _cache_file() -> Path | None:
-    folder = os.environ.get(CACHE_VARIABLE)
-    if folder is not None:
-        return Path(folder) / _FILE if folder else None
-    try:
-        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bertfeat" / _FILE
-    except RuntimeError:  # a user without a home
-        return None
+    folder = user_cache()
+    return None if folder is None else folder / _FILE
 
 
 def _read_cache(file: Path) -> _Cache:

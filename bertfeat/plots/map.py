@@ -7,6 +7,7 @@ import numpy as np
 
 from bertfeat.errors import FeatureSetError, UsageError, parameter
 from bertfeat.features import FeatureSet, ReadableColumn
+from bertfeat.io import Address
 from bertfeat.plots.coloring import decide_colors
 from bertfeat.plots.figure import FORMS, form_of, picture_path
 from bertfeat.plots.map_content import MapContent
@@ -30,7 +31,7 @@ class MapReport:
 
 
 def draw_map(
-    features: FeatureSet | str | Path,
+    features: FeatureSet | str | Path | Address,
     path: str | Path,
     *,
     column: str | None = None,

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from bertfeat.corpus import KeptColumn
 from bertfeat.errors import BertfeatError, NotDerivableError, UsageError, parameter
 from bertfeat.features import FeatureSet, ReadableColumn
+from bertfeat.io import Address
 from bertfeat.probes.examples import (
     TAGS,
     Examples,
@@ -33,7 +34,7 @@ OnStep = Callable[[int, int], None]
 
 
 def probe_layers(
-    features: FeatureSet | str | Path,
+    features: FeatureSet | str | Path | Address,
     label: str,
     settings: ProbeSettings | None = None,
     *,

@@ -10,7 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from bertfeat.errors import BertfeatError, CorpusError, UsageError, parameter
-from bertfeat.io import JsonError, decode_json, open_regular, shorten
+from bertfeat.io import Address, JsonError, decode_json, open_regular, shorten
 from bertfeat.search.index import Index
 from bertfeat.search.queries import NumberedLine, decoded_lines
 
@@ -101,7 +101,7 @@ class _BeirQuery:
 
 
 def evaluate_beir(
-    index: Index | str | Path,
+    index: Index | str | Path | Address,
     folder: str | Path,
     *,
     split: str = "test",

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 import bertfeat
 from bertfeat.errors import IndexFolderError, UsageError
-from bertfeat.io import give_back_memory, prefetched
+from bertfeat.io import Address, give_back_memory, prefetched
 from bertfeat.recipe import FeatureColumn
 from bertfeat.search import recall
 from bertfeat.search.build_options import BuildOptions, BuildProgress, OnBuildProgress, ignore_build_progress
@@ -48,7 +48,7 @@ Keep = Callable[[VectorBlock], None]
 
 def build_index(
     features: FeatureSets,
-    folder: str | Path,
+    folder: str | Path | Address,
     column: str | None = None,
     *,
     options: BuildOptions | None = None,

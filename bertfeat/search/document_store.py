@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bertfeat.errors import IndexFolderError, parameter
-from bertfeat.io import open_regular
+from bertfeat.io import Location, open_regular
 from bertfeat.search.settings import DOCUMENTS_NAME, PIECES_NAME, REBUILD
 from bertfeat.search.vector_blocks import VectorBlock
 
@@ -227,14 +227,14 @@ class ArrowStore:
         return IndexFolderError(f"cannot be read ({problem})", where=self._path, remedy=REBUILD)
 
 
-def document_schema(schemas: Iterable[tuple[Path, pa.Schema]]) -> pa.Schema:
+def document_schema(schemas: Iterable[tuple[Location, pa.Schema]]) -> pa.Schema:
     """The columns of several folders' documents together, and which feature set each document is from.
 
     Raises:
         IndexFolderError: a column is of different types in two folders.
     """
     fields: dict[str, pa.DataType] = {}
-    first: dict[str, Path] = {}
+    first: dict[str, Location] = {}
     for folder, schema in schemas:
         for field in schema:
             if field.name == SOURCE:

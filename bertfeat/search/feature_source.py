@@ -58,9 +58,12 @@ class FeatureSource:
             )
         return self._count
 
-    def blocks(self, *, documents: bool) -> Iterator[VectorBlock]:
-        """The vectors in order of the sets and their rows."""
-        rows, builder = block_rows(self.width), BlockBuilder(self.width)
+    def blocks(self, *, documents: bool, rows: int | None = None) -> Iterator[VectorBlock]:
+        """The vectors in order of the sets and their rows; a block ends where it has ``rows`` vectors or more.
+
+        With ``rows=1`` it is not larger than a row group of about 8 MiB, texts included.
+        """
+        rows, builder = rows or block_rows(self.width), BlockBuilder(self.width)
         self.skipped, document = 0, self.first_document
         for number, features in zip(self._numbers, self.sets, strict=True):
             kept = [name for name in self._kept if name in features.names] if documents else []

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bertfeat.errors import IndexFolderError, UsageError
 from bertfeat.features import DocumentFeatures, DocumentPieces
+from bertfeat.io import Address
 from bertfeat.recipe import FeatureColumn, Unit
 from bertfeat.search.document_store import SOURCE
 from bertfeat.search.faiss_index import count_faiss_gpus
@@ -38,7 +39,7 @@ class Index:
 
     Queries are embedded by the model, recipe, pooling, precision and prompt that the index records. ``model`` says
     where that model is now, if not where it was; ``encoder`` replaces it. ``device`` is where queries are embedded and
-    searched.
+    searched. An index at an address such as ``s3://bucket/corpus.index`` is downloaded into the user's cache folder.
 
     Raises:
         IndexFolderError: the folder is no index, a file is missing, cut off or foreign; or the encoder is another
@@ -47,7 +48,7 @@ class Index:
 
     def __init__(
         self,
-        folder: str | Path,
+        folder: str | Path | Address,
         *,
         model: str | Path | None = None,
         encoder: QueryEncoder | None = None,
@@ -147,6 +148,8 @@ class Index:
 
     def check_sources(self) -> None:
         """Check that the feature sets, where they still exist, did not change since the index was made.
+
+        Those at addresses are not asked, so that a search needs no network; :func:`bertfeat.search.verify_index` asks.
 
         Raises:
             IndexFolderError: one did.

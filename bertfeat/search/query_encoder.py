@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from bertfeat.errors import BertfeatError, FeatureSetError, IndexFolderError, parameter
 from bertfeat.features import DocumentFeatures, ModelIdentity
+from bertfeat.io import Location
 from bertfeat.search.settings import REBUILD, IndexSettings
 
 
@@ -34,7 +35,7 @@ class QueryEncoder(WordEncoder, Protocol):
 
 
 def open_query_encoder(
-    folder: Path, settings: IndexSettings, model: str | Path | None, device: str | None
+    folder: Location, settings: IndexSettings, model: str | Path | None, device: str | None
 ) -> QueryEncoder:
     """Open the model that an index records, to embed queries as its documents were.
 
@@ -60,7 +61,7 @@ def open_query_encoder(
 
 
 def check_same_model(
-    folder: Path, recorded: ModelIdentity, encoder: WordEncoder, error: type[BertfeatError], *, rebuild: str
+    folder: Location, recorded: ModelIdentity, encoder: WordEncoder, error: type[BertfeatError], *, rebuild: str
 ) -> None:
     """Check that an encoder is the model that made a feature set or an index.
 

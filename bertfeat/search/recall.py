@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.errors import UsageError
+from bertfeat.io import Address
 from bertfeat.search.build_options import BuildOptions
 from bertfeat.search.faiss_import import FaissIndex, Scored, faiss
 from bertfeat.search.faiss_index import (
@@ -89,7 +90,7 @@ class ExactSearch:
         return GroundTruth(self._queries, self._own, scores, numbers, len(self._queries) / max(self._seconds, 1e-9))
 
 
-def measure_recall(index: VectorIndex | str | Path, *, queries: int = QUERIES) -> RecallReport:
+def measure_recall(index: VectorIndex | str | Path | Address, *, queries: int = QUERIES) -> RecallReport:
     """Measure recall and speed of an index as it is now against exact search, with some of its own vectors as queries.
 
     Exact search compares vectors as the index stores them. What an index of codes loses by its codes is therefore not

@@ -20,7 +20,9 @@ from pathlib import Path
 from bertfeat.errors import IndexFolderError, StorageError, UsageError
 from bertfeat.io import (
     STATE_FOLDER,
+    Address,
     ResultKind,
+    as_location,
     claim_folder,
     folder_lock,
     real_path,
@@ -66,16 +68,16 @@ class HeldFolder:
 
 
 @contextmanager
-def hold_index_folder(folder: str | Path, *, new: bool = False) -> Iterator[HeldFolder]:
+def hold_index_folder(folder: str | Path | Address, *, new: bool = False) -> Iterator[HeldFolder]:
     """Lock the folder of an index, or of a ``new`` one; put back or remove what killed runs left.
 
     Raises:
-        UsageError: no index can be at this path.
+        UsageError: no index can be at this path; or it is an address.
         IndexFolderError: ``folder`` holds something that is no index; or it does not exist and is not ``new``.
         FolderLockedError: another run is at work on it.
         StorageError: the folder cannot be written.
     """
-    target = _target(Path(folder))
+    target = _target(_local_folder(folder))
     _refuse_foreign_files(target)
     work = _work_folder(target)
     if not new and not target.parent.is_dir():
@@ -138,6 +140,14 @@ def recover_index(folder: Path, *, insist: bool) -> bool:
             raise
         return False
     return True
+
+
+def _local_folder(folder: str | Path | Address) -> Path:
+    path = as_location(folder)
+    if isinstance(path, Address):
+        remedy = "build or change it in a folder of this machine, and copy that folder to the address"
+        raise UsageError("an index is built and changed on this machine only", where=path, remedy=remedy)
+    return path
 
 
 def _target(folder: Path) -> Path:

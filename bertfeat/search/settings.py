@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from bertfeat.errors import IndexFolderError
 from bertfeat.features import FeatureSettings, ModelIdentity
-from bertfeat.io import JsonFormat, write_json
+from bertfeat.io import JsonFormat, Location, write_json
 from bertfeat.recipe import FeatureColumn
 from bertfeat.search.metric import Metric
 
@@ -155,7 +155,7 @@ def read_index_settings(folder: Path) -> IndexSettings:
     return settings
 
 
-def no_index_error(folder: Path) -> IndexFolderError:
+def no_index_error(folder: Location) -> IndexFolderError:
     """The error for a folder that is no index."""
     return IndexFolderError(
         f"this is no index: it has no {SETTINGS_NAME}",

@@ -4,17 +4,18 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bertfeat.errors import BertfeatError, IndexFolderError
+from bertfeat.errors import BertfeatError, IndexFolderError, StorageError, UsageError
 from bertfeat.features import FeatureSet
+from bertfeat.io import Address, Location, ResultKind, as_location, result_kind
 from bertfeat.search.settings import IndexSettings, SourceSet
 
-FeatureSets = str | Path | FeatureSet | Sequence[str | Path | FeatureSet]
-"""One feature set or several, open or as folders."""
+FeatureSets = str | Path | Address | FeatureSet | Sequence[str | Path | Address | FeatureSet]
+"""One feature set or several, open or as folders, also at addresses."""
 
 
 def open_feature_sets(features: FeatureSets) -> list[FeatureSet]:
     """The feature sets as a list."""
-    several = [features] if isinstance(features, str | Path | FeatureSet) else features
+    several = [features] if isinstance(features, str | Path | Address | FeatureSet) else features
     return [one if isinstance(one, FeatureSet) else FeatureSet(one) for one in several]
 
 
@@ -41,15 +42,18 @@ def merge_sources(
     return tuple(sources), tuple(numbers)
 
 
-def changed_sources(settings: IndexSettings) -> Iterator[tuple[SourceSet, SourceSet]]:
+def changed_sources(settings: IndexSettings, *, local: bool = False) -> Iterator[tuple[SourceSet, SourceSet]]:
     """The feature sets that still exist but changed: the recorded one and the present one.
+
+    With ``local`` those at addresses are left out.
 
     Raises:
         FeatureSetError: a folder is no sound feature set any more.
     """
     for source in settings.sources:
-        if Path(source.path).is_dir():
-            now = describe_source_set(FeatureSet(source.path))
+        place = as_location(source.path)
+        if not (local and isinstance(place, Address)) and _is_there(place):
+            now = describe_source_set(FeatureSet(place))
             if now.digest != source.digest:
                 yield source, now
 
@@ -57,23 +61,34 @@ def changed_sources(settings: IndexSettings) -> Iterator[tuple[SourceSet, Source
 def unchanged_sources(settings: IndexSettings) -> Iterator[tuple[int, FeatureSet]]:
     """The feature sets that exist unchanged, and the number of each among the sources."""
     for number, source in enumerate(settings.sources):
-        if not Path(source.path).is_dir():
+        place = as_location(source.path)
+        if not _is_there(place):
             continue
         try:
-            features = FeatureSet(source.path)
+            features = FeatureSet(place)
         except BertfeatError:
             continue  # no sound feature set, so it changed
         if describe_source_set(features).digest == source.digest:
             yield number, features
 
 
-def check_sources(settings: IndexSettings, folder: Path) -> None:
-    """Check that the feature sets, where they still exist, are those that the index was made from.
+def _is_there(place: Location) -> bool:
+    """Whether there is a folder; one at an address that cannot be reached from here is not."""
+    if not isinstance(place, Address):
+        return place.is_dir()
+    try:
+        return result_kind(place) is ResultKind.FEATURES
+    except (StorageError, UsageError):  # no rights, no network, or no library for addresses
+        return False
+
+
+def check_sources(settings: IndexSettings, folder: Location) -> None:
+    """Check that the feature sets on this machine, where they still exist, are those that the index was made from.
 
     Raises:
         IndexFolderError: one was changed since.
     """
-    for then, now in changed_sources(settings):
+    for then, now in changed_sources(settings, local=True):
         raise IndexFolderError(
             f"{then.path} changed since the index {folder} was made from it ({then.documents:,} documents "
             f"then, {now.documents:,} now)",

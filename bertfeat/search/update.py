@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from bertfeat.errors import IndexFolderError
 from bertfeat.features import FeatureSet
+from bertfeat.io import Address
 from bertfeat.search.build import check_complete, fill_index, kept_blocks
 from bertfeat.search.build_options import BuildProgress, OnBuildProgress, ignore_build_progress
 from bertfeat.search.document_store import ArrowStore, IndexStoresWriter, document_schema
@@ -39,7 +40,7 @@ class UpdateReport:
 
 
 def append_features(
-    folder: str | Path,
+    folder: str | Path | Address,
     features: FeatureSets,
     *,
     progress: OnBuildProgress | None = None,
@@ -81,7 +82,7 @@ def append_features(
             )
 
 
-def remove_documents(folder: str | Path, ids: Iterable[str]) -> UpdateReport:
+def remove_documents(folder: str | Path | Address, ids: Iterable[str]) -> UpdateReport:
     """Remove the documents of those ids from an index; types that cannot remove keep them as tombstones.
 
     Raises:

@@ -11,11 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.errors import IndexFolderError, UsageError
+from bertfeat.io import Address, Location, as_location
 from bertfeat.search.document_store import SOURCE, ArrowStore
 from bertfeat.search.faiss_import import FaissIndex, Scored
 from bertfeat.search.faiss_index import copy_to_gpu, flat_storage
 from bertfeat.search.faiss_search import EMPTY, reconstruct_vectors, scan_all_vectors, search_faiss
 from bertfeat.search.folder import read_consistently
+from bertfeat.search.index_copy import index_on_disk
 from bertfeat.search.index_files import IndexContents, open_contents
 from bertfeat.search.metric import Metric, copy_as_float32
 from bertfeat.search.settings import REBUILD, IndexSettings
@@ -36,16 +38,19 @@ class VectorIndex:
     """An index folder opened for search by vectors.
 
     All files are opened at once, so that everything comes from one index though another may take its place. They are
-    mapped into memory, and read when they are needed. ``device`` is a GPU, which needs faiss-gpu.
+    mapped into memory, and read when they are needed. An index at an address such as ``s3://bucket/corpus.index`` is
+    downloaded first, once as long as it stays as it is. ``device`` is a GPU, which needs faiss-gpu.
 
     Raises:
         IndexFolderError: the folder is no index, or a file of it is missing, changed, foreign or of a newer format.
         FolderLockedError: the index was moved away by a run that does not go on.
+        StorageError: an address that cannot be reached.
     """
 
-    def __init__(self, folder: str | Path, *, device: str | None = None, in_memory: bool = False) -> None:
-        self.folder = Path(folder)
-        self._contents: IndexContents = read_consistently(self.folder, partial(open_contents, mapped=not in_memory))
+    def __init__(self, folder: str | Path | Address, *, device: str | None = None, in_memory: bool = False) -> None:
+        self.folder: Location = as_location(folder)
+        read = partial(open_contents, mapped=not in_memory)
+        self._contents: IndexContents = read_consistently(index_on_disk(self.folder), read)
         self._searched = copy_to_gpu(self.faiss_index, device)
 
     def __len__(self) -> int:

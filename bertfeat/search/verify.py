@@ -12,12 +12,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bertfeat.errors import BertfeatError, IndexFolderError
+from bertfeat.io import Address, Location
 from bertfeat.search.document_store import SOURCE, document_schema
 from bertfeat.search.faiss_import import FaissIndex, InvertedIndex, faiss
 from bertfeat.search.faiss_index import flat_storage, inverted_index
 from bertfeat.search.faiss_structure import find_mismatch
 from bertfeat.search.feature_source import document_fields
 from bertfeat.search.folder import check_files, read_consistently
+from bertfeat.search.index_copy import index_on_disk
 from bertfeat.search.metric import Metric
 from bertfeat.search.settings import (
     DOCUMENTS_NAME,
@@ -48,15 +50,16 @@ class IndexReport:
     changed_sources: tuple[str, ...]  # feature sets that exist, but changed
 
 
-def verify_index(folder: str | Path) -> IndexReport:
+def verify_index(folder: str | Path | Address) -> IndexReport:
     """Check every byte of an index against the digests in ``index.json``, then its files against one another.
 
-    The digests come first, so nothing that was changed is handed to FAISS.
+    The digests come first, so nothing that was changed is handed to FAISS. Of an index at an address, the copy on this
+    machine is checked that a search would open.
 
     Raises:
         IndexFolderError: the first thing that does not hold; or it is no index.
     """
-    index, size = read_consistently(Path(folder), _check_digests)
+    index, size = read_consistently(index_on_disk(folder), _check_digests)
     _read_documents(index)
     _check_stored_columns(index)
     if index.pieces is not None:
@@ -202,6 +205,6 @@ def _list_changed_sources(settings: IndexSettings) -> Iterator[str]:
         yield str(error)
 
 
-def _refuse_if(count: int, path: Path, problem: str) -> None:
+def _refuse_if(count: int, path: Location, problem: str) -> None:
     if count:
         raise IndexFolderError(f"{count:,} {problem}", where=path, remedy=REBUILD)

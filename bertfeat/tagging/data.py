@@ -1,11 +1,11 @@
 """The data of a training: two comparable feature sets, what is read from them, and their labels."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from bertfeat.derivation import Derivation
 from bertfeat.errors import CorpusError, TaggerError
 from bertfeat.features import FeatureSet, ModelIdentity
+from bertfeat.io import Location
 from bertfeat.tagging.labels import LabelSet, list_labels
 from bertfeat.tagging.layer_input import TaggerInput, choose_input, derive_input
 from bertfeat.tagging.schemes import Scheme
@@ -81,7 +81,7 @@ def _collect_labels(store: SentenceStore, inside: Scheme) -> LabelSet:
         raise error.within(store.origin) from error
 
 
-def _check_dev(place: Path, labels: LabelSet, gold: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
+def _check_dev(place: Location, labels: LabelSet, gold: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
     """Refuse a development set on which every score would be 0; return the warnings about it."""
     try:
         unknown, useful = labels.unknown(gold), labels.can_learn_from(gold)

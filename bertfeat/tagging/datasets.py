@@ -8,7 +8,7 @@ from bertfeat.corpus import COMPRESSIONS, ENDINGS, CorpusSettings, find_sources
 from bertfeat.errors import BertfeatError, CorpusError, TaggerError, UsageError, parameter
 from bertfeat.extraction import ExtractionReport, Extractor, OnProgress
 from bertfeat.features import FeatureSet, list_parts
-from bertfeat.io import ResultKind, real_path, result_kind
+from bertfeat.io import Address, ResultKind, as_location, real_path, result_kind
 from bertfeat.tagging.dataset_extractors import (
     ExtractorArguments,
     new_extractor,
@@ -17,7 +17,7 @@ from bertfeat.tagging.dataset_extractors import (
     was_made_by,
 )
 
-SentenceSource = str | Path | FeatureSet
+SentenceSource = str | Path | Address | FeatureSet
 """Sentences with tags: a feature set, its folder, or a corpus file."""
 
 OpenSource = Path | FeatureSet
@@ -54,8 +54,8 @@ def is_feature_set(source: SentenceSource) -> bool:
     """Whether it is a feature set, or a folder that holds one, finished or not."""
     if isinstance(source, FeatureSet):
         return True
-    path = Path(source)
-    return result_kind(path) is ResultKind.FEATURES and bool(list_parts(path))
+    place = as_location(source)
+    return result_kind(place) is ResultKind.FEATURES and bool(list_parts(place))
 
 
 def open_source(source: SentenceSource) -> OpenSource:
@@ -63,10 +63,17 @@ def open_source(source: SentenceSource) -> OpenSource:
 
     Raises:
         FeatureSetError: the feature set is not sound, or not finished.
+        UsageError: there is no feature set at an address.
     """
     if isinstance(source, FeatureSet):
         return source
-    return FeatureSet(source) if is_feature_set(source) else Path(source)
+    place = as_location(source)
+    if is_feature_set(place):
+        return FeatureSet(place)
+    if isinstance(place, Address):
+        remedy = "extract the corpus to an address, or give a file of this machine"
+        raise UsageError("there is no feature set at this address", where=place, remedy=remedy)
+    return place
 
 
 def features_beside(corpus: Path) -> Path:

@@ -156,12 +156,12 @@ def _open_output(out: str | Path | Callable[[str], object]) -> Iterator[Callable
     if callable(out):
         yield out
         return
-    with _open_file(Path(out)) as file:
+    with _open_whole_file(Path(out)) as file:
         yield lambda text: file.write(f"{text}\n")
 
 
 @contextmanager
-def _open_file(path: Path) -> Iterator[IO[str]]:
+def _open_whole_file(path: Path) -> Iterator[IO[str]]:
     """A file that appears whole or not at all; a device or a pipe is written to as it is."""
     if path.exists() and not path.is_file() and not path.is_dir():
         with storage_errors(path.parent), _open_for_text(path) as file:

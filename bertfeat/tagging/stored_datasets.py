@@ -4,7 +4,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from bertfeat.corpus import CorpusSettings, open_corpus
-from bertfeat.extraction import PART_ROWS, bytes_per_character, bytes_per_row, plan_parts
+from bertfeat.extraction import PART_ROWS, PartLimits, bytes_per_character, bytes_per_row, plan_of_version
 from bertfeat.features import FeatureSet
 from bertfeat.tagging.dataset_extractors import (
     DECISIVE_SETTINGS,
@@ -44,11 +44,12 @@ def find_stored_features(
     if not was_made_by(features, extractor, corpus_settings, decisive):
         return None
     documents = open_corpus([corpus], corpus_settings)
-    planned = plan_parts(
-        documents,
-        part_rows=features.header.settings.part_rows or PART_ROWS,
-        bytes_per_row=bytes_per_row(features.columns, special_tokens=extractor.token_settings.special_tokens),
-        bytes_per_character=bytes_per_character(features.columns),
+    settings = features.header.settings
+    limits = PartLimits(
+        settings.part_rows or PART_ROWS,
+        bytes_per_row(features.columns, special_tokens=extractor.token_settings.special_tokens),
+        bytes_per_character(features.columns),
     )
+    planned = plan_of_version(settings.plan, documents, limits)
     pairs = zip_longest(planned, features.parts)
     return features if all(None not in pair and pair[0].digest == pair[1].digest for pair in pairs) else None

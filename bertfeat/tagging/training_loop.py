@@ -1,7 +1,6 @@
 """Training a tagger: epochs over stored features, the best one by the development set kept, resumed where it was."""
 
 import math
-import os
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -18,7 +17,7 @@ from torch.nn.utils import clip_grad_norm_
 from bertfeat.encoder import resolve_device
 from bertfeat.errors import TaggerError, parameter
 from bertfeat.features import FeatureSet
-from bertfeat.io import keep_freed_memory, real_path
+from bertfeat.io import keep_freed_memory
 from bertfeat.tagging.batches import gather_batch, shuffled_batches
 from bertfeat.tagging.capacity import refuse_too_large
 from bertfeat.tagging.checkpoint import (
@@ -32,6 +31,7 @@ from bertfeat.tagging.checkpoint import (
 )
 from bertfeat.tagging.data import TrainingData
 from bertfeat.tagging.epochs import Epoch, OnEpoch, TrainingReport
+from bertfeat.tagging.feature_places import record_place
 from bertfeat.tagging.inference import predict_store
 from bertfeat.tagging.network import NetworkSettings, TaggerNetwork
 from bertfeat.tagging.scaling import feature_scale
@@ -222,7 +222,10 @@ class TrainingLoop:
             labels=self.data.labels,
             training=self.settings,
             data=self.data.digests,
-            places={"train": self._place(self.data.train.folder), "dev": self._place(self.data.dev.folder)},
+            places={
+                "train": record_place(self.data.train.folder, self.folder),
+                "dev": record_place(self.data.dev.folder, self.folder),
+            },
             best_epoch=best,
             score=self.history[best - 1]["score"],
             history=tuple(self.history),
@@ -234,10 +237,6 @@ class TrainingLoop:
         settings = write_tagger(self.folder, settings, self.network.state_dict())
         remove_checkpoint(self.folder)
         return settings, scores
-
-    def _place(self, features: Path) -> str:
-        """Where features are, seen from the tagger's folder, so that both may be moved together."""
-        return os.path.relpath(real_path(features), real_path(self.folder))
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from bertfeat.errors import BertfeatError, DamagedError, TaggerError, parameter
 from bertfeat.features import FeatureSet
 from bertfeat.tagging.checkpoint import STATE_NAME
 from bertfeat.tagging.feature_digests import parts_digest
+from bertfeat.tagging.feature_places import find_place
 from bertfeat.tagging.labels import LabelSet
 from bertfeat.tagging.layer_input import derive_input
 from bertfeat.tagging.schemes import Scheme
@@ -89,7 +90,7 @@ def _tagger_features_state(folder: Path, settings: TaggerSettings, name: str) ->
     if name not in settings.places:
         return FeaturesState.ABSENT
     try:
-        features = FeatureSet(folder / settings.places[name])
+        features = FeatureSet(find_place(folder, settings.places[name]))
     except DamagedError:
         return FeaturesState.CHANGED
     except BertfeatError:
@@ -98,7 +99,7 @@ def _tagger_features_state(folder: Path, settings: TaggerSettings, name: str) ->
 
 
 def _check_labels(folder: Path, settings: TaggerSettings) -> None:
-    features = FeatureSet(folder / settings.places["train"])
+    features = FeatureSet(find_place(folder, settings.places["train"]))
     store = SentenceStore(features, derive_input(settings.input, features), 1)
     labels = LabelSet.of(store.tags(), inside=Scheme(settings.training.scheme))
     if labels != settings.labels:

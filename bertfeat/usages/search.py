@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from bertfeat.errors import FeatureSetError, IndexFolderError, UsageError, parameter
 from bertfeat.features import FeatureSet
+from bertfeat.io import Address
 from bertfeat.search import Hit, Index, QueryEncoder, WordEncoder, check_same_model, query_text
 from bertfeat.usages.match import Match, is_word, parse_word
 from bertfeat.usages.query import embed_word, find_usage_column, open_word_encoder, parse_condition_on
@@ -18,7 +19,7 @@ _FETCH = 4  # hits asked for at first, for each usage wanted: punctuation is lef
 
 
 def find_usages(
-    features: FeatureSet | str | Path,
+    features: FeatureSet | str | Path | Address,
     word: str,
     *,
     like: str | None = None,
@@ -78,7 +79,7 @@ def find_usages(
 
 
 def find_usages_in_index(
-    index: Index | str | Path,
+    index: Index | str | Path | Address,
     word: str,
     *,
     like: str,

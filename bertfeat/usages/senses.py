@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from bertfeat.errors import BertfeatError, UsageError, parameter
 from bertfeat.features import FeatureSet, unit_vectors
+from bertfeat.io import Address
 from bertfeat.usages.match import Match, parse_word
 from bertfeat.usages.query import find_usage_column, parse_condition_on
 from bertfeat.usages.results import CONTEXT, Sense, Senses, Usage
@@ -25,7 +26,7 @@ _SEED = 0
 
 
 def find_senses(
-    features: FeatureSet | str | Path,
+    features: FeatureSet | str | Path | Address,
     word: str,
     senses: int,
     *,

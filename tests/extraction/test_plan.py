@@ -11,7 +11,8 @@ from hypothesis import given, settings, strategies as st
 
 from bertfeat.corpus import BlankLine, CorpusSettings, Document, Failure, Row, memory_corpus, open_corpus
 from bertfeat.errors import UsageError
-from bertfeat.extraction.plan import PART_BYTES, PART_CHARACTERS, PlannedPart, plan_parts
+from bertfeat.extraction.old_plan import plan_parts_as_before
+from bertfeat.extraction.plan import PART_BYTES, PART_CHARACTERS, PartLimits, PlannedPart, plan_parts
 
 
 class Rows:
@@ -37,7 +38,12 @@ class Rows:
 
 
 def parts_of(rows: list[Row], part_rows: int = 10**9, row: float = 1.0, character: float = 0.0) -> list[PlannedPart]:
-    return list(plan_parts(Rows(rows), part_rows=part_rows, bytes_per_row=row, bytes_per_character=character))
+    return list(plan_parts(Rows(rows), PartLimits(part_rows, row, character)))
+
+
+def rows_of(part: PlannedPart) -> tuple[Row, ...]:
+    assert part.rows is not None
+    return part.rows
 
 
 def digest_of(row: Row) -> str:
@@ -74,14 +80,16 @@ ROWS = st.one_of(
 )
 def test_every_row_is_in_one_part(rows: list[Row], part_rows: int, row: float, character: float) -> None:
     parts = parts_of(rows, part_rows, row, character)
-    assert [one for part in parts for one in part.rows] == rows
+    assert [one for part in parts for one in rows_of(part)] == rows
     assert [part.number for part in parts] == list(range(len(parts)))
-    assert all(part.first_row == part.rows[0].row for part in parts)
+    assert all(part.last_row - part.first_row == len(rows_of(part)) for part in parts)
+    assert [part.first_row for part in parts] == [0, *(part.last_row for part in parts)][:-1][: len(parts)]
     for part in parts:
-        assert 1 <= len(part.rows) <= part_rows
-        assert len(part.rows) == 1 or estimate(part.rows, row, character) <= PART_BYTES
+        assert 1 <= part.row_count <= part_rows
+        assert part.row_count == 1 or estimate(rows_of(part), row, character) <= PART_BYTES
     for part, after in pairwise(parts):  # no part ends without need
-        assert len(part.rows) == part_rows or estimate((*part.rows, after.rows[0]), row, character) > PART_BYTES
+        more = (*rows_of(part), rows_of(after)[0])
+        assert part.row_count == part_rows or estimate(more, row, character) > PART_BYTES
     assert parts == parts_of(rows, part_rows, row, character)
 
 
@@ -93,21 +101,21 @@ def estimate(rows: tuple[Row, ...], row: float, character: float) -> float:
 def test_a_part_ends_before_16_mi_characters() -> None:
     quarter = "x" * (PART_CHARACTERS // 4)
     rows: list[Row] = [Document(n, str(n), quarter) for n in range(6)]
-    assert [len(part.rows) for part in parts_of(rows)] == [4, 2]
+    assert [part.row_count for part in parts_of(rows)] == [4, 2]
     rows = [Document(n, str(n), "x", before=quarter, kept=(quarter, 1)) for n in range(6)]
-    assert [len(part.rows) for part in parts_of(rows)] == [1] * 6
+    assert [part.row_count for part in parts_of(rows)] == [1] * 6
     rows = [Document(n, str(n), quarter * 5) for n in range(2)]
-    assert [len(part.rows) for part in parts_of(rows)] == [1, 1]
+    assert [part.row_count for part in parts_of(rows)] == [1, 1]
 
 
 def test_the_plan_is_lazy_and_tells_how_far_it_is() -> None:
     rows: list[Row] = [Document(n, str(n), "text") for n in range(10)]
     corpus = Rows(rows)
-    parts = plan_parts(corpus, part_rows=4, bytes_per_row=1, bytes_per_character=1)
+    parts = plan_parts(corpus, PartLimits(4, 1, 1))
     first = next(parts)
     assert corpus.read == 5  # one row ahead
-    assert first.fraction == 0.5
-    assert [part.fraction for part in parts] == [0.9, 1.0]
+    assert first.share == 0.5
+    assert [part.share for part in parts] == pytest.approx([0.4, 0.1])
 
 
 def test_nothing_makes_no_part() -> None:
@@ -177,16 +185,18 @@ def test_the_digest_stays_what_it_is() -> None:
         BlankLine(1),
         Failure(2, "3", "bad", "value"),
     ]
+    (before,) = plan_parts_as_before(Rows(rows), PartLimits(10, 1, 1))
     (part,) = parts_of(rows)
-    assert part.digest == "bbd0b22b04a0545f1a96a614231bd5eb400f9767c7feb7e56a05954e78a26c03"
-    assert part.sketch == ("f3088e2cd996d37bb504d86325fa7efd",)
+    assert part.spans[0].digest == before.digest == "bbd0b22b04a0545f1a96a614231bd5eb400f9767c7feb7e56a05954e78a26c03"
+    assert part.digest == "a5bbd6b7198a2e2c45d6c9faf2526ce60a49d2699d53fc9b2c77122cac52c6c9"
+    assert part.sketch == before.sketch == ("f3088e2cd996d37bb504d86325fa7efd",)
 
 
 def test_sketches_meet_where_rows_are_shared() -> None:
     texts = [f"text {n}" for n in range(1000)]
 
     def sketch(texts: list[str]) -> set[str]:
-        (part,) = plan_parts(memory_corpus(texts), part_rows=10**6, bytes_per_row=1, bytes_per_character=1)
+        (part,) = plan_parts(memory_corpus(texts), PartLimits(10**6, 1, 1))
         assert len(part.sketch) == min(16, len(set(texts) - {""}))
         assert list(part.sketch) == sorted(part.sketch)
         return set(part.sketch)
@@ -199,12 +209,12 @@ def test_sketches_meet_where_rows_are_shared() -> None:
 
 def test_memory_does_not_grow_with_the_corpus(tmp_path: Any) -> None:
     peaks = []
-    for count in (10_000, 50_000):
+    for count in (20_000, 100_000):
         path = tmp_path / f"{count}.txt"
         path.write_text("".join(f"a short document of a few words, number {n}\n" for n in range(count)))
         corpus = open_corpus([path], CorpusSettings())
         tracemalloc.start()
-        for _ in plan_parts(corpus, part_rows=2000, bytes_per_row=1, bytes_per_character=1):
+        for _ in plan_parts(corpus, PartLimits(2000, 1, 1)):
             pass
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()

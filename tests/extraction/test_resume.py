@@ -108,7 +108,7 @@ def test_parts_of_the_first_format_are_kept(
 ) -> None:
     folder = tmp_path / "older"
     with monkeypatch.context() as older:
-        older.setattr("bertfeat.extraction.run.FORMAT_VERSION", 1)
+        older.setattr("bertfeat.extraction.worker.FORMAT_VERSION", 1)
         as_first_format(older)
         run(bert, corpus, folder)
     before = contents(folder)
@@ -416,10 +416,10 @@ def test_an_error_of_the_reading_thread_arrives_as_it_is(
 def test_an_error_of_the_writing_thread_arrives_as_it_is(
     bert: Tiny, corpus: Path, tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def write_part(folder: Path, header: Any, content: Any) -> Path:
+    def write_part(folder: Path, header: Any, content: Any, **options: Any) -> Any:
         if header.number == number:
             raise FeatureSetError("the disk is full")
-        return write(folder, header, content)
+        return write(folder, header, content, **options)
 
     monkeypatch.setattr("bertfeat.extraction.part_writer.write_part", write_part)
     with pytest.raises(FeatureSetError, match="the disk is full"):

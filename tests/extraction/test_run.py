@@ -18,7 +18,7 @@ from bertfeat.corpus import BlankLine, CorpusSettings, Document, Failure, KeptCo
 from bertfeat.errors import BertfeatError, CorpusError, FeatureSetError, RowFailedError, UsageError, WrongColumnsError
 from bertfeat.extraction import Progress
 from bertfeat.extraction.part_writer import writer_count
-from bertfeat.extraction.run import ExtractionRun
+from bertfeat.extraction.worker import PartWorker
 from bertfeat.features import FeatureSet, PartContent, PartHeader, check_part, list_parts, read_header, write_part
 from tests.support.runs import accounted, contents, extractor, failed_rows, jsonl_file, lines, text_file
 from tests.support.tiny_models import LONG_TEXT, SENTENCES, Tiny, build, rewrite, text_states
@@ -329,10 +329,10 @@ def test_several_parts_are_written_at_once_where_a_gpu_computes(
     monkeypatch.setattr("bertfeat.extraction.part_writer.writer_count", lambda _: 3)
     together = threading.Barrier(3, timeout=10)  # broken, unless three writers meet
 
-    def slow(*arguments: Any) -> Path:
+    def slow(*arguments: Any, **options: Any) -> Any:
         if arguments[1].number < 3:
             together.wait()
-        return write_part(*arguments)
+        return write_part(*arguments, **options)
 
     monkeypatch.setattr("bertfeat.extraction.part_writer.write_part", slow)
     extractor(bert, pooling="mean,token").extract(corpus, tmp_path / "three", part_rows=4)
@@ -342,10 +342,10 @@ def test_several_parts_are_written_at_once_where_a_gpu_computes(
 def test_a_writer_that_fails_ends_the_run_and_leaves_the_other_parts(
     bert: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(folder: Path, header: PartHeader, content: PartContent) -> Path:
+    def broken(folder: Path, header: PartHeader, content: PartContent, **options: Any) -> Any:
         if header.number == 1:
             raise FeatureSetError("no space left")
-        return write_part(folder, header, content)
+        return write_part(folder, header, content, **options)
 
     monkeypatch.setattr("bertfeat.extraction.part_writer.writer_count", lambda _: 3)
     monkeypatch.setattr("bertfeat.extraction.part_writer.write_part", broken)
@@ -398,16 +398,16 @@ def test_float16_overflow_is_a_failed_row_not_a_stored_infinity(loud: Path, tmp_
 def test_rows_of_finished_parts_are_let_go(bert: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     alive: list[weakref.ref[Any]] = []
     most = 0
-    original = ExtractionRun._part_header
+    original = PartWorker._part_header
 
-    def part_header(self: ExtractionRun, part: Any, result: Any, *others: Any) -> Any:
+    def part_header(self: PartWorker, part: Any, result: Any, *others: Any) -> Any:
         nonlocal most
         alive.append(weakref.ref(result.content.vectors["last_mean"]))
         alive.append(weakref.ref(part.tokenized.tokens.layout.ids))
         most = max(most, sum(reference() is not None for reference in alive))
         return original(self, part, result, *others)
 
-    monkeypatch.setattr(ExtractionRun, "_part_header", part_header)
+    monkeypatch.setattr(PartWorker, "_part_header", part_header)
     extractor(bert).extract(memory_corpus(lines(200)), tmp_path, part_rows=10)
     assert len(alive) == 40
     assert most <= 3  # this part's content and tokens, and the content of the one that is being written

@@ -44,7 +44,7 @@ def toy(request: pytest.FixtureRequest) -> Toy:
 
 
 def test_a_part_gives_back_what_was_written(tmp_path: Path, toy: Toy) -> None:
-    path = write_part(tmp_path, toy.header, toy.content)
+    path = _write(tmp_path, toy.header, toy.content)
     assert path.name == "part-00000.parquet"
     assert os.listdir(tmp_path) == [path.name]
     table = pq.read_table(path, page_checksum_verification=True)
@@ -65,7 +65,7 @@ def test_a_part_gives_back_what_was_written(tmp_path: Path, toy: Toy) -> None:
 
 
 def test_a_part_describes_itself(tmp_path: Path, toy: Toy) -> None:
-    path = write_part(tmp_path, toy.header, toy.content)
+    path = _write(tmp_path, toy.header, toy.content)
     header = check_part(path)
     if toy.content.texts is None:
         assert all(not failure.value for failure in header.failures)
@@ -76,7 +76,7 @@ def test_a_part_describes_itself(tmp_path: Path, toy: Toy) -> None:
 
 def test_tokens_and_words_lie_where_they_say(tmp_path: Path) -> None:
     toy = toy_part(pairs=True, tags=True)
-    table = pq.read_table(write_part(tmp_path, toy.header, toy.content))
+    table = pq.read_table(_write(tmp_path, toy.header, toy.content))
     assert [field.name for field in table.schema if pa.types.is_list(field.type)] == [
         *("tokens", "token_start", "token_end", "token_segment"),
         *("words", "word_start", "word_end", "word_segment", "aligned", "tags"),
@@ -90,14 +90,14 @@ def test_tokens_and_words_lie_where_they_say(tmp_path: Path) -> None:
 
 def test_equal_input_gives_equal_bytes(tmp_path: Path) -> None:
     (tmp_path / "again").mkdir()
-    first, second = (write_part(folder, *_written(toy_part())) for folder in (tmp_path, tmp_path / "again"))
+    first, second = (_write(folder, *_written(toy_part())) for folder in (tmp_path, tmp_path / "again"))
     assert first.read_bytes() == second.read_bytes()
 
 
 def test_row_groups_stay_small_and_know_their_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(part_module, "ROW_GROUP_BYTES", 2000)
     toy = toy_part(rows=40)
-    metadata = pq.read_metadata(write_part(tmp_path, *_written(toy)))
+    metadata = pq.read_metadata(_write(tmp_path, *_written(toy)))
     groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
     assert len(groups) > 5
     assert sum(group.num_rows for group in groups) == 40
@@ -110,7 +110,7 @@ def test_row_groups_stay_small_and_know_their_rows(tmp_path: Path, monkeypatch: 
 
 def test_a_file_written_over_an_old_one_replaces_it(tmp_path: Path) -> None:
     write_part(tmp_path, *_written(toy_part(rows=2)))
-    assert check_part(write_part(tmp_path, *_written(toy_part(rows=5)))).last_row == 5
+    assert check_part(_write(tmp_path, *_written(toy_part(rows=5)))).last_row == 5
 
 
 # ── damage ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -122,7 +122,7 @@ def test_every_flipped_byte_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with monkeypatch.context() as older:
         if version == 1:
             as_first_format(older)
-        path = write_part(tmp_path, dataclasses.replace(toy.header, format_version=version), toy.content)
+        path = _write(tmp_path, dataclasses.replace(toy.header, format_version=version), toy.content)
     assert (b"bertfeat.sha256" in pq.read_metadata(path).metadata) == (version == 1)
     good = path.read_bytes()
     random = np.random.default_rng(7)
@@ -145,14 +145,14 @@ def test_every_flipped_byte_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("size", [0, 3, 100, -1, -9, -2000])
 def test_a_truncated_part_is_damaged(tmp_path: Path, size: int) -> None:
-    path = write_part(tmp_path, *_written(toy_part()))
+    path = _write(tmp_path, *_written(toy_part()))
     path.write_bytes(path.read_bytes()[:size])
     with pytest.raises(DamagedError, match=r"part-00000\.parquet"):
         check_part(path)
 
 
 def test_something_appended_is_damage(tmp_path: Path) -> None:
-    path = write_part(tmp_path, *_written(toy_part()))
+    path = _write(tmp_path, *_written(toy_part()))
     path.write_bytes(path.read_bytes() + b"PAR1")
     with pytest.raises(DamagedError, match=r"part-00000\.parquet"):
         check_part(path)
@@ -173,7 +173,7 @@ def test_a_foreign_file_is_refused(tmp_path: Path) -> None:
 def test_a_newer_format_is_refused(tmp_path: Path) -> None:
     toy = toy_part()
     newer = dataclasses.replace(toy.header, format_version=3)
-    path = write_part(tmp_path, newer, toy.content)
+    path = _write(tmp_path, newer, toy.content)
     with pytest.raises(FeatureSetError, match=r"format 3 by a newer bertfeat.*upgrade"):
         read_header(path)
     # a newer format may seal its files in another way
@@ -184,7 +184,7 @@ def test_a_newer_format_is_refused(tmp_path: Path) -> None:
 
 def test_the_seal_of_many_row_groups_is_that_of_the_whole_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bertfeat.features.part.ROW_GROUP_BYTES", 64)
-    path = write_part(tmp_path, *_written(toy_part()))
+    path = _write(tmp_path, *_written(toy_part()))
     assert pq.read_metadata(path).num_row_groups > 2
     raw = path.read_bytes()
     start = len(raw) - 8 - int.from_bytes(raw[-8:-4], "little")
@@ -205,22 +205,22 @@ def test_the_pages_are_read_again_only_if_their_digest_is_not_known(
 
     monkeypatch.setattr(seal_module, "_pages_digest", counted)
     toy = toy_part()
-    sealed = write_part(tmp_path, *_written(toy)).read_bytes()
+    sealed = _write(tmp_path, *_written(toy)).read_bytes()
     assert again == 0
     write = part_module._write_pages
     monkeypatch.setattr(part_module, "_write_pages", lambda *given: (write(*given)[0] - 1, b"0" * 32))
-    assert write_part(tmp_path, *_written(toy)).read_bytes() == sealed
+    assert _write(tmp_path, *_written(toy)).read_bytes() == sealed
     assert again == 1
 
 
 def test_a_part_under_another_ones_name_is_damage(tmp_path: Path) -> None:
-    path = write_part(tmp_path, *_written(toy_part())).rename(tmp_path / "part-00007.parquet")
+    path = _write(tmp_path, *_written(toy_part())).rename(tmp_path / "part-00007.parquet")
     with pytest.raises(DamagedError, match="says it is part 0"):
         check_part(path)
 
 
 def test_a_sealed_header_of_wrong_form_is_damage(tmp_path: Path) -> None:
-    path = write_part(tmp_path, *_written(toy_part()))
+    path = _write(tmp_path, *_written(toy_part()))
     path.write_bytes(path.read_bytes().replace(b'"sketch"', b'"sketsh"'))
     write_seal(path, (0, b""))
     with pytest.raises(DamagedError, match="header cannot be read"):
@@ -261,7 +261,7 @@ except StorageError as error:
 
 
 def test_a_full_disk_leaves_the_old_part(tmp_path: Path) -> None:
-    path = write_part(tmp_path, *_written(toy_part(rows=2)))
+    path = _write(tmp_path, *_written(toy_part(rows=2)))
     run = subprocess.run(
         [sys.executable, "-c", _FULL, tmp_path], capture_output=True, text=True, cwd=Path(__file__).parents[2]
     )
@@ -317,3 +317,9 @@ def _chunks(group: Any) -> list[Any]:
 
 def _places(data: bytes, wanted: bytes) -> list[int]:
     return [match.start() for match in re.finditer(re.escape(wanted), data)]
+
+
+def _write(folder: Path, header: Any, content: Any) -> Path:
+    """Write a part, and give its path."""
+    assert write_part(folder, header, content)
+    return folder / f"part-{header.number:05d}.parquet"

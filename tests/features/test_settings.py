@@ -1,9 +1,11 @@
 """The settings of a feature set: their JSON form, old files, and what makes features incomparable."""
 
+import dataclasses
 import hashlib
 import json
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from bertfeat.features import FeatureSet, FeatureSettings
@@ -35,6 +37,17 @@ def test_the_json_form_is_that_of_earlier_runs() -> None:
     assert json.dumps(SETTINGS.encode(), sort_keys=True, separators=(",", ":")) == WRITTEN
     assert SETTINGS.fingerprint == hashlib.sha256(WRITTEN.encode()).hexdigest()
     assert FeatureSettings.decode(json.loads(WRITTEN)) == SETTINGS
+
+
+def test_the_plan_is_recorded_where_it_is_not_the_first() -> None:
+    assert SETTINGS.plan is None
+    newer = dataclasses.replace(SETTINGS, plan=2)
+    assert newer.encode() == {**SETTINGS.encode(), "plan": 2}
+    assert FeatureSettings.decode(newer.encode()) == newer != SETTINGS
+    assert [str(each) for each in newer.differences(SETTINGS)] == ["plan 2 and none"]
+    assert newer.incomparable_with(SETTINGS) == SETTINGS.incomparable_with(newer) == []
+    null = FeatureSettings.decode({"model": "f0f0", "plan": None})
+    assert null.encode() == {"model": "f0f0", "plan": None}
 
 
 def test_missing_keys_have_defaults_and_unknown_ones_are_kept() -> None:
@@ -89,6 +102,7 @@ def test_differences_are_named_with_both_values() -> None:
         ("numerics", 1, set()),
         ("batch_tokens", 64, set()),
         ("part_rows", 64, set()),
+        ("plan", 2, set()),
         ("keep", ["year:string"], set()),
         ("text", False, set()),
     ],
@@ -108,6 +122,13 @@ def test_what_one_file_lacks_is_not_compared() -> None:
     assert str(FeatureSettings(document_context=True).incomparable_with(FeatureSettings())[0]) == (
         "document_context on and off"
     )
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_headers_of_older_versions_keep_their_bytes(version: int) -> None:
+    for path in sorted((Path(__file__).parents[1] / "golden" / f"v{version}" / "features").glob("part-*.parquet")):
+        written = pq.read_metadata(path).metadata[b"bertfeat"]
+        assert encode_header(decode_header(written, path)) == written
 
 
 @pytest.mark.parametrize("version", [1, 2])

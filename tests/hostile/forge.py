@@ -39,7 +39,7 @@ def _entry(path: Path, before: dict[str, Any]) -> dict[str, Any]:
     try:
         return dataclasses.asdict(part_entry(read_footer(path)))
     except Exception:  # it is not even a part: then its digest and size will do
-        return {**before, "bytes": path.stat().st_size, "sha256": check_footer(path)}
+        return {**before, "bytes": path.stat().st_size, "sha256": check_footer(path).sha256}
 
 
 def forge_index(folder: Path, name: str) -> None:

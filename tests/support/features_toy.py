@@ -22,6 +22,7 @@ from bertfeat.features import (
     write_manifest,
     write_part,
 )
+from bertfeat.io import Place
 from bertfeat.recipe import FeatureColumn, Operation, Pooling, feature_columns
 
 L, H = 4, 8  # layers and their width
@@ -136,9 +137,10 @@ def as_first_format(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("bertfeat.features.part.DirectFile.digest", (0, b""))  # a sha256 is not known beforehand
 
 
-def toy_set(folder: Path, *toys: Toy, finished: bool = True) -> Path:
+def toy_set(folder: Place, *toys: Toy, finished: bool = True) -> Place:
     """Write the parts (default: three, with failures and blank lines) as a feature set."""
-    folder.mkdir(parents=True, exist_ok=True)
+    if isinstance(folder, Path):
+        folder.mkdir(parents=True, exist_ok=True)
     for toy in toys or toy_parts():
         write_part(folder, toy.header, toy.content)
     if finished:

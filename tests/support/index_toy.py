@@ -18,6 +18,7 @@ from bertfeat.features import (
     write_manifest,
     write_part,
 )
+from bertfeat.io import Place
 from bertfeat.recipe import Pooling, feature_columns
 from bertfeat.search import VectorIndex, replacement
 
@@ -33,7 +34,7 @@ def clustered(count: int, width: int = 16, *, clusters: int = 12, seed: int = 0)
 
 
 def vector_set(
-    folder: Path,
+    folder: Place,
     vectors: NDArray[np.float32],
     *,
     ids: Sequence[str] | None = None,
@@ -41,9 +42,10 @@ def vector_set(
     text: bool = True,
     fingerprint: str = "f" * 64,
     parts: int = 2,
-) -> Path:
+) -> Place:
     """A finished feature set whose column ``last_mean`` holds the vectors."""
-    folder.mkdir(parents=True, exist_ok=True)
+    if isinstance(folder, Path):
+        folder.mkdir(parents=True, exist_ok=True)
     edges = np.linspace(0, len(vectors), parts + 1).astype(int)
     for number, (first, last) in enumerate(itertools.pairwise(edges)):
         rows = np.arange(first, last)

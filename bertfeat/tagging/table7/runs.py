@@ -1,7 +1,6 @@
 """The trainings of a Table 7 that are done, each in a file of its own, and what they all have in common."""
 
 import hashlib
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -11,8 +10,9 @@ from msgspec import Meta
 
 from bertfeat.errors import TaggerError, parameter
 from bertfeat.features import FeatureSet
-from bertfeat.io import JsonFormat, canonical_json, real_path, storage_errors, to_plain, write_json
+from bertfeat.io import JsonFormat, canonical_json, storage_errors, to_plain, write_json
 from bertfeat.tagging.feature_digests import parts_digest, sentences_digest
+from bertfeat.tagging.feature_places import record_place
 from bertfeat.tagging.settings import Extraction, TrainingSettings, extraction_of
 from bertfeat.tagging.table7.grid import GridPoint
 from bertfeat.tagging.table7.rows import FINE_TUNING, TableRow
@@ -83,7 +83,7 @@ class TableIdentity:
             replace(settings, seed=_NO_SEED),
             extraction_of(train),
             train.header.settings.numerics,
-            {name: os.path.relpath(real_path(features.folder), real_path(folder)) for name, features in sets.items()},
+            {name: record_place(features.folder, folder) for name, features in sets.items()},
             FORMAT_VERSION,
         )
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from bertfeat.errors import BertfeatError, DamagedError, TaggerError
 from bertfeat.features import FeatureSet
-from bertfeat.io import JsonFormat, read_regular, real_path
+from bertfeat.io import Address, JsonFormat, read_regular, real_path
 from bertfeat.tagging.feature_digests import sentences_digest
+from bertfeat.tagging.feature_places import find_place
 from bertfeat.tagging.table7.report import MARKDOWN_NAME, RESULTS_NAME, RowResult, Table7, format_markdown
 from bertfeat.tagging.table7.rows import FINE_TUNED_ROW, PAPER_ROWS, PAPER_SOURCE, TableRow
 from bertfeat.tagging.table7.runs import FORMAT_VERSION, Measure, StoredRun, TableIdentity, read_identity, read_runs
@@ -123,14 +124,14 @@ def _check_markdown(folder: Path, table: Table7) -> None:
 
 def _table_features_state(folder: Path, identity: TableIdentity, name: str) -> FeaturesState:
     """The state of a feature set; one in the table's own folder is read, every byte of it."""
-    place = folder / identity.places.get(name, ".")
+    place = find_place(folder, identity.places.get(name, "."))
     try:
         features = FeatureSet(place)
     except DamagedError:
         raise
     except BertfeatError:
         return FeaturesState.ABSENT  # or not finished
-    if real_path(folder) in real_path(place).parents:
+    if not isinstance(place, Address) and real_path(folder) in real_path(place).parents:
         for _ in features.check():
             pass
     same = sentences_digest(features) == identity.data[name]

@@ -136,7 +136,7 @@ def test_runs_of_another_table_are_told(sets: Sets, table: Path, tmp_path: Path)
 
 
 def test_features_are_looked_for_where_they_were(sets: Sets, tiny: Callable[[str], Tiny], tmp_path: Path) -> None:
-    own = {name: shutil.copytree(each.folder, tmp_path / f"{name}.features") for name, each in sets.items()}
+    own = {name: shutil.copytree(str(each.folder), tmp_path / f"{name}.features") for name, each in sets.items()}
     own["test"] = Path(shutil.move(own["test"], tmp_path / "table" / "features" / "test.features"))
     made_table({name: FeatureSet(place) for name, place in own.items()}, tmp_path / "table")
     assert {str(state) for state in verify_table7(tmp_path / "table").features.values()} == {"the same"}
@@ -145,7 +145,7 @@ def test_features_are_looked_for_where_they_were(sets: Sets, tiny: Callable[[str
     assert {str(state) for state in verify_table7(table).features.values()} == {"the same"}
     shutil.rmtree(table.parent / "train.features")
     shutil.rmtree(table.parent / "dev.features")
-    shutil.copytree(sets["test"].folder, table.parent / "dev.features")
+    shutil.copytree(str(sets["test"].folder), table.parent / "dev.features")
     assert [str(state) for state in verify_table7(table).features.values()] == [
         "not there",
         "changed since",

@@ -1,0 +1,62 @@
+"""The beginnings of files: their encodings, and their columns with the types of the first records."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from bertfeat.corpus.blocks import Meter, read_blocks
+from bertfeat.corpus.encodings import detect_encoding
+from bertfeat.corpus.input_file import Columns, CorpusFile, reader_of
+from bertfeat.corpus.lines import TextEncoding
+from bertfeat.corpus.settings import CorpusSettings
+from bertfeat.corpus.sources import REQUESTS, Source
+from bertfeat.corpus.tables import SAMPLE
+from bertfeat.errors import CorpusError
+from bertfeat.io import Address
+
+_HEAD = 2**17  # bytes of a file that are looked into
+_LEAST_SAMPLE = 20  # records of every file, to see its columns
+
+Look = tuple[CorpusFile, Columns]
+
+
+def look_into(sources: Sequence[Source], settings: CorpusSettings) -> list[Look]:
+    """Look into each file: at the first 1,000 records of all of them, and at least at 20 of each.
+
+    Raises:
+        CorpusError: a file that cannot be read as its format at all.
+        StorageError: object storage that cannot be reached.
+    """
+    several = len(sources) > 1
+
+    def look(source: Source, size: int = _LEAST_SAMPLE) -> Look:
+        prefix = f"{source.name}:" if several else ""
+        encoding = TextEncoding("utf-8") if source.format.binary else _find_encoding(source, settings)
+        file = CorpusFile(source, encoding, settings, prefix)
+        return file, reader_of(source.format).look(file, size)
+
+    looks: list[Look] = []
+    left = SAMPLE  # records still to be sampled
+    with ThreadPoolExecutor(REQUESTS) as pool:
+        ahead = pool.map(look, [source for source in sources if isinstance(source.path, Address)])
+        for source in sources:
+            size = max(left, _LEAST_SAMPLE)
+            first = next(ahead) if isinstance(source.path, Address) else None
+            if first is None or (size > _LEAST_SAMPLE and first[1].seen == _LEAST_SAMPLE):
+                first = look(source, size)
+            looks.append(first)
+            left -= first[1].sampled
+    return looks
+
+
+def _find_encoding(source: Source, settings: CorpusSettings) -> TextEncoding:
+    """The encoding by the first bytes of a file; damage further on is met when the file is read."""
+    head = b""
+    try:
+        for block in read_blocks(source, Meter()):
+            head += block
+            if len(head) >= _HEAD:
+                break
+    except CorpusError:
+        if not head:
+            raise
+    return detect_encoding(head[:_HEAD], settings.encoding, source.name)

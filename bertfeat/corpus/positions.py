@@ -1,0 +1,24 @@
+"""Places in the files of a corpus at which reading can begin."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where in a file a row begins, and what has to be known of the file before it to read on from there."""
+
+    offset: int
+    """Bytes of the file before it, decompressed; of Parquet: records before its row group."""
+
+    line: int
+    """Lines before ``offset``; of Parquet: none."""
+
+    record: int
+    """Rows of the file before it, those that are to be skipped included."""
+
+    skip: int = 0
+    """Rows to be passed over from ``offset`` on: of Parquet those of its row group, of CoNLL its context."""
+
+
+START = Position(0, 0, 0)
+"""The beginning of a file."""

@@ -1,0 +1,243 @@
+"""Ray as the engine: actors with one encoder each, on all machines of a cluster.
+
+Ray places the actors by the resources that they need, starts them again when they or their nodes die, and has the
+cluster grow for those that find no place. No data go through it: the actors read and write storage by themselves.
+"""
+
+import contextlib
+import logging
+import math
+import os
+import queue
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from bertfeat.distributed.dispatch import TASKS_AHEAD, Dispatch, TaskKey, key_of
+from bertfeat.distributed.serving import serve_tasks, wait_a_moment
+from bertfeat.errors import BertfeatError, Spelling, UsageError, current_spelling, parameter, spell_parameters
+from bertfeat.extraction import Agenda, Job, Result, Task
+
+if TYPE_CHECKING:
+    import ray
+
+_FORWARDED = ("AWS_", "AZURE_", "GOOGLE_", "BERTFEAT_", "HF_")
+_NOTED_SECONDS = 1.0  # that a wait for results takes at most, before new actors are looked for
+
+
+class RayCluster:
+    """Workers on a Ray cluster, or on a Ray of this machine that is started for the run.
+
+    ``address`` is the cluster's (``auto``: the one that this machine belongs to). ``workers`` defaults to one a GPU, or
+    where there are none one for every ``cpus_per_worker`` cores. Storage, corpus and model must be found by the same
+    names on every node; the environment's credentials are handed on.
+    """
+
+    def __init__(
+        self,
+        address: str | None = None,
+        *,
+        workers: int | None = None,
+        gpus_per_worker: float | None = None,
+        cpus_per_worker: float | None = None,
+    ) -> None:
+        if workers is not None and workers < 1:
+            raise UsageError("a run has at least one worker", where=parameter("workers", workers))
+        self.address, self.workers = address, workers
+        self.gpus_per_worker, self.cpus_per_worker = gpus_per_worker, cpus_per_worker
+
+    def run(self, job: Job, agenda: Agenda) -> None:
+        """Have every task of the agenda done.
+
+        Raises:
+            UsageError: Ray is not installed.
+            BertfeatError: the cluster cannot be reached; or of a worker; or three died over one part.
+        """
+        with _connected(self.address) as module:
+            crew = _Crew(module, job, *self._resources(module))
+            try:
+                crew.work(Dispatch(agenda))
+            finally:
+                crew.end()
+
+    def _resources(self, module: "ray") -> tuple[int, float, float]:  # type: ignore[valid-type]
+        """How many workers, and the processors and GPUs of each."""
+        total: dict[str, float] = module.cluster_resources()  # type: ignore[attr-defined]
+        gpus = self.gpus_per_worker if self.gpus_per_worker is not None else float("GPU" in total)
+        if gpus:
+            workers = self.workers or max(1, int(total.get("GPU", 0) / gpus))
+            return workers, self.cpus_per_worker or 1.0, gpus
+        cores = total.get("CPU", 1.0)
+        workers = self.workers or max(1, int(cores / (self.cpus_per_worker or cores)))
+        return workers, self.cpus_per_worker or max(1.0, math.floor(cores / workers)), 0.0
+
+
+@contextlib.contextmanager
+def _connected(address: str | None) -> Iterator[Any]:
+    try:
+        import ray
+    except ImportError:
+        raise UsageError(f"{parameter('engine', 'ray')} needs Ray", remedy="pip install 'bertfeat[ray]'") from None
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    if ray.is_initialized():  # by the program that calls us, whose connection it stays
+        yield ray
+        return
+    handed_on = {name: value for name, value in os.environ.items() if name.startswith(_FORWARDED)}
+    try:
+        ray.init(
+            address=address,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            include_dashboard=False if address is None else None,
+            runtime_env={"env_vars": handed_on} if handed_on else None,
+        )
+    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+        line = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise BertfeatError(
+            f"the Ray cluster cannot be reached: {line}",
+            where=parameter("address", address or "local"),
+            remedy="start one with ray start --head, or leave the address out",
+        ) from error
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+class _Crew:
+    """The actors of a run, and the tasks that each has."""
+
+    def __init__(self, module: Any, job: Job, workers: int, cpus: float, gpus: float) -> None:
+        self._ray = module
+        actor = module.remote(
+            num_cpus=cpus,
+            num_gpus=gpus,
+            max_restarts=-1,
+            max_task_retries=0,  # a lost task goes to another actor at once
+            max_concurrency=TASKS_AHEAD + 1,
+        )(_RayWorker)
+        self._job = module.put(job)  # kept as long as actors may be started again
+        threads = None if gpus else max(1, int(cpus))
+        device = "cuda" if gpus else None
+        self._actors = [actor.remote([self._job], device, threads, current_spelling()) for _ in range(workers)]
+        self._tasks: dict[Any, tuple[int, Task]] = {}  # by the future of the result
+        self._starting: dict[Any, int] = {}  # by the future of its start: actors have no tasks before they run
+
+    def work(self, dispatch: Dispatch) -> None:
+        """Have all tasks done."""
+        for number in range(len(self._actors)):
+            self._await_start(number)
+        running: set[int] = set()
+        while not dispatch.done:
+            for number in running:
+                self._fill(number, dispatch)
+            futures = [*self._tasks, *self._starting]
+            if not futures:
+                wait_a_moment()
+                continue
+            ready, _ = self._ray.wait(futures, num_returns=1, timeout=_NOTED_SECONDS)
+            for future in ready:
+                if future in self._starting:
+                    number = self._starting.pop(future)
+                    if self._has_started(future, number):
+                        running.add(number)
+                else:
+                    number, task = self._tasks.pop(future)
+                    if not self._took_result(future, task, dispatch) and number in running:
+                        running.discard(number)
+                        self._await_start(number)
+
+    def _fill(self, number: int, dispatch: Dispatch) -> None:
+        has = sum(1 for worker, _ in self._tasks.values() if worker == number)
+        while has < TASKS_AHEAD and (task := dispatch.take()) is not None:
+            self._tasks[self._actors[number].do.remote(task)] = (number, task)
+            has += 1
+
+    def _await_start(self, number: int) -> None:
+        self._starting[self._actors[number].is_ready.remote()] = number
+
+    def _has_started(self, future: Any, number: int) -> bool:
+        try:
+            self._ray.get(future)
+        except self._ray.exceptions.RayActorError:
+            self._await_start(number)  # Ray starts it again, elsewhere if need be
+            wait_a_moment()
+            return False
+        except self._ray.exceptions.RayTaskError as error:
+            raise _cause_of(error) from None
+        return True
+
+    def _took_result(self, future: Any, task: Task, dispatch: Dispatch) -> bool:
+        """Take a result; False if the actor died over it."""
+        try:
+            dispatch.finish(task, self._ray.get(future))
+        except self._ray.exceptions.RayTaskError as error:
+            raise _cause_of(error) from None
+        except self._ray.exceptions.RayError as error:
+            dispatch.lose(task, type(error).__name__)
+            return False
+        return True
+
+    def end(self) -> None:
+        """End the actors."""
+        for actor in self._actors:
+            with contextlib.suppress(Exception):
+                self._ray.kill(actor)
+
+
+def _get(reference: Any) -> Job:
+    import ray
+
+    job: Job = ray.get(reference)
+    return job
+
+
+def _cause_of(error: Any) -> BaseException:
+    """The error that a worker raised."""
+    cause = error.cause
+    return cause if isinstance(cause, BertfeatError) else BertfeatError(f"a worker failed: {cause!r}")
+
+
+class _RayWorker:
+    """An actor. Each call of :meth:`do` waits, on a thread of its own, for the one worker that does all tasks."""
+
+    def __init__(self, job: Any, device: str | None, threads: int | None, spelling: Spelling) -> None:
+        """``job`` is a list of the job's reference."""
+        self._tasks: queue.Queue[Task] = queue.Queue()
+        self._results: dict[TaskKey, queue.Queue[Result | BaseException]] = {}
+        self._failure: BaseException | None = None
+        threading.Thread(target=self._serve, args=(*job, device, threads, spelling), daemon=True).start()
+
+    def is_ready(self) -> bool:
+        """Answer as soon as the actor runs."""
+        return True
+
+    def do(self, task: Task) -> Result:
+        """Do one task, and give its result."""
+        result: queue.Queue[Result | BaseException] = queue.Queue()
+        self._results[key_of(task)] = result
+        if self._failure is not None:
+            raise self._failure
+        self._tasks.put(task)
+        answer = result.get()
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    def _serve(self, reference: Any, device: str | None, threads: int | None, spelling: Spelling) -> None:
+        with spell_parameters(spelling):
+            try:
+                serve_tasks(_get(reference), device=device, threads=threads, receive=self._receive, done=self._answer)
+            except BaseException as error:
+                self._failure = error
+                for result in tuple(self._results.values()):
+                    result.put(error)
+
+    def _receive(self, seconds: float) -> Task | None:
+        try:
+            return self._tasks.get(timeout=seconds)
+        except queue.Empty:
+            return None
+
+    def _answer(self, task: Task, result: Result) -> None:
+        self._results.pop(key_of(task)).put(result)

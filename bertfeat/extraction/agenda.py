@@ -1,0 +1,137 @@
+"""The tasks of a run: parts as the plan gives them, or first files to be scanned, of which parts are then made."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from threading import Lock
+
+from bertfeat.corpus import CorpusFile
+from bertfeat.extraction.plan import PartLimits, PartNumbering, PlannedPart
+from bertfeat.extraction.tasks import Agenda, MadePart, Result, ScannedFiles, ScanTask, Task
+
+_TASK_FILES = 64  # that are scanned together at most
+_TASK_BYTES = 64 * 2**20
+_PATIENCE = 0.1  # seconds between looks at an agenda without tasks
+_READY_PARTS = 64  # planned ahead before another file is scanned
+
+Selection = Callable[[PlannedPart], PlannedPart | None]
+"""Looks at a part before it is handed out: None if it is not to be done here."""
+
+OnPart = Callable[[PlannedPart, MadePart], None]
+
+
+class PlannedAgenda:
+    """The parts of a plan, one after the other, with the rows that the plan has read."""
+
+    def __init__(self, parts: Iterator[PlannedPart], select: Selection, on_part: OnPart) -> None:
+        self._parts, self._select, self._on_part = parts, select, on_part
+        self.done = False
+
+    def take(self) -> Task | None:
+        """The next part; the plan reads it now."""
+        for part in self._parts:
+            if selected := self._select(part):
+                return selected
+            del part  # and its rows, before the next ones are read
+        self.done = True
+        return None
+
+    def finish(self, task: Task, result: Result) -> None:
+        """Note a finished part."""
+        assert isinstance(task, PlannedPart)
+        assert isinstance(result, MadePart)
+        self._on_part(task, result)
+
+
+class ScanningAgenda:
+    """Files to be scanned and the parts that come of them; parts are handed out as soon as they are numbered."""
+
+    def __init__(self, files: Sequence[CorpusFile], limits: PartLimits, select: Selection, on_part: OnPart) -> None:
+        self._select, self._on_part = select, on_part
+        self._numbering = ScanNumbering(files, limits)
+        self._unscanned = deque(scan_tasks(files))
+        self._scans: dict[int, ScannedFiles] = {}  # those that wait for one before them
+        self._next, self._last = 0, len(self._unscanned)
+        self._ready: deque[PlannedPart] = deque()
+        self._lock = Lock()
+
+    @property
+    def done(self) -> bool:
+        """Whether every file is scanned and every part handed out."""
+        return self._next == self._last and not self._ready
+
+    def take(self) -> Task | None:
+        """A part, if enough are ready; else files to scan."""
+        with self._lock:
+            if self._unscanned and len(self._ready) < _READY_PARTS:
+                return self._unscanned.popleft()
+            return self._ready.popleft() if self._ready else None
+
+    def finish(self, task: Task, result: Result) -> None:
+        """Note a result; scans that have all before them become parts."""
+        if isinstance(result, MadePart):
+            assert isinstance(task, PlannedPart)
+            self._on_part(task, result)
+            return
+        assert isinstance(task, ScanTask)
+        with self._lock:
+            self._scans[task.number] = result
+            while self._next in self._scans:
+                for part in self._numbering.add(self._scans.pop(self._next)):
+                    self._make_ready(part)
+                self._next += 1
+            if self._next == self._last:
+                for part in self._numbering.end():
+                    self._make_ready(part)
+
+    def _make_ready(self, part: PlannedPart) -> None:
+        if selected := self._select(part):
+            self._ready.append(selected)
+
+
+def tasks_of(agenda: Agenda) -> Iterator[Task]:
+    """The tasks of an agenda, for a worker in this process; waits for those that come later."""
+    while not agenda.done:
+        task = agenda.take()
+        if task is not None:
+            yield task
+        elif not agenda.done:
+            time.sleep(_PATIENCE)
+        del task
+
+
+def scan_tasks(files: Sequence[CorpusFile]) -> list[ScanTask]:
+    """All files, in order: large ones alone, small ones together."""
+    tasks: list[ScanTask] = []
+    together: list[int] = []
+    size = 0
+    for number, file in enumerate(files):
+        if together and (len(together) == _TASK_FILES or size + file.source.size > _TASK_BYTES):
+            tasks.append(ScanTask(len(tasks), tuple(together)))
+            together, size = [], 0
+        together.append(number)
+        size += file.source.size
+    if together:
+        tasks.append(ScanTask(len(tasks), tuple(together)))
+    return tasks
+
+
+class ScanNumbering:
+    """Makes parts of the scans of all files, in order. Memory: one scan."""
+
+    def __init__(self, files: Sequence[CorpusFile], limits: PartLimits) -> None:
+        self._files = files
+        self._bytes = max(1, sum(file.source.size for file in files))
+        self._parts = PartNumbering(limits)
+
+    def add(self, scan: ScannedFiles) -> Iterator[PlannedPart]:
+        """Add the next scan; gives the parts that are complete."""
+        for spans in scan.spans:
+            rows = sum(span.rows for span in spans)
+            for span in spans:
+                share = self._files[span.file].source.size * span.rows / rows / self._bytes
+                yield from self._parts.add(span, None, share)
+
+    def end(self) -> Iterator[PlannedPart]:
+        """The last part."""
+        return self._parts.end()

@@ -1,0 +1,115 @@
+"""How a run shares its work with others. By default it does not: it is alone in its folder, and does all of it."""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+
+from bertfeat.errors import FolderLockedError, parameter
+from bertfeat.extraction.agenda import OnPart, Selection
+from bertfeat.extraction.plan import PlannedPart
+from bertfeat.extraction.tasks import Agenda, Job
+from bertfeat.io import (
+    STATE_FOLDER,
+    FolderLock,
+    LeaseWatch,
+    Location,
+    folder_lock,
+    lease_seconds,
+    list_files,
+    read_claim,
+    remove_stored,
+)
+
+CLAIMS = f"{STATE_FOLDER}/claims"
+"""In a folder that runs join on: who is at work on what."""
+
+_log = logging.getLogger("bertfeat")
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """What is only known while a run is at work."""
+
+    times: Mapping[str, object]  # when it ended, how long it took, on which device
+    versions: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class SharedRun:
+    """What a sharing needs to know of a run."""
+
+    job: Job
+    identity: str  # equal for runs of the same settings over the same corpus
+    select: Selection  # to be asked about every part of the plan
+    on_part: OnPart  # to be told of every part that this process has made
+    on_part_of_others: Callable[[PlannedPart], None]  # and of every other one that is there
+    look_through: Callable[[], bool]  # reads the headers of the parts that there are; whether there are any
+    begin: Callable[[], None]  # marks the set as unfinished
+    keep_only: Callable[[Sequence[PlannedPart]], None]  # removes the parts in the folder that are not of this plan
+    overwrite: bool  # whether earlier runs' parts do not count
+    facts: Callable[[], RunFacts]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSize:
+    """The size of a whole plan."""
+
+    parts: int
+    rows: int
+
+
+class Sharing:
+    """A run that shares nothing; the ways to share are made of it."""
+
+    several_writers = False  # whether other processes write parts into the same folder
+
+    def hold(self, folder: Location) -> AbstractContextManager[object]:
+        """Keep others out of the folder, who would disturb.
+
+        Raises:
+            FolderLockedError: another run is at work on it.
+        """
+        return _lock_unless_joined(folder)
+
+    def takes(self, part: PlannedPart) -> bool:
+        """Whether this process makes the part."""
+        del part
+        return True
+
+    def agenda(self, run: SharedRun) -> Agenda | None:
+        """The tasks that come to this process; None for all that the run itself plans."""
+        del run
+        return None
+
+    def finish(self, folder: Location, size: PlanSize, finish: Callable[[], None]) -> None:
+        """Finish the set, once all of its parts are there."""
+        del folder, size
+        finish()
+
+
+@contextmanager
+def _lock_unless_joined(folder: Location) -> Iterator[FolderLock]:
+    """Lock a folder on which no runs that join are at work; claims that dead ones left are removed."""
+    with folder_lock(folder) as lock:
+        claims = folder / CLAIMS
+        watch = LeaseWatch(lease_seconds())
+        held = {name for name in watch.look(claims) if not _is_abandoned(claims / name)}
+        if held:
+            _log.info("%s: watching for %.0f s whether runs that joined are still at work", folder, watch.seconds)
+            time.sleep(watch.seconds * 1.1)
+            if held := held & watch.look(claims):
+                raise FolderLockedError(
+                    "runs that joined are at work on it",
+                    where=folder,
+                    remedy=f"join them with {parameter('join', True)}, or wait until they have ended",
+                )
+        for file in list_files(claims):
+            remove_stored(claims / file.name)
+        yield lock
+
+
+def _is_abandoned(place: Location) -> bool:
+    found = read_claim(place)
+    return found is None or (found[0] is not None and found[0].owner.is_surely_gone)

@@ -1,0 +1,191 @@
+"""A worker: does the tasks of a run with one encoder, tokenizing ahead on a thread and writing behind on others.
+
+Every part is computed from its own rows alone, so whoever makes it gives the same bytes.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+from bertfeat.corpus import Failure
+from bertfeat.errors import DamagedError, RowFailedError, parameter
+from bertfeat.extraction.embedder import Embedder, PartResult, TokenizedRows
+from bertfeat.extraction.language_check import corpus_warnings
+from bertfeat.extraction.part_content import count_part
+from bertfeat.extraction.part_writer import PartWriter
+from bertfeat.extraction.plan import PlannedPart, read_part, scan_file
+from bertfeat.extraction.progress import RunProgress
+from bertfeat.extraction.tasks import Job, MadePart, OnDone, Result, ScannedFiles, ScanTask, Task
+from bertfeat.features import FORMAT_VERSION, PartHeader, check_part, part_path, read_header
+from bertfeat.io import Address, prefetched
+
+
+class CheckFailures(Protocol):
+    """Raises an error where a part's failures are too many for the run to go on."""
+
+    def __call__(self, failures: Sequence[Failure], *, final: bool) -> None:
+        """``final``: all failures of the part are known, and nothing else stops it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _TokenizedPart:
+    """A part that waits for the encoder."""
+
+    planned: PlannedPart
+    tokenized: TokenizedRows
+    damage: str
+
+
+def use_threads(count: int) -> None:
+    """Let this process compute with so many threads."""
+    torch.set_num_threads(count)
+
+
+class PartWorker:
+    """Scans files and makes parts, one after the other.
+
+    In the process of the run, ``progress`` is told of batches and waiting, ``begin`` is called before a part is
+    written, and ``check_failures`` is asked about each part twice: when it was read, and before it is written.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        embedder: Embedder,
+        progress: RunProgress | None = None,
+        begin: Callable[[], None] = lambda: None,
+        check_failures: CheckFailures | None = None,
+    ) -> None:
+        self._job, self._embedder = job, embedder
+        self._progress = progress or RunProgress(None)
+        self._check_failures = check_failures or self._stop_if_strict
+        wait = self._progress.wait_for_write
+        self._writer = PartWriter(
+            job.folder, embedder.device, several_writers=job.several_writers, begin=begin, wait=wait
+        )
+
+    @classmethod
+    def of_job(cls, job: Job, *, device: str | None = None) -> "PartWorker":
+        """A worker for a job of another process.
+
+        Raises:
+            ModelError: the model is not to be found here.
+            FeatureSetError: it is another one here.
+        """
+        embedder = Embedder.from_record(
+            job.model,
+            job.settings,
+            job.columns,
+            name=job.model_location,
+            device=device,
+        )
+        return cls(job, embedder)
+
+    def work(self, tasks: Iterator[Task], done: OnDone) -> None:
+        """Do the tasks; ``done`` gets the result of each, on any thread, once it is on the disk."""
+        with self._writer:
+            for task, prepared in self._progress.time_waiting(prefetched(self._prepare_ahead(tasks))):
+                if isinstance(prepared, _TokenizedPart):
+                    self._make_part(prepared, done)
+                else:
+                    if isinstance(prepared, MadePart):
+                        self._check_failures(prepared.header.failures, final=True)
+                    done(task, prepared)
+                del task, prepared  # the next part needs its memory
+
+    def raise_failed_writes(self) -> None:
+        """Raise the error of a write that has failed, on a thread that waits for tasks."""
+        self._writer.raise_failed()
+
+    def _prepare_ahead(self, tasks: Iterator[Task]) -> Iterator[tuple[Task, Result | _TokenizedPart]]:
+        """Everything that comes before the encoder; on a thread of its own, one task ahead."""
+        for task in tasks:
+            yield task.task if isinstance(task, PlannedPart) else task, self._prepare(task)
+            del task
+
+    def _prepare(self, task: Task) -> Result | _TokenizedPart:
+        if isinstance(task, ScanTask):
+            return ScannedFiles(tuple(scan_file(self._job.files[n], n, self._job.limits) for n in task.files))
+        header, damage = self._find_existing(task) if task.exists else (None, "")
+        if header is not None:
+            return MadePart(header, kept=True)
+        rows = task.rows if task.rows is not None else read_part(self._job.files, task)
+        return _TokenizedPart(task.task, self._embedder.tokenize_rows(rows), damage)
+
+    def _find_existing(self, planned: PlannedPart) -> tuple[PartHeader | None, str]:
+        """The header of an earlier run's part, if it is whole and from the same rows; else what is wrong with it.
+
+        Object storage keeps what was written or tells; parts there are not read again.
+        """
+        path = part_path(self._job.folder, planned.number)
+        try:
+            header = read_header(path) if isinstance(path, Address) else check_part(path)
+        except FileNotFoundError:
+            return None, ""
+        except DamagedError as error:
+            return None, str(error)
+        same = (header.digest, header.fingerprint) == (planned.digest, self._job.settings.fingerprint)
+        return (header if same else None), ""
+
+    def _make_part(self, part: _TokenizedPart, done: OnDone) -> None:
+        self._check_failures(part.tokenized.rows.failures, final=False)  # of the corpus: known before computing
+        self._load_model()
+        result = self._compute(part)
+        header = self._part_header(part, result)
+        self._check_failures(header.failures, final=True)
+        warnings = tuple(corpus_warnings(part.tokenized.rows.unique, part.tokenized.tokens))
+        made = MadePart(header, False, result.computed_tokens, result.padded_tokens, warnings, part.damage)
+        planned = part.planned
+        self._writer.write(header, result.content, lambda: done(planned, made))
+
+    def _load_model(self) -> None:
+        """Load the model when the first part needs it; the run's time does not include that."""
+        begin = time.monotonic()
+        _ = self._embedder.encoder
+        self._progress.exclude(time.monotonic() - begin)
+
+    def _compute(self, part: _TokenizedPart) -> PartResult:
+        documents, total, computed = len(part.tokenized.rows.documents), max(1, part.tokenized.token_count), 0
+
+        def on_batch(tokens: int) -> None:
+            nonlocal computed
+            computed += tokens
+            self._progress.add_batch(tokens, documents, part.planned, computed / total)
+
+        return self._embedder.compute_rows(
+            part.tokenized,
+            batch_tokens=self._job.batch_tokens,
+            kept=self._job.kept,
+            keep_text=self._job.settings.text,
+            tags=self._job.has_tags,
+            pairs=self._job.has_pairs,
+            on_batch=on_batch,
+        )
+
+    def _part_header(self, part: _TokenizedPart, result: PartResult) -> PartHeader:
+        planned, rows, settings = part.planned, part.tokenized.rows, self._job.settings
+        return PartHeader(
+            format_version=FORMAT_VERSION,
+            settings=settings,
+            fingerprint=settings.fingerprint,
+            number=planned.number,
+            first_row=planned.first_row,
+            last_row=planned.last_row,
+            digest=planned.digest,
+            sketch=planned.sketch,
+            blank=rows.blank,
+            failures=result.failures,
+            model=self._job.model,
+            columns=self._job.columns,
+            sources=self._job.sources,
+            counts=count_part(result.content, rows.documents),
+            split_batches=result.split_batches,
+        )
+
+    def _stop_if_strict(self, failures: Sequence[Failure], *, final: bool) -> None:
+        del final
+        if failures and self._job.strict:
+            raise RowFailedError(failures[0].reason, where=parameter("strict", True))

@@ -1,0 +1,235 @@
+"""A bucket of object storage as a store: S3 and what speaks like it, Google Cloud Storage, Azure, memory.
+
+All of it is obstore's (the Rust crate object_store): signatures, repeated requests, conditional ones. An object is
+written by one conditional request, never in pieces, so there are no half-written ones to clean up.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import suppress
+from io import BufferedReader
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import obstore
+from obstore import exceptions
+
+from bertfeat.errors import StorageError
+from bertfeat.io.regular import MOST_BYTES
+from bertfeat.io.storage.object_errors import ANSWERS, explain_error, is_passing
+from bertfeat.io.storage.object_file import READ_AHEAD, ObjectFile
+from bertfeat.io.storage.opening import Clients, needs_boto3, open_clients
+from bertfeat.io.storage.store import Stamp, StoredFile
+from bertfeat.io.storage.waiting import ask_storage, patience
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+
+    from obstore import Bytes, GetOptions, ObjectMeta, PutMode, UpdateVersion
+
+MOST_OBJECT = 5 * 10**9
+"""Bytes of the largest object: what one request may bring to S3."""
+
+_TAIL = 1 << 16  # bytes at the end of a file that come with its size: most footers fit into them
+_LARGE = 1 << 20  # bytes from which on an upload is waited for as long as a request is tried
+_COMPARED = 1 << 23  # bytes of two files that are compared at once
+_ATTEMPTS = 8  # to write a file that others write and remove at the same time
+_REFUSED = (exceptions.AlreadyExistsError, exceptions.PreconditionError, exceptions.NotModifiedError)
+
+T = TypeVar("T")
+
+
+class Bucket:
+    """One bucket; names are keys."""
+
+    def __init__(self, clients: Clients, address: str, seconds: float) -> None:
+        self._clients, self._address, self._seconds = clients, address, seconds
+
+    @classmethod
+    def open_bucket(cls, scheme: str, bucket: str) -> "Bucket":
+        """Open a bucket with the credentials of the environment; nothing is asked of it yet.
+
+        Raises:
+            UsageError: a setting in the environment that cannot be right.
+            StorageError: credentials that are missing, or a profile that cannot be used.
+        """
+        address, seconds = f"{scheme}://{bucket}", patience()
+        try:
+            return cls(open_clients(scheme, bucket, seconds), address, seconds)
+        except ANSWERS as error:
+            raise explain_error(error, address) from error
+
+    def open(self, name: str) -> BufferedReader:
+        """Open an object; its end is fetched."""
+        meta, tail = self._fetch_tail(name)
+        changed = StorageError("was replaced while it was read", where=self._place(name), remedy="run it again")
+        options: GetOptions = {"if_match": meta["e_tag"]} if meta["e_tag"] else {}
+
+        def fetch(start: int, stop: int) -> "Bytes":
+            async def content() -> "Bytes":
+                try:
+                    ranged: GetOptions = {**options, "range": (start, stop)}
+                    return await (await obstore.get_async(self._clients.quick, name, options=ranged)).bytes_async()
+                except exceptions.PreconditionError as error:
+                    raise changed from error
+
+            return self._ask(name, content)
+
+        return BufferedReader(ObjectFile(int(meta["size"]), tail, fetch), READ_AHEAD)
+
+    def read(self, name: str) -> bytes:
+        """Read an object."""
+
+        async def content() -> bytes:
+            result = await obstore.get_async(self._clients.quick, name)
+            if result.meta["size"] > MOST_BYTES:
+                raise _TooLargeError
+            return bytes(await result.bytes_async())
+
+        try:
+            return self._ask(name, content)
+        except _TooLargeError:
+            problem = f"{self._place(name)} has more than {MOST_BYTES:,} bytes, which is no file of this kind"
+            raise OSError(problem) from None
+
+    def stamp(self, name: str) -> Stamp:
+        """Size and tag of an object."""
+
+        async def meta() -> "ObjectMeta":
+            return await obstore.head_async(self._clients.quick, name)
+
+        return _stamp_of(self._ask(name, meta))
+
+    def list(self, folder: str, prefix: str = "") -> Iterator[StoredFile]:
+        """The objects below a folder, a thousand a request."""
+        head = prefix.rpartition("/")[0]
+        above = f"{folder}/" if folder else ""
+        former: StoredFile | None = None
+        for meta in self._list_objects(f"{above}{head}".rstrip("/")):
+            name = meta["path"].removeprefix(above)
+            # an object without bytes that stands for a folder, as consoles make them, is no file
+            if former and (former.stamp.size or not name.startswith(f"{former.name}/")):
+                yield former
+            former = StoredFile(name, _stamp_of(meta)) if name.startswith(prefix) and meta["path"] != folder else None
+        if former:
+            yield former
+
+    def put(self, name: str, content: bytes | Path, *, if_absent: bool = False) -> Stamp | None:
+        """Write an object in one request."""
+        size = len(content) if isinstance(content, bytes) else content.stat().st_size
+        if size > MOST_OBJECT:
+            problem = f"{size / 1e9:.1f} GB are more than the {MOST_OBJECT / 1e9:.0f} GB that one request may bring"
+            raise StorageError(problem, where=self._place(name), remedy="write smaller parts, or fewer layers")
+        for _ in range(_ATTEMPTS):
+            stamp = self._put(name, content, size, "create" if if_absent else "overwrite")
+            with suppress(FileNotFoundError):  # the other one was removed since
+                return stamp or self._stamp_if_equal(name, content, size)
+        return None
+
+    def replace(self, name: str, content: bytes, stamp: Stamp) -> Stamp | None:
+        """Write an object in the place of that one."""
+        try:
+            if self._address.startswith("gs:") and not stamp.version:
+                there = self.stamp(name)  # its number, which listings do not have
+                stamp = there if there == stamp else stamp
+            version: UpdateVersion = {"version": stamp.version} if stamp.version else {}
+            written = self._put(name, content, len(content), {**version, "e_tag": stamp.tag})
+            return written or self._stamp_if_equal(name, content, len(content))
+        except FileNotFoundError:
+            return None
+
+    def remove(self, name: str) -> None:
+        """Remove an object, if it exists."""
+
+        async def removed() -> None:
+            try:
+                await obstore.delete_async(self._clients.quick, name)
+            except FileNotFoundError as error:
+                if not isinstance(explain_error(error, ""), FileNotFoundError):
+                    raise  # there is no such bucket
+
+        self._ask(name, removed)
+
+    def _put(self, name: str, content: bytes | Path, size: int, mode: "PutMode") -> Stamp | None:
+        """Write an object; None where the mode forbids it, even because of an earlier attempt without an answer."""
+        client = self._clients.upload if size > _LARGE else self._clients.quick
+
+        async def written() -> Stamp | None:
+            try:
+                put = await obstore.put_async(client, name, content, mode=mode, use_multipart=False)
+            except _REFUSED:
+                return None
+            return Stamp(size, put["e_tag"] or put["version"] or "", put["version"] or "")
+
+        return self._ask(name, written)
+
+    def _stamp_if_equal(self, name: str, content: bytes | Path, size: int) -> Stamp | None:
+        """The stamp of the object that is there, if its content is that one: by its size, its MD5, or its bytes."""
+        there = self.stamp(name)
+        if there.size != size:
+            return None
+        digest = hashlib.md5(usedforsecurity=False)
+        for block in _blocks(content):
+            digest.update(block)
+        if there.tag.strip('"') == digest.hexdigest():
+            return there
+        with self.open(name) as file:
+            return there if all(file.read(len(block)) == block for block in _blocks(content)) else None
+
+    def _fetch_tail(self, name: str) -> "tuple[ObjectMeta, Bytes | bytes]":
+        async def tail() -> "tuple[ObjectMeta, Bytes | bytes]":
+            try:
+                result = await obstore.get_async(self._clients.quick, name, options={"range": {"suffix": _TAIL}})
+                return result.meta, await result.bytes_async()
+            except exceptions.GenericError as error:
+                if is_passing(error):
+                    raise
+                meta = await obstore.head_async(self._clients.quick, name)
+                if meta["size"]:
+                    raise
+                return meta, b""  # an empty object has no range
+
+        return self._ask(name, tail)
+
+    def _list_objects(self, folder: str) -> "Iterator[ObjectMeta]":
+        last: str | None = None
+        stream: AsyncIterator[Sequence[ObjectMeta]] | None = None
+
+        async def page() -> "Sequence[ObjectMeta] | None":
+            nonlocal stream
+            try:
+                if stream is None:
+                    stream = aiter(obstore.list(self._clients.quick, folder or None, offset=last, chunk_size=1000))
+                return await anext(stream)
+            except StopAsyncIteration:
+                return None
+            except BaseException:
+                stream = None  # the next attempt goes on behind what is known
+                raise
+
+        while objects := self._ask(folder, page):
+            yield from objects
+            last = objects[-1]["path"]
+
+    def _ask(self, name: str, request: "Callable[[], Awaitable[T]]") -> T:
+        return ask_storage(self._place(name), self._seconds, request, profile=needs_boto3())
+
+    def _place(self, name: str) -> str:
+        return f"{self._address}/{name}" if name else self._address
+
+
+class _TooLargeError(Exception):
+    """An object that is not to be read into memory."""
+
+
+def _blocks(content: bytes | Path) -> Iterator[bytes]:
+    if isinstance(content, bytes):
+        yield content
+        return
+    with content.open("rb") as file:
+        while block := file.read(_COMPARED):
+            yield block
+
+
+def _stamp_of(meta: "ObjectMeta") -> Stamp:
+    return Stamp(int(meta["size"]), meta["e_tag"] or meta["version"] or "", meta["version"] or "")

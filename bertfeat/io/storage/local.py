@@ -1,0 +1,131 @@
+"""Local folders as a store."""
+
+import filecmp
+import os
+import secrets
+import shutil
+import stat as modes
+from collections.abc import Iterator
+from io import BufferedReader
+from pathlib import Path
+
+from bertfeat.io.atomic import lock_file, put_in_place, remove_file, storage_errors
+from bertfeat.io.regular import open_regular, read_regular
+from bertfeat.io.storage.store import Stamp, StoredFile
+
+
+class LocalStore:
+    """The file system of this machine; names are paths."""
+
+    def open(self, name: str) -> BufferedReader:
+        """Open a regular file."""
+        return open_regular(Path(name))
+
+    def read(self, name: str) -> bytes:
+        """Read a regular file."""
+        return read_regular(Path(name))
+
+    def stamp(self, name: str) -> Stamp:
+        """Size and time of change of a regular file."""
+        status = os.stat(name)
+        if not modes.S_ISREG(status.st_mode):
+            raise FileNotFoundError(2, "not a regular file", name)
+        return _status_stamp(status)
+
+    def list(self, folder: str, prefix: str = "") -> Iterator[StoredFile]:
+        """The files below a folder; none where there is no folder. Links to folders are not followed.
+
+        Raises:
+            OSError: a folder that cannot be read.
+        """
+        head, slash, start = prefix.rpartition("/")
+        yield from _walk(os.path.join(folder, head) if head else folder, head + slash, start)
+
+    def put(self, name: str, content: bytes | Path, *, if_absent: bool = False) -> Stamp | None:
+        """Write a file beside its place, bring it onto the disk, and give it its name."""
+        path = Path(name)
+        temporary = unique_sibling(path)
+        with storage_errors(path.parent):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                _write_content(temporary, content)
+                return self.take(temporary, path, if_absent=if_absent)
+            finally:
+                temporary.unlink(missing_ok=True)
+
+    def take(self, temporary: Path, path: Path, *, if_absent: bool) -> Stamp | None:
+        """Give a finished file of the same folder its name, whole or not at all; see :meth:`put`."""
+        if put_in_place(temporary, path, if_absent=if_absent) or _is_equal(temporary, path):
+            return self.stamp(str(path))
+        return None
+
+    def replace(self, name: str, content: bytes, stamp: Stamp) -> Stamp | None:
+        """Exchange a file's content, holding the file against all others who do so."""
+        path = Path(name)
+        with storage_errors(path.parent):
+            try:
+                # for writing, since NFS locks nothing else
+                handle = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+            try:
+                lock_file(handle)
+                if self._stamp_if_there(name) == stamp == _status_stamp(os.fstat(handle)):
+                    return self.put(name, content)
+                there = self._stamp_if_there(name)
+                return there if there and there.size == len(content) and path.read_bytes() == content else None
+            finally:
+                os.close(handle)
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if it exists."""
+        remove_file(Path(name))
+
+    def _stamp_if_there(self, name: str) -> Stamp | None:
+        try:
+            return self.stamp(name)
+        except FileNotFoundError:
+            return None
+
+
+def unique_sibling(path: Path) -> Path:
+    """A hidden name in the folder of a file that no other writer takes."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+
+
+def _status_stamp(status: os.stat_result) -> Stamp:
+    return Stamp(status.st_size, f"{status.st_mtime_ns:x}-{status.st_ino:x}")
+
+
+def _walk(folder: str, above: str, start: str = "") -> Iterator[StoredFile]:
+    try:
+        with os.scandir(folder) as scanned:
+            entries = [entry for entry in scanned if entry.name.startswith(start)]
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for entry in entries:
+        if entry.is_dir(follow_symlinks=False):
+            yield from _walk(entry.path, f"{above}{entry.name}/")
+            continue
+        try:
+            status = entry.stat()
+        except FileNotFoundError:
+            continue  # removed since, or a link that leads nowhere
+        if modes.S_ISREG(status.st_mode):
+            yield StoredFile(above + entry.name, _status_stamp(status))
+
+
+def _write_content(path: Path, content: bytes | Path) -> None:
+    with path.open("xb") as file:
+        if isinstance(content, bytes):
+            file.write(content)
+        else:
+            with content.open("rb") as source:
+                shutil.copyfileobj(source, file, 1 << 20)
+
+
+def _is_equal(one: Path, other: Path) -> bool:
+    try:
+        return filecmp.cmp(one, other, shallow=False)
+    except OSError:  # the other one is removed by now, or no file
+        return False

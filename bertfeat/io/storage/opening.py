@@ -1,0 +1,135 @@
+"""Opening buckets, each kind with the credentials of its usual places: environment, machine, web identity, profiles."""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from obstore import store
+
+from bertfeat.errors import StorageError
+
+if TYPE_CHECKING:
+    from obstore.store import AzureConfig, ClientConfig, RetryConfig, S3CredentialProvider
+
+_AWS_KEYS = (
+    "AWS_ACCESS_KEY_ID",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_SKIP_SIGNATURE",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+)
+"""Where obstore finds credentials itself; otherwise it asks the machine that it runs on."""
+
+_QUIET_SECONDS = 20.0  # without a byte, after which a request is made again
+_RETRIED_SECONDS = 10.0  # for which obstore repeats a request by itself, before it is said that the storage fails
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """A bucket, twice."""
+
+    quick: "store.ObjectStore"  # for all that is read, and small files: gives up on a silent connection soon
+    upload: "store.ObjectStore"  # for large files: the answer comes when all is sent
+
+
+def open_clients(scheme: str, bucket: str, seconds: float) -> Clients:
+    """Open a bucket; nothing is asked of it yet. A request is tried for so many seconds.
+
+    Raises:
+        StorageError: a profile of AWS that cannot be used.
+    """
+    if scheme == "memory":
+        memory = _open_memory(bucket)
+        return Clients(memory, memory)
+    retry: RetryConfig = {
+        "max_retries": 1000,
+        "retry_timeout": timedelta(seconds=min(_RETRIED_SECONDS, seconds)),
+        "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=5), "base": 2},
+    }
+    quick = _client(seconds)
+    quick["timeout"] = timedelta(hours=1)  # of a whole download; the next one is between two pieces of it
+    quick["read_timeout"] = timedelta(seconds=min(_QUIET_SECONDS, seconds))
+    upload = _client(seconds)
+    upload["timeout"] = timedelta(seconds=seconds)
+    opener = _OPENERS[scheme]
+    return Clients(opener(bucket, quick, retry), opener(bucket, upload, retry))
+
+
+def needs_boto3() -> bool:
+    """Whether there are profiles of AWS, which only boto3 reads, but no boto3."""
+    return _has_profile() and not find_spec("boto3")
+
+
+def _client(seconds: float) -> "ClientConfig":
+    endpoints = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT")
+    client: ClientConfig = {
+        "connect_timeout": timedelta(seconds=min(_QUIET_SECONDS / 2, seconds)),
+        "allow_http": any(os.environ.get(name, "").startswith("http:") for name in endpoints),
+    }
+    certificates = os.environ.get("AWS_CA_BUNDLE") or os.environ.get("SSL_CERT_FILE")
+    if certificates and os.path.isfile(certificates):
+        client["root_certificate"] = Path(certificates).read_bytes()
+    return client
+
+
+def _open_s3(bucket: str, client: "ClientConfig", retry: "RetryConfig") -> "store.ObjectStore":
+    return store.S3Store(
+        bucket,
+        client_options=client,
+        retry_config=retry,
+        credential_provider=_profile_credentials(),
+        disable_bulk_delete=True,  # which not all that speak like S3 know
+    )
+
+
+def _profile_credentials() -> "S3CredentialProvider | None":
+    """What gives the credentials of a profile, of single sign-on for example."""
+    if not _has_profile() or not find_spec("boto3"):
+        return None
+    from botocore.exceptions import BotoCoreError
+    from obstore.auth.boto3 import Boto3CredentialProvider
+
+    try:
+        return Boto3CredentialProvider()
+    except ValueError:  # there are none in it
+        return None
+    except BotoCoreError as error:
+        raise StorageError(f"the profile of AWS cannot be used: {error}", remedy="correct AWS_PROFILE") from error
+
+
+def _has_profile() -> bool:
+    """Whether credentials are to be had from a file of profiles, which obstore itself does not read."""
+    if any(os.environ.get(name) for name in _AWS_KEYS):
+        return False
+    files = {"AWS_SHARED_CREDENTIALS_FILE": "~/.aws/credentials", "AWS_CONFIG_FILE": "~/.aws/config"}
+    return "AWS_PROFILE" in os.environ or any(
+        Path(os.environ.get(name, usual)).expanduser().is_file() for name, usual in files.items()
+    )
+
+
+def _open_gcs(bucket: str, client: "ClientConfig", retry: "RetryConfig") -> "store.ObjectStore":
+    return store.GCSStore(bucket, client_options=client, retry_config=retry)
+
+
+def _open_azure(bucket: str, client: "ClientConfig", retry: "RetryConfig") -> "store.ObjectStore":
+    container, _, host = bucket.partition("@")
+    account: AzureConfig = {"account_name": host.partition(".")[0]} if host else {}
+    return store.AzureStore(container, config=account, client_options=client, retry_config=retry)
+
+
+@cache
+def _open_memory(bucket: str) -> "store.ObjectStore":
+    del bucket  # each has a store of its own
+    return store.MemoryStore()
+
+
+_OPENERS: "Mapping[str, Callable[[str, ClientConfig, RetryConfig], store.ObjectStore]]" = {
+    "s3": _open_s3,
+    "gs": _open_gcs,
+    "az": _open_azure,
+}

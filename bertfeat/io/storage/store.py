@@ -1,0 +1,96 @@
+"""What storage must be able to do, and which store a place belongs to."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from io import BufferedReader
+from pathlib import Path
+from typing import Protocol
+
+from bertfeat.errors import UsageError
+from bertfeat.io.storage.address import Address, Location
+
+_SETTINGS = ("AWS_", "AZURE_", "BERTFEAT_STORAGE_", "GOOGLE_")  # what variables that stores read begin with
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What changes when a file does: its size, and the store's own tag (an e-tag; locally the time of its change)."""
+
+    size: int
+    tag: str
+    version: str = field(default="", compare=False)  # what some stores ask for beside the tag, and do not list
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file as a listing has it."""
+
+    name: str  # below the folder that was listed
+    stamp: Stamp
+
+
+class Store(Protocol):
+    """Storage of whole files by name: a local file system, or a bucket.
+
+    Names of a local store are paths. A file appears whole or not at all. Errors are
+    :class:`bertfeat.errors.StorageError`; what is said of one local file for reading is an ``OSError``, and of a
+    missing file anywhere ``FileNotFoundError``.
+    """
+
+    def open(self, name: str) -> BufferedReader:
+        """Open a file for reading; it can be sought in."""
+
+    def read(self, name: str) -> bytes:
+        """Read a whole file, of a size that fits into memory."""
+
+    def stamp(self, name: str) -> Stamp:
+        """Size and tag of a file."""
+
+    def list(self, folder: str, prefix: str = "") -> Iterator[StoredFile]:
+        """The files at any depth below a folder whose names, below it, begin with ``prefix``; in no order."""
+
+    def put(self, name: str, content: bytes | Path, *, if_absent: bool = False) -> Stamp | None:
+        """Write a file, its content given or copied from a local file; replace one of that name.
+
+        With ``if_absent`` a file of that name stays, and None is returned if its content is another one: of several
+        writers the first one wins, and those who wrote the same as it do no harm and need not know.
+        """
+
+    def replace(self, name: str, content: bytes, stamp: Stamp) -> Stamp | None:
+        """Write a file only if the one that is there still has that stamp; else None.
+
+        As with :meth:`put`, one that has this very content by now counts as written.
+        """
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if it exists."""
+
+
+def store_of(place: Location) -> tuple[Store, str]:
+    """The store that a place belongs to, and the place's name in it."""
+    if isinstance(place, Address):
+        settings = tuple((name, value) for name, value in os.environ.items() if name.startswith(_SETTINGS))
+        return _bucket(place.scheme, place.bucket, settings), place.key
+    return _local(), str(place)
+
+
+@cache
+def _local() -> Store:
+    from bertfeat.io.storage.local import LocalStore
+
+    return LocalStore()
+
+
+@lru_cache(maxsize=64)
+def _bucket(scheme: str, bucket: str, settings: tuple[tuple[str, str], ...]) -> Store:
+    del settings  # other ones make another store: who corrects a key in a notebook need not start anew
+    try:
+        from bertfeat.io.storage.bucket import Bucket  # here, because obstore is an extra
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "obstore":
+            raise
+        where, remedy = f"{scheme}://{bucket}", "pip install 'bertfeat[cloud]'"
+        raise UsageError("object storage needs obstore", where=where, remedy=remedy) from error
+    return Bucket.open_bucket(scheme, bucket)

@@ -1,0 +1,21 @@
+"""The user's cache folder: what is kept there can be made again, and is removed without loss."""
+
+import os
+from pathlib import Path
+
+CACHE_VARIABLE = "BERTFEAT_CACHE"
+
+
+def user_cache() -> Path | None:
+    """The folder, which may not exist yet; None where nothing is to be kept.
+
+    It is ``$BERTFEAT_CACHE``, by default ``bertfeat`` in ``$XDG_CACHE_HOME`` or ``~/.cache``. Where the variable is
+    empty, or the user has no home, nothing is kept.
+    """
+    folder = os.environ.get(CACHE_VARIABLE)
+    if folder is not None:
+        return Path(folder) if folder else None
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bertfeat"
+    except RuntimeError:  # a user without a home
+        return None

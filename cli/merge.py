@@ -1,0 +1,40 @@
+"""``bertfeat merge``: make one feature set of the shards of a run."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from .app import Command, option
+from .console import Console
+from .merge_output import print_merge
+from .option_types import LOCATION
+from .options import output_options
+from .progress import progress_display, view_merge
+
+if TYPE_CHECKING:
+    from bertfeat.io import Location
+
+
+@click.command(cls=Command, name="merge")
+@click.argument("shards", nargs=-1, required=True, metavar="DIR...", type=LOCATION)
+@option("-o", "--output", required=True, type=LOCATION, metavar="DIR", help="Folder of the whole feature set.")
+@option("--overwrite", is_flag=True, help="Replace another feature set in that folder.")
+@output_options
+def command(shards: tuple["Location", ...], output: "Location", overwrite: bool, console: Console) -> None:
+    """Put the shards of one run together: every part of all extract --shard I/N, each in its folder DIR.
+
+    The result is the feature set that a single run would have made, byte for byte. Shards may be named in any order;
+    they stay as they are, and on one file system the result takes no more room. All rows of the corpus must be there,
+    once each. What is missing, damaged or of another run is named. After an interruption, or when a shard was done
+    again, the same command does the rest. Rows that failed are told and listed; the exit code is 0.
+
+    \b
+    bertfeat extract corpus.txt --shard 0/3 -o shard-0
+    bertfeat merge shard-* -o corpus.features
+    bertfeat merge s3://bucket/shard-0 s3://bucket/shard-1 -o s3://bucket/corpus.features
+    """
+    from bertfeat.distributed import merge_features
+
+    with progress_display(console, view_merge) as progress:
+        report = merge_features(shards, output, overwrite=overwrite, progress=progress)
+    print_merge(report, console)
