@@ -178,7 +178,7 @@ class RowFailedError(BertfeatError):
 
 
 class StorageError(BertfeatError):
-    """A file or folder that cannot be written."""
+    """A file or folder that cannot be written, or object storage that cannot be reached."""
 
 
 class FolderLockedError(StorageError):

@@ -1,20 +1,25 @@
-"""``bertfeat export``: write features in forms that other tools read."""
+"""``bertfeat export``: write features in forms that other tools read, or load them into a vector database."""
 
-from pathlib import Path
+import os
 from typing import TYPE_CHECKING
 
 import click
 
 from .app import Command, option
-from .console import Console, escape_controls, format_size
-from .option_types import LOCAL_PATH, LOCATION
+from .command_line import options_on_command_line
+from .console import Console
+from .export_output import print_database, print_files
+from .option_types import LOCATION
 from .options import output_options
 from .paths import default_output
+from .progress import progress_display, view_index_build
 
 if TYPE_CHECKING:
     from bertfeat.io import Location
 
 FILE_ENDINGS = {"npy": ".npy", "jsonl": ".jsonl", "bert-jsonl": ".bert.jsonl", "csv": ".csv"}
+DATABASES = {"lance": ("index", "evaluate"), "qdrant": ("url", "collection", "evaluate")}
+"""The databases, and the options that each has for itself."""
 
 
 @click.command(cls=Command, name="export")
@@ -22,15 +27,15 @@ FILE_ENDINGS = {"npy": ".npy", "jsonl": ".jsonl", "bert-jsonl": ".bert.jsonl", "
 @option(
     "--to",
     required=True,
-    type=click.Choice(list(FILE_ENDINGS)),
-    help="Format; bert-jsonl is that of google's extract_features.py.",
+    type=click.Choice([*FILE_ENDINGS, *DATABASES]),
+    help="Format or database; bert-jsonl is that of google's extract_features.py.",
 )
 @option(
     "-o",
     "--output",
-    type=LOCAL_PATH,
+    type=LOCATION,
     metavar="FILE",
-    help="File to write.",
+    help="File to write; of Lance a folder or address, of Qdrant a folder without a server.",
     show_default="corpus.npy for corpus.features",
 )
 @option(
@@ -38,25 +43,86 @@ FILE_ENDINGS = {"npy": ".npy", "jsonl": ".jsonl", "bert-jsonl": ".bert.jsonl", "
     metavar="COLUMN",
     help="A column such as concat4_mean, or a derived one such as sum4; needed where there are several.",
 )
-@option("--overwrite", is_flag=True, help="Replace a file that is there already.")
+@option("--url", metavar="URL", help="Qdrant's server, such as http://localhost:6333; its key in QDRANT_API_KEY.")
+@option("--collection", metavar="NAME", help="The collection in Qdrant.", show_default="corpus for corpus.features")
+@option("--overwrite", is_flag=True, help="Replace a file, dataset or collection that is there already.")
+@option(
+    "--index/--no-index",
+    default=None,
+    further=True,
+    help="Whether Lance gets an index (IVF_PQ).",
+    show_default="from 100,000 vectors on",
+)
+@option(
+    "--evaluate/--no-evaluate",
+    default=True,
+    further=True,
+    help="Whether a database's recall is measured against exact search.",
+    show_default="it is",
+)
 @output_options
 def command(
-    folder: "Location", to: str, output: Path | None, column: str | None, overwrite: bool, console: Console
+    folder: "Location",
+    to: str,
+    output: "Location | None",
+    column: str | None,
+    url: str | None,
+    collection: str | None,
+    overwrite: bool,
+    index: bool | None,
+    evaluate: bool,
+    console: Console,
 ) -> None:
-    """Write features in a portable format, a batch at a time.
+    """Write features in a portable format, or load them into a database, a batch at a time.
 
     npy: the vectors as float32, and beside them FILE.ids.jsonl with a line a vector; jsonl: an object a document;
     bert-jsonl: tokens and layers as google's extract_features.py writes them; csv: a line a vector.
+    lance, qdrant: vectors of length 1 with ids, texts and kept columns; what is there is counted, and recall measured.
     The features themselves are Parquet, which most tools read as it is.
 
     \b
     bertfeat export corpus.features --to npy --column concat4_mean
     bertfeat export corpus.features --to csv --column sum4 -o vectors.csv
+    bertfeat export corpus.features --to lance -o s3://bucket/corpus.lance
+    bertfeat export corpus.features --to qdrant --url http://localhost:6333
     """
-    from bertfeat.features import export_features
+    _refuse_foreign_options(to, output)
+    if to in FILE_ENDINGS:
+        from bertfeat.features import export_features
 
-    target = output or default_output([folder], FILE_ENDINGS[to])
-    report = export_features(folder, to, target, column=column, overwrite=overwrite)
-    summary = f"{report.documents:,} documents, {report.vectors:,} vectors"
-    files = [f"{escape_controls(str(path))}  {format_size(path.stat().st_size)}" for path in report.files]
-    console.result(report, [summary, *files])
+        target = output or default_output([folder], FILE_ENDINGS[to])
+        print_files(export_features(folder, to, str(target), column=column, overwrite=overwrite), console)
+    elif to == "lance":
+        from bertfeat.search import export_to_lance
+
+        dataset = output or default_output([folder], ".lance")
+        with progress_display(console, view_index_build) as progress:
+            report = export_to_lance(
+                folder, dataset, column, index=index, evaluate=evaluate, overwrite=overwrite, progress=progress
+            )
+        print_database(report, console)
+    else:
+        from bertfeat.search import export_to_qdrant
+
+        with progress_display(console, view_index_build) as progress:
+            report = export_to_qdrant(
+                folder,
+                column,
+                url=url,
+                folder=output,
+                collection=collection,
+                api_key=os.environ.get("QDRANT_API_KEY"),
+                evaluate=evaluate,
+                overwrite=overwrite,
+                progress=progress,
+            )
+        print_database(report, console)
+
+
+def _refuse_foreign_options(to: str, output: "Location | None") -> None:
+    """Refuse options that do nothing for this format or database."""
+    others = {name for names in DATABASES.values() for name in names} - set(DATABASES.get(to, ()))
+    if names := options_on_command_line(among=others):
+        raise click.UsageError(f"{names[0]} does nothing for --to {to}; leave it out")
+    if to == "qdrant" and output is not None and options_on_command_line(among={"url"}):
+        raise click.UsageError("-o is a folder for Qdrant without a server; leave it out, or --url")

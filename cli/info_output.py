@@ -9,6 +9,7 @@ from bertfeat.errors import UsageError
 
 from .console import fields_of, format_size
 from .index_output import recall_line
+from .info_work import describe_work
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings, KeptColumn
@@ -76,14 +77,19 @@ def _describe_features(folder: "Location") -> Description:
     shard = read_shard(folder)
     if shard is not None and not list_parts(folder):  # of a small corpus some shards have none
         return _describe_empty_shard(folder, shard)
+    if not list_parts(folder) and (begun := describe_work(folder, 0)).lines:
+        value = {"kind": "features", "finished": False, "run": begun.status, "documents": 0, "parts": 0}
+        return Description(value, [("feature set", f"{folder} (begun, without a part yet)"), ("at work", begun.lines)])
     features = FeatureSet(folder, allow_unfinished=True)
     counts, model, entries = features.counts, features.header.model, features.entries
     failed, blank = (sum(getattr(entry, kind) for entry in entries) for kind in ("failed", "blank"))
     stored, settings = sum(entry.bytes for entry in entries), features.header.settings.encode()
+    at_work = None if features.manifest or shard else describe_work(folder, len(entries))
     value = {
         "kind": "features",
         "finished": features.manifest is not None,
         "shard": _shard_value(shard),
+        "run": None if at_work is None else at_work.status,
         "documents": len(features),
         "failed": failed,
         "blank": blank,
@@ -100,13 +106,14 @@ def _describe_features(folder: "Location") -> Description:
         "times": features.manifest.times if features.manifest else {},
         "versions": features.manifest.versions if features.manifest else {},
     }
-    unfinished = "" if features.manifest or shard else " (not finished: run the same extract command again)"
+    unfinished = "" if at_work is None else f" (not finished: {at_work.summary})"
     columns = [
         f"{c.name}  {c.width} × {c.dtype}  layers {', '.join(map(str, c.recipe.layers))}" for c in features.columns
     ]
     rows = [
         ("feature set", f"{folder}{unfinished}"),
         ("shard", _shard_line(shard)),
+        ("at work", at_work and at_work.lines),
         ("documents", f"{len(features):,}; failed {failed:,}; blank lines {blank:,}"),
         ("tokens", _token_counts(counts)),
         ("words", f"{counts.words:,}; {counts.unaligned_words:,} without a vector" if counts.words else None),

@@ -52,7 +52,7 @@ class AddressSearch:
                 if _fits(steps, path[:depth]):
                     folders.setdefault("".join(f"{step}/" for step in path[:depth]), []).append(file)
         found = []
-        for match in sorted([*files, *folders]):
+        for match in sorted([*files, *folders], key=lambda match: match.rstrip("/")):
             found += [files[match]] if match in files else self._walk(folder, match, folders[match])
         return list(dict.fromkeys(found))  # with "**" a folder's files are matched by themselves as well
 

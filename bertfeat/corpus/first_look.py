@@ -31,8 +31,10 @@ def look_into(sources: Sequence[Source], settings: CorpusSettings) -> list[Look]
     def look(source: Source, size: int = _LEAST_SAMPLE) -> Look:
         prefix = f"{source.name}:" if several else ""
         encoding = TextEncoding("utf-8") if source.format.binary else _find_encoding(source, settings)
-        file = CorpusFile(source, encoding, settings, prefix)
-        return file, reader_of(source.format).look(file, size)
+        return look_again(CorpusFile(source, encoding, settings, prefix), size)
+
+    def look_again(file: CorpusFile, size: int) -> Look:
+        return file, reader_of(file.source.format).look(file, size)
 
     looks: list[Look] = []
     left = SAMPLE  # records still to be sampled
@@ -40,11 +42,11 @@ def look_into(sources: Sequence[Source], settings: CorpusSettings) -> list[Look]
         ahead = pool.map(look, [source for source in sources if isinstance(source.path, Address)])
         for source in sources:
             size = max(left, _LEAST_SAMPLE)
-            first = next(ahead) if isinstance(source.path, Address) else None
-            if first is None or (size > _LEAST_SAMPLE and first[1].seen == _LEAST_SAMPLE):
-                first = look(source, size)
-            looks.append(first)
-            left -= first[1].sampled
+            file, columns = next(ahead) if isinstance(source.path, Address) else look(source, size)
+            if columns.seen == _LEAST_SAMPLE < size:  # there may be more
+                file, columns = look_again(file, size)
+            looks.append((file, columns))
+            left -= columns.sampled
     return looks
 
 

@@ -3,3 +3,4 @@ from .merging import MergeProgress as MergeProgress, MergeReport as MergeReport,
 from .processes import Processes as Processes
 from .ray_cluster import RayCluster as RayCluster
 from .shards import Shard as Shard
+from .status import RunStatus as RunStatus, run_status as run_status

@@ -11,10 +11,11 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from threading import Lock
 
 from bertfeat.distributed.dispatch import TaskKey, key_of
+from bertfeat.distributed.run_record import RECORD, RunRecord, read_run_record
 from bertfeat.errors import DamagedError, FolderLockedError, UsageError, parameter
 from bertfeat.extraction import (
     CLAIMS,
@@ -35,7 +36,6 @@ from bertfeat.features import part_path
 from bertfeat.io import (
     STATE_FOLDER,
     FolderLock,
-    JsonFormat,
     Lease,
     LeaseWatch,
     Location,
@@ -52,24 +52,9 @@ from bertfeat.io import (
     write_json,
 )
 
-_RECORD = f"{STATE_FOLDER}/run.json"
 _PLAN = f"{STATE_FOLDER}/plan"
 _READERS = 16  # scans that are read at once
 _MOST_PAUSE = 5.0  # seconds between two looks at the folder
-
-
-@dataclass(frozen=True, slots=True)
-class _RunRecord:
-    """Which run the folder is being written by."""
-
-    format_version: int
-    identity: str
-    sorted_out: bool  # whether the parts in the folder are this run's and no others
-
-
-_RECORD_FORMAT = JsonFormat(
-    _RunRecord, 1, error=DamagedError, remedy="delete it and start again when no run is at work", digest_from=1
-)
 
 
 class Join(Sharing):
@@ -122,28 +107,28 @@ class Join(Sharing):
                     lock.check()
                     finish()
                 except DamagedError:
-                    remove_stored(folder / _RECORD)  # so that the next run looks at every part
+                    remove_stored(folder / RECORD)  # so that the next run looks at every part
                     raise
-            remove_stored(folder / _RECORD)
+            remove_stored(folder / RECORD)
             for place in (CLAIMS, _PLAN):
                 remove_stored_folder(folder / place)
 
-    def _prepare(self, run: SharedRun) -> _RunRecord | None:
+    def _prepare(self, run: SharedRun) -> RunRecord | None:
         """Have the folder ready for this run, which the first one to join does; None if the set is finished."""
         folder = run.job.folder
-        record = _read_record(folder)
+        record = read_run_record(folder)
         if record is not None and record.identity == run.identity:
             return record
         with self.alone_in(folder):
-            record = _read_record(folder)
+            record = read_run_record(folder)
             if finished_as(folder, run.identity) is not None:
                 return None
             if record is None or record.identity != run.identity:
                 self._refuse_others_at_work(folder)
                 has_parts = run.look_through()
                 run.begin()
-                record = _RunRecord(1, run.identity, sorted_out=not has_parts)
-                write_json(folder / _RECORD, record)
+                record = RunRecord(1, run.identity, sorted_out=not has_parts)
+                write_json(folder / RECORD, record)
             return record
 
     def _refuse_others_at_work(self, folder: Location) -> None:
@@ -176,7 +161,7 @@ class Join(Sharing):
 class _JoinAgenda:
     """What is left to do in the folder: first scans, then parts. What others hold is passed over."""
 
-    def __init__(self, run: SharedRun, record: _RunRecord | None, join: Join) -> None:
+    def __init__(self, run: SharedRun, record: RunRecord | None, join: Join) -> None:
         self._run, self._record, self._join = run, record, join
         self._folder: Location = run.job.folder
         self._watch = LeaseWatch(join.lease)
@@ -286,21 +271,17 @@ class _JoinAgenda:
 
     def _sort_out(self, parts: list[PlannedPart]) -> None:
         """Have parts of another plan removed from the folder, once for all who joined."""
-        record = _read_record(self._folder)
-        if record is None or record.sorted_out:
+        record = read_run_record(self._folder)
+        if record is None or (record.sorted_out and record.parts is not None):
             return
         with self._join.alone_in(self._folder):
-            record = _read_record(self._folder)
-            if record is not None and not record.sorted_out:
+            record = read_run_record(self._folder)
+            if record is None or (record.sorted_out and record.parts is not None):
+                return
+            if not record.sorted_out:
                 self._run.keep_only(parts)
-                write_json(self._folder / _RECORD, replace(record, sorted_out=True))
-
-
-def _read_record(folder: Location) -> _RunRecord | None:
-    try:
-        return _RECORD_FORMAT.read(folder / _RECORD)
-    except FileNotFoundError:
-        return None
+            rows = parts[-1].last_row if parts else 0
+            write_json(self._folder / RECORD, replace(record, sorted_out=True, parts=len(parts), rows=rows))
 
 
 def _claim_name(task: Task) -> str:

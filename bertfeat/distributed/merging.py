@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bertfeat.distributed.shard_facts import times_of, version_warnings, versions_of
-from bertfeat.distributed.shard_folders import ShardFolder, ShardPart, collect_parts, open_shards, same_place
-from bertfeat.errors import DamagedError, FeatureSetError, UsageError, parameter
+from bertfeat.distributed.shard_folders import ShardFolder, ShardPart, collect_parts, open_shards, refuse_shard_place
+from bertfeat.errors import DamagedError, FeatureSetError, parameter
 from bertfeat.extraction import ExistingParts
 from bertfeat.features import (
     FAILURES_NAME,
@@ -104,9 +104,7 @@ def merge_features(
     """
     target = as_location(output)
     shards = open_shards([as_location(folder) for folder in folders])
-    for shard in shards:
-        if same_place(shard.folder, target):
-            raise UsageError(f"it holds {shard.record}", where=target, remedy=f"name another {parameter('output')}")
+    refuse_shard_place(target, shards)
     existed = isinstance(target, Address) or target.exists()
     try:
         with folder_lock(target) as lock:

@@ -119,7 +119,8 @@ class _Crew:
         self._job = module.put(job)  # kept as long as actors may be started again
         threads = None if gpus else max(1, int(cpus))
         device = "cuda" if gpus else None
-        self._actors = [actor.remote([self._job], device, threads, current_spelling()) for _ in range(workers)]
+        self._actors = [actor.remote() for _ in range(workers)]
+        self._start = self._job, device, threads, current_spelling()
         self._tasks: dict[Any, tuple[int, Task]] = {}  # by the future of the result
         self._starting: dict[Any, int] = {}  # by the future of its start: actors have no tasks before they run
 
@@ -154,7 +155,7 @@ class _Crew:
             has += 1
 
     def _await_start(self, number: int) -> None:
-        self._starting[self._actors[number].is_ready.remote()] = number
+        self._starting[self._actors[number].start.remote(*self._start)] = number
 
     def _has_started(self, future: Any, number: int) -> bool:
         try:
@@ -185,13 +186,6 @@ class _Crew:
                 self._ray.kill(actor)
 
 
-def _get(reference: Any) -> Job:
-    import ray
-
-    job: Job = ray.get(reference)
-    return job
-
-
 def _cause_of(error: Any) -> BaseException:
     """The error that a worker raised."""
     cause = error.cause
@@ -201,16 +195,14 @@ def _cause_of(error: Any) -> BaseException:
 class _RayWorker:
     """An actor. Each call of :meth:`do` waits, on a thread of its own, for the one worker that does all tasks."""
 
-    def __init__(self, job: Any, device: str | None, threads: int | None, spelling: Spelling) -> None:
-        """``job`` is a list of the job's reference."""
+    def __init__(self) -> None:
         self._tasks: queue.Queue[Task] = queue.Queue()
         self._results: dict[TaskKey, queue.Queue[Result | BaseException]] = {}
         self._failure: BaseException | None = None
-        threading.Thread(target=self._serve, args=(*job, device, threads, spelling), daemon=True).start()
 
-    def is_ready(self) -> bool:
-        """Answer as soon as the actor runs."""
-        return True
+    def start(self, job: Job, device: str | None, threads: int | None, spelling: Spelling) -> None:
+        """Begin to work; called once after each start of the actor."""
+        threading.Thread(target=self._serve, args=(job, device, threads, spelling), daemon=True).start()
 
     def do(self, task: Task) -> Result:
         """Do one task, and give its result."""
@@ -224,10 +216,10 @@ class _RayWorker:
             raise answer
         return answer
 
-    def _serve(self, reference: Any, device: str | None, threads: int | None, spelling: Spelling) -> None:
+    def _serve(self, job: Job, device: str | None, threads: int | None, spelling: Spelling) -> None:
         with spell_parameters(spelling):
             try:
-                serve_tasks(_get(reference), device=device, threads=threads, receive=self._receive, done=self._answer)
+                serve_tasks(job, device=device, threads=threads, receive=self._receive, done=self._answer)
             except BaseException as error:
                 self._failure = error
                 for result in tuple(self._results.values()):

@@ -7,7 +7,7 @@ from hashlib import sha256
 from itertools import pairwise
 from typing import Self
 
-from bertfeat.errors import DamagedError, FeatureSetError, UsageError
+from bertfeat.errors import DamagedError, FeatureSetError, UsageError, parameter
 from bertfeat.features import (
     PartEntry,
     PartHeader,
@@ -103,11 +103,13 @@ def open_shards(folders: Sequence[Location]) -> list[ShardFolder]:
     """Open all shards of one run, by index.
 
     Raises:
+        UsageError: there are none, or a folder is named twice.
         FeatureSetError: a folder holds no finished shard, one of another run, or one that another holds too; or a shard
             is missing.
     """
-    for folder, other in _repeated(folders):
-        raise UsageError(f"the same folder as {other}", where=folder, remedy="name each once")
+    if not folders:
+        raise UsageError("name the folders of the shards")
+    _refuse_repeated(folders)
     shards = sorted(map(ShardFolder.open, folders), key=lambda shard: shard.record.index)
     _refuse_other_count(shards)
     _refuse_twice(shards)
@@ -143,19 +145,45 @@ def collect_parts(shards: Sequence[ShardFolder]) -> list[ShardPart]:
     return [part for part, _ in found]
 
 
-def same_place(one: Location, other: Location) -> bool:
-    """Whether two names are those of one folder."""
-    if isinstance(one, Address) or isinstance(other, Address):
-        return one == other
-    return real_path(one) == real_path(other)
+def refuse_shard_place(target: Location, shards: Sequence[ShardFolder]) -> None:
+    """Refuse to merge into the folder of a shard, in it, or around it, where readers would find parts twice.
+
+    Raises:
+        UsageError: names the shard.
+    """
+    for shard in shards:
+        one, other = _own_name(shard.folder), _own_name(target)
+        if one == other:
+            problem = f"it holds {shard.record}"
+        elif _is_below(one, other):
+            problem = f"it holds {shard.folder}, which is to be read"
+        elif _is_below(other, one):
+            problem = f"it lies in {shard.folder}, which is to be read"
+        else:
+            continue
+        raise UsageError(problem, where=target, remedy=f"name another {parameter('output')}")
+
+
+def _own_name(folder: Location) -> Location:
+    """The name of a folder that it has whatever it is called: of two names for one folder both have the same."""
+    return folder if isinstance(folder, Address) else real_path(folder)
+
+
+def _is_below(place: Location, folder: Location) -> bool:
+    if isinstance(place, Address) or isinstance(folder, Address):
+        return str(place).startswith(f"{folder}/")
+    return folder in place.parents
 
 
 # ── of one run ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _repeated(folders: Sequence[Location]) -> Iterator[tuple[Location, Location]]:
-    for at, folder in enumerate(folders):
-        yield from ((folder, other) for other in folders[:at] if same_place(folder, other))
+def _refuse_repeated(folders: Sequence[Location]) -> None:
+    named: dict[Location, Location] = {}
+    for folder in folders:
+        other = named.setdefault(_own_name(folder), folder)
+        if other is not folder:
+            raise UsageError(f"the same folder as {other}", where=folder, remedy="name each once")
 
 
 def _refuse_other_count(shards: Sequence[ShardFolder]) -> None:

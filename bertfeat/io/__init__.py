@@ -50,6 +50,7 @@ from bertfeat.io.storage import (
     read_claim,
     read_file,
     remove_stored,
+    remove_stored_folder,
     replace_file,
     store_of,
 )
@@ -108,6 +109,7 @@ __all__ = [
     "release_folder",
     "remove_file",
     "remove_stored",
+    "remove_stored_folder",
     "replace_file",
     "result_kind",
     "shorten",

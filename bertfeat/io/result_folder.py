@@ -36,7 +36,7 @@ _MOST_NAMES = 1000  # that tell what a folder in object storage holds: those of 
 
 
 Place = TypeVar("Place", Path, Address, Location)
-"""What gives a place of its own kind."""
+"""A path or an address; a function that takes one gives back the same kind."""
 
 
 class ResultKind(StrEnum):

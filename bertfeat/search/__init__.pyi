@@ -13,6 +13,12 @@ from .build_options import (
     BuildProgress as BuildProgress,
     OnBuildProgress as OnBuildProgress,
 )
+from .database_recall import DatabaseRecall as DatabaseRecall
+from .databases import (
+    DatabaseReport as DatabaseReport,
+    export_to_lance as export_to_lance,
+    export_to_qdrant as export_to_qdrant,
+)
 from .faiss_index import count_faiss_gpus as count_faiss_gpus
 from .hits import Answer as Answer, Hit as Hit, HitPiece as HitPiece
 from .index import Index as Index, SearchScope as SearchScope

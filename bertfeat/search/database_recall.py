@@ -24,7 +24,7 @@ _DEPTH = 100  # of exact search, so that equal vectors beyond the nearest ones a
 _SCORED_ROWS = 8192  # vectors that are compared at once
 
 DatabaseSearch = Callable[[NDArray[np.float32], int, Mapping[str, int]], NDArray[np.int64]]
-"""The keys of the ``k`` nearest of queries ``[Q, W]`` under some parameters: ``[Q, k]``, EMPTY where there are fewer."""
+"""The keys of the ``k`` nearest of queries ``[Q, W]`` under some parameters: ``[Q, k]``, padded with EMPTY."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,7 +104,7 @@ def export_to_qdrant(
     column: str | None = None,
     *,
     url: str | None = None,
-    folder: str | Path | None = None,
+    folder: str | Path | Address | None = None,
     collection: str | None = None,
     api_key: str | None = None,
     evaluate: bool = True,
@@ -128,13 +128,14 @@ def export_to_qdrant(
         raise UsageError(
             f"name the server with {parameter('url')} or a folder with {parameter('folder')}, one of the two"
         )
-    if folder is not None and isinstance(as_location(folder), Address):
+    local = None if folder is None else as_location(folder)
+    if isinstance(local, Address):
         raise UsageError("Qdrant's local mode writes to a folder of this machine", where=folder)
     with _extra("qdrant_client", "qdrant-client", "qdrant"):
         from bertfeat.search.qdrant_collection import QdrantCollection, open_qdrant
     opened, place = _opened_set(features), str(url or folder)
     name = collection or opened.folder.absolute().name.removesuffix(".features")
-    with open_qdrant(url, None if folder is None else Path(folder), api_key) as client:
+    with open_qdrant(url, local, api_key) as client:
         database = QdrantCollection(client, place, name, remote=url is not None)
         rows = DatabaseRows(opened, column)
         return _fill_database(rows, database, place, name, evaluate, overwrite, progress)

@@ -1,12 +1,13 @@
 """A Lance dataset of vectors: written in one commit, indexed, and searched. Only this module imports Lance.
 
-Lance commits a dataset version by version. Rows that were not committed are invisible; Lance removes their files when it
-is interrupted, and what a killed process left is removed after the next commit.
+Lance commits a dataset version by version, and what was not committed is invisible. Lance removes its files when it is
+interrupted; what a killed process left is removed after the next commit.
 """
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -16,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bertfeat.errors import BertfeatError, DatabaseError, parameter
+from bertfeat.errors import DatabaseError, UsageError, parameter
 from bertfeat.io import Location
 from bertfeat.search.database_rows import DatabaseRows, RowBlock, refuse_kept_names
 from bertfeat.search.faiss_search import EMPTY
@@ -30,17 +31,26 @@ _ROWS_PER_PARTITION = 4096
 _MOST_PARTITIONS = 65_536
 _VECTORS_PER_PARTITION = 256  # that k-means is trained with
 _TRAINING_BYTES = 4 << 30
+_SOURCE = re.compile(r", \S+\.rs:\d+:\d+")  # places in Lance's source
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT")
 
 
 class LanceTable:
     """A dataset at one place, to be filled with the rows of a feature column."""
 
-    trials = ({"refine_factor": 10}, {"refine_factor": 10, "nprobes": 50}, {"refine_factor": 50, "nprobes": 200})
+    trials: Sequence[Mapping[str, int]] = (
+        {"refine_factor": 10},
+        {"refine_factor": 10, "nprobes": 50},
+        {"refine_factor": 50, "nprobes": 200},
+    )
     rebuild = "build the index anew with more num_sub_vectors, or as IVF_HNSW_SQ"
 
     def __init__(self, place: Location, *, index: bool | None) -> None:
         self.where = str(place)
+        try:
+            self.where.encode()
+        except UnicodeEncodeError:
+            raise UsageError("this name is no UTF-8, and Lance takes no such names", where=self.where) from None
         self._place, self._wants_index = place, index
         self._rows: DatabaseRows
         self._dataset: lance.LanceDataset
@@ -54,7 +64,7 @@ class LanceTable:
         fields = [field.with_name(name) for name, field in zip(names, rows.schema, strict=True)]
         self._schema = pa.schema(
             [*fields, pa.field(_VECTOR, vector, nullable=False)],
-            metadata={"bertfeat": json.dumps({**rows.origin, "length": 1})},
+            metadata={"bertfeat": json.dumps(rows.origin)},
         )
         present = self._open()
         if present is not None and not overwrite:
@@ -89,7 +99,7 @@ class LanceTable:
                     storage_options=_storage_options(),
                 )
         except DatabaseError as error:
-            if failed and isinstance(failed[0], BertfeatError):
+            if failed:
                 raise failed[0] from error
             raise
 
@@ -175,7 +185,7 @@ class LanceTable:
             raise DatabaseError(
                 f"{min(strangers)!r} is in it, which is of no Lance dataset",
                 where=self.where,
-                remedy=f"name another folder with {parameter('output')}",
+                remedy="name another folder",
             )
         return bool(names)
 
@@ -184,7 +194,7 @@ class LanceTable:
         try:
             yield
         except (OSError, ValueError, RuntimeError, pa.ArrowException) as error:
-            told = str(error).partition(", /home/")[0].partition("\n")[0]  # without places in Lance's source
+            told = _SOURCE.sub("", str(error)).partition("\n")[0]
             raise DatabaseError(f"{problem}: {told}", where=self.where) from error
 
 

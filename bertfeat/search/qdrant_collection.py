@@ -1,16 +1,16 @@
-"""A collection of Qdrant, on a server or in a folder: filled in order, resumed, searched. Only this module imports Qdrant.
+"""A collection of Qdrant, on a server or in a folder: filled, resumed, searched. Only this module imports Qdrant.
 
-A collection's metadata say what it is being loaded with, and at the end that it is complete. Points are stored in order
-and each request is answered before the next, so as many of the first points are there as Qdrant counts, but for those of
-the last request.
+A collection's metadata say what it is being loaded with, and at the end that it is complete. Points are stored in
+order, and each request is answered before the next one: of the points that Qdrant counts, all but those of the last
+request are certain to be the first ones.
 """
 
 import json
 import sqlite3
 import time
-import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -30,6 +30,7 @@ from bertfeat.search.faiss_search import EMPTY
 
 PATIENCE = 120.0  # seconds for which a request that a passing fault met is repeated
 _MOST_PAUSE = 15.0
+_POLL_SECONDS = 1.0
 _ANSWER_SECONDS = 60  # for which one answer is waited for
 _BATCH_POINTS = 256  # as Qdrant's documentation recommends at most
 _BATCH_BYTES = 8 << 20  # of JSON; a server takes 32 MiB
@@ -44,11 +45,13 @@ T = TypeVar("T")
 class QdrantCollection:
     """A collection, to be filled with the rows of a feature column."""
 
-    trials = ({"hnsw_ef": 256}, {"hnsw_ef": 1024})
+    trials: Sequence[Mapping[str, int]] = ({"hnsw_ef": 256}, {"hnsw_ef": 1024})
     rebuild = "load it into a collection that was created with larger m and ef_construct"
 
     def __init__(self, client: QdrantClient, place: str, name: str, *, remote: bool) -> None:
         self.where = f"{place}, collection {shorten(name)!r}"
+        if name in ("", ".", ".."):  # which in local mode would be other folders than its own
+            raise UsageError("no collection can have this name", where=self.where, remedy="name another one")
         self._client, self._name, self._remote = client, name, remote
         self._rows: DatabaseRows
         self._loaded = 0  # rows that are there already
@@ -79,7 +82,7 @@ class QdrantCollection:
             first = max(0, self._loaded - block.start)
             for start, stop in _batches(block, first):
                 batch = _points(block, start, stop, self._rows.key)
-                self._ask(lambda batch=batch: self._client.upsert(self._name, batch, wait=True))
+                self._ask(partial(self._client.upsert, self._name, batch, wait=True))
 
     def count(self) -> int:
         """How many points there are."""
@@ -93,15 +96,13 @@ class QdrantCollection:
             if info.status is models.CollectionStatus.RED:
                 raise DatabaseError(f"its optimizer failed: {info.optimizer_status}", where=self.where)
             quiet = quiet + 1 if info.status is models.CollectionStatus.GREEN else 0
-            time.sleep(1.0)
+            time.sleep(_POLL_SECONDS)
             info = self._info()
         self._mark("complete")
         if not self._remote:
             return "no index: local mode scans, search is exact"
-        hnsw = info.config.hnsw_config
-        return (
-            f"HNSW, cosine, m {hnsw.m}, ef_construct {hnsw.ef_construct}, {info.indexed_vectors_count or 0:,} indexed"
-        )
+        hnsw, indexed = info.config.hnsw_config, info.indexed_vectors_count or 0
+        return f"HNSW, cosine, m {hnsw.m}, ef_construct {hnsw.ef_construct}, {indexed:,} vectors indexed"
 
     def search(self, queries: NDArray[np.float32], k: int, parameters: Mapping[str, int]) -> NDArray[np.int64]:
         """See :class:`VectorDatabase`."""
@@ -112,28 +113,25 @@ class QdrantCollection:
                 models.QueryRequest(query=query.tolist(), limit=k, params=chosen, with_payload=False)
                 for query in queries[start : start + _QUERIES_AT_ONCE]
             ]
-            answers = self._ask(lambda asked=asked: self._client.query_batch_points(self._name, asked))
+            answers = self._ask(partial(self._client.query_batch_points, self._name, asked))
             for at, answer in enumerate(answers, start):
                 found[at, : len(answer.points)] = [int(point.id) for point in answer.points]
         return found
 
     def _resume(self) -> int:
         """How many points an interrupted export of the same rows left for certain; other contents are refused."""
-        vectors = self._info().config.params.vectors
-        wanted = models.VectorParams(size=self._rows.width, distance=models.Distance.COSINE)
-        if not isinstance(vectors, models.VectorParams) or (vectors.size, vectors.distance) != (
-            wanted.size,
-            wanted.distance,
-        ):
+        theirs = _described(self._info().config.params.vectors)
+        ours = _described(models.VectorParams(size=self._rows.width, distance=models.Distance.COSINE))
+        if theirs != ours:
             raise DatabaseError(
-                f"it is for other vectors ({_described(vectors)}) than these ({_described(wanted)})",
+                f"it is for other vectors ({theirs}) than these ({ours})",
                 where=self.where,
                 remedy=f"name another collection or replace it ({parameter('overwrite', True)})",
             )
         present = self.count()
         if present and self._recorded() != {**self._rows.origin, "state": "loading"}:
             raise DatabaseError(
-                f"there are {present:,} points already, and they are not those of an interrupted export of these features",
+                f"it has {present:,} points, which no interrupted export of these features left",
                 where=self.where,
                 remedy=f"name another collection or replace it ({parameter('overwrite', True)})",
             )
@@ -166,8 +164,7 @@ def open_qdrant(url: str | None, folder: Path | None, api_key: str | None) -> It
         client = _ask_qdrant(lambda: QdrantClient(path=str(folder)), folder, 0.0)
     else:
         try:
-            with warnings.catch_warnings(action="ignore"):  # that a key is sent without encryption: its owner knows
-                client = QdrantClient(url=url, api_key=api_key, timeout=_ANSWER_SECONDS, check_compatibility=False)
+            client = QdrantClient(url=url, api_key=api_key, timeout=_ANSWER_SECONDS, check_compatibility=False)
         except ValueError as error:
             remedy = "an address is written http://localhost:6333"
             raise UsageError(f"this is no address of a server: {error}", where=url, remedy=remedy) from error
@@ -187,7 +184,7 @@ def _refuse_other_folder(folder: Path) -> None:
         raise DatabaseError(
             f"{min(names)!r} is in it, and it is no folder of Qdrant's local mode",
             where=folder,
-            remedy=f"name another folder with {parameter('folder')}",
+            remedy="name another folder",
         )
 
 
@@ -221,7 +218,7 @@ def _is_passing_fault(error: Exception) -> bool:
 def _explained(error: Exception, where: object) -> DatabaseError:
     if isinstance(error, ResponseHandlingException):
         if isinstance(error.source, httpx.TransportError):
-            problem = f"no answer: {error.source or type(error.source).__name__}"
+            problem = f"no answer: {str(error.source) or type(error.source).__name__}"
             return DatabaseError(problem, where=where, remedy="start the server or correct its address")
         return DatabaseError("what answers there is no Qdrant", where=where, remedy="correct the address")
     if isinstance(error, UnexpectedResponse):

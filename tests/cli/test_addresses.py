@@ -130,7 +130,7 @@ def test_a_location_is_a_path_or_an_address(tmp_path: Path) -> None:
     assert convert("a/b.features") == Path("a/b.features")
     assert convert("s3://bucket/a.features/") == Address("s3", "bucket", "a.features")
     assert convert(f"file://{tmp_path}/a%20b") == tmp_path / "a b"
-    (found,) = LOCATION.shell_complete(None, None, "to")  # type: ignore[arg-type]
+    (found,) = LOCATION.shell_complete(None, None, "to")
     assert isinstance(found, CompletionItem)
     assert found.type == "file"
 

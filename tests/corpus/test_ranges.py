@@ -84,7 +84,7 @@ def test_context_is_read_from_near_by(tmp_path: Path, monkeypatch: pytest.Monkey
 # ── archives ────────────────────────────────────────────────────────────────────────────────────────────────
 
 PACKED = [ending for ending in COMPRESS if ending]
-LINES = [f"{n} words {n * n % 1009} {n * n * n % 10_007}" for n in range(200_000)]
+LINES = [f"{n} words {n * n % 1009} {n * n * n % 10_007}" for n in range(100_000)]
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +116,7 @@ def read_range(file: CorpusFile, start: Position, rows: int, meter: Meter) -> Po
 def test_ascending_ranges_of_an_archive_decompress_it_once(packed: dict[str, CorpusFile], ending: str) -> None:
     file, meter, start = packed[ending], Meter(), START
     while start.record < len(LINES):
-        start = read_range(file, start, 30_011, meter)
+        start = read_range(file, start, 15_011, meter)
     assert meter.read == file.source.size
 
 
@@ -126,20 +126,20 @@ def test_ranges_of_an_archive_in_any_order(packed: dict[str, CorpusFile], ending
     file = packed[ending]
     starts, meter = [START], Meter()
     for _ in range(4):
-        starts.append(read_range(file, starts[-1], 40_000, meter))
+        starts.append(read_range(file, starts[-1], 20_000, meter))
     for number in (3, 1, 1, 4, 0, 2, 3):
-        read_range(file, starts[number], 40_000, meter)
+        read_range(file, starts[number], 20_000, meter)
     before = meter.read
-    read_range(file, starts[1], 40_000, meter)
+    read_range(file, starts[1], 20_000, meter)
     read_range(packed[PACKED[PACKED.index(ending) - 1]], START, 10, Meter())
-    read_range(file, starts[2], 40_000, meter)  # from the beginning: another file was read between them
+    read_range(file, starts[2], 20_000, meter)  # from the beginning: another file was read between them
     assert meter.read > before + file.source.size // 2
 
 
 @pytest.mark.usefixtures("no_archive_left")
 def test_readings_of_one_archive_at_the_same_time_do_not_meet(packed: dict[str, CorpusFile]) -> None:
     file = packed[".gz"]
-    starts = [START, read_range(file, START, 50_000, Meter())]
+    starts = [START, read_range(file, START, 25_000, Meter())]
     readings = [file.read(start.record, start=start) for start in (*starts, *starts)]
     for rows in zip(*readings, strict=False):
         assert [row.text for row in rows if isinstance(row, Document)] == [LINES[row.row] for row in rows]
@@ -150,7 +150,7 @@ def test_an_archive_is_left_open_for_one_thread_and_process(
     packed: dict[str, CorpusFile], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file, meter = packed[".gz"], Meter()
-    start = read_range(file, START, 100_000, Meter())
+    start = read_range(file, START, 50_000, Meter())
     thread = threading.Thread(target=read_range, args=(file, start, 1000, meter))
     thread.start()
     thread.join()
@@ -168,7 +168,7 @@ def test_an_archive_is_left_open_for_one_thread_and_process(
 def test_a_damaged_archive_is_told_from_any_position(tmp_path: Path) -> None:
     for ending in PACKED:
         path = tmp_path / f"a.txt{ending}"
-        whole = COMPRESS[ending](write_text(LINES[:20_000]))
+        whole = COMPRESS[ending](write_text(LINES[:60_000]))
         path.write_bytes(whole[: len(whole) * 9 // 10])
         file = file_of(path)
         start = read_range(file, START, 1000, Meter())

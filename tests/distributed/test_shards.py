@@ -6,14 +6,14 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bertfeat.corpus import CorpusSettings
 from bertfeat.distributed import MergeReport, Shard, merge_features
 from bertfeat.errors import (
     AnotherCorpusError,
@@ -29,7 +29,7 @@ from bertfeat.errors import (
 from bertfeat.extraction import Agenda, Job, PartWorker
 from bertfeat.extraction.agenda import tasks_of
 from bertfeat.features import FeatureSet, list_parts, read_manifest, read_shard, write_shard
-from bertfeat.io import Address, ResultKind, claim_folder, folder_lock, list_files, read_file
+from bertfeat.io import Address, ResultKind, claim_folder, folder_lock, list_files, read_file, remove_stored
 from tests.support.corpus_writers import write_parquet
 from tests.support.runs import contents, everything, extractor, jsonl_file, lines, text_file
 from tests.support.steps import Stop, preload, start, steps
@@ -192,19 +192,21 @@ def test_object_storage(bert: Tiny, made: Path, tmp_path: Path) -> None:
     folders = [bucket / f"shard-{index}" for index in range(3)]
     for index, folder in enumerate(folders):
         run(bert, made / "c.jsonl", folder, Shard(index, 3))
-    for given, target in (
+    merges: list[tuple[Sequence[Path | Address], Path | Address]] = [
         (folders, tmp_path / "from"),
         (shards(made), bucket / "to"),
         (folders, bucket / "within"),
         ([folders[0], shards(made)[1], folders[2]], tmp_path / "mixed"),
-    ):
+    ]
+    for given, target in merges:
         assert merge_features(given, target).kept_parts == 0
         assert kept(target) == kept(made / "whole")
         assert merge_features(given, target).nothing_to_do
         assert len(FeatureSet(target)) == 47
-    # parts at an address are exchanged, too
-    report = merge_features(shards(made), bucket / "within")
-    assert report.nothing_to_do
+    remove_stored(bucket / "within/part-00004.parquet")
+    remove_stored(bucket / "to/.bertfeat/manifest.json")
+    assert [merge_features(folders, bucket / name).kept_parts for name in ("within", "to")] == [8, 9]
+    assert len(FeatureSet(bucket / "within")) == len(FeatureSet(bucket / "to")) == 47
 
 
 # ── a shard ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -455,8 +457,6 @@ def test_runs_that_were_not_alike_are_told(place: Path) -> None:
     record = read_shard(place / "shard-1")
     assert record is not None
     versions = {**record.versions, "torch": "9.9", "kernels": "none"}
-    from dataclasses import replace
-
     times = {"finished": "2999-01-01T00:00:00+00:00", "seconds": 1000.0, "device": "cuda:0"}
     write_shard(place / "shard-1", replace(record, versions=versions, times=times))
     report = merge_features(shards(place), place / "merged")
@@ -538,7 +538,7 @@ def test_a_shard_of_another_corpus(bert: Tiny, sound: Path) -> None:
 def test_what_is_no_folder_of_a_shard(sound: Path, name: str) -> None:
     (sound / "empty").mkdir()
     (sound / "file").write_text("text")
-    told = f"{name}: this folder holds no shard; run its command"
+    told = f"{name}: this is a file" if name == "file" else f"{name}: this folder holds no shard; run its command"
     refused(sound, [*shards(sound)[:2], sound / name], told)
 
 
@@ -557,14 +557,24 @@ def test_an_index_is_no_shard(sound: Path) -> None:
     refused(sound, [*shards(sound)[:2], sound / "an.index"], "an.index holds an index", StorageError)
 
 
-@pytest.mark.parametrize("at", [0.0, 0.3, 0.6, 0.95, 1.0])
+@pytest.mark.parametrize("at", [0.0, 0.3, 0.6, 0.95, 0.9999])
 def test_a_damaged_part(sound: Path, at: float) -> None:
-    flip(list_parts(sound / "shard-1")[1], min(at, 0.9999))
-    # an older merge has the part as it was, so nothing follows from the damage
+    flip(list_parts(sound / "shard-1")[1], at)
     before = everything(sound)
     with pytest.raises(DamagedError, match=r"shard-1.part-00004\.parquet: .*redoes this part"):
         merge_features(shards(sound), sound / "merged")
     assert everything(sound) == before
+
+
+def test_a_part_that_is_damaged_after_it_was_merged(place: Path) -> None:
+    merge_features(shards(place), place / "merged")
+    flip(list_parts(place / "shard-1")[1])  # of a copy: the merged set still has what was written
+    assert merge_features(shards(place), place / "merged").nothing_to_do
+    flip(list_parts(place / "merged")[4])
+    before = everything(place)
+    with pytest.raises(DamagedError, match=r"shard-1.part-00004\.parquet: a checksum does not hold"):
+        merge_features(shards(place), place / "merged")
+    assert everything(place) == before
 
 
 def test_a_missing_part(sound: Path) -> None:
@@ -608,6 +618,10 @@ def test_the_folder_of_a_shard_is_no_place_for_the_set(place: Path) -> None:
     for target in (place / "shard-1", Path("shard-1"), Path("whole/../shard-1")):
         with pytest.raises(UsageError, match="shard-1: it holds shard 1/3; name another output"):
             merge_features(shards(place), target)
+    with pytest.raises(UsageError, match=r"place: it holds .*shard-0, which is to be read; name another output"):
+        merge_features(shards(place), place)
+    with pytest.raises(UsageError, match="deeper: it lies in .*shard-1, which is to be read; name another output"):
+        merge_features(shards(place), place / "shard-1/deep/deeper")
     shutil.copytree(place / "shard-1", place / "copy")
     with pytest.raises(FeatureSetError, match="copy: it holds shard 1/3; name another output"):
         merge_features(shards(place), place / "copy")
@@ -647,21 +661,23 @@ def test_a_folder_at_which_another_run_is(place: Path) -> None:
     merge_features(shards(place), place / "merged")
 
 
-def test_a_shard_that_changes_meanwhile(bert: Tiny, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    changed = jsonl_file(place / "c.jsonl", [*RECORDS[:26], {"text": "another text"}, *RECORDS[27:]])
+def test_a_shard_that_changes_meanwhile(bert: Tiny, tmp_path: Path) -> None:
+    corpus = jsonl_file(tmp_path / "c.jsonl", RECORDS)
+    folders = run_all(bert, corpus, tmp_path, 3)
+    jsonl_file(corpus, [*RECORDS[:26], {"text": "another text"}, *RECORDS[27:]])
 
     def change(progress: Any) -> None:
         if progress.step == "checked" and progress.done == progress.total:
-            run(bert, changed, place / "shard-1", Shard(1, 3))
+            run(bert, corpus, folders[1], Shard(1, 3))
 
     with pytest.raises(DamagedError, match="merged: a shard was changed while it was merged"):
-        merge_features(shards(place), place / "merged", progress=change)
-    assert not (place / "merged/.bertfeat/manifest.json").exists()
-    for index, folder in enumerate(shards(place)):
-        run(bert, changed, folder, Shard(index, 3))
-    merge_features(shards(place), place / "merged")
-    run(bert, changed, place / "again")
-    assert contents(place / "merged") == contents(place / "again")
+        merge_features(folders, tmp_path / "merged", progress=change)
+    assert not (tmp_path / "merged/.bertfeat/manifest.json").exists()
+    for index, folder in enumerate(folders):
+        run(bert, corpus, folder, Shard(index, 3))
+    merge_features(folders, tmp_path / "merged")
+    run(bert, corpus, tmp_path / "whole")
+    assert contents(tmp_path / "merged") == contents(tmp_path / "whole")
 
 
 def test_progress_is_told(place: Path) -> None:
@@ -690,7 +706,7 @@ def test_a_killed_merge_goes_on(bert: Tiny, made: Path, place: Path, older: bool
     again()
     count = len(steps(arguments, [place / "merged"], cwd=place))
     inputs = [everything(folder) for folder in shards(place)]
-    for step in range(1, count + 1, 9):
+    for step in range(1, count + 1, 11):
         again()
         with start(arguments, [place / "merged"], stop=Stop(step, signal.SIGKILL), cwd=place) as killed:
             assert killed.wait().exit_code == -signal.SIGKILL

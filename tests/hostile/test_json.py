@@ -22,7 +22,7 @@ from tests.hostile.json_walk import (
     write_raw,
 )
 from tests.hostile.judge import Rule
-from tests.hostile.uses import BEGUN, CRF, FEATURES, FLAT, HNSW, PLAIN, PROBE, TABLE, WORD
+from tests.hostile.uses import BEGUN, CRF, FEATURES, FLAT, HNSW, PLAIN, PROBE, SHARDS, TABLE, WORD
 from tests.hostile.yard import Result, Tell, Use, Yard
 
 
@@ -39,6 +39,7 @@ class Target:
 _MODEL = ("model/name", "model/revision", "model/num_layers")
 TARGETS = (
     Target("docs.features/.bertfeat/manifest.json", FEATURES, ("sources*", "times*", "versions*")),
+    Target("shard0.features/.bertfeat/shard.json", SHARDS, ("run", "sources*", "times*", "versions*")),
     Target("flat.index/index.json", FLAT, ("type", "reason", "sources*", "seconds*", "versions*", "updates", *_MODEL)),
     Target("hnsw.index/index.json", HNSW, ("type", "reason", "sources*", "seconds*", "versions*", "updates", *_MODEL)),
     Target("word.index/index.json", WORD, ("type", "reason", "sources*", "seconds*", "versions*", "updates", *_MODEL)),

@@ -47,6 +47,16 @@ FEATURES = (
 )
 """Of ``docs.features``."""
 
+SHARDS = (
+    _use(
+        "merge",
+        "merge shard0.features shard1.features -o out.features --json",
+        "shard0.features shard1.features",
+        "out.features",
+    ),
+)
+"""Of ``shard0.features``, one of two."""
+
 TAGGED = (
     _use("verify tagged features", "verify train.features --sample 0 --json", "train.features"),
     _use(
@@ -149,6 +159,6 @@ JUDGED = (_use("judgements", "evaluate flat.index --beir beir --model model --js
 PREDICTIONS = (_use("predictions", "tag evaluate --predictions predictions.tsv --json", "predictions.tsv"),)
 
 USES = (
-    *(*FEATURES, *TAGGED, *FLAT, *IVF, *HNSW, *WORD, *PLAIN, *CRF, *BEGUN, *TABLE, *PROBE),
+    *(*FEATURES, *SHARDS, *TAGGED, *FLAT, *IVF, *HNSW, *WORD, *PLAIN, *CRF, *BEGUN, *TABLE, *PROBE),
     *(*QUERIES, *VECTORS, *IDS, *JUDGED, *PREDICTIONS),
 )

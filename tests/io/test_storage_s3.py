@@ -61,10 +61,10 @@ def test_a_footer_of_parquet_costs_few_requests(bucket: Address, s3: S3Server, c
 
 
 def test_everything_is_told_by_few_requests(bucket: Address, s3: S3Server) -> None:
-    for number in range(1200):
+    for number in range(1005):
         put_file(bucket / f"part-{number:05}", b"x")
     s3.forget()
-    assert len(list_files(bucket)) == 1200
+    assert len(list_files(bucket)) == 1005
     assert s3.count() == s3.count("list") == 2
     s3.forget()
     assert sum(1 for file in open_each(bucket / f"part-{number:05}" for number in range(50)) if file) == 50
@@ -293,3 +293,27 @@ def test_a_wait_is_interrupted_at_once(bucket: Address, s3: S3Server) -> None:
             start = time.monotonic()
             assert b"KeyboardInterrupt" in run.communicate()[1]
             assert time.monotonic() - start < 10
+
+
+_FORKED = """
+import os, sys
+from bertfeat.errors import StorageError
+from bertfeat.io import Address, read_file
+place = Address.parse(sys.argv[1])
+read_file(place)
+if os.fork() == 0:
+    try:
+        read_file(place)
+    except StorageError as error:
+        os.write(1, str(error).encode())
+    os._exit(0)
+os.wait()
+"""
+
+
+def test_a_forked_process_is_told_to_be_spawned(bucket: Address, s3: S3Server) -> None:
+    put_file(bucket / "x", b"x")
+    command = [sys.executable, "-W", "ignore", "-c", _FORKED, str(bucket / "x")]
+    environment = {**os.environ, **s3.environment}
+    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT, env=environment, timeout=60)
+    assert "start processes with multiprocessing's 'spawn'" in done.stdout

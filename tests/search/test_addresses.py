@@ -1,7 +1,6 @@
 """Indexes of feature sets at addresses, and indexes that are at addresses themselves."""
 
 import re
-from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
@@ -48,10 +47,10 @@ def address(request: pytest.FixtureRequest) -> Address:
 
 
 @pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Give a cache folder of one's own."""
     monkeypatch.setenv("BERTFEAT_CACHE", str(tmp_path / "cache"))
-    yield tmp_path / "cache/indexes"
+    return tmp_path / "cache/indexes"
 
 
 def upload(folder: Path, address: Address) -> Address:
@@ -142,9 +141,7 @@ def test_an_index_at_an_address_answers_as_the_local_one(address: Address, tmp_p
     }
 
 
-def test_it_is_downloaded_once_as_long_as_it_stays(
-    bucket: Address, s3: S3Server, tmp_path: Path, cache: Path
-) -> None:
+def test_it_is_downloaded_once_as_long_as_it_stays(bucket: Address, s3: S3Server, tmp_path: Path, cache: Path) -> None:
     there = upload(local_index(tmp_path, "old"), bucket / "toy.index")
     VectorIndex(there)
     s3.forget()
@@ -169,7 +166,8 @@ def test_an_index_that_is_replaced_meanwhile_is_downloaded_again(
 ) -> None:
     there = upload(local_index(tmp_path, "old"), memory / "toy.index")
     new = local_index(tmp_path, "new", seed=1)
-    fetch, disturbed = index_copy._fetch_file, []
+    fetch = index_copy._fetch_file
+    disturbed: list[Address] = []
 
     def fetch_and_disturb(place: Address, path: Path) -> None:
         fetch(place, path)

@@ -11,6 +11,7 @@ from bertfeat.io.storage.files import (
     put_file,
     read_file,
     remove_stored,
+    remove_stored_folder,
     replace_file,
 )
 from bertfeat.io.storage.lease import Claim, Lease, LeaseWatch, lease_seconds, read_claim
@@ -38,6 +39,7 @@ __all__ = [
     "read_claim",
     "read_file",
     "remove_stored",
+    "remove_stored_folder",
     "replace_file",
     "store_of",
 ]

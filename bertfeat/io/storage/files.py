@@ -128,6 +128,20 @@ def remove_stored(place: Location) -> None:
     store.remove(name)
 
 
+def remove_stored_folder(folder: Location) -> None:
+    """Remove a folder with all files in it, if it exists.
+
+    Raises:
+        StorageError: a file cannot be removed.
+    """
+    for file in list_files(folder):
+        remove_stored(folder / file.name)
+    if isinstance(folder, Path):
+        for above, _, _ in os.walk(folder, topdown=False):
+            with suppress(OSError):  # another process has just written into it
+                os.rmdir(above)
+
+
 @contextmanager
 def create_file(place: Location, *, if_absent: bool = False) -> Iterator[NewFile]:
     """Yield a local path to write to; at the end of the block the file is at its place, whole.

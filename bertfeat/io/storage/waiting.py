@@ -13,11 +13,11 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from bertfeat.errors import UsageError
+from bertfeat.errors import StorageError, UsageError
 from bertfeat.io.storage.object_errors import ANSWERS, TIMEOUT_VARIABLE, explain_error, is_passing, reason_of_error
 
 _log = logging.getLogger("bertfeat")
-_loops: dict[int, asyncio.AbstractEventLoop] = {}  # by process: a forked one has none of its parent's threads
+_loops: dict[int, asyncio.AbstractEventLoop] = {}  # of the process of that number, and none of others
 _loops_lock = threading.Lock()
 _MOST_PAUSE = 15.0  # seconds between two attempts
 _SILENT = 5.0  # seconds without an answer of which nothing is said
@@ -79,8 +79,13 @@ def _wait(request: Callable[[], Awaitable[T]]) -> T:
 
 def _loop() -> asyncio.AbstractEventLoop:
     with _loops_lock:
-        if os.getpid() not in _loops:
+        if not _loops:
             loop = asyncio.new_event_loop()
-            threading.Thread(target=loop.run_forever, name="bertfeat-storage", daemon=True).start()
+            threading.Thread(target=loop.run_forever, name="object-storage", daemon=True).start()
             _loops[os.getpid()] = loop
+        if os.getpid() not in _loops:  # obstore's threads stayed behind, and a request would wait for ever
+            raise StorageError(
+                "object storage cannot be used in a process that was forked from one that used it",
+                remedy="start processes with multiprocessing's 'spawn'",
+            )
         return _loops[os.getpid()]

@@ -1,0 +1,42 @@
+"""How far a run over a folder is, seen from outside: for ``bertfeat info``."""
+
+from dataclasses import dataclass
+
+from bertfeat.distributed.run_record import read_run_record
+from bertfeat.extraction import CLAIMS
+from bertfeat.io import STATE_FOLDER, Location, list_files, read_claim
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerClaim:
+    """A process that is, or was, at work on a folder."""
+
+    task: str  # what it claims: "part-00017", "scan-00003"; "lock" for a run that does not join
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunStatus:
+    """How far a run is."""
+
+    parts: int | None  # of the plan; None where it is not known
+    rows: int | None
+    at_work: tuple[WorkerClaim, ...]  # those that died are among them until their leases are over
+
+
+def run_status(folder: Location) -> RunStatus:
+    """Look at who is at work on a folder.
+
+    Raises:
+        DamagedError: what joined runs have recorded there cannot be read.
+        StorageError: object storage that cannot be reached.
+    """
+    record = read_run_record(folder)
+    names = [f"{CLAIMS}/{file.name}" for file in list_files(folder / CLAIMS) if not file.name.startswith(".")]
+    names += [f"{STATE_FOLDER}/{file.name}" for file in list_files(folder / STATE_FOLDER, "lock")]
+    workers = []
+    for name in names:
+        found = read_claim(folder / name)
+        if found is not None and found[0] is not None:
+            workers.append(WorkerClaim(name.rpartition("/")[2], str(found[0].owner)))
+    return RunStatus(record.parts if record else None, record.rows if record else None, tuple(workers))
