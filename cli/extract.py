@@ -126,6 +126,7 @@ def command(
     from bertfeat.installation import kernels_note
 
     extractor = Extractor(**asdict(model), **asdict(features))
+    ways.check_device(extractor.device.type)
     if dry_run:
         estimate = _estimate_corpus(extractor, sources, reading, run, ways)
         print_extraction_estimate(estimate, folder, price, console)

@@ -10,7 +10,8 @@ from .bundles import bundle
 from .option_types import listed_option
 
 if TYPE_CHECKING:
-    from bertfeat.extraction import Engine, Sharing
+    from bertfeat.engine import Engine
+    from bertfeat.extraction import Sharing
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +47,18 @@ class WaysToWork:
             raise click.UsageError("--shard and --join: a shard has its parts by number, who joins takes what is left")
         if self.lease is not None and not self.join:
             raise click.UsageError("--lease is for --join")
-        if self.engine == "ray" and self.gpus_per_worker and device is None:
-            import torch
 
-            if not torch.cuda.is_available():
-                raise click.UsageError(
-                    "this machine has no GPU by which the workers' precision and batches could be chosen; "
-                    "start the run on one that has, for example as a Ray job"
-                )
+    def check_device(self, kind: str) -> None:
+        """Refuse workers on GPUs whose precision and batches cannot be chosen on this machine.
+
+        Raises:
+            click.UsageError: it has no GPU.
+        """
+        if self.engine == "ray" and self.gpus_per_worker and kind != "cuda":
+            raise click.UsageError(
+                "this machine has no GPU by which precision and batches of the workers could be chosen: start the run on "
+                "one that has, for example as a Ray job"
+            )
 
     @property
     def first_device(self) -> str | None:

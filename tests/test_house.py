@@ -24,6 +24,7 @@ ROOT = Path(__file__).parent.parent
 ROOMS = (
     "errors",
     "io",
+    "engine",
     "words",
     "recipe",
     "derivation",
@@ -282,4 +283,4 @@ def test_every_file_of_the_map_is_there() -> None:
 
 def test_the_glossary_is_short() -> None:
     nouns = re.findall(r"^\| ([a-z ]+) \|", MAP[MAP.index("## Glossary") :], re.MULTILINE)
-    assert 20 <= len([noun for noun in nouns if noun != "noun"]) <= 25
+    assert 20 <= len([noun for noun in nouns if noun != "noun"]) <= 35

@@ -32,7 +32,7 @@ from bertfeat.extraction import (
     finished_as,
     scan_tasks,
 )
-from bertfeat.features import part_path
+from bertfeat.features import part_number, part_path
 from bertfeat.io import (
     STATE_FOLDER,
     FolderLock,
@@ -203,6 +203,7 @@ class _JoinAgenda:
     def release_claims(self) -> None:
         """Give up what this process holds."""
         with self._lock:
+            self.done = True  # a thread that is still asking gets no more
             claims, self._claims = list(self._claims.values()), {}
         for lease in claims:
             lease.release()
@@ -217,7 +218,8 @@ class _JoinAgenda:
             if not self._left:
                 self._make_plan()
         if self._planned:
-            self._drop({("PlannedPart", _part_number(file.name)) for file in list_files(self._folder, "part-")})
+            numbers = (part_number(file.name) for file in list_files(self._folder, "part-"))
+            self._drop({("PlannedPart", number) for number in numbers if number is not None})
         self.done = self._planned and not self._left
         held = self._watch.look(self._folder / CLAIMS)
         self._open = [task for task in self._left.values() if _claim_name(task) not in held]
@@ -286,8 +288,3 @@ class _JoinAgenda:
 
 def _claim_name(task: Task) -> str:
     return f"scan-{task.number:05d}" if isinstance(task, ScanTask) else f"part-{task.number:05d}"
-
-
-def _part_number(name: str) -> int:
-    digits = name.removeprefix("part-").removesuffix(".parquet")
-    return int(digits) if digits.isdecimal() else -1

@@ -1,4 +1,4 @@
-"""Worker processes of this machine, each with an encoder of its own: one a GPU, or several on the cores of a CPU."""
+"""Worker processes of this machine, each with all that it needs: one a GPU, or several on the cores of a CPU."""
 
 import contextlib
 import ctypes
@@ -9,13 +9,14 @@ import threading
 from collections.abc import Sequence
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from typing import Generic
 
 from bertfeat.distributed.dispatch import TASKS_AHEAD, Dispatch, TaskKey, key_of
 from bertfeat.distributed.serving import serve_tasks, wait_a_moment
+from bertfeat.engine import Agenda, Job, ResultT, TaskT
 from bertfeat.errors import BertfeatError, Spelling, UsageError, current_spelling, parameter, spell_parameters
-from bertfeat.extraction import Agenda, Job, Result, Task
 
-_Message = tuple[TaskKey, Result] | BaseException
+_Message = tuple[TaskKey, ResultT] | BaseException
 _PR_SET_PDEATHSIG = 1  # of Linux's prctl
 _SECONDS_TO_END = 5.0
 
@@ -42,15 +43,15 @@ class Processes:
         """How many processes compute."""
         return len(self.devices)
 
-    def run(self, job: Job, agenda: Agenda) -> None:
+    def run(self, job: Job[TaskT, ResultT], agenda: Agenda[TaskT, ResultT]) -> None:
         """Have every task of the agenda done.
 
         Raises:
             BertfeatError: of a worker; or three died over one part.
         """
-        dispatch = Dispatch(agenda)
+        dispatch = Dispatch(job, agenda)
         threads = max(1, len(os.sched_getaffinity(0)) // self.workers)
-        crew = [_Worker(job, device, threads) for device in self.devices]
+        crew = [_WorkerProcess(job, device, threads) for device in self.devices]
         try:
             while not dispatch.done:
                 for worker in crew:
@@ -68,12 +69,12 @@ class Processes:
                 worker.kill()
 
 
-class _Worker:
+class _WorkerProcess(Generic[TaskT, ResultT]):
     """A process, and the tasks that it has."""
 
-    def __init__(self, job: Job, device: str | None, threads: int) -> None:
+    def __init__(self, job: Job[TaskT, ResultT], device: str | None, threads: int) -> None:
         self._job, self._device, self._threads = job, device, threads
-        self._tasks: dict[TaskKey, Task] = {}
+        self._tasks: dict[TaskKey, TaskT] = {}
         self._start()
 
     def _start(self) -> None:
@@ -89,19 +90,19 @@ class _Worker:
         """What becomes ready when there is a result, or the process has ended."""
         return self._connection, self._process.sentinel
 
-    def fill(self, dispatch: Dispatch) -> None:
+    def fill(self, dispatch: Dispatch[TaskT, ResultT]) -> None:
         """Give it as many tasks as it should have."""
         while len(self._tasks) < TASKS_AHEAD and (task := dispatch.take()) is not None:
             self._tasks[key_of(task)] = task
             with contextlib.suppress(OSError):  # it died, as is seen soon
                 self._connection.send(task)
 
-    def take_results(self, dispatch: Dispatch) -> None:
+    def take_results(self, dispatch: Dispatch[TaskT, ResultT]) -> None:
         """Take the results that it has sent; if it died, start another one."""
         ended = not self._process.is_alive()  # asked first: what it sent before is still in the pipe
         try:
             while self._connection.poll():
-                message: _Message = self._connection.recv()
+                message: _Message[ResultT] = self._connection.recv()
                 if isinstance(message, BaseException):
                     raise message
                 key, result = message
@@ -112,7 +113,7 @@ class _Worker:
         if ended:
             self._replace(dispatch)
 
-    def _replace(self, dispatch: Dispatch) -> None:
+    def _replace(self, dispatch: Dispatch[TaskT, ResultT]) -> None:
         code = self._process.exitcode or 0
         reason = f"signal {-code}" if code < 0 else f"exit code {code}"
         lost, self._tasks = list(self._tasks.values()), {}
@@ -135,18 +136,25 @@ class _Worker:
         self._process.join()
 
 
-def _serve(connection: Connection, job: Job, device: str | None, threads: int, spelling: Spelling, parent: int) -> None:
+def _serve(
+    connection: Connection,
+    job: Job[TaskT, ResultT],
+    device: str | None,
+    threads: int,
+    spelling: Spelling,
+    parent: int,
+) -> None:
     """The life of a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches it too; the run's process ends it
     _die_with(parent)
     sending = threading.Lock()
 
-    def send(message: _Message) -> None:
+    def send(message: _Message[ResultT]) -> None:
         with sending, contextlib.suppress(OSError):  # the run has ended
             connection.send(message)
 
-    def receive(seconds: float) -> Task | None:
-        task: Task | None = connection.recv() if connection.poll(seconds) else None
+    def receive(seconds: float) -> TaskT | None:
+        task: TaskT | None = connection.recv() if connection.poll(seconds) else None
         return task
 
     with spell_parameters(spelling):

@@ -1,4 +1,4 @@
-"""Ray as the engine: actors with one encoder each, on all machines of a cluster.
+"""Ray as the engine: actors, each with all that it needs, on all machines of a cluster.
 
 Ray places the actors by the resources that they need, starts them again when they or their nodes die, and has the
 cluster grow for those that find no place. No data go through it: the actors read and write storage by themselves.
@@ -11,12 +11,12 @@ import os
 import queue
 import threading
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
 from bertfeat.distributed.dispatch import TASKS_AHEAD, Dispatch, TaskKey, key_of
 from bertfeat.distributed.serving import serve_tasks, wait_a_moment
+from bertfeat.engine import Agenda, Job, ResultT, TaskT
 from bertfeat.errors import BertfeatError, Spelling, UsageError, current_spelling, parameter, spell_parameters
-from bertfeat.extraction import Agenda, Job, Result, Task
 
 if TYPE_CHECKING:
     import ray
@@ -46,7 +46,7 @@ class RayCluster:
         self.address, self.workers = address, workers
         self.gpus_per_worker, self.cpus_per_worker = gpus_per_worker, cpus_per_worker
 
-    def run(self, job: Job, agenda: Agenda) -> None:
+    def run(self, job: Job[TaskT, ResultT], agenda: Agenda[TaskT, ResultT]) -> None:
         """Have every task of the agenda done.
 
         Raises:
@@ -56,7 +56,7 @@ class RayCluster:
         with _connected(self.address) as module:
             crew = _Crew(module, job, *self._resources(module))
             try:
-                crew.work(Dispatch(agenda))
+                crew.work(Dispatch(job, agenda))
             finally:
                 crew.end()
 
@@ -104,10 +104,10 @@ def _connected(address: str | None) -> Iterator[Any]:
         ray.shutdown()
 
 
-class _Crew:
+class _Crew(Generic[TaskT, ResultT]):
     """The actors of a run, and the tasks that each has."""
 
-    def __init__(self, module: Any, job: Job, workers: int, cpus: float, gpus: float) -> None:
+    def __init__(self, module: Any, job: Job[TaskT, ResultT], workers: int, cpus: float, gpus: float) -> None:
         self._ray = module
         actor = module.remote(
             num_cpus=cpus,
@@ -121,10 +121,10 @@ class _Crew:
         device = "cuda" if gpus else None
         self._actors = [actor.remote() for _ in range(workers)]
         self._start = self._job, device, threads, current_spelling()
-        self._tasks: dict[Any, tuple[int, Task]] = {}  # by the future of the result
+        self._tasks: dict[Any, tuple[int, TaskT]] = {}  # by the future of the result
         self._starting: dict[Any, int] = {}  # by the future of its start: actors have no tasks before they run
 
-    def work(self, dispatch: Dispatch) -> None:
+    def work(self, dispatch: Dispatch[TaskT, ResultT]) -> None:
         """Have all tasks done."""
         for number in range(len(self._actors)):
             self._await_start(number)
@@ -148,7 +148,7 @@ class _Crew:
                         running.discard(number)
                         self._await_start(number)
 
-    def _fill(self, number: int, dispatch: Dispatch) -> None:
+    def _fill(self, number: int, dispatch: Dispatch[TaskT, ResultT]) -> None:
         has = sum(1 for worker, _ in self._tasks.values() if worker == number)
         while has < TASKS_AHEAD and (task := dispatch.take()) is not None:
             self._tasks[self._actors[number].do.remote(task)] = (number, task)
@@ -168,7 +168,7 @@ class _Crew:
             raise _cause_of(error) from None
         return True
 
-    def _took_result(self, future: Any, task: Task, dispatch: Dispatch) -> bool:
+    def _took_result(self, future: Any, task: TaskT, dispatch: Dispatch[TaskT, ResultT]) -> bool:
         """Take a result; False if the actor died over it."""
         try:
             dispatch.finish(task, self._ray.get(future))
@@ -192,21 +192,21 @@ def _cause_of(error: Any) -> BaseException:
     return cause if isinstance(cause, BertfeatError) else BertfeatError(f"a worker failed: {cause!r}")
 
 
-class _RayWorker:
+class _RayWorker(Generic[TaskT, ResultT]):
     """An actor. Each call of :meth:`do` waits, on a thread of its own, for the one worker that does all tasks."""
 
     def __init__(self) -> None:
-        self._tasks: queue.Queue[Task] = queue.Queue()
-        self._results: dict[TaskKey, queue.Queue[Result | BaseException]] = {}
+        self._tasks: queue.Queue[TaskT] = queue.Queue()
+        self._results: dict[TaskKey, queue.Queue[ResultT | BaseException]] = {}
         self._failure: BaseException | None = None
 
-    def start(self, job: Job, device: str | None, threads: int | None, spelling: Spelling) -> None:
+    def start(self, job: Job[TaskT, ResultT], device: str | None, threads: int | None, spelling: Spelling) -> None:
         """Begin to work; called once after each start of the actor."""
         threading.Thread(target=self._serve, args=(job, device, threads, spelling), daemon=True).start()
 
-    def do(self, task: Task) -> Result:
+    def do(self, task: TaskT) -> ResultT:
         """Do one task, and give its result."""
-        result: queue.Queue[Result | BaseException] = queue.Queue()
+        result: queue.Queue[ResultT | BaseException] = queue.Queue()
         self._results[key_of(task)] = result
         if self._failure is not None:
             raise self._failure
@@ -216,7 +216,7 @@ class _RayWorker:
             raise answer
         return answer
 
-    def _serve(self, job: Job, device: str | None, threads: int | None, spelling: Spelling) -> None:
+    def _serve(self, job: Job[TaskT, ResultT], device: str | None, threads: int | None, spelling: Spelling) -> None:
         with spell_parameters(spelling):
             try:
                 serve_tasks(job, device=device, threads=threads, receive=self._receive, done=self._answer)
@@ -225,11 +225,11 @@ class _RayWorker:
                 for result in tuple(self._results.values()):
                     result.put(error)
 
-    def _receive(self, seconds: float) -> Task | None:
+    def _receive(self, seconds: float) -> TaskT | None:
         try:
             return self._tasks.get(timeout=seconds)
         except queue.Empty:
             return None
 
-    def _answer(self, task: Task, result: Result) -> None:
+    def _answer(self, task: TaskT, result: ResultT) -> None:
         self._results.pop(key_of(task)).put(result)

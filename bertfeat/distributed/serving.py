@@ -3,24 +3,27 @@
 import time
 from collections.abc import Callable, Iterator
 
-from bertfeat.extraction import Job, OnDone, PartWorker, Task, use_threads
+from bertfeat.engine import Job, ResultT, TaskT
 
 _PATIENCE = 0.2  # seconds between looks at whether a write has failed
 
 
 def serve_tasks(
-    job: Job, *, device: str | None, threads: int | None, receive: Callable[[float], Task | None], done: OnDone
+    job: Job[TaskT, ResultT],
+    *,
+    device: str | None,
+    threads: int | None,
+    receive: Callable[[float], TaskT | None],
+    done: Callable[[TaskT, ResultT], None],
 ) -> None:
     """Do the tasks that ``receive(seconds)`` gives, until it raises ``EOFError``; None means that there is none yet.
 
     Raises:
-        BertfeatError: the model is not to be found here, or a task cannot be done.
+        BertfeatError: what the job needs is not to be found here, or a task cannot be done.
     """
-    if threads is not None:
-        use_threads(threads)
-    worker = PartWorker.of_job(job, device=device)
+    worker = job.open_worker(device=device, threads=threads)
 
-    def tasks() -> Iterator[Task]:
+    def tasks() -> Iterator[TaskT]:
         while True:
             try:
                 task = receive(_PATIENCE)

@@ -36,8 +36,7 @@ from .source import CorpusSource as CorpusSource, open_run_source as open_run_so
 from .spool import spool_stdin as spool_stdin
 from .tasks import (
     Agenda as Agenda,
-    Engine as Engine,
-    Job as Job,
+    ExtractionJob as ExtractionJob,
     MadePart as MadePart,
     OnDone as OnDone,
     Result as Result,

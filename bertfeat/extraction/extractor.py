@@ -5,13 +5,13 @@ from itertools import islice
 from pathlib import Path
 
 from bertfeat.corpus import Corpus, CorpusItem, CorpusSettings, Failure, memory_corpus
+from bertfeat.engine import Engine
 from bertfeat.errors import UsageError
 from bertfeat.extraction.embedder import Embedder
 from bertfeat.extraction.report import ExtractionReport, OnProgress
 from bertfeat.extraction.run import ExtractionOptions, ExtractionRun
 from bertfeat.extraction.sharing import Sharing
 from bertfeat.extraction.source import CorpusSource
-from bertfeat.extraction.tasks import Engine
 from bertfeat.extraction.texts import take_texts
 from bertfeat.features import DocumentFeatures, PartContent, content_documents
 from bertfeat.io import Address, as_location, prefetched

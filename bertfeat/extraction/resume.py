@@ -7,7 +7,7 @@ from typing import Self
 
 from bertfeat.errors import AnotherCorpusError, DamagedError, FeatureSetError, SettingsDifferError, parameter
 from bertfeat.extraction.plan import PlannedPart
-from bertfeat.features import FeatureSettings, PartHeader, list_parts, part_path, read_header
+from bertfeat.features import FeatureSettings, PartHeader, list_parts, part_number, part_path, read_header
 from bertfeat.io import Address, Location, remove_stored
 
 _THREADS = 16  # that read headers from object storage at once
@@ -20,6 +20,7 @@ class ExistingParts:
     folder: Location
     headers: dict[int, PartHeader] = field(default_factory=dict)
     damaged: list[str] = field(default_factory=list)
+    numbers: frozenset[int] = frozenset()  # of all parts, those that are damaged too
 
     @classmethod
     def read(cls, folder: Location) -> Self:
@@ -28,8 +29,9 @@ class ExistingParts:
         Raises:
             FeatureSetError: a file that is named like a part is not one, or has a newer format.
         """
-        existing = cls(folder)
         paths = list_parts(folder)
+        numbers = (part_number(path.name) for path in paths)
+        existing = cls(folder, numbers=frozenset(number for number in numbers if number is not None))
         if isinstance(folder, Address):
             with ThreadPoolExecutor(_THREADS, "bertfeat-headers") as pool:
                 headers = list(pool.map(_header_or_problem, paths))
@@ -82,6 +84,11 @@ class ExistingParts:
         """Whether there is a part of that number from the same rows; it may be damaged, which only reading it shows."""
         header = self.headers.get(part.number)
         return header is not None and header.digest == part.digest
+
+    def remove(self, number: int) -> None:
+        """Remove a part that is another one in the plan, or damaged; workers do not replace parts."""
+        if number in self.numbers:
+            remove_parts([part_path(self.folder, number)])
 
     def keep_only(self, plan: Sequence[PlannedPart]) -> None:
         """Remove the parts that are not those of a plan."""

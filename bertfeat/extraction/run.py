@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from bertfeat.corpus import Corpus, CorpusSettings, Failure, FileCorpus, check_readable
+from bertfeat.engine import Engine
 from bertfeat.errors import BertfeatError, CorpusError, RowFailedError, UsageError, parameter
 from bertfeat.extraction.agenda import PlannedAgenda, ScanningAgenda, tasks_of
 from bertfeat.extraction.embedder import Embedder
@@ -31,7 +32,7 @@ from bertfeat.extraction.settings import PART_ROWS, bytes_per_character, bytes_p
 from bertfeat.extraction.sharing import PlanSize, RunFacts, SharedRun, Sharing
 from bertfeat.extraction.source import CorpusSource, open_run_source
 from bertfeat.extraction.spool import STDIN
-from bertfeat.extraction.tasks import Agenda, Engine, Job, MadePart
+from bertfeat.extraction.tasks import Agenda, ExtractionJob, MadePart
 from bertfeat.extraction.worker import PartWorker
 from bertfeat.features import FeatureSettings, check_kept, refuse_foreign_parts, remove_leftovers
 from bertfeat.io import Address, Location, ResultKind, refuse_other_kind, release_folder
@@ -161,7 +162,7 @@ class ExtractionRun:
         self._existing.check_corpus(plan)
         self._existing.keep_only(plan)
 
-    def _job(self, corpus: Corpus, settings: FeatureSettings) -> Job:
+    def _job(self, corpus: Corpus, settings: FeatureSettings) -> ExtractionJob:
         embedder = self._embedder
         assert settings.batch_tokens is not None
         assert settings.part_rows is not None
@@ -175,7 +176,7 @@ class ExtractionRun:
                 f"{self._folder} was begun by an older bertfeat, whose parts only one process can go on with",
                 remedy=f"finish it without sharing it out, or start anew with {parameter('overwrite', True)}",
             )
-        return Job(
+        return ExtractionJob(
             model=embedder.identity,
             model_location=str(embedder.location),
             columns=embedder.columns,
@@ -189,15 +190,15 @@ class ExtractionRun:
             has_pairs=corpus.has_pairs,
             folder=self._folder,
             strict=self._options.strict,
-            several_writers=self._sharing.several_writers,
+            several_writers=self._engine is not None or self._sharing.several_writers,
         )
 
-    def _plan(self, corpus: Corpus, job: Job) -> Iterator[PlannedPart]:
+    def _plan(self, corpus: Corpus, job: ExtractionJob) -> Iterator[PlannedPart]:
         return plan_of_version(job.settings.plan, corpus, job.limits)
 
     # ── the parts ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def _work(self, corpus: Corpus, job: Job, identity: str) -> None:
+    def _work(self, corpus: Corpus, job: ExtractionJob, identity: str) -> None:
         shared = SharedRun(
             job=job,
             identity=identity,
@@ -228,6 +229,7 @@ class ExtractionRun:
             return replace(part, exists=True)
         if self._engine is not None and not self._sharing.several_writers:
             self._changes.begin()
+            self._existing.remove(part.number)
         return part
 
     def _add_part(self, part: PlannedPart, made: MadePart) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from bertfeat.errors import FolderLockedError, parameter
 from bertfeat.extraction.agenda import OnPart, Selection
 from bertfeat.extraction.plan import PlannedPart
-from bertfeat.extraction.tasks import Agenda, Job
+from bertfeat.extraction.tasks import Agenda, ExtractionJob
 from bertfeat.io import (
     STATE_FOLDER,
     FolderLock,
@@ -40,7 +40,7 @@ class RunFacts:
 class SharedRun:
     """What a sharing needs to know of a run."""
 
-    job: Job
+    job: ExtractionJob
     identity: str  # equal for runs of the same settings over the same corpus
     select: Selection  # to be asked about every part of the plan
     on_part: OnPart  # to be told of every part that this process has made

@@ -1,10 +1,12 @@
 """What a run has to do, as tasks, and what becomes of them: the words between a run, its agenda, and its workers."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
 
+from bertfeat import engine
 from bertfeat.corpus import CorpusFile, KeptColumn
+from bertfeat.engine import Worker
+from bertfeat.errors import BertfeatError, parameter
 from bertfeat.extraction.plan import PartLimits, PlannedPart, Span
 from bertfeat.features import FeatureSettings, ModelIdentity, PartHeader
 from bertfeat.io import Location
@@ -44,7 +46,7 @@ OnDone = Callable[[Task, Result], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class ExtractionJob:
     """Everything that workers have to know of a run, so that any of them writes the same bytes. Can be pickled."""
 
     model: ModelIdentity
@@ -62,27 +64,32 @@ class Job:
     strict: bool
     several_writers: bool  # whether others may write the same parts: the first one counts
 
-
-class Agenda(Protocol):
-    """The tasks of a run that are still to be done."""
-
-    @property
-    def done(self) -> bool:
-        """Whether there will be no more tasks."""
-
-    def take(self) -> Task | None:
-        """The next task; None where there is none now."""
-
-    def finish(self, task: Task, result: Result) -> None:
-        """Note the result of a task."""
-
-
-class Engine(Protocol):
-    """Workers, and how they get their tasks."""
-
-    def run(self, job: Job, agenda: Agenda) -> None:
-        """Have every task of the agenda done.
+    def open_worker(self, *, device: str | None, threads: int | None) -> Worker[Task, Result]:
+        """A worker in another process than the run's.
 
         Raises:
-            BertfeatError: of a worker, or it cannot be had.
+            ModelError: the model is not to be found here.
+            FeatureSetError: it is another one here.
         """
+        from bertfeat.extraction.worker import PartWorker, use_threads  # here, because it imports torch
+
+        if threads is not None:
+            use_threads(threads)
+        return PartWorker.of_job(self, device=device)
+
+    def repeat(self, task: Task) -> Task:
+        """The task for another worker, as the part may have been written just before."""
+        return replace(task, exists=True) if isinstance(task, PlannedPart) else task
+
+    def error_of_deaths(self, task: Task, problem: str) -> BertfeatError:
+        """The error of a task over which one worker after the other died."""
+        return BertfeatError(
+            problem,
+            where=f"part {task.number}" if isinstance(task, PlannedPart) else self.files[task.files[0]].source.name,
+            remedy=f"if memory ran out, use fewer workers, a smaller {parameter('batch_tokens')} or a smaller "
+            f"{parameter('part_rows')}",
+        )
+
+
+Agenda = engine.Agenda[Task, Result]
+"""The tasks of an extraction that are still to be done."""

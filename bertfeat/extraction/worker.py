@@ -18,9 +18,9 @@ from bertfeat.extraction.part_content import count_part
 from bertfeat.extraction.part_writer import PartWriter
 from bertfeat.extraction.plan import PlannedPart, read_part, scan_file
 from bertfeat.extraction.progress import RunProgress
-from bertfeat.extraction.tasks import Job, MadePart, OnDone, Result, ScannedFiles, ScanTask, Task
+from bertfeat.extraction.tasks import ExtractionJob, MadePart, OnDone, Result, ScannedFiles, ScanTask, Task
 from bertfeat.features import FORMAT_VERSION, PartHeader, check_part, part_path, read_header
-from bertfeat.io import Address, prefetched
+from bertfeat.io import Address, prefetched, remove_stored
 
 
 class CheckFailures(Protocol):
@@ -53,7 +53,7 @@ class PartWorker:
 
     def __init__(
         self,
-        job: Job,
+        job: ExtractionJob,
         embedder: Embedder,
         progress: RunProgress | None = None,
         begin: Callable[[], None] = lambda: None,
@@ -68,7 +68,7 @@ class PartWorker:
         )
 
     @classmethod
-    def of_job(cls, job: Job, *, device: str | None = None) -> "PartWorker":
+    def of_job(cls, job: ExtractionJob, *, device: str | None = None) -> "PartWorker":
         """A worker for a job of another process.
 
         Raises:
@@ -120,15 +120,18 @@ class PartWorker:
 
         Object storage keeps what was written or tells; parts there are not read again.
         """
-        path = part_path(self._job.folder, planned.number)
+        path, damage = part_path(self._job.folder, planned.number), ""
         try:
             header = read_header(path) if isinstance(path, Address) else check_part(path)
+            if (header.digest, header.fingerprint) == (planned.digest, self._job.settings.fingerprint):
+                return header, ""
         except FileNotFoundError:
             return None, ""
         except DamagedError as error:
-            return None, str(error)
-        same = (header.digest, header.fingerprint) == (planned.digest, self._job.settings.fingerprint)
-        return (header if same else None), ""
+            damage = str(error)
+        if self._job.several_writers:  # which do not replace a part that is there
+            remove_stored(path)
+        return None, damage
 
     def _make_part(self, part: _TokenizedPart, done: OnDone) -> None:
         self._check_failures(part.tokenized.rows.failures, final=False)  # of the corpus: known before computing

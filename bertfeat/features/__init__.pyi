@@ -22,6 +22,7 @@ from .manifest import (
 )
 from .part import (
     check_part as check_part,
+    part_number as part_number,
     part_path as part_path,
     read_footer as read_footer,
     read_header as read_header,

@@ -46,6 +46,12 @@ def part_path(folder: Place, number: int) -> Place:
     return folder / f"part-{number:05d}.parquet"
 
 
+def part_number(name: str) -> int | None:
+    """The number of a part by the name of its file; None where the name is not written as that of a part."""
+    digits = name.removeprefix("part-").removesuffix(".parquet")
+    return int(digits) if digits.isdecimal() and name == f"part-{int(digits):05d}.parquet" else None
+
+
 def write_part(folder: Location, header: PartHeader, content: PartContent, *, if_absent: bool = False) -> bool:
     """Write one part, whole or not at all; equal input gives equal bytes.
 

@@ -216,14 +216,14 @@ def _is_passing_fault(error: Exception) -> bool:
 
 
 def _explained(error: Exception, where: object) -> DatabaseError:
-    if isinstance(error, ResponseHandlingException):
-        if isinstance(error.source, httpx.TransportError):
-            problem = f"no answer: {str(error.source) or type(error.source).__name__}"
-            return DatabaseError(problem, where=where, remedy="start the server or correct its address")
-        return DatabaseError("what answers there is no Qdrant", where=where, remedy="correct the address")
     if isinstance(error, UnexpectedResponse):
         remedy = "set the key in QDRANT_API_KEY" if error.status_code in (401, 403) else ""
         return DatabaseError(f"Qdrant refuses: {_told(error)}", where=where, remedy=remedy)
+    if isinstance(error, ResponseHandlingException) and isinstance(error.source, httpx.TransportError):
+        problem = f"no answer: {str(error.source) or type(error.source).__name__}"
+        return DatabaseError(problem, where=where, remedy="start the server or correct its address")
+    if isinstance(error, ResponseHandlingException | json.JSONDecodeError):
+        return DatabaseError("what answers there is no Qdrant", where=where, remedy="correct the address")
     return DatabaseError(str(error).partition("\n")[0], where=where)
 
 

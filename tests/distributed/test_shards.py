@@ -26,7 +26,7 @@ from bertfeat.errors import (
     StorageError,
     UsageError,
 )
-from bertfeat.extraction import Agenda, Job, PartWorker
+from bertfeat.extraction import Agenda, ExtractionJob, PartWorker
 from bertfeat.extraction.agenda import tasks_of
 from bertfeat.features import FeatureSet, list_parts, read_manifest, read_shard, write_shard
 from bertfeat.io import Address, ResultKind, claim_folder, folder_lock, list_files, read_file, remove_stored
@@ -153,7 +153,7 @@ def test_the_manifest_is_that_of_a_single_run(bert: Tiny, made: Path, tmp_path: 
 class _Inline:
     """An engine that scans and reads by itself, as other processes do, in this one."""
 
-    def run(self, job: Job, agenda: Agenda) -> None:
+    def run(self, job: ExtractionJob, agenda: Agenda) -> None:
         PartWorker.of_job(job, device="cpu").work(tasks_of(agenda), agenda.finish)
 
 
@@ -620,7 +620,7 @@ def test_the_folder_of_a_shard_is_no_place_for_the_set(place: Path) -> None:
             merge_features(shards(place), target)
     with pytest.raises(UsageError, match=r"place: it holds .*shard-0, which is to be read; name another output"):
         merge_features(shards(place), place)
-    with pytest.raises(UsageError, match="deeper: it lies in .*shard-1, which is to be read; name another output"):
+    with pytest.raises(UsageError, match=r"deeper: it lies in .*shard-1, which is to be read; name another output"):
         merge_features(shards(place), place / "shard-1/deep/deeper")
     shutil.copytree(place / "shard-1", place / "copy")
     with pytest.raises(FeatureSetError, match="copy: it holds shard 1/3; name another output"):

@@ -1,7 +1,7 @@
 """What both databases have in common: the rows that go into them, and how their recall is judged."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -142,19 +142,22 @@ def test_zero_vectors_are_no_queries(tmp_path: Path) -> None:
 # ── libraries ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(("library", "extra"), [("lance", "lance"), ("qdrant_client", "qdrant")])
+@pytest.mark.parametrize(
+    ("library", "extra", "export"),
+    [
+        ("lance", "lance", lambda folder: export_to_lance(folder, folder.with_name("x.lance"))),
+        ("qdrant_client", "qdrant", lambda folder: export_to_qdrant(folder, folder=folder.with_name("q"))),
+    ],
+)
 def test_a_missing_library_names_its_extra(
-    library: str, extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    library: str, extra: str, export: Callable[[Path], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, library, None)
     for module in ("lance_dataset", "qdrant_collection"):
         monkeypatch.delitem(sys.modules, f"bertfeat.search.{module}", raising=False)
     folder = vector_set(tmp_path / "f", clustered(5))
     with pytest.raises(BertfeatError, match=rf"which is not installed; pip install 'bertfeat\[{extra}\]'"):
-        if library == "lance":
-            export_to_lance(folder, tmp_path / "x.lance")
-        else:
-            export_to_qdrant(folder, folder=tmp_path / "q")
+        export(folder)
 
 
 def test_no_faiss_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,9 +54,11 @@ def test_documents(tmp_path: Path) -> None:
     assert (report.place, report.column) == (str(tmp_path / "f.lance"), "sum4_mean")
     assert (report.documents, report.vectors, report.zero_vectors, report.skipped) == (15, 15, 0, 0)
     dataset = lance.dataset(tmp_path / "f.lance")
-    assert dataset.schema.field("vector").type == pa.list_(pa.field("item", pa.float32(), nullable=False), 8)
+    stored = dataset.schema.field("vector").type
+    assert pa.types.is_fixed_size_list(stored)
+    assert (stored.value_type, stored.list_size) == (pa.float32(), 8)
     assert b'"column": "sum4_mean"' in dataset.schema.metadata[b"bertfeat"]
-    assert dataset.list_indices() == []
+    assert dataset.describe_indices() == []
     table = dataset.to_table()
     names = [kept.name.replace(".", "_") for kept in KEPT]
     assert table.column_names == ["row", "id", "text", *names, "vector"]
@@ -108,8 +110,8 @@ def test_an_index_and_what_its_recall_needs(tmp_path: Path) -> None:
     folder = vector_set(tmp_path / "f", vectors)
     report = export_to_lance(folder, tmp_path / "f.lance", index=True, progress=steps.append)
     dataset = lance.dataset(tmp_path / "f.lance")
-    (index,) = dataset.list_indices()
-    assert (index["type"], index["fields"]) == ("IVF_PQ", ["vector"])
+    (index,) = dataset.describe_indices()
+    assert (index.index_type, index.field_names) == ("IVF_PQ", ["vector"])
     assert report.index == "IVF_PQ, cosine, 1 partitions, 2 codes a vector"
     assert report.recall is not None
     assert report.recall.default < 0.9 <= report.recall.best
@@ -134,7 +136,7 @@ def test_large_sets_get_an_index_by_themselves(tmp_path: Path, monkeypatch: pyte
     assert export_to_lance(folder, tmp_path / "a.lance").index == "IVF_PQ, cosine, 1 partitions, 5 codes a vector"
     none = export_to_lance(folder, tmp_path / "b.lance", index=False, evaluate=False)
     assert (none.index, none.recall) == ("no index: not wanted, search is exact", None)
-    assert lance.dataset(tmp_path / "b.lance").list_indices() == []
+    assert lance.dataset(tmp_path / "b.lance").describe_indices() == []
 
 
 # ── what is there already ───────────────────────────────────────────────────────────────────────────────────

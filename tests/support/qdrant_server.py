@@ -72,7 +72,8 @@ class QdrantServer:
     def _search(self, name: str, search: Any) -> Any:
         assert search["params"]["exact"] is False
         near = (search["params"].get("hnsw_ef") or 0) >= self.needed_ef
-        query = search["query"] if near else [-value for value in search["query"]]
+        nearest = search["query"]["nearest"]
+        query = nearest if near else [-value for value in nearest]
         found = self.local.query_points(name, query, limit=search["limit"], with_payload=search["with_payload"])
         return found.model_dump(mode="json")
 

@@ -65,6 +65,7 @@ class Faults:
     cut: float = 0.0  # the answer ends in the middle of its content
     delay: float = 0.0  # seconds that every answer takes longer
     stalled: float = 0.0  # never answered, until the harm is over
+    torn: float = 0.0  # the connection ends in the middle of what they bring; the storage did not see them
     refused: bool = False  # every key is answered by 403 InvalidAccessKeyId
     down: bool = False  # no request is answered
     most: int = 10**9  # so many requests are harmed, the later ones are not
@@ -163,7 +164,7 @@ class S3Server:
 
     def draw(self, kind: str, name: str) -> tuple[str, float, threading.Event]:
         """What is done to the next request: a fault or "", seconds of delay, and the end of a stall."""
-        shares = ("throttled", "dropped_before", "dropped_after", "failed_after", "cut", "stalled")
+        shares = ("throttled", "dropped_before", "dropped_after", "failed_after", "cut", "stalled", "torn")
         with self._state:
             faults, fault, drawn = self._faults, "", self._random.random()
             if not faults.concern(kind, name) or self._harmed >= faults.most:
@@ -196,9 +197,10 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
     def _serve(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         kind, name = self._kind(), unquote(urlsplit(self.path).path.strip("/"))
         fault, delay, over = self.server.s3.draw(kind, name)
+        size = int(self.headers.get("Content-Length") or 0)
+        body = self.rfile.read(size // 2 if fault == "torn" else size)
         time.sleep(delay)
         if fault == "stalled":
             over.wait()
@@ -221,7 +223,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, fault: str, body: bytes) -> "_Answer | None":
         """What the client is told; None: nothing, its connection ends."""
-        if fault in ("stalled", "dropped_before"):
+        if fault in ("stalled", "dropped_before", "torn"):
             return None
         if fault == "throttled":
             return _error(503, "SlowDown", "Please reduce your request rate.")
