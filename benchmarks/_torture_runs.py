@@ -122,4 +122,7 @@ def children(pid: int) -> Iterator[tuple[int, str]]:
             with contextlib.suppress(OSError, IndexError, ValueError):
                 parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
                 if parent == pid:
-                    yield int(entry.name), (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                    yield (
+                        int(entry.name),
+                        (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"),
+                    )

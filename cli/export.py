@@ -125,4 +125,4 @@ def _refuse_foreign_options(to: str, output: "Location | None") -> None:
     if names := options_on_command_line(among=others):
         raise click.UsageError(f"{names[0]} does nothing for --to {to}; leave it out")
     if to == "qdrant" and output is not None and options_on_command_line(among={"url"}):
-        raise click.UsageError("-o is a folder for Qdrant without a server; leave it out, or --url")
+        raise click.UsageError("--output is a folder for Qdrant without a server; leave it out, or --url")

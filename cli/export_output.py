@@ -21,7 +21,7 @@ def print_database(report: "DatabaseReport", console: Console) -> None:
     if report.resumed:
         console.say(f"an interrupted export had loaded {pluralize(report.resumed, 'vector')}; the others were added")
     if report.zero_vectors:
-        console.warn(f"{pluralize(report.zero_vectors, 'zero vector')} have no direction: do not expect to find them")
+        console.warn(f"{pluralize(report.zero_vectors, 'zero vector')} without direction, which no search will find")
     if report.advice:
         console.warn(report.advice)
     measured = report.recall

@@ -163,5 +163,5 @@ def _estimate_corpus(
         corpus_settings=reading,
         keep_text=run.keep_text,
         workers=ways.worker_count,
-        share_cores=ways.engine == "local",
+        share_cores=ways.engine is None,
     )

@@ -20,7 +20,7 @@ class WaysToWork:
 
     workers: int | None
     devices: tuple[str, ...]
-    engine: str
+    engine: str | None
     address: str | None
     gpus_per_worker: float | None
     shard: str | None
@@ -56,8 +56,8 @@ class WaysToWork:
         """
         if self.engine == "ray" and self.gpus_per_worker and kind != "cuda":
             raise click.UsageError(
-                "this machine has no GPU by which precision and batches of the workers could be chosen: start the run on "
-                "one that has, for example as a Ray job"
+                "this machine has no GPU by which precision and batches of the workers could be chosen: "
+                "start the run on one that has, for example as a Ray job"
             )
 
     @property
@@ -112,10 +112,10 @@ way_options = bundle(
     ),
     option(
         "--engine",
-        type=click.Choice(["local", "ray"]),
-        default="local",
+        type=click.Choice(["ray"]),
         further=True,
-        help="Where workers run: on this machine, or on a Ray cluster.",
+        help="Where workers run: on a Ray cluster.",
+        show_default="on this machine",
     ),
     option("--address", metavar="ADDRESS", further=True, help="The Ray cluster's; auto for the one of this machine."),
     option(

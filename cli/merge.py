@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @option("--overwrite", is_flag=True, help="Replace another feature set in that folder.")
 @output_options
 def command(shards: tuple["Location", ...], output: "Location", overwrite: bool, console: Console) -> None:
-    """Put the shards of one run together: every part of all extract --shard I/N, each in its folder DIR.
+    """Make one feature set of the shards of a run, which extract --shard I/N wrote, each into its folder DIR.
 
     The result is the feature set that a single run would have made, byte for byte. Shards may be named in any order;
     they stay as they are, and on one file system the result takes no more room. All rows of the corpus must be there,

@@ -51,9 +51,11 @@ ROOMS = (
 HOMES = {
     "click": {"cli"},
     "faiss": {"search"},
+    "lance": {"search"},
     "matplotlib": {"plots"},
     "obstore": {"io"},
     "pyarrow": {"corpus", "features", "where", "search"},
+    "qdrant_client": {"search"},
     "ray": {"distributed"},
     "rich": {"cli"},
     "torch": {"encoder", "extraction", "speed", "tagging"},
@@ -61,7 +63,7 @@ HOMES = {
 }
 
 # The extras that the Makefile installs for tests.
-INSTALLED_EXTRAS = ("minilm", "faiss", "analysis", "evaluate", "finetune", "cloud", "ray")
+INSTALLED_EXTRAS = ("minilm", "faiss", "analysis", "evaluate", "finetune", "cloud", "ray", "lance", "qdrant")
 
 MODULES = sorted([*(ROOT / "bertfeat").rglob("*.py"), *(ROOT / "cli").rglob("*.py")])
 

@@ -61,9 +61,9 @@ class ConllReader:
         tag = int(file.settings.tag_column or self.tag_column)
         self._tag = tag - 1 if tag > 0 else tag
         self._lines = file.lines(start, meter)
-        self._context = ContextReader(self._lines) if file.settings.document_context else None
-        self._lines.needed = start.line
+        self._context = ContextReader() if file.settings.document_context else None
         self._given = start.record  # sentences of the file
+        self._last: Sentence | None = None  # given; without context
 
     @classmethod
     def look(cls, file: CorpusFile, sample_size: int) -> Columns:
@@ -87,21 +87,25 @@ class ConllReader:
         """The position of the sentence that was given last, or else of the one after it, with what is before it."""
         if self._given == self._start.record:
             return self._start
-        place = self._context.place(last=last) if self._context else (self._lines.needed, 0) if last else None
-        line, skip = place or (self._lines.given, 0)
-        return self._lines.position(line, self._given - last, skip)
+        begin, skip = self._context.begin(last=last) if self._context else (self._last if last else None, 0)
+        offset, line = (begin.offset, begin.line) if begin else self._place()
+        return Position(offset, line, self._given - last, skip)
+
+    def _place(self) -> tuple[int, int]:
+        line = self._lines.given
+        return self._lines.newest.offset_of(line), line
 
     def _rows(self, sentences: Iterator[Sentence | None]) -> Iterator[Row]:
         for sentence in sentences:
             if sentence is not None:
-                self._lines.needed = sentence.line
+                self._last = sentence
                 yield sentence.row
 
     def _sentences(self, row: int) -> Iterator[Sentence | None]:
         """The sentences, with None for each line between documents."""
         lines = self._lines
         first = row - self._start.record + self._start.skip
-        number = begin = lines.given
+        (offset, begin), number = self._place(), lines.given
         sentence = _OpenSentence()
         for line in (line for some in lines for line in some):
             number += 1
@@ -109,14 +113,15 @@ class ConllReader:
                 sentence.fail(number, line.reason, line.text)
             elif line.startswith(DOCUMENT_START) or not line or line.isspace():
                 if sentence.begun:
-                    yield Sentence(self._row(row, row - first + 1, sentence), begin)
-                    row, begin, sentence = row + 1, number, _OpenSentence()
+                    yield Sentence(self._row(row, row - first + 1, sentence), offset, begin)
+                    row, sentence = row + 1, _OpenSentence()
+                    offset, begin = self._place()
                 if line.startswith(DOCUMENT_START):
                     yield None
             elif sentence.begun or not self._is_comment(line):
                 sentence.add(line, number)
         if sentence.begun:
-            yield Sentence(self._row(row, row - first + 1, sentence), begin)
+            yield Sentence(self._row(row, row - first + 1, sentence), offset, begin)
 
     def _is_comment(self, line: str) -> bool:
         """Comments stand before a sentence; elsewhere, and with a tab, ``#`` is a word."""

@@ -5,30 +5,29 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from bertfeat.corpus.document import Document, Row
-from bertfeat.corpus.line_reader import LineReader
 
 REACH = 4000
 """Most characters of context on either side of a sentence."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, which would take twice the time
 class Sentence:
-    """A row, and the number of lines before it and what belongs to it alone."""
+    """A row of a file, and where in the file it begins."""
 
     row: Row
-    line: int
+    offset: int
+    line: int  # lines before it
 
 
 class ContextReader:
     """Fills ``before`` and ``after`` of the sentences of each document, reading ahead no more than needed."""
 
-    def __init__(self, lines: LineReader) -> None:
-        self._lines = lines
+    def __init__(self) -> None:
         self._before: deque[Sentence] = deque()  # those before the waiting ones that are in their context
         self._size = 0  # characters of the texts in it
         self._waiting: deque[Sentence] = deque()
-        self._begin: Sentence | None = None  # of the context of the sentence given last: its first, or itself
-        self._given: Sentence | None = None
+        self._last: Sentence | None = None  # given
+        self._begin: Sentence | None = None  # the first of the context before it, or itself
 
     def rows(self, events: Iterator[Sentence | None]) -> Iterator[Row]:
         """Read the rows of sentences, with None where one document ends and the next begins."""
@@ -47,28 +46,24 @@ class ContextReader:
                 yield from self._release(1)
         yield from self._release(len(waiting))
 
-    def place(self, *, last: bool) -> tuple[int, int] | None:
-        """Where to begin to read the sentence given last, or else the one after it, with the same context.
+    def begin(self, *, last: bool) -> tuple[Sentence | None, int]:
+        """Where to begin, in order to read the sentence given last, or else the one after it, with the same context.
 
-        The number of lines before that, and the number of sentences from there on that are only context. None where the
-        sentence has no context before it, and no other waits: where the lines are.
+        A sentence, and how many from it on are only context. None where no sentence waits: after all that was read.
         """
-        begin, goal = self._begin, self._given
+        begin, goal = self._begin, self._last
         if not last:
-            if not self._waiting:
-                return None
-            goal = self._waiting[0]
+            goal = self._waiting[0] if self._waiting else None
             begin = self._before[0] if self._before else goal
-        assert begin is not None
-        assert goal is not None
-        return begin.line, goal.row.row - begin.row.row
+        if begin is None or goal is None:
+            return None, 0
+        return begin, goal.row.row - begin.row.row
 
     def _release(self, count: int) -> Iterator[Row]:
         before, waiting = self._before, self._waiting
         for _ in range(count):
-            sentence = self._given = waiting.popleft()
+            sentence = self._last = waiting.popleft()
             self._begin = before[0] if before else sentence
-            self._lines.needed = self._begin.line
             if not isinstance(sentence.row, Document):
                 yield sentence.row
                 continue

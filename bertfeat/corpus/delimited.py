@@ -51,13 +51,14 @@ class _CsvLines:
         self._reader = reader
         self._lines = (line for some in reader for line in some)
         self.number = reader.given  # of the newest line
+        self.begin = reader.newest  # the block in which the newest record begins, or before which
         self.last = ""
         self.bad: BadLine | None = None  # the newest that was bad
 
     def start_record(self) -> int:
         """Forget the record before; returns the number of the next line."""
         self.bad = None
-        self._reader.needed = self.number
+        self.begin = self._reader.newest
         return self.number + 1
 
     def __iter__(self) -> Iterator[str]:
@@ -83,7 +84,7 @@ class CsvReader(RecordReader):
         super().__init__(file, start, meter)
         self._lines = file.lines(start, meter, keep_returns=True)
         self._columns = file.columns
-        self._first = start.line  # of the record given last: the number of lines before it
+        self._begin = self._lines.newest, start.line  # of the record given last: its block, and the lines before it
 
     @classmethod
     def look(cls, file: CorpusFile, sample_size: int) -> Columns:
@@ -106,12 +107,13 @@ class CsvReader(RecordReader):
                 return
             except _csv.Error as error:
                 record = self._bad_record(lines, first, str(error))
-            self._first = first - 1
+            self._begin = lines.begin, first - 1
             yield record
 
     def position_of(self, record: int, *, last: bool) -> Position:
         """The position of the record that was given last, or else of the one after it."""
-        return self._lines.position(self._first if last else self._lines.given, record)
+        block, line = self._begin if last else (self._lines.newest, self._lines.given)
+        return Position(block.offset_of(line), line, record)
 
     def _read_header(self, reader: Iterator[list[str]], lines: _CsvLines) -> None:
         columns = self._header(reader, lines)

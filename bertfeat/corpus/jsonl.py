@@ -43,7 +43,7 @@ class JsonlReader(RecordReader):
 
     def position_of(self, record: int, *, last: bool) -> Position:
         """The position of a record, which is a line."""
-        return self._lines.position(record, record)
+        return Position(self._lines.newest.offset_of(record), record, record)
 
     def _record(self, line: Line, number: int, names: Sequence[str]) -> Record:
         if isinstance(line, BadLine):

@@ -1,7 +1,5 @@
-"""The lines of a file from a position on, and the positions of those that have been given."""
+"""The lines of a file from a position on, and where they begin."""
 
-import sys
-from collections import deque
 from collections.abc import Callable, Iterator
 
 from bertfeat.corpus.document import MAX_LINE
@@ -10,7 +8,7 @@ from bertfeat.corpus.positions import Position
 
 
 class LineReader:
-    """Gives lines, a block at a time, and knows where they began."""
+    """Gives lines, a block at a time."""
 
     def __init__(
         self,
@@ -24,27 +22,16 @@ class LineReader:
         self._encoding = encoding
         self._start = start
         self._keep_returns = keep_returns
-        self._blocks: deque[LineBlock] = deque()
-        self.needed = sys.maxsize  # lines before the first whose position may yet be asked; else only of newest ones
+        self.newest = LineBlock([], b"", encoding.newline, start.line, start.offset, 0)
 
     def __iter__(self) -> Iterator[LineBlock]:
-        blocks = self._blocks
         for block in read_lines(
             self._open_blocks(), self._encoding, keep_returns=self._keep_returns, limit=MAX_LINE, start=self._start
         ):
-            while blocks and blocks[0].last_line <= self.needed:
-                blocks.popleft()
-            blocks.append(block)
+            self.newest = block
             yield block
 
     @property
     def given(self) -> int:
         """How many lines of the file, those before the start included, have been given."""
-        return self._blocks[-1].number + self._blocks[-1].given if self._blocks else self._start.line
-
-    def position(self, line: int, record: int, skip: int = 0) -> Position:
-        """The position of the line that has so many lines and rows before it, ``skip`` of these to be passed over."""
-        if line == self._start.line:
-            return Position(self._start.offset, line, record, skip)
-        block = next(block for block in self._blocks if line <= block.last_line)
-        return Position(block.offset_of(line), line, record, skip)
+        return self.newest.number + self.newest.given

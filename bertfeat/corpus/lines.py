@@ -68,11 +68,6 @@ class LineBlock:
         """How many of its lines have been given."""
         return self._count - length_hint(self._rest)
 
-    @property
-    def last_line(self) -> int:
-        """The number of lines of the file up to its end."""
-        return self.number + self._count
-
     def offset_of(self, line: int) -> int:
         """Where in the file the line begins that has ``line`` lines before it; the one after its end, too."""
         place = line - self.number

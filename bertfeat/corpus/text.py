@@ -34,7 +34,7 @@ class TextReader:
     def position(self, *, last: bool) -> Position:
         """The position of the line that was given last, or else of the one after it."""
         line = max(self._first, self._lines.given - last)
-        return self._lines.position(line, line)
+        return Position(self._lines.newest.offset_of(line), line, line)
 
     def rows(self, row: int) -> Generator[Row, None, None]:
         """Read the rows, numbered from ``row``."""

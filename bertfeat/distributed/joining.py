@@ -7,18 +7,19 @@ writer wins, and all write the same bytes.
 """
 
 import random
+import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import replace
-from threading import Lock
+from contextlib import AbstractContextManager, contextmanager
 
 from bertfeat.distributed.dispatch import TaskKey, key_of
-from bertfeat.distributed.run_record import RECORD, RunRecord, read_run_record
-from bertfeat.errors import DamagedError, FolderLockedError, UsageError, parameter
+from bertfeat.distributed.joined_folder import JoinedFolder
+from bertfeat.errors import UsageError, parameter
 from bertfeat.extraction import (
     CLAIMS,
+    SCANS,
     Agenda,
     PlannedPart,
     PlanSize,
@@ -29,32 +30,25 @@ from bertfeat.extraction import (
     SharedRun,
     Sharing,
     Task,
-    finished_as,
     scan_tasks,
 )
 from bertfeat.features import part_number, part_path
 from bertfeat.io import (
-    STATE_FOLDER,
-    FolderLock,
     Lease,
     LeaseWatch,
     Location,
     canonical_json,
     decode_json,
     file_stamp,
-    folder_lock,
     lease_seconds,
     list_files,
     put_file,
     read_file,
-    remove_stored,
-    remove_stored_folder,
-    write_json,
 )
 
-_PLAN = f"{STATE_FOLDER}/plan"
 _READERS = 16  # scans that are read at once
 _MOST_PAUSE = 5.0  # seconds between two looks at the folder
+_SECONDS_TO_RELEASE = 5.0  # that claims are given up in, at the end; later they run out by themselves
 
 
 class Join(Sharing):
@@ -69,7 +63,7 @@ class Join(Sharing):
         if lease is not None and not 1 <= lease < 1e6:
             raise UsageError("a lease has at least one second", where=parameter("lease", lease))
         self.lease = lease or lease_seconds()
-        self._identity = ""
+        self._folder: JoinedFolder | None = None
         self._agenda: _JoinAgenda | None = None
 
     @contextmanager
@@ -94,95 +88,43 @@ class Join(Sharing):
         if run.overwrite:
             problem = f"{parameter('overwrite')} removes what others who join are at work on"
             raise UsageError(problem, remedy="start anew with one run, stop it, and then join")
-        self._identity = run.identity
-        self._agenda = _JoinAgenda(run, self._prepare(run), self)
+        self._folder = JoinedFolder(run, self.lease)
+        self._agenda = _JoinAgenda(run, self._folder, self.lease)
         return self._agenda
 
     def finish(self, folder: Location, size: PlanSize, finish: Callable[[], None]) -> None:
         """Write the manifest, if no other one has, and remove what was needed for working together."""
-        del size
-        with self.alone_in(folder) as lock:
-            if finished_as(folder, self._identity) is None:
-                try:
-                    lock.check()
-                    finish()
-                except DamagedError:
-                    remove_stored(folder / RECORD)  # so that the next run looks at every part
-                    raise
-            remove_stored(folder / RECORD)
-            for place in (CLAIMS, _PLAN):
-                remove_stored_folder(folder / place)
-
-    def _prepare(self, run: SharedRun) -> RunRecord | None:
-        """Have the folder ready for this run, which the first one to join does; None if the set is finished."""
-        folder = run.job.folder
-        record = read_run_record(folder)
-        if record is not None and record.identity == run.identity:
-            return record
-        with self.alone_in(folder):
-            record = read_run_record(folder)
-            if finished_as(folder, run.identity) is not None:
-                return None
-            if record is None or record.identity != run.identity:
-                self._refuse_others_at_work(folder)
-                has_parts = run.look_through()
-                run.begin()
-                record = RunRecord(1, run.identity, sorted_out=not has_parts)
-                write_json(folder / RECORD, record)
-            return record
-
-    def _refuse_others_at_work(self, folder: Location) -> None:
-        watch = LeaseWatch(self.lease)
-        if watch.look(folder / CLAIMS):
-            time.sleep(self.lease * 1.1)
-            if watch.look(folder / CLAIMS):
-                raise FolderLockedError(
-                    "others have joined on it with other settings, or over another state of the corpus",
-                    where=folder,
-                    remedy="wait until they have ended",
-                )
-
-    @contextmanager
-    def alone_in(self, folder: Location) -> Iterator[FolderLock]:
-        """Lock the folder for a moment; others who do so are waited for."""
-        end = time.monotonic() + 2 * self.lease
-        with ExitStack() as stack:
-            while True:
-                try:
-                    held = stack.enter_context(folder_lock(folder))
-                    break
-                except FolderLockedError:
-                    if time.monotonic() > end:
-                        raise
-                    time.sleep(random.uniform(0.1, 1.0))
-            yield held
+        del folder, size
+        assert self._folder is not None
+        self._folder.finish(finish)
 
 
 class _JoinAgenda:
     """What is left to do in the folder: first scans, then parts. What others hold is passed over."""
 
-    def __init__(self, run: SharedRun, record: RunRecord | None, join: Join) -> None:
-        self._run, self._record, self._join = run, record, join
+    def __init__(self, run: SharedRun, shared: JoinedFolder, lease: float) -> None:
+        self._run, self._shared = run, shared
         self._folder: Location = run.job.folder
-        self._watch = LeaseWatch(join.lease)
-        self._pause = min(_MOST_PAUSE, join.lease / 6)
+        self._watch = LeaseWatch(lease)
+        self._pause = min(_MOST_PAUSE, lease / 6)
         self._claims: dict[TaskKey, Lease] = {}  # of this process
         self._left: dict[TaskKey, Task] = {key_of(task): task for task in scan_tasks(run.job.files)}
-        self._planned = self.done = record is None
-        self._open: list[Task] = []  # that nobody was at work on at the last look
-        self._looked = float("-inf")
-        self._lock = Lock()
+        self._open: deque[Task] = deque()  # that nobody was at work on at the last look
+        self._looked, self._next = float("-inf"), 0
+        self._lock = threading.Lock()
+        self._planned = self.done = not shared.prepare()
 
     def take(self) -> Task | None:
-        """The first task that has neither a result nor a live claim; None where there is none now."""
+        """A task that has neither a result nor a live claim; None where there is none now."""
         with self._lock:
-            if self.done or (time.monotonic() - self._looked < self._pause and not self._open):
+            if self.done:
                 return None
-            if not self._open:
+            if not self._left or time.monotonic() - self._looked >= self._pause:
                 self._look()
-            while self._open:
-                task = self._open.pop(0)
+            while self._open and not self.done:
+                task = self._open.popleft()
                 if key_of(task) in self._left and key_of(task) not in self._claims and self._claim(task):
+                    self._next = task.number + 1
                     return task
             return None
 
@@ -201,29 +143,52 @@ class _JoinAgenda:
             lease.release()
 
     def release_claims(self) -> None:
-        """Give up what this process holds."""
-        with self._lock:
-            self.done = True  # a thread that is still asking gets no more
-            claims, self._claims = list(self._claims.values()), {}
-        for lease in claims:
-            lease.release()
+        """Give up what this process holds, as far as the storage answers soon."""
+        end = time.monotonic() + _SECONDS_TO_RELEASE
+        self.done = True  # a thread that is still asking gets no more
+        locked = self._lock.acquire(timeout=_SECONDS_TO_RELEASE)  # else the thread that has it waits for the storage
+        claims, self._claims = list(self._claims.values()), {}
+        if locked:
+            self._lock.release()
+        releases = [threading.Thread(target=lease.release, daemon=True) for lease in claims]
+        for release in releases:
+            release.start()
+        for release in releases:
+            release.join(max(0.0, end - time.monotonic()))
 
     # ── the folder ──────────────────────────────────────────────────────────────────────────────────────────
 
     def _look(self) -> None:
         """See what is done by now, and what others are at work on."""
+        if not self._shared.is_open():
+            self._end()
+            return
         if not self._planned:
-            scanned = {file.name for file in list_files(self._folder / _PLAN / self._plan_name)}
-            self._drop({("ScanTask", int(name[5:10])) for name in scanned if name.startswith("scan-")})
-            if not self._left:
-                self._make_plan()
+            scanned = (_scan_number(file.name) for file in list_files(self._folder / SCANS / self._plan_name))
+            self._drop({("ScanTask", number) for number in scanned if number is not None})
+            if not self._left and not self._make_plan():
+                self._end()
+                return
         if self._planned:
             numbers = (part_number(file.name) for file in list_files(self._folder, "part-"))
             self._drop({("PlannedPart", number) for number in numbers if number is not None})
         self.done = self._planned and not self._left
         held = self._watch.look(self._folder / CLAIMS)
-        self._open = [task for task in self._left.values() if _claim_name(task) not in held]
+        self._open = self._in_turn([task for task in self._left.values() if _claim_name(task) not in held], len(held))
         self._looked = time.monotonic()
+
+    def _in_turn(self, tasks: list[Task], held: int) -> deque[Task]:
+        """Tasks in the order in which this process takes them: on from its last one, that all begin elsewhere."""
+        if not self._next and held and tasks:
+            self._next = random.choice(tasks).number
+        at = next((at for at, task in enumerate(tasks) if task.number >= self._next), 0)
+        return deque((*tasks[at:], *tasks[:at]))
+
+    def _end(self) -> None:
+        """There is nothing left to do: the set is finished."""
+        self._left.clear()
+        self._open.clear()
+        self._planned = self.done = True
 
     def _drop(self, finished: set[TaskKey]) -> None:
         """Strike off what is done, unless this process is at it."""
@@ -237,9 +202,9 @@ class _JoinAgenda:
         lease = self._watch.take(self._folder / CLAIMS / _claim_name(task))
         if lease is None:
             return False
-        if file_stamp(self._result_place(task)) is not None:
+        if self.done or file_stamp(self._result_place(task)) is not None:
             lease.release()
-            self._drop({key_of(task)})
+            self._drop({key_of(task)} if not self.done else set())
             return False
         self._claims[key_of(task)] = lease
         return True
@@ -256,35 +221,32 @@ class _JoinAgenda:
         return self._run.identity[:16]
 
     def _scan_place(self, number: int) -> Location:
-        return self._folder / _PLAN / self._plan_name / f"scan-{number:05d}.json"
+        return self._folder / SCANS / self._plan_name / f"scan-{number:05d}.json"
 
-    def _make_plan(self) -> None:
-        """Put the scans of all together; every process gets the same plan."""
+    def _make_plan(self) -> bool:
+        """Put the scans of all together; every process gets the same plan. False if the set is finished."""
+        try:
+            parts = list(self._plan_parts())
+        except FileNotFoundError:  # removed by those who have finished the set meanwhile
+            return self._shared.is_open()
+        self._left = {key_of(part): part for part in parts if self._run.select(part)}
+        self._planned, self._next = True, 0
+        return self._shared.sort_out(parts)
+
+    def _plan_parts(self) -> Iterator[PlannedPart]:
         job = self._run.job
+        numbering = ScanNumbering(job.files, job.limits)
         numbers = range(len(scan_tasks(job.files)))
         with ThreadPoolExecutor(_READERS, "bertfeat-scans") as pool:
-            scans = pool.map(lambda number: decode_json(read_file(self._scan_place(number)), ScannedFiles), numbers)
-            numbering = ScanNumbering(job.files, job.limits)
-            parts = [part for scan in scans for part in numbering.add(scan)]
-        parts += numbering.end()
-        self._left = {key_of(part): part for part in parts if self._run.select(part)}
-        self._planned = True
-        self._sort_out(parts)
-
-    def _sort_out(self, parts: list[PlannedPart]) -> None:
-        """Have parts of another plan removed from the folder, once for all who joined."""
-        record = read_run_record(self._folder)
-        if record is None or (record.sorted_out and record.parts is not None):
-            return
-        with self._join.alone_in(self._folder):
-            record = read_run_record(self._folder)
-            if record is None or (record.sorted_out and record.parts is not None):
-                return
-            if not record.sorted_out:
-                self._run.keep_only(parts)
-            rows = parts[-1].last_row if parts else 0
-            write_json(self._folder / RECORD, replace(record, sorted_out=True, parts=len(parts), rows=rows))
+            for content in pool.map(lambda number: read_file(self._scan_place(number)), numbers):
+                yield from numbering.add(decode_json(content, ScannedFiles))
+        yield from numbering.end()
 
 
 def _claim_name(task: Task) -> str:
     return f"scan-{task.number:05d}" if isinstance(task, ScanTask) else f"part-{task.number:05d}"
+
+
+def _scan_number(name: str) -> int | None:
+    digits = name.removeprefix("scan-").removesuffix(".json")
+    return int(digits) if digits.isdecimal() else None

@@ -73,14 +73,14 @@ class MergeReport:
     warnings: tuple[str, ...]
 
     @property
-    def failure_list(self) -> Location:
-        """The file that lists the rows that failed, with the reasons; it exists if there are any."""
-        return self.folder / FAILURES_NAME
-
-    @property
     def nothing_to_do(self) -> bool:
         """Whether all parts were there already."""
         return self.parts == self.kept_parts
+
+    @property
+    def failure_list(self) -> Location:
+        """The file that lists the rows that failed in all shards; it exists if there are any."""
+        return self.folder / FAILURES_NAME
 
 
 def merge_features(

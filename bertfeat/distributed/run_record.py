@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 from bertfeat.errors import DamagedError
-from bertfeat.io import STATE_FOLDER, JsonFormat, Location
-
-RECORD = f"{STATE_FOLDER}/run.json"
+from bertfeat.extraction import RUN_RECORD
+from bertfeat.io import JsonFormat, Location, write_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +30,15 @@ def read_run_record(folder: Location) -> RunRecord | None:
         DamagedError: it cannot be read.
     """
     try:
-        return _FORMAT.read(folder / RECORD)
+        return _FORMAT.read(folder / RUN_RECORD)
     except FileNotFoundError:
         return None
+
+
+def write_run_record(folder: Location, record: RunRecord) -> None:
+    """Write the record; to be called with the folder locked.
+
+    Raises:
+        StorageError: the folder cannot be written.
+    """
+    write_json(folder / RUN_RECORD, record)

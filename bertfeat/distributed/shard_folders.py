@@ -65,7 +65,7 @@ class ShardFolder:
     @property
     def remedy(self) -> str:
         """How to make it anew, or mend it."""
-        return f"run its command again: {_command(self.record, self.record.index)} -o {self.folder} …"
+        return f"run its command again: {_shard_command(self.record, self.record.index)} -o {self.folder} …"
 
     def headers(self) -> Iterator[PartHeader]:
         """The headers of its parts."""
@@ -212,7 +212,7 @@ def _refuse_missing(shards: Sequence[ShardFolder]) -> None:
     if missing is not None:
         raise FeatureSetError(
             f"there are {len(shards)} of {record.count} shards; {missing}/{record.count} is missing",
-            remedy=f"name its folder too; {_command(record, missing)} -o DIR … makes it",
+            remedy=f"name its folder too; {_shard_command(record, missing)} -o DIR … makes it",
         )
 
 
@@ -233,8 +233,8 @@ def _refuse_another_run(shards: Sequence[ShardFolder]) -> None:
                 f"{shard.record} was made from another corpus than {most.folder}, or from another state of it: "
                 f"{_size(shard.record)}, there {_size(most.record)}",
                 where=shard.folder,
-                remedy=f"run the commands of all shards again over one corpus ({_command(shard.record, 0)} …): they "
-                "redo what is concerned",
+                remedy=f"run the commands of all shards again over one corpus ({_shard_command(shard.record, 0)} …): "
+                "they redo what is concerned",
             )
 
 
@@ -252,7 +252,7 @@ def _size(record: ShardRecord) -> str:
     return f"{record.rows:,} rows in {record.parts:,} parts"
 
 
-def _command(record: ShardRecord, index: int) -> str:
+def _shard_command(record: ShardRecord, index: int) -> str:
     """The command that makes a shard of the same run, as far as it is known."""
     first, *more = record.sources or ("CORPUS",)
     return f"bertfeat extract {first}{' …' if more else ''} --shard {index}/{record.count}"

@@ -131,7 +131,7 @@ class Shard(Sharing):
         )
 
     def _refuse_others(self, folder: Location) -> None:
-        there = _content_of(folder, self)
+        there = _other_content(folder, self)
         if there:
             raise FeatureSetError(
                 f"it holds {there}, and this run makes shard {self}",
@@ -141,7 +141,7 @@ class Shard(Sharing):
             )
 
 
-def _content_of(folder: Location, shard: Shard) -> str:
+def _other_content(folder: Location, shard: Shard) -> str:
     """What a folder holds that is not the shard; empty if nothing."""
     try:
         record = read_shard(folder)

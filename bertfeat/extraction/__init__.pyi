@@ -27,10 +27,14 @@ from .settings import (
 )
 from .sharing import (
     CLAIMS as CLAIMS,
+    RUN_RECORD as RUN_RECORD,
+    SCANS as SCANS,
     PlanSize as PlanSize,
     RunFacts as RunFacts,
     SharedRun as SharedRun,
     Sharing as Sharing,
+    clear_joined as clear_joined,
+    joined_at_work as joined_at_work,
 )
 from .source import CorpusSource as CorpusSource, open_run_source as open_run_source
 from .spool import spool_stdin as spool_stdin

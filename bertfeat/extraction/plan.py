@@ -46,7 +46,7 @@ class PartLimits:
         if not isinstance(row, Document):
             return 0.0, 0
         length = len(row.text) if row.pair is None else len(row.text) + len(row.pair)
-        read = length + _extra(row) if row.kept or row.before or row.after else length
+        read = length + _other_characters(row) if row.kept or row.before or row.after else length
         return self.bytes_per_row + self.bytes_per_character * length, read
 
     def hold(self, rows: int, size: float, characters: int) -> bool:
@@ -116,7 +116,7 @@ def plan_parts(corpus: Corpus, limits: PartLimits) -> Iterator[PlannedPart]:
         CorpusError: the corpus cannot be read on.
     """
     numbering = PartNumbering(limits)
-    for span, rows, share in _read_spans(corpus, limits):
+    for span, rows, share in _spans_of_corpus(corpus, limits):
         yield from numbering.add(span, rows, share)
         del rows  # freed with the part
     yield from numbering.end()
@@ -128,7 +128,7 @@ def scan_file(file: CorpusFile, number: int, limits: PartLimits) -> tuple[Span, 
     Raises:
         CorpusError: the file cannot be read on.
     """
-    return tuple(span for span, _ in cut_rows(file.read(0), number, 0, limits))
+    return tuple(span for span, _ in cut_spans(file.read(0), number, 0, limits))
 
 
 def read_part(files: Sequence[CorpusFile], part: PlannedPart) -> tuple[Row, ...]:
@@ -216,11 +216,11 @@ class _CorpusReading:
         return self.corpus.rows()
 
 
-def _read_spans(corpus: Corpus, limits: PartLimits) -> Iterator[tuple[Span, tuple[Row, ...], float]]:
+def _spans_of_corpus(corpus: Corpus, limits: PartLimits) -> Iterator[tuple[Span, tuple[Row, ...], float]]:
     before, row = 0.0, 0
     for number, read in enumerate(_readings_of(corpus)):
         first = row
-        for span, rows in cut_rows(read(first), number, first, limits):
+        for span, rows in cut_spans(read(first), number, first, limits):
             row += span.rows
             fraction = corpus.fraction
             yield span, rows, fraction - before
@@ -235,7 +235,7 @@ def _readings_of(corpus: Corpus) -> Iterator[Callable[[int], Reading]]:
         yield lambda _row: _CorpusReading(corpus)
 
 
-def cut_rows(reading: Reading, file: int, base: int, limits: PartLimits) -> Iterator[tuple[Span, tuple[Row, ...]]]:
+def cut_spans(reading: Reading, file: int, base: int, limits: PartLimits) -> Iterator[tuple[Span, tuple[Row, ...]]]:
     """Cut the rows of a file, which are numbered from ``base``, into spans."""
     rows: list[Row] = []
     start, first = START, 0
@@ -268,7 +268,7 @@ def _make_span(
     return Span(file, start, first, len(rows), size, characters, digest, sketch, ends_file), tuple(rows)
 
 
-def _extra(document: Document) -> int:
+def _other_characters(document: Document) -> int:
     """Characters that come with a document beside its texts."""
     kept = sum([len(value) for value in document.kept if isinstance(value, str)])
     return kept + len(document.before) + len(document.after)

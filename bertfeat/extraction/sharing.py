@@ -12,6 +12,7 @@ from bertfeat.extraction.plan import PlannedPart
 from bertfeat.extraction.tasks import Agenda, ExtractionJob
 from bertfeat.io import (
     STATE_FOLDER,
+    Address,
     FolderLock,
     LeaseWatch,
     Location,
@@ -20,10 +21,19 @@ from bertfeat.io import (
     list_files,
     read_claim,
     remove_stored,
+    remove_stored_folder,
 )
 
 CLAIMS = f"{STATE_FOLDER}/claims"
 """In a folder that runs join on: who is at work on what."""
+
+SCANS = f"{STATE_FOLDER}/plan"
+"""In such a folder: the scans of the corpus."""
+
+RUN_RECORD = f"{STATE_FOLDER}/run.json"
+"""In such a folder: which run it is."""
+
+_OF_JOINED = {place.rpartition("/")[2] for place in (CLAIMS, SCANS, RUN_RECORD)}
 
 _log = logging.getLogger("bertfeat")
 
@@ -89,27 +99,48 @@ class Sharing:
         finish()
 
 
+def joined_at_work(folder: Location, lease: float) -> bool:
+    """Whether runs that join are at work on a folder. Where claims do not tell, they are watched for a lease."""
+    claims, seconds = folder / CLAIMS, lease
+    for file in list_files(claims):
+        found = read_claim(claims / file.name)
+        seconds = max(seconds, found[0].seconds if found and found[0] else 0.0)
+    watch = LeaseWatch(seconds)
+    if not _live_claims(watch, claims):
+        return False
+    _log.warning("%s: watching for %.0f s whether runs that joined on it are still at work", folder, seconds * 1.1)
+    time.sleep(seconds * 1.1)
+    return bool(_live_claims(watch, claims))
+
+
+def clear_joined(folder: Location) -> None:
+    """Remove what runs that join leave in a folder beside its parts."""
+    remove_stored(folder / RUN_RECORD)  # first: it says that the rest may be relied on
+    for place in (CLAIMS, SCANS):
+        remove_stored_folder(folder / place)
+
+
 @contextmanager
 def _lock_unless_joined(folder: Location) -> Iterator[FolderLock]:
-    """Lock a folder on which no runs that join are at work; claims that dead ones left are removed."""
+    """Lock a folder on which no runs that join are at work; what dead ones left is removed."""
     with folder_lock(folder) as lock:
-        claims = folder / CLAIMS
-        watch = LeaseWatch(lease_seconds())
-        held = {name for name in watch.look(claims) if not _is_abandoned(claims / name)}
-        if held:
-            _log.info("%s: watching for %.0f s whether runs that joined are still at work", folder, watch.seconds)
-            time.sleep(watch.seconds * 1.1)
-            if held := held & watch.look(claims):
-                raise FolderLockedError(
-                    "runs that joined are at work on it",
-                    where=folder,
-                    remedy=f"join them with {parameter('join', True)}, or wait until they have ended",
-                )
-        for file in list_files(claims):
-            remove_stored(claims / file.name)
+        left = {file.name.partition("/")[0] for file in list_files(folder / STATE_FOLDER)}
+        if "claims" in left and joined_at_work(folder, lease_seconds()):
+            raise FolderLockedError(
+                "runs that joined are at work on it",
+                where=folder,
+                remedy=f"join them with {parameter('join', True)}, or wait until they have ended",
+            )
+        if left & _OF_JOINED or not isinstance(folder, Address):
+            clear_joined(folder)
         yield lock
+
+
+def _live_claims(watch: LeaseWatch, claims: Location) -> set[str]:
+    """The claims that are held, as far as is known, and not by processes of this machine that have ended."""
+    return {name for name in watch.look(claims) if not _is_abandoned(claims / name)}
 
 
 def _is_abandoned(place: Location) -> bool:
     found = read_claim(place)
-    return found is None or (found[0] is not None and found[0].owner.is_surely_gone)
+    return found is None or (found[0] is not None and (found[0].released or found[0].owner.is_surely_gone))

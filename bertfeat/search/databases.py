@@ -92,7 +92,7 @@ def export_to_lance(
         IndexFolderError: a vector that is not finite.
         DatabaseError: a dataset is there (and not ``overwrite``), or something else; or it cannot be written.
     """
-    with _extra("lance", "Lance", "lance"):
+    with _with_extra("lance", "Lance", "lance"):
         from bertfeat.search.lance_dataset import LanceTable
     place = as_location(dataset)
     rows = DatabaseRows(_opened_set(features), column)
@@ -131,7 +131,7 @@ def export_to_qdrant(
     local = None if folder is None else as_location(folder)
     if isinstance(local, Address):
         raise UsageError("Qdrant's local mode writes to a folder of this machine", where=folder)
-    with _extra("qdrant_client", "qdrant-client", "qdrant"):
+    with _with_extra("qdrant_client", "qdrant-client", "qdrant"):
         from bertfeat.search.qdrant_collection import QdrantCollection, open_qdrant
     opened, place = _opened_set(features), str(url or folder)
     name = collection or opened.folder.absolute().name.removesuffix(".features")
@@ -142,7 +142,7 @@ def export_to_qdrant(
 
 
 @contextmanager
-def _extra(module: str, library: str, extra: str) -> Iterator[None]:
+def _with_extra(module: str, library: str, extra: str) -> Iterator[None]:
     """Import what needs a library that comes with an extra."""
     try:
         yield

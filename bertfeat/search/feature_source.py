@@ -4,6 +4,7 @@ Shapes: n vectors of a batch, D documents whose vectors they are.
 """
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +25,7 @@ from bertfeat.features import (
 )
 from bertfeat.recipe import FeatureColumn
 from bertfeat.search.document_store import SOURCE, document_schema
+from bertfeat.search.shard_plan import PlannedShard, SourcePart, plan_shards
 from bertfeat.search.vector_blocks import BlockBuilder, PieceColumns, VectorBlock, block_rows
 
 _READ_ROWS = 8192
@@ -45,61 +47,106 @@ class FeatureSource:
         self.first_document = 0  # number of the first document in the index
         self._numbers = tuple(source_numbers) or tuple(range(len(self.sets)))
         self._kept = tuple(name for name in self.schema.names if name != SOURCE)
-        self._count: int | None = sum(map(len, self.sets)) if self.per_document else None
 
     @property
     def count(self) -> int:
         """How many vectors there are; for tokens and words their positions are read to count them."""
-        if self._count is None:
-            self._count = sum(
-                int(read_positions(batch, self.column.pooling).usable.sum())
-                for features in self.sets
-                for batch in features.stream(self._position_names(features), batch_rows=_READ_ROWS)
-            )
-        return self._count
+        return sum(shard.vectors for shard in self.shards)
 
-    def blocks(self, *, documents: bool, rows: int | None = None) -> Iterator[VectorBlock]:
+    @cached_property
+    def shards(self) -> tuple[PlannedShard, ...]:
+        """How the vectors are divided, whoever adds them."""
+        counts = [self._count_vectors(features) for features in self.sets]
+        parts = [
+            SourcePart(number, entry.first_row, entry.last_row, entry.documents, vectors)
+            for number, features in enumerate(self.sets)
+            for entry, vectors in zip(features.entries, counts[number], strict=True)
+        ]
+        return plan_shards(parts, self.width)
+
+    def blocks(
+        self, *, documents: bool, rows: int | None = None, shards: Sequence[PlannedShard] | None = None
+    ) -> Iterator[VectorBlock]:
         """The vectors in order of the sets and their rows; a block ends where it has ``rows`` vectors or more.
 
-        With ``rows=1`` it is not larger than a row group of about 8 MiB, texts included.
+        With ``rows=1`` it is not larger than a row group of about 8 MiB, texts included. By default a block also ends
+        where a shard does, so that FAISS is given the same blocks whoever adds them.
         """
-        rows, builder = rows or block_rows(self.width), BlockBuilder(self.width)
-        self.skipped, document = 0, self.first_document
-        for number, features in zip(self._numbers, self.sets, strict=True):
-            kept = [name for name in self._kept if name in features.names] if documents else []
-            names = dict.fromkeys([*self.column.derivation.columns, *self._position_names(features), *kept])
-            for batch in features.stream(list(names), batch_rows=_READ_ROWS):
-                vectors, pieces = self._vectors(batch, features, document)
-                document += len(batch)
-                builder.add(vectors, _document_table(batch, kept, number) if documents else None, pieces)
-                if builder.count >= rows:
+        builder, size = BlockBuilder(self.width), rows or block_rows(self.width)
+        self.skipped = 0
+        for shard in self.shards if shards is None else shards:
+            for batch, number, document in self._read(shard, documents=documents, vectors=True):
+                features = self.sets[number]
+                stored = [column for column in features.columns if column.name in self.column.derivation.columns]
+                vectors = self.column.derivation.apply(stored_matrices(batch, stored))
+                usable, pieces = self._pieces(batch, document)
+                table = self._document_table(batch, number) if documents else None
+                builder.add(vectors if usable is None else vectors[usable], table, pieces)
+                if builder.count >= size:
                     yield builder.take()
+            if rows is None and builder.count:
+                yield builder.take()
         if builder.count or builder.has_documents:
             yield builder.take()
 
-    def _vectors(
-        self, batch: pa.RecordBatch, features: FeatureSet, document: int
-    ) -> tuple[NDArray[np.float32], PieceColumns | None]:
-        """The vectors of a batch whose first document has that number, and which tokens or words they are."""
-        stored = [column for column in features.columns if column.name in self.column.derivation.columns]
-        vectors = self.column.derivation.apply(stored_matrices(batch, stored))
+    def document_blocks(self) -> Iterator[VectorBlock]:
+        """What :meth:`blocks` gives of documents, tokens and words, without their vectors."""
+        self.skipped, nothing = 0, np.empty((0, self.width), np.float32)
+        for shard in self.shards:
+            for batch, number, document in self._read(shard, documents=True, vectors=False):
+                _, pieces = self._pieces(batch, document)
+                yield VectorBlock(nothing, (self._document_table(batch, number),), pieces)
+
+    def _read(
+        self, shard: PlannedShard, *, documents: bool, vectors: bool
+    ) -> Iterator[tuple[pa.RecordBatch, int, int]]:
+        """The columns that are needed, which of the sets they are from, and the number of the first document."""
+        document = self.first_document + shard.first_document
+        for rows in shard.rows:
+            features = self.sets[rows.features]
+            names = dict.fromkeys(
+                [
+                    *(self.column.derivation.columns if vectors else ()),
+                    *self._position_names(features),
+                    *(self._kept_names(features) if documents else ()),
+                ]
+            )
+            for batch in features.stream(list(names), batch_rows=_READ_ROWS, start=rows.start, stop=rows.stop):
+                yield batch, rows.features, document
+                document += len(batch)
+
+    def _pieces(self, batch: pa.RecordBatch, document: int) -> tuple[NDArray[np.bool_] | None, PieceColumns | None]:
+        """Which tokens or words of a batch, whose first document has that number, have vectors that count."""
         if self.per_document:
-            return vectors, None
+            return None, None
         pieces = read_positions(batch, self.column.pooling)
         usable = pieces.usable
         self.skipped += len(usable) - int(usable.sum())
-        return vectors[usable], _piece_columns(pieces, document)
+        return usable, _piece_columns(pieces, document)
+
+    def _document_table(self, batch: pa.RecordBatch, number: int) -> pa.Table:
+        """The columns of a batch that the document store keeps."""
+        table = pa.Table.from_batches([batch.select(self._kept_names(self.sets[number]))])
+        return table.append_column(SOURCE, pa.array(np.full(len(table), self._numbers[number], np.int32)))
+
+    def _kept_names(self, features: FeatureSet) -> list[str]:
+        return [name for name in self._kept if name in features.names]
+
+    def _count_vectors(self, features: FeatureSet) -> list[int]:
+        """How many vectors each part of a set has."""
+        if self.per_document:
+            return [entry.documents for entry in features.entries]
+        counts, at = [0] * len(features.entries), 0
+        for batch in features.stream(["row", *self._position_names(features)], batch_rows=_READ_ROWS):
+            while len(batch) and batch.column(0)[0].as_py() >= features.entries[at].last_row:
+                at += 1
+            counts[at] += int(read_positions(batch, self.column.pooling).usable.sum())
+        return counts
 
     def _position_names(self, features: FeatureSet) -> list[str]:
         if self.per_document:
             return []
         return position_columns(self.column.pooling, features.names)
-
-
-def _document_table(batch: pa.RecordBatch, names: Sequence[str], source: int) -> pa.Table:
-    """The columns of a batch that the document store keeps."""
-    table = pa.Table.from_batches([batch.select(names)])
-    return table.append_column(SOURCE, pa.array(np.full(len(table), source, np.int32)))
 
 
 def _piece_columns(pieces: PiecePositions, first: int) -> PieceColumns:

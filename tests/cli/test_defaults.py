@@ -15,7 +15,7 @@ from bertfeat.extraction import PART_ROWS, verify_features
 from bertfeat.features import EXPORT_FORMATS, export_features
 from bertfeat.plots import draw_layers, draw_map
 from bertfeat.probes import ProbeSettings
-from bertfeat.search import BuildOptions, Metric, OwnIds, evaluate_beir
+from bertfeat.search import BuildOptions, Metric, OwnIds, evaluate_beir, export_to_lance, export_to_qdrant
 from bertfeat.speed import measure_speed
 from bertfeat.tagging import TrainingSettings, tag_corpus
 from bertfeat.tokens import LongTextPolicy, Subword
@@ -27,7 +27,7 @@ OWNERS: dict[tuple[str, ...], tuple[Callable[..., Any], ...]] = {
     ("extract",): (Extractor, Extractor.extract, CorpusSettings),
     ("bench",): (Extractor, measure_speed, CorpusSettings),
     ("verify",): (verify_features, CorpusSettings),
-    ("export",): (export_features,),
+    ("export",): (export_features, export_to_lance, export_to_qdrant),
     ("index",): (BuildOptions,),
     ("search",): (Index.search,),
     ("usages",): (find_usages, find_senses),
@@ -101,7 +101,7 @@ def test_part_rows() -> None:
         (("index",), "metric", Metric),
         (("usages",), "match", Match),
         (("evaluate",), "own_ids", OwnIds),
-        (("export",), "to", EXPORT_FORMATS),
+        (("export",), "to", (*EXPORT_FORMATS, "lance", "qdrant")),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

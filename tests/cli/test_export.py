@@ -11,6 +11,8 @@ from bertfeat.cli import main
 from bertfeat.cli.export import FILE_ENDINGS
 from bertfeat.features import EXPORT_FORMATS, FeatureSet
 from tests.support.features_toy import toy_set
+from tests.support.index_toy import clustered, vector_set
+from tests.support.qdrant_server import QdrantServer
 
 
 @pytest.fixture
@@ -47,6 +49,59 @@ def test_other_forms(folder: Path, form: str, lines: int) -> None:
     assert len(Path(written).read_text().splitlines()) == lines
 
 
+def test_lance(folder: Path) -> None:
+    result = export(folder, "--to", "lance", "--column", "concat4_mean")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.splitlines() == [
+        "database   toy.lance",
+        "vectors    15 of concat4_mean, cosine",
+        "documents  15",
+        "index      no index: so few are scanned, search is exact",
+        "recall     1.000 at 10 (15 stored vectors as queries)",
+    ]
+    again = export(folder, "--to", "lance", "--column", "concat4_mean")
+    assert again.exit_code == 1
+    assert again.stderr == (
+        "error: toy.lance: a Lance dataset is there already; choose another name or replace it (--overwrite)\n"
+    )
+    replaced = export(folder, "--to", "lance", "--column", "last_word", "--overwrite", "--no-evaluate", "--json")
+    told = json.loads(replaced.stdout)
+    assert (told["place"], told["vectors"], told["skipped"], told["recall"]) == ("toy.lance", 38, 2, None)
+
+
+def test_low_recall_is_warned_about(tmp_path: Path) -> None:
+    vectors = clustered(3000)
+    vectors[5] = 0
+    result = export(vector_set(tmp_path / "f", vectors), "--to", "lance", "-o", tmp_path / "f.lance", "--index")
+    assert result.exit_code == 0
+    zero, recall = result.stderr.splitlines()
+    assert zero == "warning: 1 zero vector without direction, which no search will find"
+    assert recall.startswith("warning: recall at 10 is 0.")
+    assert recall.endswith("with refine_factor=10; search with these")
+
+
+@pytest.mark.filterwarnings("ignore:Api key is used with an insecure connection")
+def test_qdrant_takes_its_key_from_the_environment(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with QdrantServer(api_key="secret") as server:
+        arguments = (folder, "--to", "qdrant", "--url", server.url, "--column", "concat4_mean", "--no-evaluate")
+        refused = export(*arguments)
+        assert refused.exit_code == 1
+        assert refused.stderr.endswith("(401); set the key in QDRANT_API_KEY\n")
+        monkeypatch.setenv("QDRANT_API_KEY", "secret")
+        result = export(*arguments)
+        assert result.exit_code == 0, result.stderr
+        assert "collection  toy\n" in result.stdout
+        assert server.local.count("toy").count == 15
+
+
+def test_qdrant_without_a_server(folder: Path) -> None:
+    result = export(folder, "--to", "qdrant", "-o", "q", "--collection", "mine", "--column", "concat4_mean", "--json")
+    assert result.exit_code == 0
+    told = json.loads(result.stdout)
+    assert (told["place"], told["collection"], told["vectors"], told["resumed"]) == ("q", "mine", 15, 0)
+    assert told["recall"] == {"nearest": 10, "queries": 15, "default": 1.0, "best": 1.0, "parameters": {}}
+
+
 @pytest.mark.parametrize(
     ("arguments", "exit_code", "word"),
     [
@@ -56,6 +111,12 @@ def test_other_forms(folder: Path, form: str, lines: int) -> None:
         (["toy.features", "--to", "csv", "--column", "layer0_mean"], 2, "concat4_mean"),
         (["toy.features", "--to", "csv", "--column", "concat4_mean", "-o", "there.csv"], 1, "--overwrite"),
         (["toy.features", "--to", "csv", "--column", "concat4_mean", "-o", "no/such/folder.csv"], 1, "no/such"),
+        (["toy.features", "--to", "npy", "--column", "concat4_mean", "-o", "s3://b/k.npy"], 2, "local files"),
+        (["toy.features", "--to", "lance", "--column", "concat4_mean", "-o", "toy.features"], 1, "no Lance dataset"),
+        (["toy.features", "--to", "lance", "--url", "http://here"], 2, "--url does nothing for --to lance"),
+        (["toy.features", "--to", "qdrant", "--column", "concat4_mean"], 2, "--url or a folder with -o"),
+        (["toy.features", "--to", "qdrant", "--column", "concat4_mean", "--url", "http://127.0.0.1:9"], 1, "refused"),
+        (["toy.features", "--to", "qdrant", "--no-index", "-o", "q"], 2, "--no-index does nothing"),
     ],
 )
 def test_wrong_uses(folder: Path, arguments: list[str], exit_code: int, word: str) -> None:

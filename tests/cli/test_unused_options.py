@@ -22,6 +22,9 @@ CORPUS = READING - {"keep"}
 # a use of a command → the options that it does not read, as they reach the command
 USES: dict[str, set[str]] = {
     "bench": CORPUS,
+    "export some.features --to npy": {"url", "collection", "index", "evaluate"},
+    "export some.features --to lance": {"url", "collection"},
+    "export some.features --to qdrant --url http://localhost": {"output", "index"},
     "index x.features -o i --append": {*BUILD, "remove"},
     "index -o i --remove ids.txt": {*BUILD, "append"},
     "info": {*READING, "revision"},

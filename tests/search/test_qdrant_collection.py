@@ -31,7 +31,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(qdrant_collection, "_BATCH_POINTS", 16)
     monkeypatch.setattr(qdrant_collection, "_POLL_SECONDS", 0.0)
     monkeypatch.setattr(qdrant_collection, "PATIENCE", 5.0)
-    monkeypatch.setattr(qdrant_collection.time, "sleep", lambda _: None)
+    monkeypatch.setattr("bertfeat.search.qdrant_collection.time.sleep", lambda _: None)
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def server() -> Iterator[QdrantServer]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return vector_set(tmp_path / "books.features", clustered(100))
+    return vector_set(tmp_path / "books.features", clustered(100), parts=1)
 
 
 def unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -73,7 +73,8 @@ def state_of(client: QdrantClient, name: str) -> Any:
 
 def interrupted(after: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the next exports be interrupted after so many requests with points."""
-    upsert, done = QdrantClient.upsert, []
+    upsert = QdrantClient.upsert
+    done: list[None] = []
 
     def interrupt(self: QdrantClient, *arguments: Any, **options: Any) -> Any:
         if len(done) == after:
@@ -236,6 +237,7 @@ def test_other_folders_stay(folder: Path, tmp_path: Path) -> None:
         assert files_of(tmp_path) == before
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # qdrant-client leaves its lock open
 def test_a_folder_in_use(folder: Path, tmp_path: Path) -> None:
     client = QdrantClient(path=str(tmp_path / "q"))
     with pytest.raises(DatabaseError, match="is already accessed by another instance"):

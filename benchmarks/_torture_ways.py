@@ -1,0 +1,77 @@
+"""The ways to work through a plan, as the commands that a scheduler starts, and starts again until the set is done."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from _torture_trial import Trial
+
+Commands = list[tuple[str, list[str]]]
+"""Roles, and their commands."""
+
+SHARDS = JOINERS = 3
+
+
+@dataclass
+class Way:
+    """One way to work."""
+
+    name: str
+    commands: Callable[["Trial", int], Commands]  # those of the next attempt, by the number of attempts before it
+    seconds: float  # that an undisturbed attempt takes, about
+    limit: float  # after so many seconds it hangs
+    writes_anywhere: bool = False  # whether several processes write one folder, so that a listing is trusted
+
+
+def _extract(trial: "Trial", output: object, *more: str) -> list[str]:
+    features = ["--layers", "last,-2", "--pooling", "mean,word", "--part-rows", str(trial.part_rows), "--quiet"]
+    return ["bertfeat", "extract", str(trial.books), "--model", trial.lane.model, *features, "-o", str(output), *more]
+
+
+def plain_commands(trial: "Trial", attempt: int) -> Commands:
+    del attempt
+    return [("run", _extract(trial, trial.target))]
+
+
+def _workers_commands(trial: "Trial", attempt: int) -> Commands:
+    """Two workers; when the run is started again there may be more or fewer, or none."""
+    workers = trial.draw.choice((2, 2, 1, 3, 0)) if attempt else 2
+    return [("driver", _extract(trial, trial.target, *(("--workers", str(workers)) if workers else ())))]
+
+
+def _ray_commands(trial: "Trial", attempt: int) -> Commands:
+    del attempt
+    machines = trial.lane.machines
+    assert machines is not None
+    more = ("--engine", "ray", "--address", machines.address, "--workers", "2")
+    return [("driver", _extract(trial, trial.target, *more))]
+
+
+def _join_commands(trial: "Trial", attempt: int) -> Commands:
+    count = trial.draw.randrange(1, JOINERS + 1) if attempt else JOINERS
+    command = _extract(trial, trial.target, "--join", "--lease", f"{trial.lease:.2f}")
+    return [(f"joiner {attempt}.{number}", command) for number in range(count)]
+
+
+def _shard_commands(trial: "Trial", attempt: int) -> Commands:
+    """Every shard that is not done; when all are, the merge. One that fails has all shards looked at again."""
+    folders = [trial.base / f"shard-{number}" for number in range(SHARDS)]
+    if trial.merge_failed:
+        trial.done_roles.clear()
+        trial.merge_failed = False
+    roles = [(f"shard {number}", folder) for number, folder in enumerate(folders)]
+    left = [(role, folder) for role, folder in roles if role not in trial.done_roles]
+    if not left:
+        return [("merge", ["bertfeat", "merge", *map(str, folders), "-o", str(trial.target), "--quiet"])]
+    return [(role, _extract(trial, folder, "--shard", f"{role[6:]}/{SHARDS}")) for role, folder in left]
+
+
+WAYS: Sequence[Way] = (
+    Way("plain", plain_commands, 1.2, 90),
+    Way("workers", _workers_commands, 8, 150),
+    Way("ray", _ray_commands, 13, 240),
+    Way("nodes", _ray_commands, 13, 240),
+    Way("shard", _shard_commands, 1.5, 90),
+    Way("join", _join_commands, 2.5, 120, writes_anywhere=True),
+)

@@ -1,0 +1,153 @@
+"""A folder on which runs that join are at work: what they agree on, and who of them changes what all rely on."""
+
+import logging
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+
+from bertfeat.distributed.run_record import RunRecord, read_run_record, write_run_record
+from bertfeat.errors import CorpusError, DamagedError, FeatureSetError, FolderLockedError
+from bertfeat.extraction import PlannedPart, SharedRun, clear_joined, finished_as, joined_at_work
+from bertfeat.features import remove_leftovers
+from bertfeat.io import FolderLock, Location, folder_lock
+
+_SILENT = 3.0  # seconds of waiting of which nothing is said
+_log = logging.getLogger("bertfeat")
+
+
+class JoinedFolder:
+    """The folder as one of the runs sees it. Its record says which run it is; what changes it, holds the lock."""
+
+    def __init__(self, run: SharedRun, lease: float) -> None:
+        self._run, self._lease = run, lease
+        self.folder: Location = run.job.folder
+
+    def prepare(self) -> bool:
+        """Have the folder ready for this run, which the first one to join does; False if the set is finished.
+
+        Raises:
+            FolderLockedError: a run that does not join is at work on it, or runs of other settings or another corpus.
+            SettingsDifferError: it holds parts of other settings.
+        """
+        if self._is_ours(read_run_record(self.folder)):
+            return True
+        with self._alone():
+            return self._begin() is not None
+
+    def is_open(self) -> bool:
+        """Whether there may be work to do; False if the set is finished.
+
+        Raises:
+            FolderLockedError: others have taken the folder over.
+        """
+        if self._is_ours(read_run_record(self.folder)):
+            return True
+        if finished_as(self.folder, self._run.identity) is not None:
+            return False
+        raise self._taken_over()
+
+    def sort_out(self, parts: Sequence[PlannedPart]) -> bool:
+        """Have the parts of other plans removed, once for all who joined; False if the set is finished.
+
+        Raises:
+            FeatureSetError: the parts in the folder are of another corpus.
+        """
+        record = read_run_record(self.folder)
+        if record is not None and self._is_ours(record) and record.sorted_out and record.parts is not None:
+            return True
+        with self._alone():
+            record = self._begin()
+            if record is None:
+                return False
+            if not record.sorted_out:
+                self._keep_only(parts)
+            rows = parts[-1].last_row if parts else 0
+            write_run_record(self.folder, replace(record, sorted_out=True, parts=len(parts), rows=rows))
+        return True
+
+    def finish(self, finish: Callable[[], None]) -> None:
+        """Write the manifest, if no other one has, and remove what was needed for working together.
+
+        Raises:
+            DamagedError: a part is damaged; the next run does it again.
+            CorpusError: the corpus has no rows, or has changed.
+        """
+        with self._alone() as lock:
+            if finished_as(self.folder, self._run.identity) is None:
+                record = read_run_record(self.folder)
+                if record is None or not self._is_ours(record):
+                    raise self._taken_over()
+                lock.check()
+                try:
+                    finish()
+                except DamagedError:
+                    write_run_record(self.folder, replace(record, sorted_out=False))
+                    raise
+                except CorpusError:
+                    clear_joined(self.folder)
+                    raise
+            clear_joined(self.folder)
+            remove_leftovers(self.folder)
+
+    # ── with the lock ───────────────────────────────────────────────────────────────────────────────────────
+
+    def _begin(self) -> RunRecord | None:
+        """The record of this run, which is written if need be; None if the set is finished."""
+        record = read_run_record(self.folder)
+        if finished_as(self.folder, self._run.identity) is not None:
+            return None
+        if record is not None and self._is_ours(record):
+            return record
+        if joined_at_work(self.folder, self._lease):
+            raise FolderLockedError(
+                "others have joined on it with other settings, or over another state of the corpus",
+                where=self.folder,
+                remedy="wait until they have ended",
+            )
+        has_parts = self._run.look_through()
+        clear_joined(self.folder)
+        remove_leftovers(self.folder)
+        if not has_parts:
+            self._run.begin()
+        record = RunRecord(1, self._run.identity, sorted_out=not has_parts)
+        write_run_record(self.folder, record)
+        return record
+
+    def _keep_only(self, parts: Sequence[PlannedPart]) -> None:
+        try:
+            self._run.look_through()  # here too: another process may have been the first to join
+            self._run.keep_only(parts)
+        except FeatureSetError:
+            clear_joined(self.folder)  # the parts stay what they were
+            raise
+
+    @contextmanager
+    def _alone(self) -> Iterator[FolderLock]:
+        """Lock the folder for a moment; others of this run who do so are waited for, and any other run for a while."""
+        begin, told = time.monotonic(), False
+        with ExitStack() as stack:
+            while True:
+                try:
+                    held = stack.enter_context(folder_lock(self.folder))
+                    break
+                except FolderLockedError as error:
+                    waited = time.monotonic() - begin
+                    if waited > 2 * self._lease and not self._is_ours(read_run_record(self.folder)):
+                        raise
+                    if waited > _SILENT and not told:
+                        _log.warning("%s; waiting", error)
+                        told = True
+                    time.sleep(random.uniform(0.05, 0.5))
+            yield held
+
+    def _is_ours(self, record: RunRecord | None) -> bool:
+        return record is not None and record.identity == self._run.identity
+
+    def _taken_over(self) -> FolderLockedError:
+        return FolderLockedError(
+            "another run took it over while this one was stopped or could not reach the storage",
+            where=self.folder,
+            remedy="run it again when that one has ended",
+        )
