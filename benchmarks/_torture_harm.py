@@ -5,6 +5,7 @@ import os
 import random
 import signal
 import subprocess
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -53,6 +54,7 @@ class Storm(Fault):
         faults, seconds = self._faults(draw)
         with server.harmed(faults):
             crew.wait(seconds)
+        time.sleep(0.1)  # requests that were stalled are counted when they have ended
         harmed = sum(bool(request.fault) for request in server.requests[before:])
         if faults.delay:
             harmed = len(server.requests) - before

@@ -76,6 +76,7 @@ class Lane:
     server: "S3Server"
     client: Any  # of the server, past its proxy
     machines: Machines | None = None
+    pace: float = 1.0  # seconds of an undisturbed process
     undisturbed: dict[str, Undisturbed] = field(default_factory=dict)
 
     @property

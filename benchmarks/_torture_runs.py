@@ -8,6 +8,7 @@ import resource
 import signal
 import socket
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -105,6 +106,7 @@ def _execute(command: list[str], environment: dict[str, str], log: str) -> None:
     os.dup2(handle, 2)
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     os.environ.update(environment)
+    tempfile.tempdir = None  # as the server found it
     if name := environment.get(HOST):
         socket.gethostname = lambda: name
     if size := environment.get(FILE_BYTES):

@@ -19,7 +19,7 @@ class Way:
 
     name: str
     commands: Callable[["Trial", int], Commands]  # those of the next attempt, by the number of attempts before it
-    seconds: float  # that an undisturbed attempt takes, about
+    seconds: float  # that an attempt takes, about, as multiples of an undisturbed process in its server
     limit: float  # after so many seconds it hangs
     writes_anywhere: bool = False  # whether several processes write one folder, so that a listing is trusted
 
@@ -68,10 +68,10 @@ def _shard_commands(trial: "Trial", attempt: int) -> Commands:
 
 
 WAYS: Sequence[Way] = (
-    Way("plain", plain_commands, 1.2, 90),
+    Way("plain", plain_commands, 1, 90),
     Way("workers", _workers_commands, 8, 150),
     Way("ray", _ray_commands, 13, 240),
     Way("nodes", _ray_commands, 13, 240),
-    Way("shard", _shard_commands, 1.5, 90),
-    Way("join", _join_commands, 2.5, 120, writes_anywhere=True),
+    Way("shard", _shard_commands, 1.2, 90),
+    Way("join", _join_commands, 2, 120, writes_anywhere=True),
 )

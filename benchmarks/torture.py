@@ -143,9 +143,9 @@ class Tally:
 
 def main() -> None:
     options = _options()
-    tally = Tally(options.out, options.seed)
-    names = [options.only] if options.only else [name for name in plan(options) if name not in tally.trials]
     work = Path(tempfile.mkdtemp(prefix="torture-", dir=options.work))
+    tally = Tally(options.out or (work / "only.json" if options.only else RESULTS), options.seed)
+    names = [options.only] if options.only else [name for name in plan(options) if name not in tally.trials]
     try:
         _start_server(work)
         model = str(random_model(work / "model", TINY))
@@ -271,7 +271,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--lanes", type=int, default=3, help="trials at a time, beside those on Ray")
     parser.add_argument("--work", type=Path, help="where the folders are made; default: the system's temporary folder")
     parser.add_argument("--keep", action="store_true", help="leave the folders")
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--out", type=Path, help=f"default: results/{RESULTS.name}; none of --only")
     return parser.parse_args()
 
 

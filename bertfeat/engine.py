@@ -44,6 +44,9 @@ class Job(Protocol[TaskT, GivenT]):
             BertfeatError: something that it needs is not to be found here, or is not the same.
         """
 
+    def threads_in_use(self) -> int:
+        """With how many threads such work would be done in this process; workers on this machine share them."""
+
     def repeat(self, task: TaskT) -> TaskT:
         """The task for another worker; the one that had it died, perhaps right after it was done."""
 

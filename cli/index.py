@@ -1,5 +1,6 @@
 """``bertfeat index``: build an index of a feature set, add to it, remove from it."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
@@ -15,10 +16,12 @@ from .paths import default_output
 from .progress import progress_display, view_index_build
 
 if TYPE_CHECKING:
+    from bertfeat.engine import Engine
     from bertfeat.io import Location
     from bertfeat.search import BuildOptions
 
 BUILD_OPTIONS = ("type", "metric", "memory", "target_recall", "evaluate", "keep_text", "query_prompt", "device")
+WORKER_OPTIONS = ("workers", "engine", "address", "scratch")
 
 
 def _build_options(metric: str, **options: Any) -> "BuildOptions":
@@ -82,6 +85,67 @@ index_options = bundle(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class BuildWorkers:
+    """Who adds the vectors to an index, and where they put what they have done."""
+
+    workers: int | None
+    engine: str
+    address: str | None
+    scratch: "Location | None"
+
+    def make_engine(self) -> "Engine | None":
+        """The engine; None for this process alone.
+
+        Raises:
+            click.UsageError: an option that nobody would read.
+        """
+        if self.address is not None and self.engine != "ray":
+            raise click.UsageError("--address is for --engine ray")
+        if self.engine == "ray":
+            from bertfeat.distributed import RayCluster
+
+            return RayCluster(self.address, workers=self.workers, gpus_per_worker=0)
+        if self.workers is not None:
+            from bertfeat.distributed import Processes
+
+            return Processes(self.workers)
+        if self.scratch is not None:
+            raise click.UsageError("--scratch is for --workers and --engine ray")
+        return None
+
+
+worker_options = bundle(
+    "workers",
+    BuildWorkers,
+    WORKER_OPTIONS,
+    option(
+        "--workers",
+        type=click.IntRange(1, 10_000),
+        metavar="N",
+        further=True,
+        help="Processes that add the vectors, each with its share of the cores.",
+        show_default="this one",
+    ),
+    option(
+        "--engine",
+        type=click.Choice(["local", "ray"]),
+        default="local",
+        further=True,
+        help="Where they run: on this machine, or on a Ray cluster.",
+    ),
+    option("--address", metavar="ADDRESS", further=True, help="The Ray cluster's; auto for the one of this machine."),
+    option(
+        "--scratch",
+        type=LOCATION,
+        metavar="DIR",
+        further=True,
+        help="Folder or address for what they hand on, where they do not see this machine's disk.",
+        show_default="beside the index",
+    ),
+)
+
+
 @click.command(cls=Command, name="index")
 @click.argument("features", nargs=-1, metavar="FEATURES...", type=LOCATION)
 @option(
@@ -96,6 +160,7 @@ index_options = bundle(
 @option("--append", is_flag=True, help="Add to an existing index; documents with an id that it has are replaced.")
 @option("--remove", type=click.File("rb"), metavar="FILE", help="Remove documents: an id a line; - is stdin.")
 @index_options
+@worker_options
 @output_options
 def command(
     features: tuple["Location", ...],
@@ -104,6 +169,7 @@ def command(
     append: bool,
     remove: BinaryIO | None,
     options: "BuildOptions",
+    workers: BuildWorkers,
     console: Console,
 ) -> None:
     """Build a search index over a column of a feature set, or over several sets of one model.
@@ -115,6 +181,7 @@ def command(
     \b
     bertfeat index corpus.features
     bertfeat index corpus.features --column sum4_mean --type ivf --target-recall 0.99
+    bertfeat index s3://bucket/corpus.features -o corpus.index --workers 4
     bertfeat index more.features -o corpus.index --append
     bertfeat index -o corpus.index --remove ids.txt
     """
@@ -133,8 +200,11 @@ def command(
     else:
         from bertfeat.search import build_index
 
+        engine, scratch = workers.make_engine(), workers.scratch
         with progress_display(console, view_index_build) as progress:
-            settings = build_index(features, folder, column, options=options, progress=progress)
+            settings = build_index(
+                features, folder, column, options=options, progress=progress, engine=engine, scratch=scratch
+            )
         print_index(settings, folder, console)
 
 
@@ -151,7 +221,7 @@ def _check_index_arguments(features: tuple["Location", ...], append: bool, remov
 
 def _refuse_build_options(update: str) -> None:
     """Refuse options that an update cannot change, on the command line; in the environment they are for builds."""
-    if names := options_on_command_line(among=(*BUILD_OPTIONS, "column")):
+    if names := options_on_command_line(among=(*BUILD_OPTIONS, *WORKER_OPTIONS, "column")):
         raise click.UsageError(
             f"{', '.join(names)} with {update}: an update keeps what the index was built with; leave "
             f"{'it' if len(names) == 1 else 'them'} out, or build the index again without {update}"

@@ -33,7 +33,7 @@ class AddressSearch:
 
     def matches(self, pattern: Address) -> list[FoundFile]:
         """The files that match a pattern, and those of the folders that match it; sorted by what matched."""
-        folder, below, beginning = split_pattern(pattern)
+        folder, below, beginning = _split_pattern(pattern)
         stored = list_files(folder, beginning)
         named = [file for file in stored if f"{file.name}/".startswith(f"{below}/")]
         if named:  # a file or folder of that name comes before a pattern
@@ -57,7 +57,7 @@ class AddressSearch:
         return list(dict.fromkeys(found))  # with "**" a folder's files are matched by themselves as well
 
     def _walk(self, folder: Address, above: str, stored: list[StoredFile]) -> list[FoundFile]:
-        """The visible files with wanted names among those ``above`` which everything matters no more."""
+        """The visible files with wanted names, sorted by their paths; what they have ``above`` does not matter."""
         paths = sorted((file.name.removeprefix(above).split("/"), file) for file in stored)
         return [
             FoundFile(folder / file.name, file.stamp)
@@ -66,7 +66,7 @@ class AddressSearch:
         ]
 
 
-def split_pattern(pattern: Address) -> tuple[Address, str, str]:
+def _split_pattern(pattern: Address) -> tuple[Address, str, str]:
     """The folder that a pattern begins with, the pattern below it, and what of that has no magic characters."""
     steps = pattern.key.split("/")
     first = next(number for number, step in enumerate(steps) if glob.has_magic(step))

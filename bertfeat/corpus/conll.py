@@ -88,12 +88,8 @@ class ConllReader:
         if self._given == self._start.record:
             return self._start
         begin, skip = self._context.begin(last=last) if self._context else (self._last if last else None, 0)
-        offset, line = (begin.offset, begin.line) if begin else self._place()
-        return Position(offset, line, self._given - last, skip)
-
-    def _place(self) -> tuple[int, int]:
-        line = self._lines.given
-        return self._lines.newest.offset_of(line), line
+        block, line = (begin.block, begin.line) if begin else (self._lines.newest, self._lines.given)
+        return Position(block.offset_of(line), line, self._given - last, skip)
 
     def _rows(self, sentences: Iterator[Sentence | None]) -> Iterator[Row]:
         for sentence in sentences:
@@ -105,7 +101,8 @@ class ConllReader:
         """The sentences, with None for each line between documents."""
         lines = self._lines
         first = row - self._start.record + self._start.skip
-        (offset, begin), number = self._place(), lines.given
+        block, begin = lines.newest, lines.given
+        number = begin
         sentence = _OpenSentence()
         for line in (line for some in lines for line in some):
             number += 1
@@ -113,15 +110,15 @@ class ConllReader:
                 sentence.fail(number, line.reason, line.text)
             elif line.startswith(DOCUMENT_START) or not line or line.isspace():
                 if sentence.begun:
-                    yield Sentence(self._row(row, row - first + 1, sentence), offset, begin)
+                    yield Sentence(self._row(row, row - first + 1, sentence), block, begin)
                     row, sentence = row + 1, _OpenSentence()
-                    offset, begin = self._place()
+                    block, begin = lines.newest, number
                 if line.startswith(DOCUMENT_START):
                     yield None
             elif sentence.begun or not self._is_comment(line):
                 sentence.add(line, number)
         if sentence.begun:
-            yield Sentence(self._row(row, row - first + 1, sentence), offset, begin)
+            yield Sentence(self._row(row, row - first + 1, sentence), block, begin)
 
     def _is_comment(self, line: str) -> bool:
         """Comments stand before a sentence; elsewhere, and with a tab, ``#`` is a word."""

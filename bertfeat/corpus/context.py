@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from bertfeat.corpus.document import Document, Row
+from bertfeat.corpus.lines import LineBlock
 
 REACH = 4000
 """Most characters of context on either side of a sentence."""
@@ -15,8 +16,8 @@ class Sentence:
     """A row of a file, and where in the file it begins."""
 
     row: Row
-    offset: int
-    line: int  # lines before it
+    block: LineBlock
+    line: int  # lines of the file before it
 
 
 class ContextReader:

@@ -34,6 +34,7 @@ from bertfeat.extraction import (
 )
 from bertfeat.features import part_number, part_path
 from bertfeat.io import (
+    FolderLock,
     Lease,
     LeaseWatch,
     Location,
@@ -47,7 +48,7 @@ from bertfeat.io import (
 )
 
 _READERS = 16  # scans that are read at once
-_MOST_PAUSE = 5.0  # seconds between two looks at the folder
+_LEAST_PAUSE, _MOST_PAUSE = 0.1, 5.0  # seconds between two looks at the folder: more and more, while others work
 _SECONDS_TO_RELEASE = 5.0  # that claims are given up in, at the end; later they run out by themselves
 
 
@@ -74,7 +75,7 @@ class Join(Sharing):
             if self._agenda is not None:
                 self._agenda.release_claims()
 
-    def hold(self, folder: Location) -> AbstractContextManager[object]:
+    def hold(self, folder: Location) -> AbstractContextManager[FolderLock | None]:
         """Give up the claims at the end; nobody is kept out."""
         del folder
         return self._held()
@@ -106,7 +107,8 @@ class _JoinAgenda:
         self._run, self._shared = run, shared
         self._folder: Location = run.job.folder
         self._watch = LeaseWatch(lease)
-        self._pause = min(_MOST_PAUSE, lease / 6)
+        self._most_pause = min(_MOST_PAUSE, lease / 6)
+        self._pause = _LEAST_PAUSE
         self._claims: dict[TaskKey, Lease] = {}  # of this process
         self._left: dict[TaskKey, Task] = {key_of(task): task for task in scan_tasks(run.job.files)}
         self._open: deque[Task] = deque()  # that nobody was at work on at the last look
@@ -119,12 +121,14 @@ class _JoinAgenda:
         with self._lock:
             if self.done:
                 return None
-            if not self._left or time.monotonic() - self._looked >= self._pause:
+            passed = time.monotonic() - self._looked
+            if not self._left or passed >= (self._most_pause if self._open else self._pause):
                 self._look()
+                self._pause = min(2 * self._pause, self._most_pause)
             while self._open and not self.done:
                 task = self._open.popleft()
                 if key_of(task) in self._left and key_of(task) not in self._claims and self._claim(task):
-                    self._next = task.number + 1
+                    self._next, self._pause = task.number + 1, _LEAST_PAUSE
                     return task
             return None
 

@@ -4,15 +4,17 @@ import contextlib
 import ctypes
 import multiprocessing
 import os
+import pickle
 import signal
 import threading
-from collections.abc import Sequence
+import traceback
+from collections.abc import Iterator, Sequence
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Generic
 
 from bertfeat.distributed.dispatch import TASKS_AHEAD, Dispatch, TaskKey, key_of
-from bertfeat.distributed.serving import serve_tasks, wait_a_moment
+from bertfeat.distributed.serving import PATIENCE, serve_tasks
 from bertfeat.engine import Agenda, Job, ResultT, TaskT
 from bertfeat.errors import BertfeatError, Spelling, UsageError, current_spelling, parameter, spell_parameters
 
@@ -25,6 +27,8 @@ class Processes:
     """Worker processes of this machine: one for each of ``devices``, or so many ``workers`` on one device.
 
     Each gets an equal share of the cores as threads. A process that dies is replaced, and its parts are done again.
+    They import the program's main module, so a script of one's own begins its work under ``if __name__ ==
+    "__main__":``, as multiprocessing asks.
     """
 
     def __init__(self, workers: int | None = None, *, devices: Sequence[str] = ()) -> None:
@@ -50,20 +54,24 @@ class Processes:
             BertfeatError: of a worker; or three died over one part.
         """
         dispatch = Dispatch(job, agenda)
-        threads = max(1, len(os.sched_getaffinity(0)) // self.workers)
-        crew = [_WorkerProcess(job, device, threads) for device in self.devices]
+        threads = max(1, job.threads_in_use() // self.workers)
+        crew: list[_WorkerProcess[TaskT, ResultT]] = []
         try:
+            for device in self.devices:
+                crew.append(_WorkerProcess(job, device, threads))  # one by one: those that there are must be ended
             while not dispatch.done:
-                for worker in crew:
-                    worker.fill(dispatch)
-                if not dispatch.out:
-                    wait_a_moment()
-                    continue
-                wait([connection for worker in crew for connection in worker.signs_of_life])
+                for ahead in range(1, TASKS_AHEAD + 1):  # each gets a first one before any gets a second one
+                    for worker in crew:
+                        worker.fill(dispatch, ahead)
+                # one that has too little to do looks again, as tasks may also come from elsewhere
+                patience = None if all(worker.is_full for worker in crew) else PATIENCE
+                wait([sign for worker in crew for sign in worker.signs_of_life], patience)
                 for worker in crew:
                     worker.take_results(dispatch)
             for worker in crew:
-                worker.end()
+                worker.say_goodbye()
+            for worker in crew:
+                worker.wait_for_end()
         finally:
             for worker in crew:
                 worker.kill()
@@ -79,53 +87,77 @@ class _WorkerProcess(Generic[TaskT, ResultT]):
 
     def _start(self) -> None:
         context = multiprocessing.get_context("spawn")
-        self._connection, theirs = context.Pipe()
+        connection, theirs = context.Pipe()
         arguments = (theirs, self._job, self._device, self._threads, current_spelling(), os.getpid())
-        self._process: BaseProcess = context.Process(target=_serve, args=arguments, name="bertfeat-worker", daemon=True)
-        self._process.start()
+        process: BaseProcess = context.Process(target=_serve, args=arguments, name="bertfeat-worker", daemon=True)
+        with _without_interrupts():
+            process.start()
         theirs.close()
+        self._connection, self._process, self._died = connection, process, False
 
     @property
-    def signs_of_life(self) -> tuple[Connection, int]:
+    def signs_of_life(self) -> tuple[Connection | int, ...]:
         """What becomes ready when there is a result, or the process has ended."""
-        return self._connection, self._process.sentinel
+        return () if self._died else (self._connection, self._process.sentinel)
 
-    def fill(self, dispatch: Dispatch[TaskT, ResultT]) -> None:
-        """Give it as many tasks as it should have."""
-        while len(self._tasks) < TASKS_AHEAD and (task := dispatch.take()) is not None:
+    @property
+    def is_full(self) -> bool:
+        """Whether it has as many tasks as it should have."""
+        return len(self._tasks) >= TASKS_AHEAD
+
+    def fill(self, dispatch: Dispatch[TaskT, ResultT], most: int) -> None:
+        """Give it so many tasks."""
+        while len(self._tasks) < most and (task := dispatch.take()) is not None:
+            if self._died:  # started anew only now, when there is something to do
+                self._start()
             self._tasks[key_of(task)] = task
             with contextlib.suppress(OSError):  # it died, as is seen soon
                 self._connection.send(task)
 
     def take_results(self, dispatch: Dispatch[TaskT, ResultT]) -> None:
-        """Take the results that it has sent; if it died, start another one."""
+        """Take the results that it has sent; if it died, its tasks go to others."""
+        if self._died:
+            return
         ended = not self._process.is_alive()  # asked first: what it sent before is still in the pipe
-        try:
-            while self._connection.poll():
-                message: _Message[ResultT] = self._connection.recv()
-                if isinstance(message, BaseException):
-                    raise message
+        for message in self._messages():
+            if message is None:
+                ended = True
+            elif isinstance(message, BaseException):
+                raise message
+            else:
                 key, result = message
                 dispatch.finish(self._tasks.pop(key), result)
-        except (EOFError, OSError):
-            self._process.join(_SECONDS_TO_END)
-            ended = True
         if ended:
-            self._replace(dispatch)
+            self._give_up(dispatch)
 
-    def _replace(self, dispatch: Dispatch[TaskT, ResultT]) -> None:
-        code = self._process.exitcode or 0
-        reason = f"signal {-code}" if code < 0 else f"exit code {code}"
-        lost, self._tasks = list(self._tasks.values()), {}
+    def _messages(self) -> Iterator[_Message[ResultT] | None]:
+        """What it has sent; None at the end where it has closed the connection."""
+        while True:
+            try:
+                message: _Message[ResultT] | None = self._connection.recv() if self._connection.poll() else None
+            except (EOFError, OSError):
+                yield None
+                return
+            if message is None:
+                return
+            yield message
+
+    def _give_up(self, dispatch: Dispatch[TaskT, ResultT]) -> None:
+        self._process.join(_SECONDS_TO_END)
+        code = self._process.exitcode
+        reason = "it hung" if code is None else f"signal {-code}" if code < 0 else f"exit code {code}"
+        lost, self._tasks, self._died = list(self._tasks.values()), {}, True
         self.kill()
         for place, task in enumerate(lost):
             # only the task that it was at can be the cause
             dispatch.lose(task, reason) if place == 0 else dispatch.give_back(task)
-        self._start()
 
-    def end(self) -> None:
+    def say_goodbye(self) -> None:
         """Let it end by itself: there are no more tasks."""
         self._connection.close()
+
+    def wait_for_end(self) -> None:
+        """Wait for its end, for some seconds."""
         self._process.join(_SECONDS_TO_END)
 
     def kill(self) -> None:
@@ -145,7 +177,7 @@ def _serve(
     parent: int,
 ) -> None:
     """The life of a worker process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches it too; the run's process ends it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     _die_with(parent)
     sending = threading.Lock()
 
@@ -154,7 +186,10 @@ def _serve(
             connection.send(message)
 
     def receive(seconds: float) -> TaskT | None:
-        task: TaskT | None = connection.recv() if connection.poll(seconds) else None
+        try:
+            task: TaskT | None = connection.recv() if connection.poll(seconds) else None
+        except OSError as error:
+            raise EOFError from error
         return task
 
     with spell_parameters(spelling):
@@ -166,10 +201,29 @@ def _serve(
                 receive=receive,
                 done=lambda task, result: send((key_of(task), result)),
             )
-        except OSError:
-            return  # the run has ended
         except Exception as error:  # told in the run's process
-            send(error if isinstance(error, BertfeatError) else RuntimeError(f"{type(error).__name__}: {error}"))
+            send(_as_message(error))
+
+
+def _as_message(error: Exception) -> Exception:
+    """An error as it can be sent. One that is a bug brings the place where it was raised."""
+    if not isinstance(error, BertfeatError):
+        error.add_note(f"in a worker process:\n{traceback.format_exc()}")
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError(traceback.format_exc())
+    return error
+
+
+@contextlib.contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Have processes that are started here not end by Ctrl-C, which reaches them too: the run's process ends them."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _die_with(parent: int) -> None:

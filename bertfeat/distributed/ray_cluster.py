@@ -6,11 +6,13 @@ cluster grow for those that find no place. No data go through it: the actors rea
 
 import contextlib
 import logging
-import math
 import os
 import queue
+import signal
 import threading
-from collections.abc import Iterator
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Generic
 
 from bertfeat.distributed.dispatch import TASKS_AHEAD, Dispatch, TaskKey, key_of
@@ -23,14 +25,16 @@ if TYPE_CHECKING:
 
 _FORWARDED = ("AWS_", "AZURE_", "GOOGLE_", "BERTFEAT_", "HF_")
 _NOTED_SECONDS = 1.0  # that a wait for results takes at most, before new actors are looked for
+_SILENT_SECONDS = 60.0  # of waiting for the first actor of which nothing is said
+_log = logging.getLogger("bertfeat")
 
 
 class RayCluster:
     """Workers on a Ray cluster, or on a Ray of this machine that is started for the run.
 
     ``address`` is the cluster's (``auto``: the one that this machine belongs to). ``workers`` defaults to one a GPU, or
-    where there are none one for every ``cpus_per_worker`` cores. Storage, corpus and model must be found by the same
-    names on every node; the environment's credentials are handed on.
+    where there are none one for every ``cpus_per_worker`` cores, or one a node. Storage, corpus and model must be found
+    by the same names on every node; the environment's credentials are handed on.
     """
 
     def __init__(
@@ -67,9 +71,15 @@ class RayCluster:
         if gpus:
             workers = self.workers or max(1, int(total.get("GPU", 0) / gpus))
             return workers, self.cpus_per_worker or 1.0, gpus
-        cores = total.get("CPU", 1.0)
-        workers = self.workers or max(1, int(cores / (self.cpus_per_worker or cores)))
-        return workers, self.cpus_per_worker or max(1.0, math.floor(cores / workers)), 0.0
+        nodes: list[dict[str, Any]] = module.nodes()  # type: ignore[attr-defined]
+        cores = [int(node["Resources"].get("CPU", 0)) for node in nodes if node["Alive"]]
+        if self.cpus_per_worker:
+            workers = sum(int(count / self.cpus_per_worker) for count in cores)
+            return self.workers or max(1, workers), self.cpus_per_worker, 0.0
+        workers = self.workers or max(1, sum(count > 0 for count in cores))
+        # the most with which all find a place; where there are too few cores, the cluster may grow
+        sizes = range(max(cores, default=0), 0, -1)
+        return workers, next((float(c) for c in sizes if sum(count // c for count in cores) >= workers), 1.0), 0.0
 
 
 @contextlib.contextmanager
@@ -83,6 +93,7 @@ def _connected(address: str | None) -> Iterator[Any]:
         yield ray
         return
     handed_on = {name: value for name, value in os.environ.items() if name.startswith(_FORWARDED)}
+    on_sigterm = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(
             address=address,
@@ -99,6 +110,8 @@ def _connected(address: str | None) -> Iterator[Any]:
             remedy="start one with ray start --head, or leave the address out",
         ) from error
     try:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, on_sigterm)  # Ray would end the program with another exit code
         yield ray
     finally:
         ray.shutdown()
@@ -129,9 +142,9 @@ class _Crew(Generic[TaskT, ResultT]):
         for number in range(len(self._actors)):
             self._await_start(number)
         running: set[int] = set()
+        begin: float | None = time.monotonic()
         while not dispatch.done:
-            for number in running:
-                self._fill(number, dispatch)
+            self._fill(running, dispatch)
             futures = [*self._tasks, *self._starting]
             if not futures:
                 wait_a_moment()
@@ -142,17 +155,23 @@ class _Crew(Generic[TaskT, ResultT]):
                     number = self._starting.pop(future)
                     if self._has_started(future, number):
                         running.add(number)
-                else:
-                    number, task = self._tasks.pop(future)
-                    if not self._took_result(future, task, dispatch) and number in running:
+                elif future in self._tasks:
+                    number, _ = self._tasks[future]
+                    if not self._took_result(future, dispatch):
                         running.discard(number)
                         self._await_start(number)
+            begin = None if running else begin
+            if begin is not None and time.monotonic() - begin > _SILENT_SECONDS:
+                _log.warning("Ray has found no place for a worker yet; ray status tells what the cluster has")
+                begin = None
 
-    def _fill(self, number: int, dispatch: Dispatch[TaskT, ResultT]) -> None:
-        has = sum(1 for worker, _ in self._tasks.values() if worker == number)
-        while has < TASKS_AHEAD and (task := dispatch.take()) is not None:
-            self._tasks[self._actors[number].do.remote(task)] = (number, task)
-            has += 1
+    def _fill(self, running: Iterable[int], dispatch: Dispatch[TaskT, ResultT]) -> None:
+        has = Counter(number for number, _ in self._tasks.values())
+        for ahead in range(1, TASKS_AHEAD + 1):  # each gets a first one before any gets a second one
+            for number in running:
+                if has[number] < ahead and (task := dispatch.take()) is not None:
+                    self._tasks[self._actors[number].do.remote(task)] = (number, task)
+                    has[number] += 1
 
     def _await_start(self, number: int) -> None:
         self._starting[self._actors[number].start.remote(*self._start)] = number
@@ -168,15 +187,22 @@ class _Crew(Generic[TaskT, ResultT]):
             raise _cause_of(error) from None
         return True
 
-    def _took_result(self, future: Any, task: TaskT, dispatch: Dispatch[TaskT, ResultT]) -> bool:
-        """Take a result; False if the actor died over it."""
+    def _took_result(self, future: Any, dispatch: Dispatch[TaskT, ResultT]) -> bool:
+        """Take a result; False if the actor died, whose tasks then go to others."""
         try:
-            dispatch.finish(task, self._ray.get(future))
+            result = self._ray.get(future)
         except self._ray.exceptions.RayTaskError as error:
             raise _cause_of(error) from None
         except self._ray.exceptions.RayError as error:
-            dispatch.lose(task, type(error).__name__)
+            worker, _ = self._tasks[future]
+            lost = [each for each, (number, _) in self._tasks.items() if number == worker]
+            for place, each in enumerate(lost):
+                _, task = self._tasks.pop(each)
+                # only the task that it was at can be the cause
+                dispatch.lose(task, type(error).__name__) if place == 0 else dispatch.give_back(task)
             return False
+        _, task = self._tasks.pop(future)
+        dispatch.finish(task, result)
         return True
 
     def end(self) -> None:
@@ -189,7 +215,7 @@ class _Crew(Generic[TaskT, ResultT]):
 def _cause_of(error: Any) -> BaseException:
     """The error that a worker raised."""
     cause = error.cause
-    return cause if isinstance(cause, BertfeatError) else BertfeatError(f"a worker failed: {cause!r}")
+    return cause if isinstance(cause, BertfeatError | OSError | MemoryError) else RuntimeError(str(error))
 
 
 class _RayWorker(Generic[TaskT, ResultT]):
@@ -199,10 +225,13 @@ class _RayWorker(Generic[TaskT, ResultT]):
         self._tasks: queue.Queue[TaskT] = queue.Queue()
         self._results: dict[TaskKey, queue.Queue[ResultT | BaseException]] = {}
         self._failure: BaseException | None = None
+        self._has_begun = False
 
     def start(self, job: Job[TaskT, ResultT], device: str | None, threads: int | None, spelling: Spelling) -> None:
-        """Begin to work; called once after each start of the actor."""
-        threading.Thread(target=self._serve, args=(job, device, threads, spelling), daemon=True).start()
+        """Begin to work, after each start of the actor; one that was only out of reach is at work already."""
+        if not self._has_begun:
+            self._has_begun = True
+            threading.Thread(target=self._serve, args=(job, device, threads, spelling), daemon=True).start()
 
     def do(self, task: TaskT) -> ResultT:
         """Do one task, and give its result."""
@@ -232,4 +261,6 @@ class _RayWorker(Generic[TaskT, ResultT]):
             return None
 
     def _answer(self, task: TaskT, result: ResultT) -> None:
-        self._results.pop(key_of(task)).put(result)
+        waiting = self._results.pop(key_of(task), None)
+        if waiting is not None:  # else it was done twice, since the actor was out of reach
+            waiting.put(result)

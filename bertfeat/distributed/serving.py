@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator
 
 from bertfeat.engine import Job, ResultT, TaskT
 
-_PATIENCE = 0.2  # seconds between looks at whether a write has failed
+PATIENCE = 0.2
+"""Seconds between looks at whether there is something to do, or a write has failed."""
 
 
 def serve_tasks(
@@ -26,7 +27,7 @@ def serve_tasks(
     def tasks() -> Iterator[TaskT]:
         while True:
             try:
-                task = receive(_PATIENCE)
+                task = receive(PATIENCE)
             except EOFError:
                 return
             if task is not None:
@@ -39,4 +40,4 @@ def serve_tasks(
 
 def wait_a_moment() -> None:
     """Wait before looking for tasks again."""
-    time.sleep(_PATIENCE)
+    time.sleep(PATIENCE)

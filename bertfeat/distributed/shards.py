@@ -72,7 +72,7 @@ class Shard(Sharing):
         with folder_lock(folder) as self._lock:
             yield
 
-    def hold(self, folder: Location) -> AbstractContextManager[object]:
+    def hold(self, folder: Location) -> AbstractContextManager[FolderLock | None]:
         """Keep other runs out of the folder."""
         return self._held(folder)
 

@@ -50,4 +50,4 @@ from .tasks import (
 )
 from .texts import TextInput as TextInput, take_texts as take_texts
 from .verify import Deviation as Deviation, VerifyReport as VerifyReport, verify_features as verify_features
-from .worker import PartWorker as PartWorker, use_threads as use_threads
+from .worker import PartWorker as PartWorker

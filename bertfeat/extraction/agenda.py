@@ -13,6 +13,7 @@ _TASK_FILES = 64  # that are scanned together at most
 _TASK_BYTES = 64 * 2**20
 _PATIENCE = 0.1  # seconds between looks at an agenda without tasks
 _READY_PARTS = 64  # planned ahead before another file is scanned
+_WAITING_SPANS = 20_000  # of files that were scanned before an earlier one: some 40 MB
 
 Selection = Callable[[PlannedPart], PlannedPart | None]
 """Looks at a part before it is handed out: None if it is not to be done here."""
@@ -51,6 +52,7 @@ class ScanningAgenda:
         self._numbering = ScanNumbering(files, limits)
         self._unscanned = deque(scan_tasks(files))
         self._scans: dict[int, ScannedFiles] = {}  # those that wait for one before them
+        self._waiting = 0  # spans in them
         self._next, self._last = 0, len(self._unscanned)
         self._ready: deque[PlannedPart] = deque()
         self._lock = Lock()
@@ -63,7 +65,7 @@ class ScanningAgenda:
     def take(self) -> Task | None:
         """A part, if enough are ready; else files to scan."""
         with self._lock:
-            if self._unscanned and len(self._ready) < _READY_PARTS:
+            if self._unscanned and len(self._ready) < _READY_PARTS and self._waiting < _WAITING_SPANS:
                 return self._unscanned.popleft()
             return self._ready.popleft() if self._ready else None
 
@@ -76,8 +78,11 @@ class ScanningAgenda:
         assert isinstance(task, ScanTask)
         with self._lock:
             self._scans[task.number] = result
+            self._waiting += _span_count(result)
             while self._next in self._scans:
-                for part in self._numbering.add(self._scans.pop(self._next)):
+                scan = self._scans.pop(self._next)
+                self._waiting -= _span_count(scan)
+                for part in self._numbering.add(scan):
                     self._make_ready(part)
                 self._next += 1
             if self._next == self._last:
@@ -89,15 +94,23 @@ class ScanningAgenda:
             self._ready.append(selected)
 
 
-def tasks_of(agenda: Agenda) -> Iterator[Task]:
-    """The tasks of an agenda, for a worker in this process; waits for those that come later."""
+def tasks_of(agenda: Agenda, while_waiting: Callable[[], None] = lambda: None) -> Iterator[Task]:
+    """The tasks of an agenda, for a worker in this process; waits for those that come later.
+
+    ``while_waiting`` is called again and again meanwhile, to raise errors for which nobody else would wait.
+    """
     while not agenda.done:
         task = agenda.take()
         if task is not None:
             yield task
         elif not agenda.done:
+            while_waiting()
             time.sleep(_PATIENCE)
         del task
+
+
+def _span_count(scan: ScannedFiles) -> int:
+    return sum(map(len, scan.spans))
 
 
 def scan_tasks(files: Sequence[CorpusFile]) -> list[ScanTask]:

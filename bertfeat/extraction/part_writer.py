@@ -9,11 +9,27 @@ from typing import Self
 
 import torch
 
+from bertfeat.errors import BertfeatError, StorageError
 from bertfeat.extraction.resume import remove_parts
-from bertfeat.features import PartContent, PartHeader, list_parts, remove_manifest, write_part
+from bertfeat.features import (
+    PartContent,
+    PartHeader,
+    list_parts,
+    part_path,
+    read_header,
+    remove_manifest,
+    write_part,
+)
 from bertfeat.io import Location, ResultKind, claim_folder, give_back_memory, stage
 
 _TOKENS_BETWEEN = 200_000  # written between two times that freed memory is given back
+
+
+def _is_there(folder: Location, header: PartHeader) -> bool:
+    try:
+        return read_header(part_path(folder, header.number)).digest == header.digest
+    except (BertfeatError, OSError):
+        return False
 
 
 def writer_count(device: torch.device) -> int:
@@ -93,7 +109,12 @@ class PartWriter:
 
     def _write(self, header: PartHeader, content: PartContent, done: Callable[[], None]) -> None:
         with stage("write"):
-            write_part(self._folder, header, content, if_absent=self._if_absent)
+            try:
+                write_part(self._folder, header, content, if_absent=self._if_absent)
+            except StorageError:
+                # others who took the part over have finished it, and the set, and removed what was half written
+                if not self._if_absent or not _is_there(self._folder, header):
+                    raise
         done()
         # after every small part it would cost time, since the encoder's blocks would be new each time
         self._unreturned_tokens += header.counts.tokens

@@ -7,7 +7,15 @@ from typing import Self
 
 from bertfeat.errors import AnotherCorpusError, DamagedError, FeatureSetError, SettingsDifferError, parameter
 from bertfeat.extraction.plan import PlannedPart
-from bertfeat.features import FeatureSettings, PartHeader, list_parts, part_number, part_path, read_header
+from bertfeat.features import (
+    FeatureSettings,
+    PartHeader,
+    check_part,
+    list_parts,
+    part_number,
+    part_path,
+    read_header,
+)
 from bertfeat.io import Address, Location, remove_stored
 
 _THREADS = 16  # that read headers from object storage at once
@@ -92,8 +100,19 @@ class ExistingParts:
 
     def keep_only(self, plan: Sequence[PlannedPart]) -> None:
         """Remove the parts that are not those of a plan."""
-        kept = {part_path(self.folder, part.number) for part in plan if self.has(part)}
+        kept = {part_path(self.folder, part.number) for part in plan if self.has(part) and self._is_whole(part)}
         remove_parts(path for path in list_parts(self.folder) if path not in kept)
+
+    def _is_whole(self, part: PlannedPart) -> bool:
+        """Whether a part holds what its checksums say; object storage keeps what was written, and is not read again."""
+        path = part_path(self.folder, part.number)
+        try:
+            if not isinstance(path, Address):
+                check_part(path)
+        except DamagedError as error:
+            self.damaged.append(str(error))
+            return False
+        return True
 
     def surplus(self, parts: int) -> list[Location]:
         """The parts after the end of a plan of so many parts."""

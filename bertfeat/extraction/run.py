@@ -8,6 +8,7 @@ rows alone, so a run that was interrupted, or shared out, gives byte for byte wh
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 
 from bertfeat.corpus import Corpus, CorpusSettings, Failure, FileCorpus, check_readable
 from bertfeat.engine import Engine
@@ -24,6 +25,7 @@ from bertfeat.extraction.run_manifest import (
     finished_as,
     is_finished,
     recorded_settings,
+    refuse_changed_files,
     run_facts,
     run_identity,
     write_run_manifest,
@@ -35,7 +37,7 @@ from bertfeat.extraction.spool import STDIN
 from bertfeat.extraction.tasks import Agenda, ExtractionJob, MadePart
 from bertfeat.extraction.worker import PartWorker
 from bertfeat.features import FeatureSettings, check_kept, refuse_foreign_parts, remove_leftovers
-from bertfeat.io import Address, Location, ResultKind, refuse_other_kind, release_folder
+from bertfeat.io import Address, FolderLock, Location, ResultKind, refuse_other_kind, release_folder
 
 _log = logging.getLogger("bertfeat")
 
@@ -71,13 +73,15 @@ class ExtractionRun:
         self._engine, self._sharing = engine, sharing or Sharing()
         self._changes = ChangedFolder(folder, overwrite=options.overwrite)
         self._existing = ExistingParts(folder)
+        self._lock: FolderLock | None = None
         self._failed = self._planned_parts = self._planned_rows = 0
+        self._plan_digest = sha256()
 
     def execute(self) -> ExtractionReport:
         """Compute the missing parts, and account for every row."""
         existed = isinstance(self._folder, Address) or self._folder.exists()
         try:
-            with self._sharing.hold(self._folder):
+            with self._sharing.hold(self._folder) as self._lock:
                 self._execute_locked()
         except BaseException:
             if not existed:
@@ -93,7 +97,7 @@ class ExtractionRun:
             settings = self._settle(corpus, recorded or FeatureSettings())
             identity = run_identity(settings, corpus, self._corpus_settings)
             # local parts are read against their checksums; object storage keeps what was written
-            trusts_listing = isinstance(self._folder, Address) or self._sharing.several_writers
+            trusts_listing = isinstance(self._folder, Address) and not self._sharing.several_writers
             if trusts_listing and not self._options.overwrite and (finished := finished_as(self._folder, identity)):
                 self._progress.add_finished(finished)
                 return
@@ -106,7 +110,7 @@ class ExtractionRun:
             self._existing.check_corpus(self._plan(corpus, job))
         self._work(corpus, job, identity)
         size = PlanSize(self._planned_parts, self._planned_rows)
-        self._sharing.finish(self._folder, size, lambda: self._finish(corpus.sources, identity))
+        self._sharing.finish(self._folder, size, lambda: self._finish(corpus, identity))
         if self._sharing.several_writers and (manifest := finished_as(self._folder, identity)):
             self._progress.add_finished(manifest)
         for problem in dict.fromkeys(self._existing.damaged):
@@ -160,6 +164,7 @@ class ExtractionRun:
 
     def _keep_only(self, plan: Sequence[PlannedPart]) -> None:
         self._existing.check_corpus(plan)
+        self._changes.begin()
         self._existing.keep_only(plan)
 
     def _job(self, corpus: Corpus, settings: FeatureSettings) -> ExtractionJob:
@@ -171,7 +176,7 @@ class ExtractionRun:
             bytes_per_row(embedder.columns, special_tokens=settings.special_tokens),
             bytes_per_character(embedder.columns),
         )
-        if settings.plan is None and (self._engine is not None or self._sharing.several_writers):
+        if settings.plan is None and (self._engine is not None or type(self._sharing) is not Sharing):
             raise UsageError(
                 f"{self._folder} was begun by an older bertfeat, whose parts only one process can go on with",
                 remedy=f"finish it without sharing it out, or start anew with {parameter('overwrite', True)}",
@@ -213,16 +218,20 @@ class ExtractionRun:
         )
         agenda: Agenda | None = self._sharing.agenda(shared)
         if self._engine is not None:
-            self._engine.run(job, agenda or ScanningAgenda(job.files, job.limits, self._select, self._add_part))
+            agenda = agenda or ScanningAgenda(job.files, job.limits, self._select, self._add_part)
+            self._engine.run(job.with_absolute_paths(), agenda)
             return
         if agenda is None:
             agenda = PlannedAgenda(self._plan(corpus, job), self._select, self._add_part)
-        worker = PartWorker(job, self._embedder, self._progress, self._changes.begin, self._check_failures)
-        worker.work(tasks_of(agenda), agenda.finish)
+        # with several writers the first one has begun, and a manifest is there only if the others have finished
+        begin = (lambda: None) if self._sharing.several_writers else self._changes.begin
+        worker = PartWorker(job, self._embedder, self._progress, begin, self._check_failures)
+        worker.work(tasks_of(agenda, worker.raise_failed_writes), agenda.finish)
 
     def _select(self, part: PlannedPart) -> PlannedPart | None:
         """Look at a part of the plan before it is handed out."""
         self._planned_parts, self._planned_rows = part.number + 1, part.last_row
+        self._plan_digest.update(part.digest.encode())
         if not self._sharing.takes(part):
             return None
         if self._existing.has(part):
@@ -236,8 +245,8 @@ class ExtractionRun:
         """Note a part that is there now."""
         if made.damage:
             self._existing.damaged.append(made.damage)
-        if not made.kept and self._engine is not None:
-            self._changes.changed = True
+        if self._engine is not None:
+            self._changes.changed |= not made.kept
             self._check_failures(made.header.failures, final=True)
         self._progress.add_part(part, made, elsewhere=self._engine is not None)
         if made.warnings and not self._progress.warnings:  # once a run: those of all parts would be much the same
@@ -259,13 +268,19 @@ class ExtractionRun:
 
     # ── after ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _finish(self, sources: Sequence[str], identity: str) -> None:
+    def _finish(self, corpus: Corpus, identity: str) -> None:
+        if self._lock is not None:
+            self._lock.check()
         if not self._planned_parts:
-            raise CorpusError("the corpus has no rows, so there is nothing to extract", where=", ".join(sources))
+            raise CorpusError("the corpus has no rows, so there is nothing to extract", where=", ".join(corpus.sources))
         if surplus := self._existing.surplus(self._planned_parts):
             self._changes.remove(surplus)
-        if self._changes.changed or not is_finished(self._folder, sources):
-            write_run_manifest(self._folder, self._facts(), sources, identity)
+        if self._sharing.several_writers:
+            refuse_changed_files(corpus)
+        elif not self._changes.changed and is_finished(self._folder, corpus.sources):
+            return
+        plan = self._plan_digest.hexdigest()
+        write_run_manifest(self._folder, self._facts(), corpus, identity, plan)
 
     def _facts(self) -> RunFacts:
         return run_facts(self._embedder, self._progress.seconds)

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from importlib.metadata import version
 
@@ -9,7 +10,7 @@ import torch
 
 from bertfeat.corpus import Corpus, CorpusSettings, FileCorpus
 from bertfeat.encoder import kernels_in_use
-from bertfeat.errors import DamagedError
+from bertfeat.errors import CorpusError, DamagedError
 from bertfeat.extraction.embedder import Embedder
 from bertfeat.extraction.plan import PLAN_VERSION
 from bertfeat.extraction.sharing import RunFacts
@@ -22,10 +23,13 @@ from bertfeat.features import (
     list_parts,
     read_header,
     read_manifest,
+    remove_manifest,
     write_manifest,
 )
-from bertfeat.io import Location, canonical_json, to_plain
+from bertfeat.io import Location, canonical_json, file_stamp, to_plain
 
+_THREADS = 16  # that ask object storage for the stamps of files
+_RERUN = "run the same command again: it redoes the parts concerned"
 _PACKAGES = ("bertfeat", "torch", "transformers", "tokenizers", "pyarrow", "numpy")
 
 
@@ -76,9 +80,45 @@ def run_facts(embedder: Embedder, seconds: float) -> RunFacts:
     )
 
 
-def write_run_manifest(folder: Location, facts: RunFacts, sources: Sequence[str], identity: str) -> None:
-    """Write the manifest and the list of failures, which are derived from the parts."""
-    write_manifest(folder, sources=tuple(sources), times=facts.times, versions=facts.versions, run=identity)
+def write_run_manifest(folder: Location, facts: RunFacts, corpus: Corpus, identity: str, plan: str) -> None:
+    """Write the manifest and the list of failures, which are derived from the parts.
+
+    ``plan`` is the sha256 of the digests of all planned parts. An identity that is not that of what was read, since
+    a file has changed, is left out.
+
+    Raises:
+        DamagedError: the parts are not those of the plan.
+    """
+    run = "" if _changed_file(corpus) else identity
+    manifest = write_manifest(folder, sources=corpus.sources, times=facts.times, versions=facts.versions, run=run)
+    if hashlib.sha256("".join(part.digest or "" for part in manifest.parts).encode()).hexdigest() != plan:
+        remove_manifest(folder)
+        problem = "another run wrote parts of another corpus, or of another state of this one, meanwhile"
+        raise DamagedError(problem, where=folder, remedy=_RERUN)
+
+
+def refuse_changed_files(corpus: Corpus) -> None:
+    """Refuse files that are not those that were found when the run began: others take its word for what they are.
+
+    Raises:
+        CorpusError: names the first one.
+    """
+    if name := _changed_file(corpus):
+        raise CorpusError(
+            "the file has changed since the run began",
+            where=name,
+            remedy=_RERUN,
+        )
+
+
+def _changed_file(corpus: Corpus) -> str:
+    """The name of the first file that has changed since the corpus was opened; empty if none has."""
+    if not isinstance(corpus, FileCorpus):
+        return ""
+    sources = [file.source for file in corpus.files]
+    with ThreadPoolExecutor(_THREADS, "bertfeat-stamps") as pool:
+        stamps = pool.map(lambda source: file_stamp(source.path), sources)
+        return next((source.name for source, stamp in zip(sources, stamps, strict=True) if stamp != source.stamp), "")
 
 
 def is_finished(folder: Location, sources: Sequence[str]) -> bool:

@@ -75,7 +75,7 @@ class Sharing:
 
     several_writers = False  # whether other processes write parts into the same folder
 
-    def hold(self, folder: Location) -> AbstractContextManager[object]:
+    def hold(self, folder: Location) -> AbstractContextManager[FolderLock | None]:
         """Keep others out of the folder, who would disturb.
 
         Raises:

@@ -9,7 +9,7 @@ from bertfeat.engine import Worker
 from bertfeat.errors import BertfeatError, parameter
 from bertfeat.extraction.plan import PartLimits, PlannedPart, Span
 from bertfeat.features import FeatureSettings, ModelIdentity, PartHeader
-from bertfeat.io import Location
+from bertfeat.io import Address, Location
 from bertfeat.recipe import FeatureColumn
 
 
@@ -77,6 +77,17 @@ class ExtractionJob:
             use_threads(threads)
         return PartWorker.of_job(self, device=device)
 
+    def threads_in_use(self) -> int:
+        """With how many threads this process computes."""
+        from bertfeat.extraction.worker import threads_in_use  # here, because it imports torch
+
+        return threads_in_use()
+
+    def with_absolute_paths(self) -> "ExtractionJob":
+        """The job for workers that run in another folder."""
+        files = (replace(file, source=replace(file.source, path=_absolute(file.source.path))) for file in self.files)
+        return replace(self, files=tuple(files), folder=_absolute(self.folder))
+
     def repeat(self, task: Task) -> Task:
         """The task for another worker, as the part may have been written just before."""
         return replace(task, exists=True) if isinstance(task, PlannedPart) else task
@@ -89,6 +100,10 @@ class ExtractionJob:
             remedy=f"if memory ran out, use fewer workers, a smaller {parameter('batch_tokens')} or a smaller "
             f"{parameter('part_rows')}",
         )
+
+
+def _absolute(place: Location) -> Location:
+    return place if isinstance(place, Address) else place.absolute()
 
 
 Agenda = engine.Agenda[Task, Result]

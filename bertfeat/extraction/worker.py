@@ -20,7 +20,7 @@ from bertfeat.extraction.plan import PlannedPart, read_part, scan_file
 from bertfeat.extraction.progress import RunProgress
 from bertfeat.extraction.tasks import ExtractionJob, MadePart, OnDone, Result, ScannedFiles, ScanTask, Task
 from bertfeat.features import FORMAT_VERSION, PartHeader, check_part, part_path, read_header
-from bertfeat.io import Address, prefetched, remove_stored
+from bertfeat.io import Address, file_stamp, prefetched, remove_stored
 
 
 class CheckFailures(Protocol):
@@ -42,6 +42,11 @@ class _TokenizedPart:
 def use_threads(count: int) -> None:
     """Let this process compute with so many threads."""
     torch.set_num_threads(count)
+
+
+def threads_in_use() -> int:
+    """How many threads this process computes with: those of its cores, or fewer if the environment says so."""
+    return torch.get_num_threads()
 
 
 class PartWorker:
@@ -79,7 +84,7 @@ class PartWorker:
             job.model,
             job.settings,
             job.columns,
-            name=job.model_location,
+            name=None if job.model_location == job.model.name else job.model_location,  # a name has its revision
             device=device,
         )
         return cls(job, embedder)
@@ -121,12 +126,12 @@ class PartWorker:
         Object storage keeps what was written or tells; parts there are not read again.
         """
         path, damage = part_path(self._job.folder, planned.number), ""
+        if file_stamp(path) is None:  # a worker died before it wrote it
+            return None, ""
         try:
             header = read_header(path) if isinstance(path, Address) else check_part(path)
             if (header.digest, header.fingerprint) == (planned.digest, self._job.settings.fingerprint):
                 return header, ""
-        except FileNotFoundError:
-            return None, ""
         except DamagedError as error:
             damage = str(error)
         if self._job.several_writers:  # which do not replace a part that is there

@@ -4,46 +4,40 @@ Memory is bounded by the index itself. Shapes: n vectors, W values in each.
 """
 
 import time
-from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
 
 import bertfeat
-from bertfeat.errors import IndexFolderError, UsageError
-from bertfeat.io import Address, give_back_memory, prefetched
+from bertfeat.engine import Engine
+from bertfeat.errors import UsageError
+from bertfeat.io import Address, as_location
 from bertfeat.recipe import FeatureColumn
 from bertfeat.search import recall
 from bertfeat.search.build_options import BuildOptions, BuildProgress, OnBuildProgress, ignore_build_progress
 from bertfeat.search.document_store import IndexStoresWriter
 from bertfeat.search.faiss_factory import create_faiss_index
-from bertfeat.search.faiss_import import FaissIndex, VectorSink, faiss
+from bertfeat.search.faiss_import import faiss
 from bertfeat.search.faiss_index import (
-    add_vectors,
-    copy_to_cpu,
     copy_to_gpu,
-    reserve_vectors,
     set_search_parameter,
     train_index,
     write_faiss_index,
 )
 from bertfeat.search.faiss_transforms import judged_transform
 from bertfeat.search.feature_source import FeatureSource
+from bertfeat.search.filling import Filling, Keep, check_complete, fill_here
 from bertfeat.search.index_files import finish_index_folder
 from bertfeat.search.index_types import IndexChoice, choose_index
-from bertfeat.search.lists_on_disk import DiskListsBuilder
-from bertfeat.search.metric import Metric
 from bertfeat.search.replacement import hold_index_folder
 from bertfeat.search.settings import FAISS_NAME, FORMAT_VERSION, IndexSettings, RecallReport, SearchParameter
+from bertfeat.search.shard_files import refuse_indivisible
+from bertfeat.search.sharded_build import Workers, fill_by_workers
 from bertfeat.search.source_sets import FeatureSets, describe_source_set, open_feature_sets
-from bertfeat.search.training_sample import QUERIES, prepare_vectors, sample_vectors
-from bertfeat.search.vector_blocks import VectorBlock, VectorSource
-
-_BLOCKS_PER_TRIM = 4
-
-Keep = Callable[[VectorBlock], None]
+from bertfeat.search.training_sample import QUERIES, sample_vectors
 
 
 def build_index(
@@ -53,11 +47,18 @@ def build_index(
     *,
     options: BuildOptions | None = None,
     progress: OnBuildProgress | None = None,
+    engine: Engine | None = None,
+    scratch: str | Path | Address | None = None,
 ) -> IndexSettings:
     """Build an index over one column of one or several feature sets; at the end it replaces an older index.
 
+    With an ``engine`` other processes add the vectors, each to shards of its own, and the index answers as one that was
+    built without. What they write is put together on this machine; where they do not see its disk, ``scratch`` is a
+    folder or an address that all of them see.
+
     Raises:
-        UsageError: no vectors, too few of them for the type asked for, or a type that FAISS does not know.
+        UsageError: no vectors, too few of them for the type asked for, a type that FAISS does not know, or one that
+            cannot be put together from shards.
         NotDerivableError: there is no such column.
         IndexFolderError: feature sets that cannot share an index, or a vector that is not finite.
         FolderLockedError: another run is at work on the folder.
@@ -65,6 +66,9 @@ def build_index(
     """
     options = options or BuildOptions()
     sets = open_feature_sets(features)
+    workers = None if engine is None else Workers(engine, None if scratch is None else as_location(scratch))
+    if workers is not None:
+        workers.check([features.folder for features in sets])
     with hold_index_folder(folder, new=True) as held:
         source = FeatureSource(sets, column, keep_text=options.keep_text)
         if not source.count:
@@ -76,9 +80,8 @@ def build_index(
         )
         with held.replacement() as fresh:
             with IndexStoresWriter(fresh, source.schema, per_document=source.per_document) as stores:
-                report = _build_faiss_index(
-                    source, choice, options, fresh, keep=stores.write, progress=progress or ignore_build_progress
-                )
+                clock = _StepClock(progress or ignore_build_progress)
+                report = _build_faiss_index(source, choice, options, fresh, stores.write, clock, workers)
             return finish_index_folder(_new_settings(source, choice, options, report, stores.documents), fresh)
 
 
@@ -94,13 +97,13 @@ class BuildReport:
 
 
 def _build_faiss_index(
-    source: VectorSource,
+    source: FeatureSource,
     choice: IndexChoice,
     options: BuildOptions,
     folder: Path,
-    *,
     keep: Keep,
-    progress: OnBuildProgress,
+    clock: "_StepClock",
+    workers: Workers | None,
 ) -> BuildReport:
     """Build ``index.faiss`` in ``folder``; every block is handed to ``keep`` too.
 
@@ -108,8 +111,9 @@ def _build_faiss_index(
         UsageError: a description that FAISS does not know, or too few vectors for it.
         IndexFolderError: a vector that is not finite; or the file cannot be written.
     """
-    clock = _StepClock(progress)
     index = create_faiss_index(choice.factory, source.width, options.metric)
+    if workers is not None:
+        refuse_indivisible(index, choice.factory)
     with clock.step("sample", source.count):
         sample = sample_vectors(source, index, choice, options, clock.done)
     with clock.step("train", len(sample.training)):
@@ -121,11 +125,8 @@ def _build_faiss_index(
         exact = recall.ExactSearch(sample.queries, sample.own, options.metric, source.count, transform)
     with clock.step("add", source.count):
         del sample  # its memory is for the index now
-        on_disk = DiskListsBuilder(copy_to_cpu(index), folder, options.memory) if choice.on_disk else None
-        if on_disk is None and options.device in (None, "cpu"):
-            reserve_vectors(index, source.count)
-        zero = fill_index(on_disk or index, kept_blocks(source, keep), options.metric, clock.done, exact)
-        index = on_disk.merged() if on_disk else copy_to_cpu(index)
+        filling = Filling(source, choice, options, folder, keep, clock.done, exact)
+        index, zero = fill_by_workers(workers, index, filling) if workers else fill_here(index, filling)
         check_complete(index, source.count)
     parameter, report = recall.guess_search_parameter(index), None
     if options.evaluate and source.count > 1:
@@ -138,56 +139,6 @@ def _build_faiss_index(
             set_search_parameter(index, parameter.value)
         write_faiss_index(index, folder / FAISS_NAME)
     return BuildReport(source.count, zero, parameter, report, clock.seconds)
-
-
-def fill_index(
-    index: VectorSink,
-    blocks: Generator[VectorBlock, None, None],
-    metric: Metric,
-    done: Callable[[int], None],
-    exact: recall.ExactSearch | None = None,
-) -> int:
-    """Add all vectors to a FAISS index, or to lists on disk; returns how many zero vectors there were.
-
-    Raises:
-        IndexFolderError: a vector that is not finite.
-    """
-    zero = count = 0
-    with closing(blocks):  # so that no thread reads on after an error
-        for number, block in enumerate(blocks, 1):
-            zero += int(prepare_vectors(metric, block.vectors, count).sum())
-            if len(block.vectors):
-                add_vectors(index, block.vectors)
-                if exact is not None:
-                    exact.add(count, block.vectors)
-            count += len(block.vectors)
-            if number % _BLOCKS_PER_TRIM == 0:
-                give_back_memory()  # growing inverted lists leave a third of their size behind
-            done(count)
-    return zero
-
-
-def kept_blocks(source: VectorSource, keep: Keep) -> Generator[VectorBlock, None, None]:
-    """All blocks of a source, each handed to ``keep`` first; a thread reads and keeps one block ahead."""
-
-    def blocks() -> Iterator[VectorBlock]:
-        for block in source.blocks(documents=True):
-            keep(block)
-            yield block
-
-    return prefetched(blocks(), join=True)
-
-
-def check_complete(index: FaissIndex, count: int) -> None:
-    """Check that as many vectors were added as the source has.
-
-    Raises:
-        IndexFolderError: the features are being changed meanwhile.
-    """
-    if index.ntotal != count:
-        raise IndexFolderError(
-            f"{count:,} vectors were announced, but {index.ntotal:,} came: the features are being changed"
-        )
 
 
 @dataclass(slots=True)

@@ -52,9 +52,40 @@ class FaissIndex(VectorSink, Protocol):
         """Stored vectors that follow one another, ``[count, W]``."""
         ...
 
+    def reset(self) -> None:
+        """Take all vectors out; it stays trained."""
+        ...
+
     def remove_ids(self, selector: object, /) -> int:
         """Take vectors out."""
         ...
+
+    def add_with_ids(self, vectors: NDArray[np.float32], numbers: NDArray[np.int64], /) -> None:
+        """Add vectors ``[n, W]`` of those numbers, where they are stored: in inverted lists."""
+        ...
+
+
+class CodeVector(Protocol):
+    """The encoded vectors of an index, one after the other."""
+
+    def size(self) -> int:
+        """How many bytes they have."""
+        ...
+
+    def resize(self, size: int, /) -> None:
+        """Cut bytes off at the end, or add some."""
+        ...
+
+    def data(self) -> object:
+        """A pointer to them."""
+        ...
+
+
+class FlatCodes(FaissIndex, Protocol):
+    """An index of encoded vectors in a row: FAISS's ``IndexFlatCodes``."""
+
+    code_size: int
+    codes: CodeVector
 
 
 class InvertedLists(Protocol):
@@ -72,6 +103,14 @@ class InvertedLists(Protocol):
 
     def get_codes(self, number: int, /) -> object:
         """A pointer to a list's encoded vectors."""
+        ...
+
+    def compute_ntotal(self) -> int:
+        """How many vectors there are in all lists."""
+        ...
+
+    def merge_from(self, other: "InvertedLists", added: int, /) -> None:
+        """Move the vectors of other lists to the ends of these, and add a number to theirs."""
         ...
 
 

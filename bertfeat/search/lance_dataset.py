@@ -27,6 +27,7 @@ _VECTOR = "vector"
 _TAKEN = frozenset({_VECTOR, "query_index", "_distance", "_rowid", "_rowaddr", "_rowoffset"})
 _LANCE_NAMES = frozenset({"data", "_versions", "_transactions", "_indices", "_deletions", "_refs"})
 _BATCH_ROWS = 4096
+_READ_BYTES = 64 << 20  # ahead of a scan; Lance's own are 2 GiB
 _ROWS_PER_PARTITION = 4096
 _MOST_PARTITIONS = 65_536
 _VECTORS_PER_PARTITION = 256  # that k-means is trained with
@@ -146,7 +147,7 @@ class LanceTable:
         key, found = self._rows.key, np.full((len(queries), k), EMPTY, np.int64)
         nearest = {"column": _VECTOR, "q": queries, "k": k, "metric": "cosine", **parameters}
         with self._errors("cannot be searched"):
-            table = self._dataset.to_table(columns=[key, "_distance"], nearest=nearest)
+            table = self._dataset.to_table(columns=[key, "_distance"], nearest=nearest, io_buffer_size=_READ_BYTES)
         owners, keys = table["query_index"].to_numpy(), table[key].to_numpy()
         order = np.lexsort((table["_distance"].to_numpy(), owners))
         owners, keys = owners[order], keys[order]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bertfeat.errors import StorageError, UsageError, parameter
 from bertfeat.search import faiss_index
-from bertfeat.search.faiss_import import FaissIndex, InvertedLists, faiss, faiss_errors
+from bertfeat.search.faiss_import import FaissIndex, InvertedIndex, InvertedLists, faiss, faiss_errors
 from bertfeat.search.settings import LISTS_NAME
 
 SHARD_BYTES = 1 << 30
@@ -50,35 +50,10 @@ class DiskListsBuilder:
             self._write_shard()
         shards = [faiss.read_index(str(path), faiss.IO_FLAG_MMAP) for path in self._paths]
         lists = [*self._old_lists, *(faiss.extract_index_ivf(shard).invlists for shard in shards)]
-        self._replace_lists(self._merge(lists))
-        self._index.ntotal = self._inverted.ntotal = self._count
+        merge_lists_on_disk(self._index, lists, self._folder, self._count)
         for path in self._paths:
             path.unlink()
         return self._index
-
-    def _merge(self, lists: list[InvertedLists]) -> InvertedLists:
-        path = self._folder / LISTS_NAME
-        self._check_space(self._count * (int(self._inverted.code_size) + 8))
-        with _silent_stdout(), faiss_errors(StorageError, f"{path} cannot be written", "is the disk full?"):
-            whole = faiss.OnDiskInvertedLists(self._inverted.nlist, self._inverted.code_size, str(path))
-            pointers = faiss.InvertedListsPtrVector()
-            for one in lists:
-                pointers.push_back(one)
-            whole.merge_from_multiple(pointers.data(), pointers.size())
-        whole.filename = LISTS_NAME  # as it is written into the index: both move together
-        merged: InvertedLists = whole
-        return merged
-
-    def _check_space(self, needed: int) -> None:
-        """FAISS writes the lists through a mapping, where a full disk would end the process."""
-        disk = os.statvfs(self._folder)
-        free = disk.f_bavail * disk.f_frsize
-        if free < needed + _SPACE_LEFT:
-            raise StorageError(
-                f"the inverted lists need {needed / 1e6:,.0f} MB, and {free / 1e6:,.0f} MB are free",
-                where=f"cannot write to {self._folder.parent.parent}",
-                remedy="free some space, or move the folder to a larger disk",
-            )
 
     def _take_lists(self) -> list[InvertedLists]:
         """Take the lists out of the index, which stays trained; returns them if they hold vectors."""
@@ -86,19 +61,51 @@ class DiskListsBuilder:
         if not self._index.ntotal:
             return []
         self._inverted.own_invlists = False
-        self._replace_lists(faiss.ArrayInvertedLists(self._inverted.nlist, self._inverted.code_size))
+        _replace_lists(self._inverted, faiss.ArrayInvertedLists(self._inverted.nlist, self._inverted.code_size))
         self._index.ntotal = self._inverted.ntotal = 0
         return [lists]
-
-    def _replace_lists(self, lists: InvertedLists) -> None:
-        self._inverted.replace_invlists(lists, True)
-        lists.this.disown()  # type: ignore[attr-defined]  # SWIG: the index frees them now
 
     def _write_shard(self) -> None:
         path = self._folder / f"shard-{len(self._paths)}"
         faiss_index.write_faiss_index(self._shard, path)
         self._paths.append(path)
         self._shard.reset()
+
+
+def merge_lists_on_disk(index: FaissIndex, lists: list[InvertedLists], folder: Path, count: int) -> None:
+    """Put lists together in ``index.lists`` of a folder, and give them to an index, which then has ``count`` vectors.
+
+    Raises:
+        StorageError: the file cannot be written.
+    """
+    inverted, path = faiss.extract_index_ivf(index), folder / LISTS_NAME
+    _check_space(folder, count * (int(inverted.code_size) + 8))
+    with _silent_stdout(), faiss_errors(StorageError, f"{path} cannot be written", "is the disk full?"):
+        whole = faiss.OnDiskInvertedLists(inverted.nlist, inverted.code_size, str(path))
+        pointers = faiss.InvertedListsPtrVector()
+        for one in lists:
+            pointers.push_back(one)
+        whole.merge_from_multiple(pointers.data(), pointers.size())
+    whole.filename = LISTS_NAME  # as it is written into the index: both move together
+    _replace_lists(inverted, whole)
+    index.ntotal = inverted.ntotal = count
+
+
+def _check_space(folder: Path, needed: int) -> None:
+    """FAISS writes the lists through a mapping, where a full disk would end the process."""
+    disk = os.statvfs(folder)
+    free = disk.f_bavail * disk.f_frsize
+    if free < needed + _SPACE_LEFT:
+        raise StorageError(
+            f"the inverted lists need {needed / 1e6:,.0f} MB, and {free / 1e6:,.0f} MB are free",
+            where=f"cannot write to {folder.parent.parent}",
+            remedy="free some space, or move the folder to a larger disk",
+        )
+
+
+def _replace_lists(inverted: InvertedIndex, lists: InvertedLists) -> None:
+    inverted.replace_invlists(lists, True)
+    lists.this.disown()  # type: ignore[attr-defined]  # SWIG: the index frees them now
 
 
 @contextmanager

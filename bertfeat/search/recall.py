@@ -67,7 +67,7 @@ class ExactSearch:
         count: int,
         transform: Transform | None = None,  # vectors are compared as this makes them
     ) -> None:
-        self._queries, self._own, self._metric = queries, own, metric
+        self.queries, self.own, self._metric = queries, own, metric
         self._transform = transform or _untransformed
         self._compared = self._transform(queries)
         self._depth = min(max(DEPTHS), count - 1) + 1  # one more: the query itself
@@ -84,10 +84,20 @@ class ExactSearch:
         self._best = merge_neighbours([self._best, (scores, places + start)], self._depth, self._metric)
         self._seconds += time.perf_counter() - began
 
+    @property
+    def found(self) -> tuple[Scored, float]:
+        """The nearest so far, and the seconds that it took to find them."""
+        return self._best, self._seconds
+
+    def take_in(self, found: Scored, seconds: float) -> None:
+        """Take in what a search with the same queries has found among other vectors."""
+        self._best = merge_neighbours([self._best, found], self._depth, self._metric)
+        self._seconds += seconds
+
     def truth(self) -> GroundTruth:
         """The nearest vectors of each query, without the query itself."""
-        scores, numbers = without_own(*self._best, self._own)
-        return GroundTruth(self._queries, self._own, scores, numbers, len(self._queries) / max(self._seconds, 1e-9))
+        scores, numbers = without_own(*self._best, self.own)
+        return GroundTruth(self.queries, self.own, scores, numbers, len(self.queries) / max(self._seconds, 1e-9))
 
 
 def measure_recall(index: VectorIndex | str | Path | Address, *, queries: int = QUERIES) -> RecallReport:

@@ -5,6 +5,7 @@ Shapes: W values in a vector.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from bertfeat.search.vector_blocks import BLOCK_BYTES
 
@@ -60,11 +61,11 @@ def plan_shards(parts: Sequence[SourcePart], width: int) -> tuple[PlannedShard, 
 
 
 def _divide(parts: Sequence[SourcePart], most: int) -> Iterator[list[SourcePart]]:
-    """Parts of ``most`` vectors together, or a larger one alone."""
+    """Parts of at most so many vectors together, or a larger one alone; none has no vectors, unless all have none."""
     chosen: list[SourcePart] = []
     count = 0
     for part in parts:
-        if chosen and count + part.vectors > most:
+        if count and count + part.vectors > most:
             yield chosen
             chosen, count = [], 0
         chosen.append(part)
@@ -74,12 +75,5 @@ def _divide(parts: Sequence[SourcePart], most: int) -> Iterator[list[SourcePart]
 
 
 def _rows_of(parts: Sequence[SourcePart]) -> tuple[SourceRows, ...]:
-    sets = dict.fromkeys(part.features for part in parts)
-    return tuple(
-        SourceRows(
-            number,
-            min(part.first_row for part in parts if part.features == number),
-            max(part.last_row for part in parts if part.features == number),
-        )
-        for number in sets
-    )
+    sets = (list(group) for _, group in groupby(parts, lambda part: part.features))
+    return tuple(SourceRows(group[0].features, group[0].first_row, group[-1].last_row) for group in sets)

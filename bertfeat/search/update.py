@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from bertfeat.errors import IndexFolderError
 from bertfeat.features import FeatureSet
 from bertfeat.io import Address
-from bertfeat.search.build import check_complete, fill_index, kept_blocks
 from bertfeat.search.build_options import BuildProgress, OnBuildProgress, ignore_build_progress
 from bertfeat.search.document_store import ArrowStore, IndexStoresWriter, document_schema
 from bertfeat.search.faiss_import import FaissIndex
 from bertfeat.search.faiss_index import can_remove, has_lists_on_disk, remove_vectors, write_faiss_index
 from bertfeat.search.feature_source import FeatureSource, find_incomparability
+from bertfeat.search.filling import check_complete, fill_index, kept_blocks
 from bertfeat.search.index_files import finish_index_folder
 from bertfeat.search.lists_on_disk import DiskListsBuilder
 from bertfeat.search.metric import Metric

@@ -16,6 +16,7 @@ READING = {
     "document_context",
 }
 BUILD = {"type", "metric", "memory", "target_recall", "query_prompt", "evaluate", "keep_text", "device", "column"}
+BUILD |= {"workers", "engine", "address", "scratch"}
 SAMPLE = {"sample", "bound", "corpus", "model", "device"}
 CORPUS = READING - {"keep"}
 
