@@ -9,11 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from _torture_clock import VARIABLE, Clock
-from _torture_corpus import change_corpus
 from _torture_records import Fault
 from _torture_runs import Crew, Run, children
 from _torture_trial import Trial
-from _torture_ways import plain_commands
+from _torture_ways import undisturbed_command
 
 from tests.support.s3_server import Faults
 
@@ -29,6 +28,7 @@ class Kill(Fault):
 
     def prepare(self, trial: Trial) -> None:
         self.left = trial.draw.randrange(1, 4)
+        self.switches = trial.draw.random() < 0.3
         self.slow = trial.store == "s3" and trial.draw.random() < 0.5
 
     def strike(self, trial: Trial, crew: Crew) -> None:
@@ -52,7 +52,8 @@ class Kill(Fault):
         trial.lane.server.harm(Faults())
 
     def between(self, trial: Trial, *, done: bool) -> bool:
-        """Have a new node, if one was killed."""
+        """Have a new node, if one was killed; and let others go on with what is there."""
+        trial.switched = self.switches and trial.record.faults > 0
         if trial.lane.machines and self.victim == "node":
             trial.lane.machines.mend()
         return False
@@ -130,10 +131,7 @@ class Stale(Stop):
             if run is not stopped and run.send(signal.SIGKILL):
                 run.harmed = "killed"
         crew.wait(5, lambda: crew.alive == [stopped])
-        how, changed = change_corpus(trial.corpus, trial.draw)
-        trial.record.notes.append(how)
-        trial.put_corpus(changed)
-        trial.may_differ, self.changed = True, True
+        trial.change_corpus()
         for role, command in trial.way.commands(trial, 0)[:2]:
             trial.add(crew, f"later {role}", command, self)
 
@@ -157,7 +155,7 @@ class Intruder(Fault):
         trial.wait_for_moment(crew)
         alive = crew.alive
         if trial.way.name == "join":
-            command = plain_commands(trial, 0)[0][1]
+            command = undisturbed_command(trial)
         elif alive:
             command = dict(trial.way.commands(trial, 0))[alive[0].role]
         if alive:

@@ -9,7 +9,6 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from _torture_corpus import change_corpus
 from _torture_places import BucketFolder, Folder, Place, is_part
 from _torture_records import Fault
 from _torture_runs import FILE_BYTES, Crew
@@ -163,18 +162,24 @@ class Corrupt(Fault):
             trial.record.faults += 1
             trial.done_roles.clear()
             return True
-        told = [message for message in trial.record.messages if any(name[-18:] in message for name in self.damaged)]
-        if not done and len(told) > 1:
-            self.mend(trial)
+        if not done and self.left == 0:
+            self._follow_messages(trial)
         return False
 
     def mend(self, trial: Trial) -> None:
-        """Remove what was damaged."""
-        for name, base in self.damaged.items():
-            with contextlib.suppress(OSError):
-                base.remove(name)
-        self.damaged.clear()
+        """Run the commands again, and do what is advised beside that."""
+        self._follow_messages(trial)
         trial.done_roles.clear()
+
+    def _follow_messages(self, trial: Trial) -> None:
+        """Remove a damaged file where a message asks for it; one that does not help is a wrong one."""
+        for name, base in tuple(self.damaged.items()):
+            told = [message for message in trial.record.messages if name[-18:] in message]
+            if told and any(word in told[-1] for word in ("delete", "move it", "remove")):
+                with contextlib.suppress(OSError):
+                    base.remove(name)
+            elif told.count(told[-1] if told else "") > 2:
+                trial.record.wrong.append(f"doing what it says does not help: {told[-1]}")
 
 
 def _damage(draw: random.Random, base: Place, name: str, names: list[str]) -> tuple[str, bytes]:
@@ -201,19 +206,13 @@ class Changed(Fault):
 
     def prepare(self, trial: Trial) -> None:
         self.changed = False
-        trial.may_differ = True
 
     def strike(self, trial: Trial, crew: Crew) -> None:
         """Change it at a random moment of the first attempt."""
         if self.changed:
             return
         trial.wait_for_moment(crew)
-        how, corpus = change_corpus(trial.corpus, trial.draw)
-        trial.record.notes.append(how)
-        trial.put_corpus(corpus)
-        if how == "touched":
-            name = sorted(corpus)[0]
-            trial.books.write(name, trial.books.read(name))
+        trial.change_corpus()
         self.changed = True
         trial.record.faults += bool(crew.alive)
 

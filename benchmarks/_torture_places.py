@@ -3,10 +3,11 @@
 import hashlib
 import json
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Protocol
 
-_VOLATILE = ("times", "versions", "run")  # of a manifest: when, by what, and over which stamps it was made
+_VOLATILE = ("times", "versions", "run", "digest")  # of a manifest: when, by what, and over which stamps it was made
 _MANIFEST = ".bertfeat/manifest.json"
 
 
@@ -94,9 +95,13 @@ class BucketFolder:
             yield from (found["Key"].removeprefix(f"{self.prefix}/") for found in page.get("Contents", ()))
 
 
-def set_content(place: Place) -> dict[str, str]:
-    """A digest of every file of a set; of its manifest without what may differ."""
-    return {name: hashlib.sha256(_content(place, name)).hexdigest() for name in place.names()}
+def set_content(place: Place, *, sources: bool = True) -> dict[str, str]:
+    """A digest of every file of a set; of its manifest without what may differ.
+
+    Parts that were kept while files came to the corpus or left it name the files that there were: without
+    ``sources`` these names are left out, and with them the digests that a manifest has of parts.
+    """
+    return {name: hashlib.sha256(_content(place, name, sources=sources)).hexdigest() for name in place.names()}
 
 
 def differences(found: dict[str, str], expected: dict[str, str]) -> list[str]:
@@ -116,12 +121,22 @@ def is_part(name: str) -> bool:
     return last.startswith("part-") and last.endswith(".parquet")
 
 
-def _content(place: Place, name: str) -> bytes:
+def _content(place: Place, name: str, *, sources: bool) -> bytes:
     content = place.read(name)
-    if name != _MANIFEST:
-        return content
     try:
-        plain = json.loads(content)
-        return json.dumps({key: plain[key] for key in plain if key not in (*_VOLATILE, "sha256", "digest")}).encode()
-    except (ValueError, AttributeError):
-        return content
+        if name == _MANIFEST:
+            return _without(content, *_VOLATILE, *(() if sources else ("parts",)))
+        if is_part(name) and not sources:
+            import pyarrow.parquet as pq
+
+            header = pq.read_metadata(BytesIO(content)).metadata[b"bertfeat"]
+            footer = int.from_bytes(content[-8:-4], "little")
+            return content[: -8 - footer] + _without(header, "sources")
+    except (ValueError, KeyError, OSError):
+        pass  # it is damaged
+    return content
+
+
+def _without(content: bytes, *names: str) -> bytes:
+    plain = json.loads(content)
+    return json.dumps({name: value for name, value in plain.items() if name not in names}, sort_keys=True).encode()

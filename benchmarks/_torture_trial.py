@@ -6,11 +6,11 @@ import shutil
 import time
 from signal import SIGUSR1
 
-from _torture_corpus import KINDS, Corpus, file_bytes, make_corpus
+from _torture_corpus import KINDS, Corpus, change_corpus, file_bytes, make_corpus
 from _torture_places import BucketFolder, Folder, Place, differences, is_part, part_count, set_content
 from _torture_records import Fault, Lane, Record, Undisturbed
 from _torture_runs import HOST, Crew, Run, start_run
-from _torture_ways import Way, plain_commands
+from _torture_ways import Way, undisturbed_command
 
 MOST_ATTEMPTS = 9
 BUCKET = "torture"
@@ -36,6 +36,8 @@ class Trial:
         self.settings = {"BERTFEAT_LEASE": str(self.lease), "BERTFEAT_STORAGE_TIMEOUT": "60"}
         self.done_roles: set[str] = set()
         self.merge_failed = False
+        self.switched = False  # whether one process goes on with what joined ones began, or the other way round
+        self.with_sources = True  # whether the names of the corpus's files are compared
         self.may_differ = False  # whether the corpus was changed, so that a run may have seen either state
         self._seen_parts: set[str] = set()
         self._seen_requests = self._processes = 0
@@ -184,13 +186,13 @@ class Trial:
         base, self.base = self.base, Folder(self.lane.folder / "undisturbed")
         shutil.rmtree(self.base.path, ignore_errors=True)
         crew = Crew()
-        run = self.add(crew, "run", plain_commands(self, 0)[0][1])
+        run = self.add(crew, "run", undisturbed_command(self))
         crew.wait(self.way.limit)
         self.lane.pace = time.monotonic() - run.began
         code = run.process.exitcode
         if code not in (0, ROWS_FAILED):
             raise RuntimeError(f"the undisturbed run ended with {code}: {run.text}")
-        content = set_content(self.target)
+        content = set_content(self.target, sources=self.with_sources)
         found = Undisturbed(content, code, tuple(len(self.target.read(name)) for name in content))
         self.base = base
         if key:
@@ -199,7 +201,7 @@ class Trial:
 
     def compare(self, fault: Fault) -> bool:
         """Compare the set with the undisturbed one, and verify it; False if a damage is told and can be mended."""
-        found = set_content(self.target)
+        found = set_content(self.target, sources=self.with_sources)
         differing = differences(found, self.expected.content)
         verdict = self.verify()
         if differing and verdict and fault.mends:
@@ -220,6 +222,17 @@ class Trial:
         if run.process.exitcode == 0:
             return ""
         return self.shorten("; ".join(_MESSAGE.findall(run.text)) or f"{run.process.exitcode}: {run.text[-1000:]}")
+
+    def change_corpus(self) -> None:
+        """Bring the corpus into another state, in which it stays until the trial ends."""
+        how, corpus = change_corpus(self.corpus, self.draw)
+        self.record.notes.append(how)
+        self.with_sources = how not in ("file added", "file removed")
+        self.may_differ = True
+        self.put_corpus(corpus)
+        if how == "touched":
+            name = min(corpus)
+            self.books.write(name, self.books.read(name))
 
     def put_corpus(self, corpus: Corpus) -> None:
         """Have the corpus in its place; only files that are other ones are written."""

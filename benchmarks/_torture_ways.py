@@ -29,9 +29,15 @@ def _extract(trial: "Trial", output: object, *more: str) -> list[str]:
     return ["bertfeat", "extract", str(trial.books), "--model", trial.lane.model, *features, "-o", str(output), *more]
 
 
-def plain_commands(trial: "Trial", attempt: int) -> Commands:
-    del attempt
-    return [("run", _extract(trial, trial.target))]
+def undisturbed_command(trial: "Trial") -> list[str]:
+    """One process that does all."""
+    return _extract(trial, trial.target)
+
+
+def _plain_commands(trial: "Trial", attempt: int) -> Commands:
+    if trial.switched:
+        return _joined(trial, attempt, 2)
+    return [("run", undisturbed_command(trial))]
 
 
 def _workers_commands(trial: "Trial", attempt: int) -> Commands:
@@ -49,7 +55,12 @@ def _ray_commands(trial: "Trial", attempt: int) -> Commands:
 
 
 def _join_commands(trial: "Trial", attempt: int) -> Commands:
-    count = trial.draw.randrange(1, JOINERS + 1) if attempt else JOINERS
+    if trial.switched:
+        return [("run", undisturbed_command(trial))]
+    return _joined(trial, attempt, trial.draw.randrange(1, JOINERS + 1) if attempt else JOINERS)
+
+
+def _joined(trial: "Trial", attempt: int, count: int) -> Commands:
     command = _extract(trial, trial.target, "--join", "--lease", f"{trial.lease:.2f}")
     return [(f"joiner {attempt}.{number}", command) for number in range(count)]
 
@@ -68,7 +79,7 @@ def _shard_commands(trial: "Trial", attempt: int) -> Commands:
 
 
 WAYS: Sequence[Way] = (
-    Way("plain", plain_commands, 1, 90),
+    Way("plain", _plain_commands, 1, 90),
     Way("workers", _workers_commands, 8, 150),
     Way("ray", _ray_commands, 13, 240),
     Way("nodes", _ray_commands, 13, 240),

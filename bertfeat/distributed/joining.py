@@ -142,9 +142,11 @@ class _JoinAgenda:
             self._run.on_part(task, result)
         with self._lock:
             self._left.pop(key_of(task), None)
-            lease = self._claims.pop(key_of(task), None)
+            lease = self._claims.get(key_of(task))
         if lease is not None:
             lease.release()
+            with self._lock:
+                self._claims.pop(key_of(task), None)  # only now: Ctrl-C may come at any moment
 
     def release_claims(self) -> None:
         """Give up what this process holds, as far as the storage answers soon."""

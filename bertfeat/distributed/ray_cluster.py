@@ -13,6 +13,8 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Generic
 
 from bertfeat.distributed.dispatch import TASKS_AHEAD, Dispatch, TaskKey, key_of
@@ -57,12 +59,25 @@ class RayCluster:
             UsageError: Ray is not installed.
             BertfeatError: the cluster cannot be reached; or of a worker; or three died over one part.
         """
-        with _connected(self.address) as module:
-            crew = _Crew(module, job, *self._resources(module))
+        connection, context, stopped = contextlib.ExitStack(), copy_context(), threading.Event()
+        # on a thread of its own: what a signal raises would end Ray's native code halfway
+        with ThreadPoolExecutor(1, "bertfeat-ray") as pool:
             try:
-                crew.work(Dispatch(job, agenda))
+                module = pool.submit(context.run, connection.enter_context, _connected(self.address)).result()
+                _take_sigterm_back()
+                pool.submit(context.run, self._work, module, job, Dispatch(job, agenda), stopped).result()
             finally:
-                crew.end()
+                stopped.set()
+                pool.submit(connection.close).result()
+
+    def _work(
+        self, module: Any, job: Job[TaskT, ResultT], dispatch: Dispatch[TaskT, ResultT], stopped: threading.Event
+    ) -> None:
+        crew = _Crew(module, job, *self._resources(module))
+        try:
+            crew.work(dispatch, stopped)
+        finally:
+            crew.end()
 
     def _resources(self, module: "ray") -> tuple[int, float, float]:  # type: ignore[valid-type]
         """How many workers, and the processors and GPUs of each."""
@@ -82,6 +97,13 @@ class RayCluster:
         return workers, next((float(c) for c in sizes if sum(count // c for count in cores) >= workers), 1.0), 0.0
 
 
+def _take_sigterm_back() -> None:
+    """Have SIGTERM handled as before Ray's native code took it, which prints where it was."""
+    handler = signal.getsignal(signal.SIGTERM)
+    if handler is not None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, handler)
+
+
 @contextlib.contextmanager
 def _connected(address: str | None) -> Iterator[Any]:
     try:
@@ -93,7 +115,7 @@ def _connected(address: str | None) -> Iterator[Any]:
         yield ray
         return
     handed_on = {name: value for name, value in os.environ.items() if name.startswith(_FORWARDED)}
-    on_sigterm = signal.getsignal(signal.SIGTERM)
+    logging.getLogger("ray").setLevel(logging.ERROR)  # it would say that it takes no signals on this thread
     try:
         ray.init(
             address=address,
@@ -110,8 +132,6 @@ def _connected(address: str | None) -> Iterator[Any]:
             remedy="start one with ray start --head, or leave the address out",
         ) from error
     try:
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, on_sigterm)  # Ray would end the program with another exit code
         yield ray
     finally:
         ray.shutdown()
@@ -137,13 +157,13 @@ class _Crew(Generic[TaskT, ResultT]):
         self._tasks: dict[Any, tuple[int, TaskT]] = {}  # by the future of the result
         self._starting: dict[Any, int] = {}  # by the future of its start: actors have no tasks before they run
 
-    def work(self, dispatch: Dispatch[TaskT, ResultT]) -> None:
-        """Have all tasks done."""
+    def work(self, dispatch: Dispatch[TaskT, ResultT], stopped: threading.Event) -> None:
+        """Have all tasks done, unless the run is stopped."""
         for number in range(len(self._actors)):
             self._await_start(number)
         running: set[int] = set()
         begin: float | None = time.monotonic()
-        while not dispatch.done:
+        while not dispatch.done and not stopped.is_set():
             self._fill(running, dispatch)
             futures = [*self._tasks, *self._starting]
             if not futures:

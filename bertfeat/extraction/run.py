@@ -10,11 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
-from bertfeat.corpus import Corpus, CorpusSettings, Failure, FileCorpus, check_readable
+from bertfeat.corpus import Corpus, CorpusSettings, FileCorpus, check_readable
 from bertfeat.engine import Engine
-from bertfeat.errors import BertfeatError, CorpusError, RowFailedError, UsageError, parameter
+from bertfeat.errors import CorpusError, UsageError, parameter
 from bertfeat.extraction.agenda import PlannedAgenda, ScanningAgenda, tasks_of
 from bertfeat.extraction.embedder import Embedder
+from bertfeat.extraction.failure_limits import FailureLimits
 from bertfeat.extraction.old_plan import plan_of_version
 from bertfeat.extraction.part_writer import ChangedFolder
 from bertfeat.extraction.plan import PLAN_VERSION, PartLimits, PlannedPart
@@ -32,11 +33,16 @@ from bertfeat.extraction.run_manifest import (
 )
 from bertfeat.extraction.settings import PART_ROWS, bytes_per_character, bytes_per_row, record_settings
 from bertfeat.extraction.sharing import PlanSize, RunFacts, SharedRun, Sharing
-from bertfeat.extraction.source import CorpusSource, open_run_source
-from bertfeat.extraction.spool import STDIN
+from bertfeat.extraction.source import CorpusSource, is_of_files, open_run_source
 from bertfeat.extraction.tasks import Agenda, ExtractionJob, MadePart
 from bertfeat.extraction.worker import PartWorker
-from bertfeat.features import FeatureSettings, check_kept, refuse_foreign_parts, remove_leftovers
+from bertfeat.features import (
+    FeatureSettings,
+    Manifest,
+    check_kept,
+    refuse_foreign_parts,
+    remove_leftovers,
+)
 from bertfeat.io import Address, FolderLock, Location, ResultKind, refuse_other_kind, release_folder
 
 _log = logging.getLogger("bertfeat")
@@ -74,7 +80,8 @@ class ExtractionRun:
         self._changes = ChangedFolder(folder, overwrite=options.overwrite)
         self._existing = ExistingParts(folder)
         self._lock: FolderLock | None = None
-        self._failed = self._planned_parts = self._planned_rows = 0
+        self._limits = FailureLimits(folder, strict=options.strict, most=options.max_failures)
+        self._planned_parts = self._planned_rows = 0
         self._plan_digest = sha256()
 
     def execute(self) -> ExtractionReport:
@@ -90,6 +97,7 @@ class ExtractionRun:
         return self._progress.report(self._folder)
 
     def _execute_locked(self) -> None:
+        self._check_source()
         self._check_folder()
         with open_run_source(self._source, self._folder, self._corpus_settings) as corpus:
             self._check_corpus(corpus)
@@ -99,7 +107,7 @@ class ExtractionRun:
             # local parts are read against their checksums; object storage keeps what was written
             trusts_listing = isinstance(self._folder, Address) and not self._sharing.several_writers
             if trusts_listing and not self._options.overwrite and (finished := finished_as(self._folder, identity)):
-                self._progress.add_finished(finished)
+                self._add_finished(finished)
                 return
             self._go(corpus, settings, identity)
 
@@ -112,7 +120,7 @@ class ExtractionRun:
         size = PlanSize(self._planned_parts, self._planned_rows)
         self._sharing.finish(self._folder, size, lambda: self._finish(corpus, identity))
         if self._sharing.several_writers and (manifest := finished_as(self._folder, identity)):
-            self._progress.add_finished(manifest)
+            self._add_finished(manifest)
         for problem in dict.fromkeys(self._existing.damaged):
             _log.warning("done again: %s", problem)
 
@@ -124,6 +132,15 @@ class ExtractionRun:
         if not self._sharing.several_writers:
             remove_leftovers(self._folder)
 
+    def _check_source(self) -> None:
+        """Refuse what workers cannot read, before standard input is."""
+        shares = self._engine is not None or self._sharing.several_writers
+        if shares and not is_of_files(self._source):
+            raise UsageError(
+                "texts in memory and standard input are read by one process",
+                remedy="write them to a file, and name that",
+            )
+
     def _check_corpus(self, corpus: Corpus) -> None:
         """Refuse wrong columns and contradictions before anything is touched."""
         next(check_readable(corpus.rows(), corpus), None)
@@ -131,12 +148,6 @@ class ExtractionRun:
         if self._embedder.token_settings.prompt and self._corpus_settings.document_context:
             raise UsageError(
                 f"a prompt and {parameter('document_context')} both stand before a text", remedy="give one of them"
-            )
-        shares = self._engine is not None or self._sharing.several_writers
-        if shares and (not isinstance(corpus, FileCorpus) or corpus.sources == (STDIN,)):
-            raise UsageError(
-                "texts in memory and standard input are read by one process",
-                remedy="write them to a file, and name that",
             )
 
     def _settle(self, corpus: Corpus, recorded: FeatureSettings) -> FeatureSettings:
@@ -219,13 +230,17 @@ class ExtractionRun:
         agenda: Agenda | None = self._sharing.agenda(shared)
         if self._engine is not None:
             agenda = agenda or ScanningAgenda(job.files, job.limits, self._select, self._add_part)
-            self._engine.run(job.with_absolute_paths(), agenda)
+            try:
+                self._engine.run(job.with_absolute_paths(), agenda)
+            finally:
+                if not self._sharing.several_writers:  # else others may be writing
+                    remove_leftovers(self._folder)
             return
         if agenda is None:
             agenda = PlannedAgenda(self._plan(corpus, job), self._select, self._add_part)
         # with several writers the first one has begun, and a manifest is there only if the others have finished
         begin = (lambda: None) if self._sharing.several_writers else self._changes.begin
-        worker = PartWorker(job, self._embedder, self._progress, begin, self._check_failures)
+        worker = PartWorker(job, self._embedder, self._progress, begin, self._limits.check)
         worker.work(tasks_of(agenda, worker.raise_failed_writes), agenda.finish)
 
     def _select(self, part: PlannedPart) -> PlannedPart | None:
@@ -247,24 +262,17 @@ class ExtractionRun:
             self._existing.damaged.append(made.damage)
         if self._engine is not None:
             self._changes.changed |= not made.kept
-            self._check_failures(made.header.failures, final=True)
+            self._limits.check(made.header.failures, final=True)
         self._progress.add_part(part, made, elsewhere=self._engine is not None)
         if made.warnings and not self._progress.warnings:  # once a run: those of all parts would be much the same
             self._progress.warnings = made.warnings
             for warning in made.warnings:
                 _log.warning(warning)
 
-    def _check_failures(self, failures: Sequence[Failure], *, final: bool) -> None:
-        """Stop if a part's failures, together with those of the parts before it, are too many."""
-        if failures and self._options.strict:
-            raise RowFailedError(failures[0].reason, where=parameter("strict", True))
-        most = self._options.max_failures
-        if most is not None and failures and self._failed + len(failures) > most:
-            raise BertfeatError(
-                f"more than {most} rows failed ({parameter('max_failures')}), the last: {failures[-1].reason}",
-                remedy=f"the finished parts stay in {self._folder}",
-            )
-        self._failed += len(failures) if final else 0
+    def _add_finished(self, manifest: Manifest) -> None:
+        """Count a whole set, of which others made all or some parts."""
+        self._progress.add_finished(manifest)
+        self._limits.check_finished(manifest)
 
     # ── after ───────────────────────────────────────────────────────────────────────────────────────────────
 

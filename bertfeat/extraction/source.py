@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from bertfeat.corpus import Corpus, CorpusSettings, open_corpus
+from bertfeat.corpus import Corpus, CorpusSettings, FileCorpus, open_corpus
 from bertfeat.errors import CorpusError, UsageError, parameter
 from bertfeat.extraction.spool import STDIN, spool_stdin
 from bertfeat.io import Address, Location, as_location, real_path
@@ -34,6 +34,13 @@ def open_run_source(source: CorpusSource, folder: Location, settings: CorpusSett
         corpus = open_corpus(source, settings)
     _refuse_folder_of_corpus(corpus, folder)
     yield corpus
+
+
+def is_of_files(source: CorpusSource) -> bool:
+    """Whether an input is made of files, which other processes can read too."""
+    if isinstance(source, str | Path | Address):
+        source = [source]
+    return STDIN not in map(str, source) if isinstance(source, Sequence) else isinstance(source, FileCorpus)
 
 
 def open_files(source: CorpusSource, settings: CorpusSettings, *, reader: str) -> Corpus:

@@ -24,7 +24,7 @@ from bertfeat.io import Address, Location, open_file
 _MAGIC = b"PAR1"
 _BLOCK = 1 << 20  # bytes that are hashed at once
 _FETCHED = 16 << 20  # bytes of a part in object storage that are fetched at once
-REDO_PART = "run the same extract command again: it redoes this part"
+REDO_PART = "delete it, then run the same extract command again: it redoes this part"
 
 
 class _Hash(Protocol):

@@ -55,7 +55,7 @@ def plan_shards(parts: Sequence[SourcePart], width: int) -> tuple[PlannedShard, 
     document = vector = 0
     for chosen in _divide(parts, size // (width * 4)):
         vectors = sum(part.vectors for part in chosen)
-        shards.append(PlannedShard(len(shards), _rows_of(chosen), document, vector, vectors))
+        shards.append(PlannedShard(len(shards), _source_rows(chosen), document, vector, vectors))
         document, vector = document + sum(part.documents for part in chosen), vector + vectors
     return tuple(shards)
 
@@ -65,7 +65,7 @@ def _divide(parts: Sequence[SourcePart], most: int) -> Iterator[list[SourcePart]
     chosen: list[SourcePart] = []
     count = 0
     for part in parts:
-        if count and count + part.vectors > most:
+        if count and part.vectors and count + part.vectors > most:
             yield chosen
             chosen, count = [], 0
         chosen.append(part)
@@ -74,6 +74,6 @@ def _divide(parts: Sequence[SourcePart], most: int) -> Iterator[list[SourcePart]
         yield chosen
 
 
-def _rows_of(parts: Sequence[SourcePart]) -> tuple[SourceRows, ...]:
+def _source_rows(parts: Sequence[SourcePart]) -> tuple[SourceRows, ...]:
     sets = (list(group) for _, group in groupby(parts, lambda part: part.features))
     return tuple(SourceRows(group[0].features, group[0].first_row, group[-1].last_row) for group in sets)

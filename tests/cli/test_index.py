@@ -196,3 +196,29 @@ def test_a_map(features: Path) -> None:
     assert result.exit_code == 0
     assert "100 of 100" in result.stdout
     assert Path("toy.map.png").exists()
+
+
+def test_workers_build_the_index_of_one_process(features: Path) -> None:
+    told = json.loads(run("index", features, "--type", "ivf", "--json").stdout)
+    result = run("index", features, "--type", "ivf", "-o", "other.index", "--workers", "2", "--json")
+    assert result.exit_code == 0, result.stderr
+    other = json.loads(result.stdout)
+    assert (other["count"], other["effort"]) == (told["count"], told["effort"])
+    assert Path("other.index/index.faiss").read_bytes() == Path("toy.index/index.faiss").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--workers", "2", "--type", "hnsw"], "an index of type HNSW32 is built by one process"),
+        (["--workers", "2", "--scratch", "memory://bucket/tmp"], "other processes do not see what is in the memory"),
+        (["--scratch", "tmp"], "--scratch is for --workers and --engine ray"),
+        (["--address", "auto"], "--address is for --engine ray"),
+        (["--workers", "0"], "0 is not in the range"),
+    ],
+)
+def test_workers_that_cannot_be(options: list[str], message: str, features: Path) -> None:
+    result = run("index", features, *options)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert not Path("toy.index").exists()

@@ -1,18 +1,21 @@
 """The plan: every row once and in order, parts of bounded size, digests that miss no change."""
 
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from bertfeat.corpus import BlankLine, CorpusSettings, Document, Failure, Row, memory_corpus, open_corpus
-from bertfeat.errors import UsageError
+from bertfeat.errors import CorpusError, UsageError
 from bertfeat.extraction.old_plan import plan_parts_as_before
-from bertfeat.extraction.plan import PART_BYTES, PART_CHARACTERS, PartLimits, PlannedPart, plan_parts
+from bertfeat.extraction.plan import PART_BYTES, PART_CHARACTERS, PartLimits, PlannedPart, plan_parts, read_part
+from tests.support.corpus_writers import COMPRESS, write_csv, write_jsonl, write_parquet, write_text
+from tests.support.runs import lines
 
 
 class Rows:
@@ -122,6 +125,92 @@ def test_nothing_makes_no_part() -> None:
     assert parts_of([]) == []
     with pytest.raises(UsageError, match="part_rows=0"):
         parts_of([], part_rows=0)
+
+
+# ── files ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def cut(sizes: list[int], most: int) -> list[list[tuple[int, int, int]]]:
+    """Give what a plan must be: of each part the file, the first row in it and the number of rows of each span."""
+    parts: list[list[tuple[int, int, int]]] = []
+    together: list[tuple[int, int, int]] = []
+    for file, size in enumerate(sizes):
+        if size > most or (together and sum(span[2] for span in together) + size > most):
+            parts += [together] if together else []
+            together = []
+        if size > most:
+            parts += [[(file, first, min(most, size - first))] for first in range(0, size, most)]
+        elif size:
+            together.append((file, 0, size))
+    return parts + ([together] if together else [])
+
+
+WRITERS: dict[str, Callable[[list[str]], bytes]] = {
+    "txt": write_text,
+    "jsonl": write_jsonl,
+    "csv": write_csv,
+    "parquet": write_parquet,
+    "txt.gz": lambda texts: COMPRESS[".gz"](write_text(texts)),
+    "jsonl.zst": lambda texts: COMPRESS[".zst"](write_jsonl(texts)),
+}
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    files=st.lists(st.tuples(st.integers(0, 12), st.sampled_from(sorted(WRITERS))), min_size=1, max_size=9),
+    most=st.integers(1, 9),
+)
+def test_parts_are_ranges_of_large_files_or_whole_small_ones(
+    tmp_path_factory: pytest.TempPathFactory, files: list[tuple[int, str]], most: int
+) -> None:
+    place = tmp_path_factory.mktemp("c")
+    for number, (size, ending) in enumerate(files):
+        (place / f"{number}.{ending}").write_bytes(WRITERS[ending](lines(size, number * 50)))
+    corpus = open_corpus([place], CorpusSettings())
+    parts = list(plan_parts(corpus, PartLimits(most, 1.0, 0.0)))
+    spans = [[(span.file, span.first_row, span.rows) for span in part.spans] for part in parts]
+    assert spans == cut([size for size, _ in files], most)
+    assert [row for part in parts for row in rows_of(part)] == list(corpus.rows())
+    assert [row.row for part in parts for row in rows_of(part)] == list(range(sum(size for size, _ in files)))
+    for number, part in enumerate(parts):
+        assert (part.number, part.last_row - part.first_row) == (number, len(rows_of(part)))
+        assert read_part(corpus.files, part.task) == part.rows  # without reading what is before it
+
+
+def test_spans_know_their_own_file_only(tmp_path: Path) -> None:
+    """What a file's spans are does not depend on the files before it; a part's digest does, as rows are numbered."""
+    for number in range(3):
+        (tmp_path / f"{number}.txt").write_text("".join(f"{text}\n" for text in lines(10, number * 10)))
+    settings, limits = CorpusSettings(id_column=None), PartLimits(4, 1.0, 0.0)
+    all_parts = list(plan_parts(open_corpus([tmp_path], settings), limits))
+    less = list(plan_parts(open_corpus([tmp_path / "0.txt", tmp_path / "2.txt"], settings), limits))
+    assert [replace(part.spans[0], file=0) for part in all_parts[:3]] == [part.spans[0] for part in less[:3]]
+    moved = [replace(span, file=1) for part in all_parts[6:] for span in part.spans]
+    assert moved == [span for part in less[3:] for span in part.spans]
+    assert {part.digest for part in all_parts[6:]}.isdisjoint(part.digest for part in less[3:])
+    assert {part.digest for part in all_parts[:3]} == {part.digest for part in less[:3]}
+
+
+@pytest.mark.parametrize("ending", WRITERS)
+def test_a_part_is_read_only_if_it_is_what_was_planned(tmp_path: Path, ending: str) -> None:
+    path, texts = tmp_path / f"c.{ending}", lines(20)
+    path.write_bytes(WRITERS[ending](texts))
+    corpus = open_corpus([path], CorpusSettings())
+    parts = [part.task for part in plan_parts(corpus, PartLimits(5, 1.0, 0.0))]
+    changed: list[list[str]] = [["one more", *texts], texts[:7], [*texts[:12], "another", *texts[13:]], [], ["x"] * 20]
+    for after in [*changed, [*texts, "one more"]]:
+        path.write_bytes(WRITERS[ending](after))
+        for part in parts:
+            rows = slice(part.first_row, part.last_row)
+            if after[: part.last_row] == texts[: part.last_row]:
+                found = read_part(corpus.files, part)
+                assert [row.text for row in found if isinstance(row, Document)] == texts[rows]
+            elif after[rows] != texts[rows]:
+                with pytest.raises(CorpusError, match=rf"c\.{ending}: "):
+                    read_part(corpus.files, part)
+    path.unlink()
+    with pytest.raises(CorpusError, match=rf"c\.{ending}: cannot be read"):
+        read_part(corpus.files, parts[0])
 
 
 # ── digests ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,6 +30,10 @@ from tests.support.steps import Running, preload, start
 from tests.support.tiny_models import Tiny
 
 ROWS = 7  # of a part
+_USED = (
+    *("bertfeat.extraction", "bertfeat.distributed", "bertfeat.features", "bertfeat.installation", "pandas"),
+    *("bertfeat.cli.extract", "bertfeat.encoder.packed", "bertfeat.corpus.jsonl", "tests.support.ways"),
+)
 
 
 def options(bert: Tiny) -> list[str]:
@@ -78,15 +83,17 @@ def forking() -> None:
     local_workers(pytest.MonkeyPatch())
 
 
-def start_run(*arguments: str | Path, folder: Path, prepare: str = "tests.support.ways:forking", **more: Any) -> Running:
+def start_run(
+    *arguments: str | Path, folder: Path, prepare: str = "tests.support.ways:forking", **more: Any
+) -> Running:
     """Start ``bertfeat extract`` in a process of its own; ``folder`` is the one whose steps count."""
-    preload("bertfeat.extraction", "bertfeat.distributed", "bertfeat.features", "tests.support.ways")
+    preload(*_USED)
     return start(["extract", *map(str, arguments)], [folder], prepare=prepare, **more)
 
 
 def children(pid: int) -> list[int]:
     """The processes that a process has started, those that have ended left out."""
-    found = []
+    found: list[int] = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         try:
             found += map(int, task.read_text().split())
@@ -96,11 +103,12 @@ def children(pid: int) -> list[int]:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process is there and has not ended."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+    """Whether a process is there and one of its threads has not ended: as long as it has files open."""
+    for task in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with suppress(OSError):
+            if task.read_text().rpartition(")")[2].split()[0] not in "XZ":
+                return True
+    return False
 
 
 def wait_for(happened: Callable[[], Any], seconds: float = 60) -> Any:
@@ -115,10 +123,8 @@ def wait_for(happened: Callable[[], Any], seconds: float = 60) -> Any:
 
 def kill(pid: int, number: int = signal.SIGKILL) -> None:
     """Send a signal to a process, if it is there."""
-    try:
+    with suppress(ProcessLookupError):
         os.kill(pid, number)
-    except ProcessLookupError:
-        pass
 
 
 # ── corpora ─────────────────────────────────────────────────────────────────────────────────────────────────
