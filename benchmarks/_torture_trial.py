@@ -16,6 +16,7 @@ MOST_ATTEMPTS = 9
 BUCKET = "torture"
 ROWS_FAILED = 3
 _MESSAGE = re.compile(r"^error: (.*(?:\n  .*)*)", re.MULTILINE)
+_OWNER = re.compile(r"process \d+ on \S+ since [0-9T:+-]+")
 
 
 class Trial:
@@ -144,7 +145,7 @@ class Trial:
     def shorten(self, message: str) -> str:
         """A message without the names of folders of this machine."""
         text = message.replace(str(self.base), "BASE").replace(str(self.lane.folder), "LANE")
-        return " ".join(text.split())[:300]
+        return " ".join(_OWNER.sub("process N", text).split())[:300]
 
     # ── moments ─────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -2,16 +2,17 @@
 
 import logging
 import random
+import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 
 from bertfeat.distributed.run_record import RunRecord, read_run_record, write_run_record
 from bertfeat.errors import CorpusError, DamagedError, FeatureSetError, FolderLockedError
-from bertfeat.extraction import PlannedPart, SharedRun, clear_joined, finished_as, joined_at_work
+from bertfeat.extraction import CLAIMS, PlannedPart, SharedRun, clear_joined, finished_as, joined_at_work
 from bertfeat.features import remove_leftovers
-from bertfeat.io import FolderLock, Location, folder_lock
+from bertfeat.io import FolderLock, Lease, Location, folder_lock
 
 _SILENT = 3.0  # seconds of waiting of which nothing is said
 _log = logging.getLogger("bertfeat")
@@ -22,6 +23,7 @@ class JoinedFolder:
 
     def __init__(self, run: SharedRun, lease: float) -> None:
         self._run, self._lease = run, lease
+        self._claim_name = f"plan-{secrets.token_hex(4)}"
         self.folder: Location = run.job.folder
 
     def prepare(self) -> bool:
@@ -47,6 +49,13 @@ class JoinedFolder:
         if finished_as(self.folder, self._run.identity) is not None:
             return False
         raise self._taken_over()
+
+    @contextmanager
+    def presence(self) -> Iterator[None]:
+        """Claim something meanwhile, so that runs which do not belong here see that somebody is at work."""
+        lease = Lease.take(self.folder / CLAIMS / self._claim_name, self._lease)
+        with lease or nullcontext():
+            yield
 
     def sort_out(self, parts: Sequence[PlannedPart]) -> bool:
         """Have the parts of other plans removed, once for all who joined; False if the set is finished.
@@ -100,7 +109,7 @@ class JoinedFolder:
             return None
         if record is not None and self._is_ours(record):
             return record
-        if joined_at_work(self.folder, self._lease):
+        if joined_at_work(self.folder, self._lease, but=self._claim_name):
             raise FolderLockedError(
                 "others have joined on it with other settings, or over another state of the corpus",
                 where=self.folder,

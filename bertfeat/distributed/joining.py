@@ -166,15 +166,18 @@ class _JoinAgenda:
 
     def _look(self) -> None:
         """See what is done by now, and what others are at work on."""
-        if not self._shared.is_open():
+        if not (self._shared.is_open() if self._planned else self._shared.prepare()):
             self._end()
             return
         if not self._planned:
             scanned = (_scan_number(file.name) for file in list_files(self._folder / SCANS / self._plan_name))
             self._drop({("ScanTask", number) for number in scanned if number is not None})
-            if not self._left and not self._make_plan():
-                self._end()
-                return
+            if not self._left:
+                with self._shared.presence():
+                    there_is_more = self._make_plan()
+                if not there_is_more:
+                    self._end()
+                    return
         if self._planned:
             numbers = (part_number(file.name) for file in list_files(self._folder, "part-"))
             self._drop({("PlannedPart", number) for number in numbers if number is not None})

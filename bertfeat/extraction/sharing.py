@@ -99,18 +99,21 @@ class Sharing:
         finish()
 
 
-def joined_at_work(folder: Location, lease: float) -> bool:
-    """Whether runs that join are at work on a folder. Where claims do not tell, they are watched for a lease."""
+def joined_at_work(folder: Location, lease: float, *, but: str = "") -> bool:
+    """Whether runs that join are at work on a folder. Where claims do not tell, they are watched for a lease.
+
+    ``but`` is the name of a claim that does not count.
+    """
     claims, seconds = folder / CLAIMS, lease
     for file in list_files(claims):
         found = read_claim(claims / file.name)
         seconds = max(seconds, found[0].seconds if found and found[0] else 0.0)
     watch = LeaseWatch(seconds)
-    if not _live_claims(watch, claims):
+    if not _live_claims(watch, claims) - {but}:
         return False
     _log.warning("%s: watching for %.0f s whether runs that joined on it are still at work", folder, seconds * 1.1)
     time.sleep(seconds * 1.1)
-    return bool(_live_claims(watch, claims))
+    return bool(_live_claims(watch, claims) - {but})
 
 
 def clear_joined(folder: Location) -> None:

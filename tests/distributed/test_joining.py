@@ -6,7 +6,7 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -24,16 +24,16 @@ from bertfeat.errors import (
     SettingsDifferError,
     UsageError,
 )
-from bertfeat.extraction import CLAIMS, RUN_RECORD, SCANS, Progress, sharing
-from bertfeat.features import FeatureSet, list_parts, read_header
-from bertfeat.io import Address, Lease, canonical_json, folder_lock, list_files, put_file, read_file
+from bertfeat.extraction import CLAIMS, RUN_RECORD, SCANS, Progress
+from bertfeat.features import FeatureSet, list_parts, write_part
+from bertfeat.io import Address, Lease, folder_lock, list_files, put_file, read_claim, read_file
 from tests.support.runs import everything, extractor, lines, text_file
-from tests.support.s3_server import S3Server
+from tests.support.s3_server import Faults, S3Server
 from tests.support.tiny_models import Tiny
 from tests.support.ways import end_all, is_alive, joined, kill, made, options, start_run, wait_for
 
 LEASE = 1.0
-PART = 20  # rows
+PART, PARTS = 20, 24  # rows of a part, and parts of the corpus
 NUMBERS = itertools.count()
 
 
@@ -43,7 +43,7 @@ def alone(tiny: Callable[[str], Tiny], tmp_path_factory: pytest.TempPathFactory)
     place = tmp_path_factory.mktemp("alone")
     (place / "c").mkdir()
     for at in range(4):
-        text_file(place / f"c/{at}.txt", lines(250, at * 1000))
+        text_file(place / f"c/{at}.txt", lines(115, at * 1000))
     extractor(tiny("bert")).extract(place / "c", place / "out", part_rows=PART)
     return place
 
@@ -76,6 +76,12 @@ def parts_of(folder: Path | Address) -> dict[str, str]:
 def state(folder: Path | Address) -> set[str]:
     """The files in the state folder, temporary ones too."""
     return {file.name for file in list_files(folder / ".bertfeat")}
+
+
+def claims_of(folder: Path) -> list[str]:
+    """Give the claims that were not given up."""
+    found = [(file.name, read_claim(folder / CLAIMS / file.name)) for file in list_files(folder / CLAIMS)]
+    return [name for name, claim in found if claim is None or claim[0] is None or not claim[0].released]
 
 
 def in_threads(*calls: Callable[[], Any]) -> list[Any]:
@@ -129,11 +135,11 @@ def test_several_at_once_in_object_storage(
     else:
         folder = request.getfixturevalue("bucket") / "deep/out"
     reports = in_threads(*[lambda: join(bert, alone / "c", folder)] * 3)
-    assert [report.parts for report in reports] == [52] * 3
-    assert sum(report.parts - report.kept_parts for report in reports) >= 52
+    assert [report.parts for report in reports] == [PARTS] * 3
+    assert sum(report.parts - report.kept_parts for report in reports) >= PARTS
     assert parts_of(folder) == parts_of(alone / "out")
     assert state(folder) == {"kind", "manifest.json"}
-    assert len(FeatureSet(folder)) == 1000
+    assert len(FeatureSet(folder)) == 460
     assert join(bert, alone / "c", folder).nothing_to_do
     assert run(bert, alone / "c", folder).nothing_to_do
 
@@ -142,7 +148,7 @@ def test_each_part_is_made_by_one(bert: Tiny, alone: Path, tmp_path: Path) -> No
     """Claims save work: of what three runs make, nearly nothing is made twice."""
     reports = in_threads(*[lambda: join(bert, alone / "c", tmp_path / "out")] * 3)
     made_by = [report.parts - report.kept_parts for report in reports]
-    assert sum(made_by) <= 52 + 3
+    assert sum(made_by) <= PARTS + 3
     assert sum(report.computed_tokens for report in reports) <= reports[0].counts.tokens * 1.1
     assert all(report.counts == reports[0].counts for report in reports)
 
@@ -151,7 +157,7 @@ def test_killed_at_random(bert: Tiny, alone: Path, tmp_path: Path) -> None:
     chance, folder = random.Random(7), tmp_path / "out"
     runs = joined(arguments(bert, alone), folder, 3)
     for number in range(1, 6):
-        wait_for(lambda number=number: len(list_parts(folder)) >= 6 * number)  # type: ignore[misc]
+        wait_for(lambda number=number: len(list_parts(folder)) >= 3 * number)  # type: ignore[misc]
         victim = chance.randrange(len(runs))
         kill(runs[victim].pid)
         runs += joined(arguments(bert, alone), folder, 1)
@@ -164,7 +170,7 @@ def test_killed_at_random(bert: Tiny, alone: Path, tmp_path: Path) -> None:
 
 def test_all_killed_and_joined_again(bert: Tiny, alone: Path, tmp_path: Path) -> None:
     folder = tmp_path / "out"
-    for parts in (1, 20):
+    for parts in (1, 10):
         runs = joined(arguments(bert, alone), folder, 2)
         wait_for(lambda parts=parts: len(list_parts(folder)) >= parts)  # type: ignore[misc]
         for each in runs:
@@ -172,19 +178,19 @@ def test_all_killed_and_joined_again(bert: Tiny, alone: Path, tmp_path: Path) ->
         assert set(end_all(runs)) == {-9}
     assert state(folder) - {"kind"}
     begin = time.monotonic()
-    assert join(bert, alone / "c", folder).kept_parts >= 20
+    assert join(bert, alone / "c", folder).kept_parts >= 10
     assert time.monotonic() - begin < 20  # claims of processes of this machine that have ended are not waited for
     assert made(folder) == made(alone / "out")
 
 
-@pytest.mark.parametrize("moment", [1, 5, 40])
+@pytest.mark.parametrize("moment", [1, 4, 20])
 def test_a_zombie_does_no_harm(bert: Tiny, alone: Path, tmp_path: Path, moment: int) -> None:
     """Stopped for longer than a lease, while another one takes its part over and finishes the set."""
     folder = tmp_path / "out"
     with start_run(*arguments(bert, alone), "-o", folder, "--join", "--lease", "1", folder=folder) as zombie:
         wait_for(lambda: len(list_parts(folder)) >= moment)
         kill(zombie.pid, signal.SIGSTOP)
-        assert join(bert, alone / "c", folder).parts == 52
+        assert join(bert, alone / "c", folder).parts == PARTS
         before = everything(folder)
         assert made(folder) == made(alone / "out")
         zombie.go_on()
@@ -245,9 +251,7 @@ def test_a_late_part_of_an_older_plan_is_not_taken_for_one_of_this(bert: Tiny, t
         if len(list_parts(tmp_path / "out")) == 1 and not written.exists():
             os.link(tmp_path / "older/part-00001.parquet", written)
 
-    with pytest.raises(
-        BertfeatError, match="another run wrote (this part meanwhile|parts of another corpus, or of an)"
-    ):
+    with pytest.raises(BertfeatError, match=r"another run wrote (this part|parts of another corpus)"):
         run(bert, corpus, tmp_path / "out", sharing=shared, progress=write_late)
     assert not (tmp_path / "out/.bertfeat/manifest.json").exists()
     assert join(bert, corpus, tmp_path / "out").kept_parts == 1
@@ -300,12 +304,12 @@ def test_a_run_of_the_other_kind_goes_on_from_what_was_killed(
     folder = tmp_path / "out"
     way = ["--join"] if first else []
     with start_run(*arguments(bert, alone), "-o", folder, *way, folder=folder) as killed:
-        wait_for(lambda: len(list_parts(folder)) >= 10)
+        wait_for(lambda: len(list_parts(folder)) >= 6)
         kill(killed.pid)
         killed.wait()
     assert not is_alive(killed.pid)
     report = run(bert, alone / "c", folder) if first else join(bert, alone / "c", folder)
-    assert report.kept_parts >= 10
+    assert report.kept_parts >= 6
     assert made(folder) == made(alone / "out")
     assert state(folder) == {"kind", "manifest.json"}
 
@@ -419,19 +423,20 @@ def test_a_run_that_was_taken_over_says_so(bert: Tiny, alone: Path, tmp_path: Pa
     folder = tmp_path / "out"
 
     def take_over(progress: Progress) -> None:
-        if progress.fraction > 0.2:
+        record = read_run_record(folder)
+        if progress.fraction > 0.2 and record is not None and record.identity != "another run":
             write_run_record(folder, RunRecord(1, "another run", sorted_out=True))
 
     with pytest.raises(FolderLockedError, match="another run took it over while this one was stopped"):
         join(bert, alone / "c", folder, progress=take_over)
     assert not (folder / ".bertfeat/manifest.json").exists()
-    assert not list_files(folder / CLAIMS)
-    assert join(bert, alone / "c", folder).kept_parts > 5
+    assert not claims_of(folder)
+    assert join(bert, alone / "c", folder).kept_parts > 2
     assert made(folder) == made(alone / "out")
 
 
 def test_overwriting_and_leases_without_sense(bert: Tiny, alone: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="lease=0.5: a lease has at least one second"):
+    with pytest.raises(UsageError, match=r"lease=0\.5: a lease has at least one second"):
         Join(0.5)
     with pytest.raises(UsageError, match="overwrite removes what others who join are at work on; start anew with one"):
         join(bert, alone / "c", tmp_path / "out", overwrite=True)
@@ -445,22 +450,20 @@ def test_an_error_of_the_last_write_is_told(
     bert: Tiny, alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody would wait for that write, and the claim would be renewed for ever."""
-    from bertfeat.extraction import part_writer
-
-    write = part_writer.write_part
+    write = write_part
 
     def fail_at_the_last(folder: Path, header: Any, *more: Any, **others: Any) -> bool:
-        if header.number == 51:
+        if header.number == PARTS - 1:
             time.sleep(0.5)
             raise OSError(28, "No space left on device")
         return write(folder, header, *more, **others)
 
     with monkeypatch.context() as patch:
-        patch.setattr(part_writer, "write_part", fail_at_the_last)
+        patch.setattr("bertfeat.extraction.part_writer.write_part", fail_at_the_last)
         with pytest.raises(OSError, match="No space left"):
             join(bert, alone / "c", tmp_path / "out")
-    assert not list_files(tmp_path / "out" / CLAIMS)
-    assert join(bert, alone / "c", tmp_path / "out").kept_parts == 51
+    assert not claims_of(tmp_path / "out")
+    assert join(bert, alone / "c", tmp_path / "out").kept_parts == PARTS - 1
 
 
 def test_damage_that_is_found_at_the_end(bert: Tiny, alone: Path, tmp_path: Path) -> None:
@@ -474,7 +477,7 @@ def test_damage_that_is_found_at_the_end(bert: Tiny, alone: Path, tmp_path: Path
     with pytest.raises(DamagedError, match="part-00003"):
         join(bert, alone / "c", folder, progress=damage)
     assert not (folder / ".bertfeat/manifest.json").exists()
-    assert join(bert, alone / "c", folder).kept_parts == 51
+    assert join(bert, alone / "c", folder).kept_parts == PARTS - 1
     assert made(folder) == made(alone / "out")
 
 
@@ -497,13 +500,11 @@ def test_a_scan_that_fails_is_told_by_all(bert: Tiny, tmp_path: Path) -> None:
     for result in in_threads(*[lambda: join(bert, place, tmp_path / "out")] * 2):
         assert isinstance(result, CorpusError)
         assert "b.txt.gz: " in str(result)
-    assert not list_files(tmp_path / "out" / CLAIMS)
+    assert not claims_of(tmp_path / "out")
 
 
 def test_storage_that_stops_answering(bert: Tiny, alone: Path, s3: S3Server, bucket: Address) -> None:
     """The run ends with a clear last word, and leaves its claims to run out; the next one goes on."""
-    from tests.support.s3_server import Faults
-
     folder = bucket / "out"
 
     def go_down(progress: Progress) -> None:
@@ -515,7 +516,7 @@ def test_storage_that_stops_answering(bert: Tiny, alone: Path, s3: S3Server, buc
         with pytest.raises(BertfeatError, match=r"s3://.*: "):
             join(bert, alone / "c", folder, progress=go_down)
     s3.harm(Faults())
-    assert join(bert, alone / "c", folder).kept_parts > 5
+    assert join(bert, alone / "c", folder).kept_parts > 2
     assert parts_of(folder) == parts_of(alone / "out")
     assert state(folder) == {"kind", "manifest.json"}
 
@@ -558,7 +559,7 @@ def test_a_plan_of_others_is_read(bert: Tiny, alone: Path, tmp_path: Path) -> No
     assert everything(folder / SCANS) == scans
     record = read_run_record(folder)
     assert record is not None
-    assert (record.parts, record.rows, record.sorted_out) == (52, 1000, True)
+    assert (record.parts, record.rows, record.sorted_out) == (PARTS, 460, True)
 
 
 def test_waiting_for_a_lock_is_told(
@@ -569,14 +570,3 @@ def test_waiting_for_a_lock_is_told(
         join(bert, alone / "c", tmp_path / "out")
     assert "another run is at work on it" in caplog.text
     assert "; waiting" in caplog.text
-
-
-def test_the_same_plan_from_any_scans(bert: Tiny, alone: Path) -> None:
-    assert read_header(list_parts(alone / "out")[0]).settings.plan == 2
-    assert [path.name for path in list_parts(alone / "out")][-1] == "part-00051.parquet"
-    assert sharing.CLAIMS == CLAIMS
-    assert canonical_json(RunRecord(1, "x", sorted_out=True))
-
-
-def names(folders: Iterator[Path]) -> list[str]:
-    return [folder.name for folder in folders]

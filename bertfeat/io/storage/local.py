@@ -13,6 +13,8 @@ from bertfeat.io.atomic import lock_file, put_in_place, remove_file, storage_err
 from bertfeat.io.regular import open_regular, read_regular
 from bertfeat.io.storage.store import Stamp, StoredFile
 
+_ATTEMPTS = 5  # to write into a folder that others clear and remove
+
 
 class LocalStore:
     """The file system of this machine; names are paths."""
@@ -46,12 +48,18 @@ class LocalStore:
         path = Path(name)
         temporary = unique_sibling(path)
         with storage_errors(path.parent):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                _write_content(temporary, content)
-                return self.take(temporary, path, if_absent=if_absent)
-            finally:
-                temporary.unlink(missing_ok=True)
+            attempts = _ATTEMPTS
+            while True:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                try:
+                    _write_content(temporary, content)
+                    return self.take(temporary, path, if_absent=if_absent)
+                except FileNotFoundError:  # another process has just cleared and removed the folder
+                    attempts -= 1
+                    if not attempts:
+                        raise
+                finally:
+                    temporary.unlink(missing_ok=True)
 
     def take(self, temporary: Path, path: Path, *, if_absent: bool) -> Stamp | None:
         """Give a finished file of the same folder its name, whole or not at all; see :meth:`put`."""
