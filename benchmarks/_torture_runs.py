@@ -104,6 +104,7 @@ def _execute(command: list[str], environment: dict[str, str], log: str) -> None:
     handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(handle, 1)
     os.dup2(handle, 2)
+    faulthandler.enable()
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     os.environ.update(environment)
     tempfile.tempdir = None  # as the server found it

@@ -5,14 +5,24 @@ import random
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 
 from bertfeat.distributed.run_record import RunRecord, read_run_record, write_run_record
-from bertfeat.errors import CorpusError, DamagedError, FeatureSetError, FolderLockedError
-from bertfeat.extraction import CLAIMS, PlannedPart, SharedRun, clear_joined, finished_as, joined_at_work
+from bertfeat.errors import CorpusError, FeatureSetError, FolderLockedError
+from bertfeat.extraction import (
+    CLAIMS,
+    PRESENCE,
+    SCANS,
+    PlannedPart,
+    SharedRun,
+    clear_joined,
+    finished_as,
+    joined_at_work,
+)
 from bertfeat.features import remove_leftovers
-from bertfeat.io import FolderLock, Lease, Location, folder_lock
+from bertfeat.io import FolderLock, Lease, Location, folder_lock, remove_stored_folder
 
 _SILENT = 3.0  # seconds of waiting of which nothing is said
 _log = logging.getLogger("bertfeat")
@@ -23,8 +33,9 @@ class JoinedFolder:
 
     def __init__(self, run: SharedRun, lease: float) -> None:
         self._run, self._lease = run, lease
-        self._claim_name = f"plan-{secrets.token_hex(4)}"
         self.folder: Location = run.job.folder
+        self._kin = f"{PRESENCE}{run.identity[:16]}-"
+        self._presence: Lease | None = None
 
     def prepare(self) -> bool:
         """Have the folder ready for this run, which the first one to join does; False if the set is finished.
@@ -33,10 +44,26 @@ class JoinedFolder:
             FolderLockedError: a run that does not join is at work on it, or runs of other settings or another corpus.
             SettingsDifferError: it holds parts of other settings.
         """
+        self._show()
         if self._is_ours(read_run_record(self.folder)):
             return True
         with self._alone():
             return self._begin() is not None
+
+    def distrust(self) -> None:
+        """Have the next run look at every part: one is damaged, or of another plan."""
+        with self._alone():
+            record = read_run_record(self.folder)
+            if record is not None and self._is_ours(record):
+                write_run_record(self.folder, replace(record, sorted_out=False))
+
+    def leave(self) -> None:
+        """Show no more that this run is at work."""
+        if self._presence is not None:
+            self._presence.release()
+        if isinstance(self.folder, Path):
+            with suppress(OSError):  # others have claims there
+                (self.folder / CLAIMS).rmdir()
 
     def is_open(self) -> bool:
         """Whether there may be work to do; False if the set is finished.
@@ -49,13 +76,6 @@ class JoinedFolder:
         if finished_as(self.folder, self._run.identity) is not None:
             return False
         raise self._taken_over()
-
-    @contextmanager
-    def presence(self) -> Iterator[None]:
-        """Claim something meanwhile, so that runs which do not belong here see that somebody is at work."""
-        lease = Lease.take(self.folder / CLAIMS / self._claim_name, self._lease)
-        with lease or nullcontext():
-            yield
 
     def sort_out(self, parts: Sequence[PlannedPart]) -> bool:
         """Have the parts of other plans removed, once for all who joined; False if the set is finished.
@@ -80,25 +100,26 @@ class JoinedFolder:
         """Write the manifest, if no other one has, and remove what was needed for working together.
 
         Raises:
-            DamagedError: a part is damaged; the next run does it again.
+            DamagedError: a part is damaged.
             CorpusError: the corpus has no rows, or has changed.
         """
         with self._alone() as lock:
             if finished_as(self.folder, self._run.identity) is None:
-                record = read_run_record(self.folder)
-                if record is None or not self._is_ours(record):
+                if not self._is_ours(read_run_record(self.folder)):
                     raise self._taken_over()
                 lock.check()
                 try:
                     finish()
-                except DamagedError:
-                    write_run_record(self.folder, replace(record, sorted_out=False))
-                    raise
                 except CorpusError:
                     clear_joined(self.folder)
                     raise
             clear_joined(self.folder)
             remove_leftovers(self.folder)
+
+    def _show(self) -> None:
+        """Let other runs see that this one is at work, also while it has no task."""
+        if self._presence is None or self._presence.is_lost():
+            self._presence = Lease.take(self.folder / CLAIMS / f"{self._kin}{secrets.token_hex(4)}", self._lease)
 
     # ── with the lock ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -109,14 +130,15 @@ class JoinedFolder:
             return None
         if record is not None and self._is_ours(record):
             return record
-        if joined_at_work(self.folder, self._lease, but=self._claim_name):
+        # without a record whoever is at work stops at its next look
+        if record is not None and joined_at_work(self.folder, self._lease, but=self._kin):
             raise FolderLockedError(
                 "others have joined on it with other settings, or over another state of the corpus",
                 where=self.folder,
                 remedy="wait until they have ended",
             )
         has_parts = self._run.look_through()
-        clear_joined(self.folder)
+        remove_stored_folder(self.folder / SCANS)
         remove_leftovers(self.folder)
         if not has_parts:
             self._run.begin()

@@ -10,13 +10,13 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 
 from bertfeat.distributed.dispatch import TaskKey, key_of
 from bertfeat.distributed.joined_folder import JoinedFolder
-from bertfeat.errors import UsageError, parameter
+from bertfeat.errors import FeatureSetError, UsageError, parameter
 from bertfeat.extraction import (
     CLAIMS,
     SCANS,
@@ -71,9 +71,13 @@ class Join(Sharing):
     def _held(self) -> Iterator[None]:
         try:
             yield
+        except FeatureSetError:
+            if self._folder is not None:
+                self._folder.distrust()
+            raise
         finally:
-            if self._agenda is not None:
-                self._agenda.release_claims()
+            endings: list[Callable[[], None]] = [] if self._agenda is None else self._agenda.end()
+            _call_all([*endings, *([] if self._folder is None else [self._folder.leave])])
 
     def hold(self, folder: Location) -> AbstractContextManager[FolderLock | None]:
         """Give up the claims at the end; nobody is kept out."""
@@ -148,19 +152,14 @@ class _JoinAgenda:
             with self._lock:
                 self._claims.pop(key_of(task), None)  # only now: Ctrl-C may come at any moment
 
-    def release_claims(self) -> None:
-        """Give up what this process holds, as far as the storage answers soon."""
-        end = time.monotonic() + _SECONDS_TO_RELEASE
+    def end(self) -> list[Callable[[], None]]:
+        """Give out no more tasks; what has to be called to give up what this process holds."""
         self.done = True  # a thread that is still asking gets no more
         locked = self._lock.acquire(timeout=_SECONDS_TO_RELEASE)  # else the thread that has it waits for the storage
         claims, self._claims = list(self._claims.values()), {}
         if locked:
             self._lock.release()
-        releases = [threading.Thread(target=lease.release, daemon=True) for lease in claims]
-        for release in releases:
-            release.start()
-        for release in releases:
-            release.join(max(0.0, end - time.monotonic()))
+        return [lease.release for lease in claims]
 
     # ── the folder ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -172,23 +171,22 @@ class _JoinAgenda:
         if not self._planned:
             scanned = (_scan_number(file.name) for file in list_files(self._folder / SCANS / self._plan_name))
             self._drop({("ScanTask", number) for number in scanned if number is not None})
-            if not self._left:
-                with self._shared.presence():
-                    there_is_more = self._make_plan()
-                if not there_is_more:
-                    self._end()
-                    return
+            if not self._left and not self._make_plan():
+                self._end()
+                return
         if self._planned:
             numbers = (part_number(file.name) for file in list_files(self._folder, "part-"))
             self._drop({("PlannedPart", number) for number in numbers if number is not None})
         self.done = self._planned and not self._left
         held = self._watch.look(self._folder / CLAIMS)
-        self._open = self._in_turn([task for task in self._left.values() if _claim_name(task) not in held], len(held))
+        self._open = self._in_turn([task for task in self._left.values() if _claim_name(task) not in held])
         self._looked = time.monotonic()
 
-    def _in_turn(self, tasks: list[Task], held: int) -> deque[Task]:
-        """Tasks in the order in which this process takes them: on from its last one, that all begin elsewhere."""
-        if not self._next and held and tasks:
+    def _in_turn(self, tasks: list[Task]) -> deque[Task]:
+        """Tasks in the order in which this process takes them: on from its last one. The first one is anywhere, if
+        others are at work: so they are not always at the same ones.
+        """
+        if not self._next and tasks and len(tasks) + len(self._claims) < len(self._left):
             self._next = random.choice(tasks).number
         at = next((at for at, task in enumerate(tasks) if task.number >= self._next), 0)
         return deque((*tasks[at:], *tasks[:at]))
@@ -236,8 +234,9 @@ class _JoinAgenda:
         """Put the scans of all together; every process gets the same plan. False if the set is finished."""
         try:
             parts = list(self._plan_parts())
-        except FileNotFoundError:  # removed by those who have finished the set meanwhile
-            return self._shared.is_open()
+        except FileNotFoundError:  # removed by others: they have finished the set, or have to begin anew
+            self._left = {key_of(task): task for task in scan_tasks(self._run.job.files)}
+            return True
         self._left = {key_of(part): part for part in parts if self._run.select(part)}
         self._planned, self._next = True, 0
         return self._shared.sort_out(parts)
@@ -250,6 +249,16 @@ class _JoinAgenda:
             for content in pool.map(lambda number: read_file(self._scan_place(number)), numbers):
                 yield from numbering.add(decode_json(content, ScannedFiles))
         yield from numbering.end()
+
+
+def _call_all(functions: Sequence[Callable[[], None]]) -> None:
+    """Call functions that ask the storage, and wait for them, if it answers soon."""
+    end = time.monotonic() + _SECONDS_TO_RELEASE
+    threads = [threading.Thread(target=function, daemon=True) for function in functions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, end - time.monotonic()))
 
 
 def _claim_name(task: Task) -> str:

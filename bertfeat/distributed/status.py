@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from bertfeat.distributed.run_record import read_run_record
-from bertfeat.extraction import CLAIMS
+from bertfeat.extraction import CLAIMS, PRESENCE
 from bertfeat.io import STATE_FOLDER, Location, list_files, read_claim
 
 
@@ -32,7 +32,8 @@ def run_status(folder: Location) -> RunStatus:
         StorageError: object storage that cannot be reached.
     """
     record = read_run_record(folder)
-    names = [f"{CLAIMS}/{file.name}" for file in list_files(folder / CLAIMS) if not file.name.startswith(".")]
+    claims = list_files(folder / CLAIMS)
+    names = [f"{CLAIMS}/{file.name}" for file in claims if not file.name.startswith((".", PRESENCE))]
     names += [f"{STATE_FOLDER}/{file.name}" for file in list_files(folder / STATE_FOLDER, "lock")]
     workers = []
     for name in names:

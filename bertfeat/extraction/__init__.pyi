@@ -27,6 +27,7 @@ from .settings import (
 )
 from .sharing import (
     CLAIMS as CLAIMS,
+    PRESENCE as PRESENCE,
     RUN_RECORD as RUN_RECORD,
     SCANS as SCANS,
     PlanSize as PlanSize,

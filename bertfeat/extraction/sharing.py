@@ -13,6 +13,7 @@ from bertfeat.extraction.tasks import Agenda, ExtractionJob
 from bertfeat.io import (
     STATE_FOLDER,
     Address,
+    Claim,
     FolderLock,
     LeaseWatch,
     Location,
@@ -26,6 +27,9 @@ from bertfeat.io import (
 
 CLAIMS = f"{STATE_FOLDER}/claims"
 """In a folder that runs join on: who is at work on what."""
+
+PRESENCE = "run-"
+"""What the names of claims begin with that say only that somebody is at work."""
 
 SCANS = f"{STATE_FOLDER}/plan"
 """In such a folder: the scans of the corpus."""
@@ -99,21 +103,18 @@ class Sharing:
         finish()
 
 
-def joined_at_work(folder: Location, lease: float, *, but: str = "") -> bool:
-    """Whether runs that join are at work on a folder. Where claims do not tell, they are watched for a lease.
+def joined_at_work(folder: Location, lease: float, *, but: str | None = None) -> bool:
+    """Whether runs that join are at work on a folder. Where their claims do not tell, they are watched for a lease.
 
-    ``but`` is the name of a claim that does not count.
+    Runs whose claims begin with ``but`` do not count.
     """
-    claims, seconds = folder / CLAIMS, lease
-    for file in list_files(claims):
-        found = read_claim(claims / file.name)
-        seconds = max(seconds, found[0].seconds if found and found[0] else 0.0)
-    watch = LeaseWatch(seconds)
-    if not _live_claims(watch, claims) - {but}:
+    watch = LeaseWatch(max([lease, *(claim.seconds for claim in _present(folder, but).values())]))
+    if not _live(watch, folder, but):
         return False
-    _log.warning("%s: watching for %.0f s whether runs that joined on it are still at work", folder, seconds * 1.1)
-    time.sleep(seconds * 1.1)
-    return bool(_live_claims(watch, claims) - {but})
+    seconds = watch.seconds * 1.1
+    _log.warning("%s: watching for %.0f s whether runs that joined on it are still at work", folder, seconds)
+    time.sleep(seconds)
+    return _live(watch, folder, but)
 
 
 def clear_joined(folder: Location) -> None:
@@ -139,11 +140,16 @@ def _lock_unless_joined(folder: Location) -> Iterator[FolderLock]:
         yield lock
 
 
-def _live_claims(watch: LeaseWatch, claims: Location) -> set[str]:
-    """The claims that are held, as far as is known, and not by processes of this machine that have ended."""
-    return {name for name in watch.look(claims) if not _is_abandoned(claims / name)}
+def _live(watch: LeaseWatch, folder: Location, but: str | None) -> bool:
+    """Whether somebody is at work, as far as is known by now."""
+    held = watch.look(folder / CLAIMS)
+    return not held.isdisjoint(_present(folder, but))
 
 
-def _is_abandoned(place: Location) -> bool:
-    found = read_claim(place)
-    return found is None or (found[0] is not None and (found[0].released or found[0].owner.is_surely_gone))
+def _present(folder: Location, but: str | None) -> dict[str, Claim]:
+    """The claims of runs that may be at work: not those that were given up, or whose processes here have ended."""
+    names = [
+        file.name for file in list_files(folder / CLAIMS, PRESENCE) if but is None or not file.name.startswith(but)
+    ]
+    claims = {name: found[0] for name in names if (found := read_claim(folder / CLAIMS / name)) and found[0]}
+    return {name: claim for name, claim in claims.items() if not claim.released and not claim.owner.is_surely_gone}

@@ -1,6 +1,7 @@
 """Dataclasses ⇄ JSON, decoded strictly by type: the one codec of every file that bertfeat writes."""
 
 import json
+import threading
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
@@ -78,13 +79,27 @@ def load_json(text: bytes | str) -> object:
 def from_plain(raw: object, kind: type[T]) -> T:
     """Build a dataclass (or another type) from parsed JSON; errors as in :func:`decode_json`."""
     try:
-        return msgspec.convert(_decode_forms(raw, kind), kind, from_attributes=True)
+        return _convert(_decode_forms(raw, kind), kind)
     except (msgspec.ValidationError, BertfeatError) as error:  # settings check themselves when they are built
         raise JsonError(str(error).replace("`", "'")) from None
     except UnicodeEncodeError:  # where msgspec looks into a string
         raise JsonError("half of a character (a lone surrogate) in the place of a value") from None
     except RecursionError:
         raise JsonError("nested too deeply") from None
+
+
+_met: set[object] = set()  # types that msgspec has looked into
+_meeting = threading.Lock()
+
+
+def _convert(raw: object, kind: type[T]) -> T:
+    if kind in _met:
+        return msgspec.convert(raw, kind, from_attributes=True)
+    with _meeting:  # two threads that have msgspec look into a type at once crash the process (msgspec 0.22)
+        try:
+            return msgspec.convert(raw, kind, from_attributes=True)
+        finally:
+            _met.add(kind)
 
 
 def to_plain(value: object) -> dict[str, object]:

@@ -24,9 +24,9 @@ from bertfeat.errors import (
     SettingsDifferError,
     UsageError,
 )
-from bertfeat.extraction import CLAIMS, RUN_RECORD, SCANS, Progress
+from bertfeat.extraction import CLAIMS, PRESENCE, RUN_RECORD, SCANS, Progress
 from bertfeat.features import FeatureSet, list_parts, write_part
-from bertfeat.io import Address, Lease, folder_lock, list_files, put_file, read_claim, read_file
+from bertfeat.io import Address, Lease, folder_lock, list_files, read_claim, read_file
 from tests.support.runs import everything, extractor, lines, text_file
 from tests.support.s3_server import Faults, S3Server
 from tests.support.tiny_models import Tiny
@@ -262,31 +262,31 @@ def test_a_late_part_of_an_older_plan_is_not_taken_for_one_of_this(bert: Tiny, t
 # ── with runs that do not join ──────────────────────────────────────────────────────────────────────────────
 
 
+def show(folder: Path, seconds: float) -> Path:
+    """Claim what a run on another machine would claim, once."""
+    lease = Lease.take(folder / CLAIMS / f"{PRESENCE}of-another-one", seconds)
+    assert lease is not None
+    lease.leave()
+    path = folder / CLAIMS / f"{PRESENCE}of-another-one"
+    path.write_text(path.read_text().replace('"boot":"', '"boot":"other-'))
+    return path
+
+
 def test_a_plain_run_is_refused_while_joined_ones_are_alive(bert: Tiny, alone: Path, tmp_path: Path) -> None:
     folder = tmp_path / "out"
-    with start_run(*arguments(bert, alone), "-o", folder, "--join", folder=folder) as other:
-        wait_for(lambda: len(list_parts(folder)) >= 3)
-        kill(other.pid, signal.SIGSTOP)  # its claims are as a process's of another machine that is alive
-        renewed = threading.Thread(target=_renew, args=(folder, time.monotonic() + 4 * LEASE))
-        renewed.start()
-        with pytest.raises(FolderLockedError, match="runs that joined are at work on it; join them with join=True, or"):
-            run(bert, alone / "c", folder)
-        renewed.join()
-        other.go_on()
-        assert other.wait().exit_code == 0
-    assert made(folder) == made(alone / "out")
+    path = show(folder, LEASE)
 
+    def renew() -> None:
+        for _ in range(12):
+            time.sleep(LEASE / 4)
+            path.write_bytes(path.read_bytes())
 
-def _renew(folder: Path, until: float) -> None:
-    """Write each claim anew again and again, each time another one is there, as one that works through parts."""
-    number = 0
-    while time.monotonic() < until:
-        for file in list_files(folder / CLAIMS):
-            content = (folder / CLAIMS / file.name).read_bytes()
-            number += 1
-            put_file(folder / CLAIMS / f"part-{number:05d}", content)
-            (folder / CLAIMS / file.name).unlink(missing_ok=True)
-        time.sleep(0.2)
+    renewing = threading.Thread(target=renew)
+    renewing.start()
+    with pytest.raises(FolderLockedError, match="runs that joined are at work on it; join them with join=True, or"):
+        run(bert, alone / "c", folder)
+    renewing.join()
+    assert [file.name for file in list_files(folder)] == [f"{CLAIMS}/{path.name}"]
 
 
 def test_a_joined_run_is_refused_while_a_plain_one_is_alive(bert: Tiny, alone: Path, tmp_path: Path) -> None:
@@ -314,32 +314,13 @@ def test_a_run_of_the_other_kind_goes_on_from_what_was_killed(
     assert state(folder) == {"kind", "manifest.json"}
 
 
-def test_claims_of_another_machine_are_watched_for_a_lease(bert: Tiny, alone: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "out"
-    with pytest.raises(Stopped):
-        join(bert, alone / "c", folder, progress=stop_after(5, folder))
-    record = read_run_record(folder)
-    assert record is not None
-    lease = Lease.take(folder / CLAIMS / "part-00007", LEASE)
-    assert lease is not None
-    lease.leave()
-    text = (folder / CLAIMS / "part-00007").read_text()
-    (folder / CLAIMS / "part-00007").write_text(text.replace('"boot":"', '"boot":"other-'))
-    begin = time.monotonic()
-    assert run(bert, alone / "c", folder).kept_parts >= 5
-    assert time.monotonic() - begin > LEASE
-    assert made(folder) == made(alone / "out")
-
-
-def test_a_longer_lease_of_others_counts(bert: Tiny, alone: Path, tmp_path: Path) -> None:
-    lease = Lease.take(tmp_path / "out" / CLAIMS / "part-00007", 4 * LEASE)
-    assert lease is not None
-    lease.leave()
-    path = tmp_path / "out" / CLAIMS / "part-00007"
-    path.write_text(path.read_text().replace('"boot":"', '"boot":"other-'))
+@pytest.mark.parametrize("longer", [1, 3])
+def test_runs_of_another_machine_are_watched_for_a_lease(bert: Tiny, tmp_path: Path, longer: int) -> None:
+    show(tmp_path / "out", longer * LEASE)
     begin = time.monotonic()
     run(bert, text_file(tmp_path / "c.txt", lines(3)), tmp_path / "out")
-    assert time.monotonic() - begin > 4 * LEASE
+    assert longer * LEASE < time.monotonic() - begin < 30
+    assert state(tmp_path / "out") == {"kind", "manifest.json"}
 
 
 def test_what_joined_runs_recorded_does_not_outlive_a_plain_run(bert: Tiny, tmp_path: Path) -> None:
@@ -369,7 +350,7 @@ def test_other_settings_and_other_corpora_while_others_are_at_work(bert: Tiny, a
     folder, other = tmp_path / "out", text_file(tmp_path / "other.txt", lines(30, 77_000))
     run(bert, other, tmp_path / "elsewhere")
     with start_run(*arguments(bert, alone), "-o", folder, "--join", folder=folder) as running:
-        wait_for(lambda: list_files(folder / CLAIMS) or list_parts(folder))
+        wait_for((folder / RUN_RECORD).exists)
         results = in_threads(
             lambda: join(bert, other, folder),
             lambda: join(bert, alone / "c", folder, part_rows=PART + 1),
