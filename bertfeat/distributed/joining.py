@@ -209,12 +209,14 @@ class _JoinAgenda:
         lease = self._watch.take(self._folder / CLAIMS / _claim_name(task))
         if lease is None:
             return False
-        if self.done or file_stamp(self._result_place(task)) is not None:
-            lease.release()
-            self._drop({key_of(task)} if not self.done else set())
-            return False
-        self._claims[key_of(task)] = lease
-        return True
+        self._claims[key_of(task)] = lease  # from now on it is given up at the end, whatever happens
+        if not self.done and file_stamp(self._result_place(task)) is None:
+            return True
+        del self._claims[key_of(task)]
+        lease.release()
+        if not self.done:
+            self._drop({key_of(task)})
+        return False
 
     def _result_place(self, task: Task) -> Location:
         if isinstance(task, ScanTask):

@@ -118,7 +118,8 @@ def _connected(address: str | None) -> Iterator[Any]:
     logging.getLogger("ray").setLevel(logging.ERROR)  # it would say that it takes no signals on this thread
     try:
         ray.init(
-            address=address,
+            # without "local" Ray looks for a cluster, and waits for one that has died without a word
+            address=address or "local",
             log_to_driver=False,
             logging_level=logging.ERROR,
             include_dashboard=False if address is None else None,

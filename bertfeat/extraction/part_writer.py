@@ -25,7 +25,7 @@ from bertfeat.io import Location, ResultKind, claim_folder, give_back_memory, st
 _TOKENS_BETWEEN = 200_000  # written between two times that freed memory is given back
 
 
-def _is_there(folder: Location, header: PartHeader) -> bool:
+def _is_written(folder: Location, header: PartHeader) -> bool:
     try:
         return read_header(part_path(folder, header.number)).digest == header.digest
     except (BertfeatError, OSError):
@@ -113,7 +113,7 @@ class PartWriter:
                 write_part(self._folder, header, content, if_absent=self._if_absent)
             except StorageError:
                 # others who took the part over have finished it, and the set, and removed what was half written
-                if not self._if_absent or not _is_there(self._folder, header):
+                if not self._if_absent or not _is_written(self._folder, header):
                     raise
         done()
         # after every small part it would cost time, since the encoder's blocks would be new each time

@@ -87,7 +87,7 @@ def test_reading_on_takes_larger_and_larger_pieces(bucket: Address, s3: S3Server
 # ── what passes ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("fault", ["throttled", "dropped_before", "dropped_after", "failed_after", "cut"])
+@pytest.mark.parametrize("fault", ["throttled", "dropped_before", "dropped_after", "failed_after", "cut", "torn"])
 def test_faults_that_pass_change_nothing(bucket: Address, s3: S3Server, fault: str) -> None:
     def once() -> Faults:
         return Faults(**{fault: 1.0}, most=1)  # type: ignore[arg-type]
@@ -134,6 +134,22 @@ def test_a_large_upload_whose_answer_was_lost_counts_as_written(bucket: Address,
         new.path.write_bytes(CONTENT)
     assert new.stamp == file_stamp(bucket / "part")
     assert [request.kind for request in s3.requests][:3] == ["create", "create", "head"]  # its tag tells its content
+
+
+def test_an_object_that_is_removed_while_it_is_read_is_missing(bucket: Address, s3: S3Server) -> None:
+    put_file(bucket / "file", CONTENT)
+    s3.forget()
+
+    def remove_when_read() -> None:
+        while not s3.requests:
+            time.sleep(0.001)
+        remove_stored(bucket / "file")
+
+    with s3.harmed(Faults(cut=1.0, kinds=frozenset(["get"]), most=1)):
+        threading.Thread(target=remove_when_read).start()
+        with pytest.raises(FileNotFoundError):
+            read_file(bucket / "file")
+    assert [request.kind for request in s3.requests][:2] == ["get", "delete"]
 
 
 def test_a_silent_connection_is_given_up(bucket: Address, s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:

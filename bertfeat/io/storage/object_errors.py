@@ -26,6 +26,7 @@ _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does no
 _MACHINE_CREDENTIALS = ("http://169.254.", "http://[fd00:ec2", "http://metadata", "IDENTITY_ENDPOINT")
 _STATUS = re.compile(r"status code: (\d{3}[^:\n]*)")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
+_GONE = re.compile(r"error: Object at location .+ not found")
 _CAUSE = re.compile(r'(?:message|error): "([^"]+)"')
 _ENDED = ("IncompleteMessage", "IncompleteBody", "ConnectionReset", "BrokenPipe", "UnexpectedEof")
 
@@ -46,7 +47,8 @@ def explain_error(error: BaseException, place: str, *, profile: bool = False) ->
     text = str(error)
     if any(word in text for word in _NO_BUCKET):
         return StorageError("there is no such bucket", where=place, remedy="create it, or correct its name")
-    if isinstance(error, exceptions.NotFoundError | FileNotFoundError):
+    # the second kind: it was removed while it was read, and the rest was asked for again
+    if isinstance(error, exceptions.NotFoundError | FileNotFoundError) or _GONE.search(text):
         return FileNotFoundError(errno.ENOENT, "there is no such object", place)
     if any(host in text for host in _MACHINE_CREDENTIALS) or "MissingAccount" in text:
         return StorageError("there are no credentials for it", where=place, remedy=_credentials(place, profile=profile))
