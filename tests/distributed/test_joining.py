@@ -118,10 +118,9 @@ def stop_after(parts: int, folder: Path | Address) -> Callable[[Progress], None]
 # ── several at once ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("count", [2, 5])
-def test_several_at_once(bert: Tiny, alone: Path, tmp_path: Path, count: int) -> None:
-    runs = joined(arguments(bert, alone), tmp_path / "out", count)
-    assert list(end_all(runs)) == [0] * count
+def test_several_at_once(bert: Tiny, alone: Path, tmp_path: Path) -> None:
+    runs = joined(arguments(bert, alone), tmp_path / "out", 5)
+    assert list(end_all(runs)) == [0] * 5
     assert made(tmp_path / "out") == made(alone / "out")
     assert state(tmp_path / "out") == {"kind", "manifest.json"}
 
@@ -183,7 +182,7 @@ def test_all_killed_and_joined_again(bert: Tiny, alone: Path, tmp_path: Path) ->
     assert made(folder) == made(alone / "out")
 
 
-@pytest.mark.parametrize("moment", [1, 4, 20])
+@pytest.mark.parametrize("moment", [1, 12])
 def test_a_zombie_does_no_harm(bert: Tiny, alone: Path, tmp_path: Path, moment: int) -> None:
     """Stopped for longer than a lease, while another one takes its part over and finishes the set."""
     folder = tmp_path / "out"
@@ -319,7 +318,8 @@ def test_a_run_of_the_other_kind_goes_on_from_what_was_killed(
     assert state(folder) == {"kind", "manifest.json"}
 
 
-def test_runs_of_another_machine_are_watched_for_a_lease(bert: Tiny, tmp_path: Path, longer: int) -> None:
+def test_runs_of_another_machine_are_watched_for_their_lease(bert: Tiny, tmp_path: Path) -> None:
+    longer = 2
     show(tmp_path / "out", longer * LEASE)
     begin = time.monotonic()
     run(bert, text_file(tmp_path / "c.txt", lines(3)), tmp_path / "out")
