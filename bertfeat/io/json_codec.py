@@ -79,7 +79,7 @@ def load_json(text: bytes | str) -> object:
 def from_plain(raw: object, kind: type[T]) -> T:
     """Build a dataclass (or another type) from parsed JSON; errors as in :func:`decode_json`."""
     try:
-        return _convert(_decode_forms(raw, kind), kind)
+        return _build_known(_decode_forms(raw, kind), kind)
     except (msgspec.ValidationError, BertfeatError) as error:  # settings check themselves when they are built
         raise JsonError(str(error).replace("`", "'")) from None
     except UnicodeEncodeError:  # where msgspec looks into a string
@@ -92,7 +92,7 @@ _met: set[object] = set()  # types that msgspec has looked into
 _meeting = threading.Lock()
 
 
-def _convert(raw: object, kind: type[T]) -> T:
+def _build_known(raw: object, kind: type[T]) -> T:
     if kind in _met:
         return msgspec.convert(raw, kind, from_attributes=True)
     with _meeting:  # two threads that have msgspec look into a type at once crash the process (msgspec 0.22)

@@ -1,0 +1,229 @@
+"""Ray as the engine, over a cluster of two nodes on this machine, which is started once.
+
+Each run costs seconds, as its actors import torch; so every test has one run, and asks much of it.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bertfeat.distributed import RayCluster, ray_cluster
+from bertfeat.errors import BertfeatError, CorpusError, UsageError
+from bertfeat.extraction.agenda import ScanningAgenda
+from bertfeat.features import check_part, list_parts
+from tests.support.runs import extractor, lines, text_file
+from tests.support.tiny_models import Tiny
+from tests.support.ways import CORPORA, is_alive, kill, made, options, wait_for
+
+ray = pytest.importorskip("ray")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.hostile]  # Ray's own warnings; minutes, not yet settled
+
+MIXED = ("small and large text", "JSONL", "gzip", "Parquet")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """A cluster of two nodes, each for one worker."""
+    from ray.cluster_utils import Cluster
+
+    nodes = Cluster(
+        initialize_head=True,
+        connect=False,
+        head_node_args={"num_cpus": 1, "include_dashboard": False, "object_store_memory": 80_000_000},
+    )
+    nodes.add_node(num_cpus=1, object_store_memory=80_000_000)
+    yield nodes
+    nodes.shutdown()  # type: ignore[no-untyped-call]
+
+
+@pytest.fixture(scope="module")
+def mixed(tiny: Callable[[str], Tiny], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A corpus of all kinds of files, and its features as one process makes them."""
+    place = tmp_path_factory.mktemp("mixed")
+    for name in MIXED:
+        (place / "c" / name).mkdir(parents=True)
+        CORPORA[name](place / "c" / name)
+    before = Path.cwd()
+    os.chdir(place)
+    try:
+        extractor(tiny("bert")).extract("c", place / "out", part_rows=7)
+    finally:
+        os.chdir(before)
+    return place
+
+
+@pytest.fixture(autouse=True)
+def handlers_stay_as_they_are() -> Iterator[None]:
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    assert signal.getsignal(signal.SIGTERM) is before
+    assert not ray.is_initialized()
+
+
+def test_two_workers_on_two_nodes(
+    bert: Tiny, cluster: Any, mixed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(mixed)  # where the nodes were not started
+    shown: list[Any] = []
+    engine = RayCluster(cluster.address, workers=2)
+    report = extractor(bert).extract("c", "../out-of-ray", part_rows=7, engine=engine, progress=shown.append)
+    assert made(mixed.parent / "out-of-ray") == made(mixed / "out")
+    assert report.kept_parts == 0
+    assert report.failed == 6
+    assert report.computed_tokens == report.counts.tokens
+    assert shown[-1].documents == report.counts.documents
+    assert shown[-1].fraction == pytest.approx(1.0)
+
+
+def test_killed_workers_and_a_lost_node(bert: Tiny, cluster: Any, tmp_path: Path) -> None:
+    corpus = text_file(tmp_path / "c.txt", lines(3000))
+    extractor(bert).extract(corpus, tmp_path / "alone", part_rows=30)
+    lost = cluster.add_node(num_cpus=1, object_store_memory=80_000_000)
+    done: list[str] = []
+
+    def harm() -> None:
+        workers = set()
+        for count in (3, 20):
+            wait_for(lambda count=count: len(list_parts(tmp_path / "out")) >= count, 120)  # type: ignore[misc]
+            victim = next(pid for pid in actors() if pid not in workers)
+            workers.add(victim)
+            kill(victim)
+        wait_for(lambda: len(list_parts(tmp_path / "out")) >= 40, 120)
+        cluster.remove_node(lost, allow_graceful=False)
+        done.append("harm")
+
+    thread = threading.Thread(target=harm)
+    thread.start()
+    report = extractor(bert).extract(
+        corpus, tmp_path / "out", part_rows=30, engine=RayCluster(cluster.address, workers=3)
+    )
+    thread.join(60)
+    assert done == ["harm"]
+    assert report.parts == 100
+    assert made(tmp_path / "out") == made(tmp_path / "alone")
+
+
+def actors() -> list[int]:
+    """The processes of the workers, on all nodes."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if path.read_bytes().startswith(b"ray::_RayWorker"):
+                found.append(int(path.parent.name))
+        except OSError:
+            continue
+    return sorted(found)
+
+
+def test_an_error_of_a_worker_ends_the_run(
+    bert: Tiny, cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus = text_file(tmp_path / "c.txt", lines(30))
+    finish = ScanningAgenda.finish
+
+    def change(agenda: ScanningAgenda, *arguments: Any) -> None:
+        finish(agenda, *arguments)
+        text_file(corpus, lines(30, 700))
+
+    monkeypatch.setattr(ScanningAgenda, "finish", change)
+    with pytest.raises(CorpusError, match=r"c\.txt: the file has changed since the run began"):
+        extractor(bert).extract(corpus, tmp_path / "out", part_rows=7, engine=RayCluster(cluster.address, workers=1))
+    wait_for(lambda: not actors(), 20)
+
+
+def test_sigterm(bert: Tiny, cluster: Any, tmp_path: Path) -> None:
+    corpus = text_file(tmp_path / "c.txt", lines(60_000))
+    program = [sys.executable, "-c", "from bertfeat.cli import run; run()", "extract", str(corpus)]
+    way = ["--engine", "ray", "--address", cluster.address, "--workers", "2", "-o", str(tmp_path / "out")]
+    with subprocess.Popen([*program, *options(bert), *way], stderr=subprocess.PIPE, text=True) as process:
+        wait_for(lambda: len(list_parts(tmp_path / "out")) > 5 or process.poll() is not None, 120)
+        process.terminate()
+        _, told = process.communicate(timeout=60)
+    assert process.returncode == 143, told
+    assert "Traceback" not in told
+    assert "the finished parts stay in" in told
+    wait_for(lambda: not any(map(is_alive, actors())), 20)
+    there = list_parts(tmp_path / "out")
+    for path in there:
+        check_part(path)
+    time.sleep(0.2)
+    assert not list((tmp_path / "out").glob("*.tmp"))
+
+
+def test_a_cluster_that_is_not_there(bert: Tiny, tmp_path: Path) -> None:
+    corpus = text_file(tmp_path / "c.txt", lines(3))
+    with pytest.raises(BertfeatError, match=r"^address='127\.0\.0\.1:1': the Ray cluster cannot be reached: .*; start"):
+        extractor(bert).extract(corpus, tmp_path / "out", engine=RayCluster("127.0.0.1:1"))
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(UsageError, match="workers=0: a run has at least one worker"):
+        RayCluster(workers=0)
+
+
+# ── without a cluster ───────────────────────────────────────────────────────────────────────────────────────
+
+
+class Told:
+    """Stands for the module, and tells what a cluster has."""
+
+    def __init__(self, cores: list[int], gpus: float = 0) -> None:
+        self._cores, self._gpus = cores, gpus
+
+    def cluster_resources(self) -> dict[str, float]:
+        return {"CPU": sum(self._cores)} | ({"GPU": self._gpus} if self._gpus else {})
+
+    def nodes(self) -> list[dict[str, Any]]:
+        return [{"Alive": True, "Resources": {"CPU": float(count)}} for count in self._cores] + [
+            {"Alive": False, "Resources": {"CPU": 64.0}}
+        ]
+
+
+@pytest.mark.parametrize(
+    ("engine", "cluster_has", "expected"),
+    [
+        (RayCluster(), Told([8]), (1, 8, 0)),
+        (RayCluster(), Told([8, 8]), (2, 8, 0)),  # one a node, and none that is larger than a node
+        (RayCluster(), Told([4, 16]), (2, 8, 0)),
+        (RayCluster(), Told([0, 16]), (1, 16, 0)),
+        (RayCluster(), Told([]), (1, 1, 0)),
+        (RayCluster(workers=2), Told([1, 3]), (2, 1, 0)),  # both find a place
+        (RayCluster(workers=4), Told([8, 8]), (4, 4, 0)),
+        (RayCluster(workers=3), Told([8, 8]), (3, 4, 0)),
+        (RayCluster(workers=9), Told([2, 2]), (9, 1, 0)),  # the cluster may grow
+        (RayCluster(cpus_per_worker=3), Told([8, 4]), (3, 3, 0)),
+        (RayCluster(cpus_per_worker=0.5), Told([2]), (4, 0.5, 0)),
+        (RayCluster(), Told([8, 8], gpus=4), (4, 1, 1)),
+        (RayCluster(gpus_per_worker=0.5), Told([8, 8], gpus=2), (4, 1, 0.5)),
+        (RayCluster(gpus_per_worker=0), Told([8], gpus=2), (1, 8, 0)),
+        (RayCluster(workers=3, gpus_per_worker=1, cpus_per_worker=4), Told([8], gpus=8), (3, 4, 1)),
+    ],
+)
+def test_what_a_worker_gets(engine: RayCluster, cluster_has: Any, expected: tuple[float, ...]) -> None:
+    assert engine._resources(cluster_has) == expected
+
+
+def test_an_actor_that_was_only_out_of_reach_begins_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[Any] = []
+
+    def serve(job: Any, *, receive: Any, done: Any, **_: Any) -> None:
+        begun.append(job)
+        while (task := receive(5.0)) is not None:
+            done(task, task.number)
+            done(task, task.number)  # twice, since it was given to it again
+
+    class Task:
+        number = 7
+
+    monkeypatch.setattr(ray_cluster, "serve_tasks", serve)
+    worker: Any = ray_cluster._RayWorker()
+    for _ in range(3):
+        worker.start("job", None, None, str)
+    assert [worker.do(Task()), worker.do(Task())] == [7, 7]
+    assert begun == ["job"]
