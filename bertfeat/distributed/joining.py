@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
+from contextvars import copy_context
 
 from bertfeat.distributed.dispatch import TaskKey, key_of
 from bertfeat.distributed.joined_folder import JoinedFolder
@@ -119,9 +120,14 @@ class _JoinAgenda:
         self._looked, self._next = float("-inf"), 0
         self._lock = threading.Lock()
         self._planned = self.done = not shared.prepare()
+        self._taking = ThreadPoolExecutor(1, "bertfeat-claims")
 
     def take(self) -> Task | None:
         """A task that has neither a result nor a live claim; None where there is none now."""
+        # on a thread of its own: Ctrl-C between a claim and its note would leave a claim that nobody gives up
+        return self._taking.submit(copy_context().run, self._take).result()
+
+    def _take(self) -> Task | None:
         with self._lock:
             if self.done:
                 return None
@@ -212,8 +218,8 @@ class _JoinAgenda:
         self._claims[key_of(task)] = lease  # from now on it is given up at the end, whatever happens
         if not self.done and file_stamp(self._result_place(task)) is None:
             return True
-        del self._claims[key_of(task)]
         lease.release()
+        del self._claims[key_of(task)]
         if not self.done:
             self._drop({key_of(task)})
         return False

@@ -6,18 +6,17 @@ cluster grow for those that find no place. No data go through it: the actors rea
 
 import contextlib
 import logging
-import os
 import queue
-import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Generic
 
 from bertfeat.distributed.dispatch import TASKS_AHEAD, Dispatch, TaskKey, key_of
+from bertfeat.distributed.ray_connection import connected_ray, take_sigterm_back
 from bertfeat.distributed.serving import serve_tasks, wait_a_moment
 from bertfeat.engine import Agenda, Job, ResultT, TaskT
 from bertfeat.errors import BertfeatError, Spelling, UsageError, current_spelling, parameter, spell_parameters
@@ -25,7 +24,6 @@ from bertfeat.errors import BertfeatError, Spelling, UsageError, current_spellin
 if TYPE_CHECKING:
     import ray
 
-_FORWARDED = ("AWS_", "AZURE_", "GOOGLE_", "BERTFEAT_", "HF_")
 _NOTED_SECONDS = 1.0  # that a wait for results takes at most, before new actors are looked for
 _SILENT_SECONDS = 60.0  # of waiting for the first actor of which nothing is said
 _log = logging.getLogger("bertfeat")
@@ -63,8 +61,8 @@ class RayCluster:
         # on a thread of its own: what a signal raises would end Ray's native code halfway
         with ThreadPoolExecutor(1, "bertfeat-ray") as pool:
             try:
-                module = pool.submit(context.run, connection.enter_context, _connected(self.address)).result()
-                _take_sigterm_back()
+                module = pool.submit(context.run, connection.enter_context, connected_ray(self.address)).result()
+                take_sigterm_back()
                 pool.submit(context.run, self._work, module, job, Dispatch(job, agenda), stopped).result()
             finally:
                 stopped.set()
@@ -95,47 +93,6 @@ class RayCluster:
         # the most with which all find a place; where there are too few cores, the cluster may grow
         sizes = range(max(cores, default=0), 0, -1)
         return workers, next((float(c) for c in sizes if sum(count // c for count in cores) >= workers), 1.0), 0.0
-
-
-def _take_sigterm_back() -> None:
-    """Have SIGTERM handled as before Ray's native code took it, which prints where it was."""
-    handler = signal.getsignal(signal.SIGTERM)
-    if handler is not None and threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, handler)
-
-
-@contextlib.contextmanager
-def _connected(address: str | None) -> Iterator[Any]:
-    try:
-        import ray
-    except ImportError:
-        raise UsageError(f"{parameter('engine', 'ray')} needs Ray", remedy="pip install 'bertfeat[ray]'") from None
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    if ray.is_initialized():  # by the program that calls us, whose connection it stays
-        yield ray
-        return
-    handed_on = {name: value for name, value in os.environ.items() if name.startswith(_FORWARDED)}
-    logging.getLogger("ray").setLevel(logging.ERROR)  # it would say that it takes no signals on this thread
-    try:
-        ray.init(
-            # without "local" Ray looks for a cluster, and waits for one that has died without a word
-            address=address or "local",
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-            include_dashboard=False if address is None else None,
-            runtime_env={"env_vars": handed_on} if handed_on else None,
-        )
-    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
-        line = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise BertfeatError(
-            f"the Ray cluster cannot be reached: {line}",
-            where=parameter("address", address or "local"),
-            remedy="start one with ray start --head, or leave the address out",
-        ) from error
-    try:
-        yield ray
-    finally:
-        ray.shutdown()
 
 
 class _Crew(Generic[TaskT, ResultT]):

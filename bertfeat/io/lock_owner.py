@@ -26,8 +26,13 @@ class LockOwner:
         since = datetime.now(UTC).isoformat(timespec="seconds")
         return cls(socket.gethostname(), _boot_id(), os.getpid(), _start_ticks(os.getpid()), since, _pid_space())
 
+    @property
+    def name(self) -> str:
+        """The process and its machine, as messages name them."""
+        return f"process {self.pid} on {self.host}"
+
     def __str__(self) -> str:
-        return f"process {self.pid} on {self.host} since {self.since}"
+        return f"{self.name} since {self.since}"
 
     @property
     def is_local(self) -> bool:

@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -57,8 +58,8 @@ def run(bert: Tiny, corpus: Any, folder: Path | Address, **more: Any) -> Any:
     return extractor(bert).extract(corpus, folder, **{"part_rows": PART} | more)
 
 
-def join(bert: Tiny, corpus: Any, folder: Path | Address, **more: Any) -> Any:
-    return run(bert, corpus, folder, sharing=Join(LEASE), **more)
+def join(bert: Tiny, corpus: Any, folder: Path | Address, *, lease: float = LEASE, **more: Any) -> Any:
+    return run(bert, corpus, folder, sharing=Join(lease), **more)
 
 
 def arguments(bert: Tiny, alone: Path) -> list[str]:
@@ -145,7 +146,7 @@ def test_several_at_once_in_object_storage(
 
 def test_each_part_is_made_by_one(bert: Tiny, alone: Path, tmp_path: Path) -> None:
     """Claims save work: of what three runs make, nearly nothing is made twice."""
-    reports = in_threads(*[lambda: join(bert, alone / "c", tmp_path / "out")] * 3)
+    reports = in_threads(*[lambda: join(bert, alone / "c", tmp_path / "out", lease=60)] * 3)
     made_by = [report.parts - report.kept_parts for report in reports]
     assert sum(made_by) <= PARTS + 3
     assert sum(report.computed_tokens for report in reports) <= reports[0].counts.tokens * 1.1
@@ -217,7 +218,7 @@ def test_a_zombie_of_an_older_state_of_the_corpus(bert: Tiny, tmp_path: Path) ->
     def run_older() -> None:
         try:
             results.append(
-                older.extract(corpus, folder, part_rows=PART, sharing=Join(LEASE), progress=wait_at_the_last_part)
+                older.extract(corpus, folder, part_rows=PART, sharing=Join(2 * LEASE), progress=wait_at_the_last_part)
             )
         except BertfeatError as error:
             results.append(error)
@@ -301,6 +302,21 @@ def test_a_joined_run_is_refused_while_a_plain_one_is_alive(
     assert "; waiting" in caplog.text
 
 
+def test_one_of_its_own_that_holds_the_lock_for_long_is_waited_for(bert: Tiny, alone: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    claims = folder / CLAIMS
+    with ThreadPoolExecutor(1) as pool:
+        with folder_lock(folder):
+            result = pool.submit(join, bert, alone / "c", folder)
+            wait_for(lambda: claims.is_dir() and any(path.read_bytes() for path in claims.glob(f"{PRESENCE}*")))
+            (own,) = claims.glob(f"{PRESENCE}*")
+            own.with_name(f"{own.name[:-8]}{'0' * 8}").write_bytes(own.read_bytes())  # of the holder, as it were
+            time.sleep(3 * LEASE)
+            assert not result.done()
+        assert result.result().parts == PARTS
+    assert made(folder) == made(alone / "out")
+
+
 @pytest.mark.parametrize("first", [{}, {"sharing": 1}], ids=["plain first", "joined first"])
 def test_a_run_of_the_other_kind_goes_on_from_what_was_killed(
     bert: Tiny, alone: Path, tmp_path: Path, first: dict[str, Any]
@@ -353,11 +369,13 @@ def test_what_joined_runs_recorded_does_not_outlive_a_plain_run(bert: Tiny, tmp_
 def test_other_settings_and_other_corpora_while_others_are_at_work(bert: Tiny, alone: Path, tmp_path: Path) -> None:
     folder, other = tmp_path / "out", text_file(tmp_path / "other.txt", lines(30, 77_000))
     run(bert, other, tmp_path / "elsewhere")
-    with start_run(*arguments(bert, alone), "-o", folder, "--join", folder=folder) as running:
+    with start_run(
+        *arguments(bert, alone), "-o", folder, "--join", "--lease", str(2 * LEASE), folder=folder
+    ) as running:
         wait_for((folder / RUN_RECORD).exists)
         results = in_threads(
-            lambda: join(bert, other, folder),
-            lambda: join(bert, alone / "c", folder, part_rows=PART + 1),
+            lambda: join(bert, other, folder, lease=2 * LEASE),
+            lambda: join(bert, alone / "c", folder, part_rows=PART + 1, lease=2 * LEASE),
             lambda: join(bert, alone / "c", tmp_path / "elsewhere"),
         )
         ended = running.wait()

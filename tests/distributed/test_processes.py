@@ -20,6 +20,7 @@ from bertfeat.corpus import CorpusSettings, open_corpus
 from bertfeat.distributed import Processes
 from bertfeat.distributed.dispatch import Dispatch, key_of
 from bertfeat.errors import BertfeatError, DamagedError, RowFailedError, UsageError, parameter
+from bertfeat.extraction import Embedder
 from bertfeat.features import check_part, list_parts
 from tests.support.runs import contents, extractor, jsonl_file, lines, text_file
 from tests.support.steps import Running
@@ -254,6 +255,28 @@ def test_the_job_can_be_sent_and_has_absolute_paths(
     assert [file.name for file in job.files] == ["c.txt"]  # as messages and ids have it
     assert list(job.files[0].read(0)) == list(open_corpus(["c.txt"], CorpusSettings()).rows())
     assert key_of(Toy(3)) == ("Toy", 3)
+
+
+@pytest.mark.parametrize(("location", "name"), [("org/model", None), ("/models/moved", "/models/moved")])
+def test_a_model_of_the_hub_is_that_of_its_revision(
+    bert: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, location: str, name: str | None
+) -> None:
+    """A worker finds by its name and revision what the run has found by them, and any other one where it is."""
+    asked: list[Any] = []
+
+    def from_record(identity: Any, *_: Any, **more: Any) -> Any:
+        asked.append((identity.revision, more["name"]))
+        raise InterruptedError
+
+    class Engine:
+        def run(self, job: Any, agenda: Any) -> None:
+            identity = replace(job.model, name="org/model", revision="abc")
+            replace(job, model=identity, model_location=location).open_worker(device="cpu", threads=1)
+
+    monkeypatch.setattr(Embedder, "from_record", from_record)
+    with pytest.raises(InterruptedError):
+        extractor(bert).extract(text_file(tmp_path / "c.txt", lines(3)), tmp_path / "out", engine=Engine())
+    assert asked == [("abc", name)]
 
 
 # ── the command ─────────────────────────────────────────────────────────────────────────────────────────────

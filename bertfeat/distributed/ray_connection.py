@@ -1,0 +1,98 @@
+"""A connection to a Ray cluster: how it is made, and what of it must not reach the process."""
+
+import contextlib
+import logging
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from bertfeat.errors import BertfeatError, UsageError, parameter
+
+_FORWARDED = ("AWS_", "AZURE_", "GOOGLE_", "BERTFEAT_", "HF_")
+_SECONDS_TO_CONNECT = 10.0
+_ATTEMPTS = "RAY_gcs_server_port_wait_time_s"  # in the environment: how often a driver tries to connect
+
+
+def take_sigterm_back() -> None:
+    """Have SIGTERM handled as before Ray's native code took it, which prints where it was."""
+    handler = signal.getsignal(signal.SIGTERM)
+    if handler is not None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, handler)
+
+
+def _keep_stdout_clean(module: Any, *, clean: bool) -> None:
+    """Keep Ray from printing its logs among our results, where workers or nodes die; it has no public switch for it."""
+    with contextlib.suppress(AttributeError):
+        module._private.worker._worker_logs_enabled = not clean
+
+
+def _check_reachable(address: str) -> None:
+    """See that somebody listens there; Ray itself would go on trying.
+
+    Raises:
+        OSError: nobody does.
+    """
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), _SECONDS_TO_CONNECT).close()
+
+
+@contextlib.contextmanager
+def _one_attempt() -> Iterator[None]:
+    """Let Ray try once to connect, which takes 40 seconds where nobody answers, and not ten times."""
+    given = os.environ.setdefault(_ATTEMPTS, "")
+    os.environ[_ATTEMPTS] = given or "1"
+    try:
+        yield
+    finally:
+        os.environ[_ATTEMPTS] = given
+        if not given:
+            del os.environ[_ATTEMPTS]
+
+
+@contextlib.contextmanager
+def connected_ray(address: str | None) -> Iterator[Any]:
+    """The module, connected to a cluster, or to a Ray of this machine that is started.
+
+    Raises:
+        UsageError: Ray is not installed.
+        BertfeatError: the cluster cannot be reached.
+    """
+    try:
+        import ray
+    except ImportError:
+        raise UsageError(f"{parameter('engine', 'ray')} needs Ray", remedy="pip install 'bertfeat[ray]'") from None
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    if ray.is_initialized():  # by the program that calls us, whose connection it stays
+        yield ray
+        return
+    handed_on = {name: value for name, value in os.environ.items() if name.startswith(_FORWARDED)}
+    logging.getLogger("ray").setLevel(logging.ERROR)  # it would say that it takes no signals on this thread
+    try:
+        if address is not None:
+            _check_reachable(address)
+        with contextlib.nullcontext() if address is None else _one_attempt():
+            ray.init(
+                # without "local" Ray looks for a cluster, and waits for one that has died without a word
+                address=address or "local",
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                include_dashboard=False if address is None else None,
+                runtime_env={"env_vars": handed_on} if handed_on else None,
+            )
+    except (OSError, RuntimeError, ValueError) as error:
+        line = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise BertfeatError(
+            f"the Ray cluster cannot be reached: {line}",
+            where=parameter("address", address or "local"),
+            remedy="start one with ray start --head, or leave the address out",
+        ) from error
+    try:
+        _keep_stdout_clean(ray, clean=True)
+        yield ray
+    finally:
+        ray.shutdown()  # which prints what it has kept back
+        _keep_stdout_clean(ray, clean=False)
