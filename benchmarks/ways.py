@@ -1,11 +1,12 @@
 """What do the ways to work through a plan cost, next to one process?
 
-    python benchmarks/ways.py --data NOVELS [--rows N] [--rounds 1] [--steps speed,memory,resume] [--out FILE]
+    python benchmarks/ways.py --data NOVELS [--rows N] [--rounds 2] [--steps speed,memory,resume] [--out FILE]
 
 speed: paragraphs of the novels (repeated, if need be) to mean vectors with the default model, by each way in turn: one
 process; ``--join`` with one run; ``--engine ray`` with one worker; ``--workers 2`` with a thread each. The seconds are
-those of the whole command, from its start to its end, and those that the run itself reports, in tokens a second. All
-write the same parts, which is checked, but for the two workers, which have another number of threads.
+those of the whole command, from its start to its end, and those that the run itself reports, in tokens a second. Every
+other round goes the other way round; ratios are those within a round, of which the median counts. All write the same
+parts, which is checked, but for the two workers, which have another number of threads.
 
 memory: peak memory of the process that hands out the parts, with the tiny BERT and two workers, for a corpus and one
 ten times as large.
@@ -66,7 +67,7 @@ def speed(work: Path, options: argparse.Namespace) -> dict[str, Any]:
     times: dict[str, list[dict[str, float]]] = {way: [] for way in WAYS}
     expected = ""
     for number in range(options.rounds):
-        for way, words in WAYS.items():
+        for way, words in list(WAYS.items())[:: -1 if number % 2 else 1]:
             folder = work / f"{number}-{way.replace(' ', '-').replace(',', '')}"
             began = time.monotonic()
             done = subprocess.run(
@@ -89,18 +90,23 @@ def speed(work: Path, options: argparse.Namespace) -> dict[str, Any]:
                     sys.exit(f"{way} wrote other bytes")
             subprocess.run(["rm", "-rf", str(folder)], check=True)
             print(way, times[way][-1], file=sys.stderr, flush=True)
-    rates = {
-        way: statistics.median(each["tokens"] / each["run_seconds"] for each in some) for way, some in times.items()
-    }
-    commands = {way: statistics.median(each["command_seconds"] for each in some) for way, some in times.items()}
-    one = rates["one process"]
+    rates = {way: [each["tokens"] / each["run_seconds"] for each in some] for way, some in times.items()}
+    commands = {way: [each["command_seconds"] for each in some] for way, some in times.items()}
     return {
         "rows": options.rows,
         "rounds": options.rounds,
-        "tokens_per_second": {way: round(rate) for way, rate in rates.items()},
-        "of_one_process": {way: round(rate / one, 3) for way, rate in rates.items()},
-        "command_seconds": {way: round(seconds, 1) for way, seconds in commands.items()},
-        "command_of_one_process": {way: round(s / commands["one process"], 3) for way, s in commands.items()},
+        "tokens_per_second": {way: [round(rate) for rate in some] for way, some in rates.items()},
+        "of_one_process": ratios(rates),
+        "command_seconds": {way: [round(seconds, 1) for seconds in some] for way, some in commands.items()},
+        "command_of_one_process": ratios(commands),
+    }
+
+
+def ratios(figures: dict[str, list[float]]) -> dict[str, float]:
+    """The median over the rounds of what each way has in a round, divided by what one process has in it."""
+    one = figures["one process"]
+    return {
+        way: round(statistics.median(a / b for a, b in zip(some, one, strict=True)), 3) for way, some in figures.items()
     }
 
 
@@ -166,7 +172,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="folder with paragraphs.txt")
     parser.add_argument("--rows", type=int, default=80_000)
-    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--parts", type=int, default=10_000)
     parser.add_argument("--steps", default="speed,memory,resume")
     parser.add_argument("--work", type=Path)
