@@ -13,7 +13,7 @@ __all__ = ["main", "run"]
 
 SECTIONS = {
     "Features": ("extract", "merge", "info", "verify", "export", "bench"),
-    "Search": ("index", "search", "usages", "evaluate"),
+    "Search": ("index", "search", "usages", "evaluate", "serve"),
     "Tagging": ("tag", "probe"),
     "Pictures": ("plot",),
 }

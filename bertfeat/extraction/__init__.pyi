@@ -2,7 +2,7 @@ from .agenda import (
     ScanNumbering as ScanNumbering,
     scan_tasks as scan_tasks,
 )
-from .embedder import Embedder as Embedder
+from .embedder import Embedder as Embedder, PartResult as PartResult, TokenizedRows as TokenizedRows
 from .estimate import Estimate as Estimate, estimate_extraction as estimate_extraction
 from .old_plan import plan_of_version as plan_of_version
 from .options import EncodeResult as EncodeResult

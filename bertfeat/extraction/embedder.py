@@ -183,6 +183,14 @@ class Embedder:
         fitting = int(free) // (2 * _CUDA_BYTES_A_TOKEN * self.model.hidden_size)
         return max(self.token_settings.max_length, min(_CUDA_BATCH_TOKENS, fitting))
 
+    def variant(self, columns: Sequence[FeatureColumn], token_settings: TokenSettings) -> Self:
+        """An embedder of the same weights, for other columns or another reading of the texts."""
+        self.tokenizer, self.encoder  # noqa: B018  # loaded here, once for all variants
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other.columns, other.token_settings = tuple(columns), token_settings
+        return other
+
     # ── the two steps, which a run overlaps ─────────────────────────────────────────────────────────────────
 
     def tokenize_rows(self, rows: Sequence[Row]) -> TokenizedRows:

@@ -174,12 +174,8 @@ class TextEncoder(CorpusExtractor):
 
     def _with(self, prompt: str, column: FeatureColumn | None = None) -> Self:
         """An extractor with the same weights, but another prompt or another column."""
-        self.tokenizer, self.encoder  # noqa: B018  # loaded here, once for all copies
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__)
-        other.token_settings = replace(self.token_settings, prompt=prompt, with_tokens=column is not None)
-        other.columns = self.columns if column is None else (column,)
-        return other
+        settings = replace(self.token_settings, prompt=prompt, with_tokens=column is not None)
+        return self.variant(self.columns if column is None else (column,), settings)
 
     def _refuse_another_device(self, device: object) -> None:
         if device is None:

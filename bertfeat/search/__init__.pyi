@@ -36,6 +36,7 @@ from .query_encoder import (
     QueryEncoder as QueryEncoder,
     WordEncoder as WordEncoder,
     check_same_model as check_same_model,
+    open_query_encoder as open_query_encoder,
 )
 from .recall import measure_recall as measure_recall
 from .settings import (

@@ -85,6 +85,12 @@ class Tokenizer:
         """Return the pieces as strings, special tokens included."""
         return [self._vocabulary.get(token, "") for token in ids.tolist()]
 
+    def decode(self, ids: Sequence[int], *, skip_special: bool = True) -> str:
+        """Return a text that ids stand for, as far as the tokenizer can tell."""
+        with wrap_library_errors(self._failure):
+            text: str = self._fast.decode(list(ids), skip_special_tokens=skip_special)
+        return text
+
     @property
     def vocabulary(self) -> list[str]:
         """All pieces, in the order of their ids."""

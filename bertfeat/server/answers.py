@@ -1,0 +1,140 @@
+"""Features as the bodies of answers: JSON, raw float32 or Arrow, by what the client accepts."""
+
+import base64
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+from fastapi import Request, Response
+from numpy.typing import NDArray
+
+from bertfeat.extraction import Embedder
+from bertfeat.features import DocumentPieces
+from bertfeat.server.batching import RequestFeatures, Wanted
+from bertfeat.server.problems import Kind, Problem
+
+
+class Form(StrEnum):
+    """A form of an answer with vectors."""
+
+    JSON = "application/json"
+    FLOAT32 = "application/octet-stream"
+    ARROW = "application/vnd.apache.arrow.stream"
+
+
+def form_of(request: Request) -> Form:
+    """The first form that the client accepts and we have; JSON for one that takes anything."""
+    for given in request.headers.get("accept", "*/*").split(","):
+        name = given.partition(";")[0].strip().lower()
+        if name in list(Form):
+            return Form(name)
+        if name in ("*/*", "application/*", ""):
+            return Form.JSON
+    return Form.JSON
+
+
+def json_response(content: Any, headers: Mapping[str, str] | None = None, *, status: int = 200) -> Response:
+    """An answer of JSON; arrays of NumPy are written as they are."""
+    body = orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS)
+    return Response(body, status, dict(headers or {}), Form.JSON.value)
+
+
+def float32_response(vectors: NDArray[np.float32], headers: Mapping[str, str]) -> Response:
+    """An answer of little-endian float32, row by row; ``x-shape`` says how many rows and columns."""
+    shape = ",".join(map(str, vectors.shape))
+    body = np.ascontiguousarray(vectors, "<f4").tobytes()
+    return Response(body, 200, {**headers, "x-shape": shape, "x-dtype": "float32"}, Form.FLOAT32.value)
+
+
+def arrow_response(table: pa.Table, headers: Mapping[str, str]) -> Response:
+    """An answer of one Arrow IPC stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return Response(sink.getvalue().to_pybytes(), 200, dict(headers), Form.ARROW.value)
+
+
+def origin_headers(embedder: Embedder, wanted: Wanted) -> dict[str, str]:
+    """What a stored vector can be traced by: the model, the columns, the precision."""
+    return {
+        "x-bertfeat-model": embedder.model.fingerprint,
+        "x-bertfeat-columns": ",".join(column.name for column in wanted.columns),
+        "x-bertfeat-precision": embedder.precision.value,
+    }
+
+
+def truncation_headers(features: RequestFeatures) -> dict[str, str]:
+    """Which inputs were cut, by their numbers from 0; no header where none was."""
+    cut = truncated_inputs(features)
+    return {"x-truncated-inputs": ",".join(map(str, cut))} if cut else {}
+
+
+def truncated_inputs(features: RequestFeatures) -> list[int]:
+    """The numbers of the inputs that were cut."""
+    return np.flatnonzero(features.n_truncated).tolist()
+
+
+def refuse_failures(features: RequestFeatures, param: str) -> None:
+    """Refuse a request of which a text could not be embedded.
+
+    Raises:
+        Problem: names the first one.
+    """
+    for number, reason in sorted(features.failures.items())[:1]:
+        more = f" ({len(features.failures)} texts in all)" if len(features.failures) > 1 else ""
+        raise Problem(Kind.MODEL_FAILED, f"text {number}: {reason}{more}", param)
+
+
+def text_vectors(
+    features: RequestFeatures, name: str, *, dimensions: int | None = None, normalize: bool = True
+) -> NDArray[np.float32]:
+    """The vectors of a document column, cut to their first ``dimensions``, and normalised.
+
+    Raises:
+        Problem: they do not have so many.
+    """
+    vectors = features.vectors[name]
+    if dimensions is not None:
+        if not 1 <= dimensions <= vectors.shape[1]:
+            raise Problem(Kind.WRONG_VALUE, f"vectors have 1 to {vectors.shape[1]} dimensions", "dimensions")
+        vectors = vectors[:, :dimensions]
+    if normalize:
+        vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    return np.ascontiguousarray(vectors, np.float32)
+
+
+def in_base64(vectors: NDArray[np.float32]) -> str:
+    """Vectors as base64 of little-endian float32."""
+    return base64.b64encode(np.ascontiguousarray(vectors, "<f4").tobytes()).decode("ascii")
+
+
+def pieces_object(pieces: DocumentPieces) -> dict[str, Any]:
+    """Tokens or words with their characters in the text."""
+    return {"strings": list(pieces.strings or ()), "start": pieces.start, "end": pieces.end}
+
+
+def features_table(texts: Sequence[str], features: RequestFeatures, wanted: Wanted) -> pa.Table:
+    """All columns of a request, a row a text; matrices of tokens and words are lists of vectors."""
+    columns: dict[str, pa.Array] = {"text": pa.array(texts, pa.string()), "n_tokens": pa.array(features.n_tokens)}
+    for kind in ("tokens", "words"):
+        pieces = [getattr(document, kind) for document in features.documents if document is not None]
+        if pieces and pieces[0] is not None:
+            columns[kind] = pa.array([list(each.strings) for each in pieces], pa.list_(pa.string()))
+            for side in ("start", "end"):
+                offsets = [np.asarray(getattr(each, side)).tolist() for each in pieces]
+                columns[f"{kind[:-1]}_{side}"] = pa.array(offsets, pa.list_(pa.int32()))
+    for column in wanted.columns:
+        vector = pa.list_(pa.float32(), column.width)
+        if column.pooling.per_document:
+            flat = np.ascontiguousarray(features.vectors[column.name], np.float32).ravel()
+            columns[column.name] = pa.FixedSizeListArray.from_arrays(pa.array(flat), type=vector)
+        else:
+            matrices = [document.matrix(column.name) for document in features.documents if document is not None]
+            bounds = np.cumsum([0, *map(len, matrices)]).astype(np.int32)
+            flat = np.concatenate(matrices).astype(np.float32).ravel()
+            values = pa.FixedSizeListArray.from_arrays(pa.array(flat), type=vector)
+            columns[column.name] = pa.ListArray.from_arrays(pa.array(bounds), values)
+    return pa.table(columns)

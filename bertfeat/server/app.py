@@ -1,0 +1,116 @@
+"""The application: the routes, the forms of errors, and what stands around them."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp
+
+import bertfeat
+from bertfeat.errors import BertfeatError
+from bertfeat.server.answers import json_response
+from bertfeat.server.batching import ClosedError, EncoderError, QueueFullError
+from bertfeat.server.guard import Guard, is_openai_path
+from bertfeat.server.openai import openai_routes
+from bertfeat.server.own import own_routes
+from bertfeat.server.page_routes import page_routes
+from bertfeat.server.problems import Kind, Problem, problem_of
+from bertfeat.server.service import ClientGoneError, Service
+from bertfeat.server.tei import tei_routes
+
+_CLIENT_GONE = 499
+_OURS = (Problem, QueueFullError, ClosedError, EncoderError, BertfeatError)
+
+
+def create_app(service: Service) -> ASGIApp:
+    """The ASGI application of a service."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        await service.warm_up()
+        yield
+        service.close()
+
+    app = FastAPI(title="bertfeat", version=bertfeat.__version__, lifespan=lifespan, docs_url="/docs", redoc_url=None)
+    for kind in _OURS:
+        app.add_exception_handler(kind, lambda request, error: _refuse(service, request, problem_of(error)))
+    app.add_exception_handler(RequestValidationError, lambda request, error: _refuse_body(service, request, error))
+    app.add_exception_handler(HTTPException, lambda request, error: _refuse_path(service, request, error))
+    app.add_exception_handler(ClientGoneError, lambda request, error: Response(status_code=_CLIENT_GONE))
+    app.add_exception_handler(Exception, lambda request, error: _refuse(service, request, problem_of(error)))
+    app.include_router(openai_routes(service, _documented(OPENAI_ERROR, (400, 401, 404, 408, 424, 429, 431, 503, 504))))
+    tei = _documented(TEI_ERROR, (400, 401, 404, 408, 413, 422, 424, 429, 431, 503, 504))
+    app.include_router(tei_routes(service, tei))
+    app.include_router(own_routes(service, tei))
+    app.include_router(page_routes(service))
+    _add_health(app, service)
+    guarded: ASGIApp = Guard(app, service.settings, lambda: service.is_ready)
+    if service.settings.cors_origins:
+        guarded = CORSMiddleware(
+            guarded,
+            allow_origins=service.settings.cors_origins,
+            allow_methods=["GET", "POST", "OPTIONS"],
+            allow_headers=["Authorization", "Content-Type", "Accept", "X-API-Key", "X-Request-ID"],
+            expose_headers=["X-Request-ID", "X-Truncated-Inputs", "X-Shape", "X-Bertfeat-Model"],
+            max_age=3600,
+        )
+    return guarded
+
+
+OPENAI_ERROR = {
+    "type": "object",
+    "required": ["error"],
+    "properties": {"error": {"type": "object", "required": ["message", "type"]}},
+}
+TEI_ERROR = {
+    "type": "object",
+    "required": ["error", "error_type"],
+    "properties": {"error": {"type": "string"}, "error_type": {"type": "string"}},
+}
+
+
+def _documented(schema: dict[str, Any], statuses: tuple[int, ...]) -> dict[int | str, dict[str, Any]]:
+    content = {"application/json": {"schema": schema}}
+    return {status: {"description": "An error.", "content": content} for status in statuses}
+
+
+def _add_health(app: FastAPI, service: Service) -> None:
+    @app.get("/health", tags=["operation"], summary="200 when warm, 503 before and while ending")
+    @app.get("/ping", tags=["operation"], summary="The same")
+    async def health() -> Response:
+        if not service.is_ready:
+            raise Problem(Kind.NOT_READY, "the server is starting or ending", headers={"Retry-After": "2"})
+        return json_response({"status": "ok"})
+
+    @app.get("/metrics", tags=["operation"], summary="For Prometheus")
+    async def metrics() -> Response:
+        return Response(service.metrics.text(service.batcher), media_type="text/plain; version=0.0.4")
+
+
+def _refuse(service: Service, request: Request, problem: Problem) -> Response:
+    service.metrics.failed(problem.kind.value[1].lower())
+    openai = is_openai_path(request.scope["path"])
+    body = problem.openai_body() if openai else problem.tei_body()
+    return json_response(body, problem.headers, status=problem.openai_status() if openai else problem.kind.status)
+
+
+def _refuse_body(service: Service, request: Request, error: Exception) -> Response:
+    """A body that is no JSON, or has other types: where, and what was expected; never what was given."""
+    assert isinstance(error, RequestValidationError)
+    found = [(".".join(str(part) for part in each["loc"][1:]), each["msg"]) for each in error.errors()[:3]]
+    told = "; ".join(f"{place}: {what}" if place else what for place, what in found)
+    return _refuse(service, request, Problem(Kind.WRONG_VALUE, told, found[0][0] or None))
+
+
+def _refuse_path(service: Service, request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    if error.status_code == Kind.NOT_FOUND.status:
+        return _refuse(service, request, Problem(Kind.NOT_FOUND, "there is no such route; /docs has them"))
+    if error.status_code == Kind.WRONG_METHOD.status:
+        headers = dict(error.headers or {})
+        return _refuse(service, request, Problem(Kind.WRONG_METHOD, "the route has another method", headers=headers))
+    return _refuse(service, request, Problem(Kind.WRONG_VALUE, "the request cannot be read"))

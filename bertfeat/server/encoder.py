@@ -1,0 +1,38 @@
+"""The server's encoder, as indexes, feature sets and taggers ask theirs: what they embed joins the rounds of all."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertfeat.corpus import Document
+from bertfeat.errors import UsageError
+from bertfeat.extraction import Embedder
+from bertfeat.features import DocumentFeatures, ModelIdentity
+from bertfeat.server.batching import Batcher, RequestFeatures, Wanted
+
+
+class SharedEncoder:
+    """Embeds texts as a record says, by the one encoder of the server. To be called on threads that may wait."""
+
+    def __init__(self, recorded: Embedder, batcher: Batcher) -> None:
+        """``recorded``: of which only the settings are used; its model is the server's."""
+        self.identity: ModelIdentity = recorded.identity
+        self.wanted = Wanted(recorded.columns, recorded.token_settings).without_units()
+        self._batcher = batcher
+
+    def encode(self, texts: Sequence[str], /) -> NDArray[np.float32]:
+        """One vector a text, ``[n, width]``."""
+        (column,) = self.wanted.columns
+        return self._compute(texts).vectors[column.name]
+
+    def features(self, texts: Sequence[str], /) -> list[DocumentFeatures]:
+        """Tokens or words with their vectors."""
+        return [document for document in self._compute(texts).documents if document is not None]
+
+    def _compute(self, texts: Sequence[str]) -> RequestFeatures:
+        documents = [Document(number, str(number), text) for number, text in enumerate(texts)]
+        features = self._batcher.submit(documents, self.wanted).future.result()
+        for number, reason in features.failures.items():
+            raise UsageError(f"text {number} cannot be embedded: {reason}")
+        return features

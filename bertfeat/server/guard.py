@@ -1,0 +1,188 @@
+"""What every request passes before a route sees it: key, size, time, readiness; and what is logged of it."""
+
+import asyncio
+import hmac
+import json
+import logging
+import re
+import secrets
+import time
+from collections.abc import Callable
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from bertfeat.server.answers import json_response
+from bertfeat.server.page_assets import is_page_asset
+from bertfeat.server.problems import Kind, Problem
+from bertfeat.server.settings import ServerSettings
+
+_MOST_BODIES = 16  # as many times as a request may have, all of them may have together
+_OPEN = ("/health", "/ping")  # to a load balancer that has no key
+_BEFORE_READY = (*_OPEN, "/metrics", "/info", "/v1/models")
+_REQUEST_ID = re.compile(r"[\x21-\x7e]{1,128}")
+_log = logging.getLogger("bertfeat.server")
+
+
+def is_openai_path(path: str) -> bool:
+    """Whether errors on a path have OpenAI's form."""
+    return path.startswith("/v1/")
+
+
+class Guard:
+    """An ASGI application around the one with the routes."""
+
+    def __init__(self, app: ASGIApp, settings: ServerSettings, is_ready: Callable[[], bool]) -> None:
+        self._app, self._settings, self._is_ready = app, settings, is_ready
+        self.body_bytes = 0  # of the requests that are in flight
+        self._keys = [key.encode() for key in settings.api_keys]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request in, or answer it."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1000})
+            return
+        await _Passage(self, scope, receive, send).go()
+
+    def admit(self, scope: Scope) -> None:
+        """Raise what is wrong with a request, before its body is read."""
+        path = scope["path"]
+        if is_page_asset(scope["method"], path):
+            return
+        headers = {name.lower(): value for name, value in scope["headers"]}
+        if self._keys and path not in _OPEN and scope["method"] != "OPTIONS" and not self._has_key(headers):
+            raise Problem(
+                Kind.UNAUTHORIZED, "this server asks for a key: Authorization: Bearer KEY", code="invalid_api_key"
+            )
+        length = headers.get(b"content-length", b"0")
+        if not length.isdigit() or int(length) > self._settings.most_body:
+            raise self.too_large()
+        if not self._is_ready() and path not in _BEFORE_READY:
+            raise Problem(Kind.NOT_READY, "the server is starting or ending", headers={"Retry-After": "2"})
+
+    def too_large(self) -> Problem:
+        """The problem of a body that is too large."""
+        return Problem(Kind.TOO_LARGE, f"a request has at most {self._settings.most_body:,} bytes")
+
+    def _has_key(self, headers: dict[bytes, bytes]) -> bool:
+        given = headers.get(b"authorization", headers.get(b"x-api-key", b"")).strip()
+        scheme, _, rest = given.partition(b" ")
+        token = rest.strip() if scheme.lower() == b"bearer" else given
+        # all of them, so that the time does not tell which one was near
+        return any(hmac.compare_digest(token, key) for key in self._keys)
+
+    @property
+    def app(self) -> ASGIApp:
+        """The application with the routes."""
+        return self._app
+
+    @property
+    def settings(self) -> ServerSettings:
+        """The limits."""
+        return self._settings
+
+
+class _GoneError(Exception):
+    """The client went away while it was sending."""
+
+
+class _Passage:
+    """One request on its way in and out."""
+
+    def __init__(self, guard: Guard, scope: Scope, receive: Receive, send: Send) -> None:
+        self._guard, self._settings = guard, guard.settings
+        self._receive, self._send = receive, send
+        prefix = self._settings.prefix
+        path = scope["path"]
+        if prefix and (path == prefix or path.startswith(f"{prefix}/")):
+            scope = {**scope, "path": path.removeprefix(prefix) or "/"}
+        self._scope = scope
+        given = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
+        self._id = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
+        self._began, self._status, self._bytes = time.monotonic(), 0, 0
+
+    async def go(self) -> None:
+        try:
+            async with asyncio.timeout(self._settings.request_seconds):
+                self._guard.admit(self._scope)
+                body = await self._read_body()
+                try:
+                    await self._guard.app(self._scope, self._replay(body), self._send_head)
+                finally:
+                    self._guard.body_bytes -= self._bytes
+        except Problem as problem:
+            await self._refuse(problem)
+        except TimeoutError:
+            await self._refuse(Problem(Kind.TIMED_OUT, "the request took too long", headers={"Retry-After": "5"}))
+        except _GoneError:
+            self._status = 499
+        except Exception as error:
+            _log.exception("request %s failed", self._id)
+            await self._refuse(Problem(Kind.MODEL_FAILED, f"the request failed ({type(error).__name__})"))
+        finally:
+            self._write_log()
+
+    async def _read_body(self) -> bytes:
+        """The whole body, within its limits of size and time."""
+        chunks: list[bytes] = []
+        try:
+            async with asyncio.timeout(self._settings.body_seconds):
+                while True:
+                    message = await self._receive()
+                    if message["type"] == "http.disconnect":
+                        raise _GoneError
+                    chunks.append(message.get("body", b""))
+                    self._bytes += len(chunks[-1])
+                    self._guard.body_bytes += len(chunks[-1])
+                    if self._bytes > self._settings.most_body:
+                        raise self._guard.too_large()
+                    if self._guard.body_bytes > _MOST_BODIES * self._settings.most_body:
+                        raise Problem(Kind.OVERLOADED, "too many large requests at once", headers={"Retry-After": "1"})
+                    if not message.get("more_body", False):
+                        return b"".join(chunks)
+        except BaseException as error:
+            self._guard.body_bytes -= self._bytes
+            if isinstance(error, TimeoutError):
+                slow = Problem(Kind.TOO_SLOW, "the request was sent too slowly", headers={"Connection": "close"})
+                raise slow from None
+            raise
+
+    def _replay(self, body: bytes) -> Receive:
+        """What the application receives: the body that was read, and then the end of the connection."""
+        given = False
+
+        async def receive() -> Message:
+            nonlocal given
+            if given:
+                return await self._receive()
+            given = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        return receive
+
+    async def _send_head(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            message = {**message, "headers": [*message["headers"], (b"x-request-id", self._id.encode())]}
+        await self._send(message)
+
+    async def _refuse(self, problem: Problem) -> None:
+        if self._status:  # an answer has begun
+            return
+        openai = is_openai_path(self._scope["path"])
+        body = problem.openai_body() if openai else problem.tei_body()
+        status = problem.openai_status() if openai else problem.kind.status
+        await json_response(body, problem.headers, status=status)(self._scope, self._receive, self._send_head)
+
+    def _write_log(self) -> None:
+        line = {
+            "id": self._id,
+            "method": self._scope["method"],
+            "path": self._scope["path"],  # without the query, which may hold texts
+            "status": self._status,
+            "bytes": self._bytes,
+            "ms": round(1000 * (time.monotonic() - self._began), 1),
+        }
+        _log.info(json.dumps(line, ensure_ascii=True))

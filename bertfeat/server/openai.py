@@ -1,0 +1,141 @@
+"""OpenAI's routes: ``/v1/embeddings`` and ``/v1/models``, with layers and pooling besides."""
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from bertfeat.recipe import Pooling
+from bertfeat.server.answers import (
+    in_base64,
+    json_response,
+    origin_headers,
+    refuse_failures,
+    text_vectors,
+    truncated_inputs,
+    truncation_headers,
+)
+from bertfeat.server.batching import RequestFeatures, Wanted
+from bertfeat.server.problems import Kind, Problem
+from bertfeat.server.service import Service
+from bertfeat.server.token_ids import TokenIds, texts_of_input
+from bertfeat.server.wanted import documents_of
+
+Specs = Annotated[str | list[str], Field(examples=["concat4"])]
+
+
+class EmbeddingsBody(BaseModel):
+    """What ``/v1/embeddings`` takes; from ``layers`` on it is ours."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    input: str | list[str] | TokenIds | list[TokenIds]
+    model: str | None = None
+    encoding_format: Literal["float", "base64"] = "float"
+    dimensions: int | None = Field(None, ge=1)
+    user: str | None = None
+    layers: Specs | None = None
+    pooling: Specs | None = None
+    normalize: bool | None = Field(None, description="By default vectors of texts are, those of tokens and words not.")
+    truncate: bool = Field(False, description="Cut long texts; by default they are read in overlapping windows.")
+    max_length: int | None = None
+    prompt: str | None = None
+    prompt_name: str | None = None
+
+
+def openai_routes(service: Service, errors: dict[int | str, dict[str, Any]]) -> APIRouter:
+    """The routes."""
+    router = APIRouter(prefix="/v1", tags=["OpenAI"], responses=errors)
+
+    @router.get("/models", summary="The model")
+    async def models() -> Response:
+        return json_response({"object": "list", "data": [_model_object(service)]})
+
+    @router.get("/models/{name:path}", summary="The model, if it is this one")
+    async def model(name: str) -> Response:
+        _check_model(service, name)
+        return json_response(_model_object(service))
+
+    @router.post("/embeddings", summary="Vectors of texts, or of their tokens or words")
+    async def embeddings(body: EmbeddingsBody, request: Request) -> Response:
+        with service.metrics.request("openai"):
+            _check_model(service, body.model)
+            texts = texts_of_input(body.input, service, "input")
+            wanted = service.wanted.read(
+                body.layers,
+                body.pooling,
+                truncate=body.truncate,
+                max_length=body.max_length,
+                prompt=body.prompt,
+                prompt_name=body.prompt_name,
+            )
+            if len(wanted.columns) != 1:
+                names = ", ".join(column.name for column in wanted.columns)
+                raise Problem(Kind.WRONG_VALUE, f"an embedding is one of {names}; /features gives several", "layers")
+            features = await service.embed(request, documents_of(texts, param="input"), wanted)
+            refuse_failures(features, "input")
+            headers = origin_headers(service.extractor, wanted) | truncation_headers(features)
+            return json_response(_embeddings_object(service, body, wanted, features), headers)
+
+    return router
+
+
+def _embeddings_object(
+    service: Service, body: EmbeddingsBody, wanted: Wanted, features: RequestFeatures
+) -> dict[str, Any]:
+    tokens = int(features.n_tokens.sum())
+    usage: dict[str, Any] = {"prompt_tokens": tokens, "total_tokens": tokens}
+    if cut := truncated_inputs(features):
+        usage["truncated"] = cut
+    in_text = body.encoding_format == "base64"
+    data: list[dict[str, Any]]
+    if wanted.has_pieces:
+        data = [_pieces_embedding(body, wanted, features, number) for number in range(len(features.documents))]
+    else:
+        name, normalize = wanted.columns[0].name, body.normalize is not False
+        vectors = text_vectors(features, name, dimensions=body.dimensions, normalize=normalize)
+        data = [
+            {"object": "embedding", "index": number, "embedding": in_base64(vector) if in_text else vector}
+            for number, vector in enumerate(vectors)
+        ]
+    return {"object": "list", "data": data, "model": service.name, "usage": usage}
+
+
+def _pieces_embedding(body: EmbeddingsBody, wanted: Wanted, features: RequestFeatures, number: int) -> dict[str, Any]:
+    """The vectors of a text's tokens or words, with where these are."""
+    if body.dimensions is not None or body.normalize:
+        raise Problem(Kind.WRONG_VALUE, "dimensions and normalize are for vectors of texts", "dimensions")
+    (column,) = wanted.columns
+    document = features.documents[number]
+    assert document is not None
+    matrix = document.matrix(column.name)
+    pieces = document.words if column.pooling is Pooling.WORD else document.tokens
+    assert pieces is not None
+    return {
+        "object": "embedding",
+        "index": number,
+        "embedding": in_base64(matrix) if body.encoding_format == "base64" else matrix,
+        "shape": matrix.shape,
+        f"{column.pooling}s": list(pieces.strings or ()),
+        "offsets": list(zip(pieces.start, pieces.end, strict=True)),
+    }
+
+
+def _model_object(service: Service) -> dict[str, Any]:
+    extractor = service.extractor
+    return {
+        "id": service.name,
+        "object": "model",
+        "created": 0,
+        "owned_by": "bertfeat",
+        "fingerprint": extractor.model.fingerprint,
+        "layers": extractor.model.num_layers,
+        "max_model_len": extractor.token_settings.max_length,
+    }
+
+
+def _check_model(service: Service, name: str | None) -> None:
+    if name not in (None, service.name, service.name.rpartition("/")[2], service.extractor.model.fingerprint):
+        raise Problem(
+            Kind.NOT_FOUND, f"there is no model {name!r} here, only {service.name!r}", "model", "model_not_found"
+        )

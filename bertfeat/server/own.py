@@ -1,0 +1,217 @@
+"""Our own routes: features of any columns, search, usages and tags."""
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, Field
+
+from bertfeat.features import FeatureSet
+from bertfeat.search import Index, unmark_words
+from bertfeat.server.answers import (
+    Form,
+    arrow_response,
+    features_table,
+    float32_response,
+    form_of,
+    json_response,
+    origin_headers,
+    pieces_object,
+    refuse_failures,
+    truncated_inputs,
+    truncation_headers,
+)
+from bertfeat.server.batching import RequestFeatures, Wanted
+from bertfeat.server.highlights import highlight_hits
+from bertfeat.server.problems import Kind, Problem
+from bertfeat.server.service import Service
+from bertfeat.server.wanted import documents_of
+from bertfeat.usages import Senses, Usages, find_senses, find_usages
+
+_Specs = Annotated[str | list[str], Field(examples=["concat4"])]
+
+
+class FeaturesBody(BaseModel):
+    """What ``/features`` takes."""
+
+    texts: str | list[str]
+    layers: _Specs | None = None
+    pooling: _Specs | None = None
+    truncate: bool = False
+    max_length: int | None = None
+    prompt: str | None = None
+    prompt_name: str | None = None
+
+
+class SearchBody(BaseModel):
+    """What ``/search`` takes: a text or a vector."""
+
+    query: str | None = Field(None, examples=["how do bats find their prey"])
+    vector: list[float] | None = None
+    k: Annotated[int, Field(ge=1, le=1000)] = 10
+    where: str | None = Field(None, examples=["year > 1900"])
+    exact: bool = False
+    highlight: bool = Field(False, description="Whether to say which words of the hits match the query best.")
+
+
+class UsagesBody(BaseModel):
+    """What ``/usages`` takes."""
+
+    word: str
+    like: str | None = Field(None, examples=["He sat on the *bank* of the river."])
+    senses: Annotated[int, Field(ge=2, le=50)] | None = None
+    match: Literal["exact", "prefix", "any"] = "exact"
+    k: Annotated[int, Field(ge=1, le=1000)] | None = None
+    layers: str | None = Field(None, description="A stored column, or a recipe that can be derived from it.")
+    where: str | None = None
+    one_per_document: bool = False
+    context: Annotated[int, Field(ge=0, le=5000)] = 300
+    features: str | None = Field(None, description="Which set, where the server has several: its name.")
+
+
+class TagBody(BaseModel):
+    """What ``/tag`` takes."""
+
+    texts: str | list[str]
+
+
+def own_routes(service: Service, errors: dict[int | str, dict[str, Any]]) -> APIRouter:
+    """The routes."""
+    router = APIRouter(tags=["bertfeat"], responses=errors)
+
+    @router.post("/features", summary="Features of texts, of any layers and poolings")
+    async def features(body: FeaturesBody, request: Request) -> Response:
+        with service.metrics.request("features"):
+            texts = [body.texts] if isinstance(body.texts, str) else body.texts
+            wanted = service.wanted.read(
+                body.layers,
+                body.pooling,
+                truncate=body.truncate,
+                max_length=body.max_length,
+                prompt=body.prompt,
+                prompt_name=body.prompt_name,
+            )
+            computed = await service.embed(request, _documents(texts), wanted)
+            refuse_failures(computed, "texts")
+            headers = origin_headers(service.extractor, wanted) | truncation_headers(computed)
+            return _features_response(form_of(request), texts, computed, wanted, headers)
+
+    @router.post("/search", summary="The nearest documents, tokens or words of the index")
+    async def search(body: SearchBody) -> Response:
+        with service.metrics.request("search"):
+            index = _index(service)
+            if (body.query is None) == (body.vector is None):
+                raise Problem(Kind.WRONG_VALUE, "a search has a query or a vector", "query")
+            return json_response(await service.run(lambda: _search(service, index, body)))
+
+    @router.post("/usages", summary="A word in its contexts, or grouped by sense")
+    async def usages(body: UsagesBody) -> Response:
+        with service.metrics.request("usages"):
+            words = _word_features(service, body.features)
+            return json_response(await service.run(lambda: _usages(service, words, body)))
+
+    @router.post("/tag", summary="The tags of the words of texts")
+    async def tag(body: TagBody) -> Response:
+        with service.metrics.request("tag"):
+            tagger = service.tagger
+            if tagger is None:
+                raise Problem(Kind.NOT_FOUND, "this server was started without a tagger (--tagger)")
+            texts = [body.texts] if isinstance(body.texts, str) else body.texts
+            _documents(texts)
+            return json_response({"texts": await service.run(lambda: service.tag(texts))})
+
+    return router
+
+
+def _documents(texts: list[str]) -> list[Any]:
+    if not texts:
+        raise Problem(Kind.EMPTY, "there are no texts", "texts")
+    return documents_of(texts, param="texts")
+
+
+def _features_response(
+    form: Form, texts: list[str], features: RequestFeatures, wanted: Wanted, headers: dict[str, str]
+) -> Response:
+    if form is Form.ARROW:
+        return arrow_response(features_table(texts, features, wanted), headers)
+    if form is Form.FLOAT32:
+        if len(wanted.columns) != 1 or wanted.has_pieces:
+            raise Problem(
+                Kind.WRONG_VALUE, "raw float32 is for one column of a vector a text; Arrow holds all", "layers"
+            )
+        return float32_response(features.vectors[wanted.columns[0].name], headers)
+    data = []
+    for number, text in enumerate(texts):
+        item: dict[str, Any] = {"text": text, "n_tokens": int(features.n_tokens[number])}
+        for column in wanted.columns:
+            if column.pooling.per_document:
+                item[column.name] = features.vectors[column.name][number]
+                continue
+            document = features.documents[number]
+            assert document is not None
+            item[column.name] = np.ascontiguousarray(document.matrix(column.name), np.float32)
+            for kind, pieces in (("tokens", document.tokens), ("words", document.words)):
+                if pieces is not None:
+                    item[kind] = pieces_object(pieces)
+        data.append(item)
+    body: dict[str, Any] = {"data": data, "columns": [column.name for column in wanted.columns]}
+    if cut := truncated_inputs(features):
+        body["truncated"] = cut
+    return json_response(body, headers)
+
+
+def _index(service: Service) -> Index:
+    if service.index is None:
+        raise Problem(Kind.NOT_FOUND, "this server was started without an index")
+    return service.index
+
+
+def _search(service: Service, index: Index, body: SearchBody) -> dict[str, Any]:
+    if body.query is not None:
+        answer = index.search(body.query, body.k, where=body.where, exact=body.exact)
+    else:
+        (answer,) = index.search_vectors([body.vector or []], body.k, where=body.where, exact=body.exact)
+    hits = [hit.to_json() | {"number": hit.number} for hit in answer.hits]
+    found: dict[str, Any] = {"query": answer.query, "hits": hits}
+    if body.highlight and body.query is not None and service.features and hits:
+        features = service.features[0]
+        text, _ = unmark_words(body.query)
+        found["highlights"] = highlight_hits(features, service.encoder_of(features), text, answer.hits)
+    return found
+
+
+def _word_features(service: Service, name: str | None) -> FeatureSet:
+    named = {features.folder.name: features for features in service.features}
+    if not named:
+        raise Problem(Kind.NOT_FOUND, "this server was started without a feature set of words")
+    if name is not None and name not in named:
+        raise Problem(Kind.NOT_FOUND, f"there is no feature set {name!r}; there are {', '.join(named)}", "features")
+    return named[name] if name is not None else next(iter(named.values()))
+
+
+def _usages(service: Service, features: FeatureSet, body: UsagesBody) -> dict[str, Any]:
+    given = {"match": body.match, "column": body.layers, "where": body.where}
+    more: dict[str, Any] = {**given, "one_per_document": body.one_per_document, "context": body.context}
+    if body.senses is not None:
+        if body.like is not None:
+            raise Problem(Kind.WRONG_VALUE, "like orders usages and senses groups them; give one of the two", "senses")
+        senses: Senses = find_senses(features, body.word, body.senses, k=body.k or 5, **more)
+        return _plain_fields(senses)
+    encoder = service.encoder_of(features) if body.like is not None else None
+    usages: Usages = find_usages(features, body.word, like=body.like, k=body.k or 10, encoder=encoder, **more)
+    return _plain_fields(usages)
+
+
+def _plain_fields(result: Any) -> dict[str, Any]:
+    """The fields of a result as JSON values."""
+    return {field.name: _plain(getattr(result, field.name)) for field in fields(result)}
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        return _plain_fields(value)
+    if isinstance(value, tuple):
+        return [_plain(each) for each in value]
+    return dict(value) if isinstance(value, Mapping) else value

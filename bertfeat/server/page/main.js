@@ -1,0 +1,68 @@
+// The page: it asks what the server has, and shows the view that the address names.
+
+import { AboutView } from "./about.js";
+import { ask } from "./api.js";
+import { byId, Message } from "./dom.js";
+import { MapView } from "./map.js";
+import { SearchView } from "./search.js";
+import { readAddress, session } from "./state.js";
+import { UsagesView } from "./usages.js";
+
+const views = { search: new SearchView(), usages: new UsagesView(), map: new MapView(), about: new AboutView() };
+const opening = new Message("opening");
+let shownView = null;
+
+function learn(state) {
+  session.state = state;
+  for (const view of Object.values(views)) view.learn(state);
+  byId("model").textContent = `${state.model.name}, ${state.model.layers} layers, ${state.precision}`;
+  byId("foot").textContent = `bertfeat ${state.version}. This page asks no other server.`;
+}
+
+function firstView({ index, features }) {
+  if (index) return "search";
+  return features.length ? "usages" : "about";
+}
+
+/** Show the view of the address; `moved` says that the visitor went there, and the focus goes along. */
+function show(moved) {
+  const { view, parameters } = readAddress(), name = view ?? firstView(session.state);
+  for (const each of Object.keys(views)) byId(each).hidden = each !== name;
+  for (const link of document.querySelectorAll("nav a")) {
+    if (link.hash.slice(1).split("?")[0] === name) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  document.title = `${byId(`${name}-title`).textContent} · bertfeat`;
+  const changed = shownView !== name;
+  shownView = name;
+  views[name].show(parameters);
+  if (moved && changed) {
+    byId(`${name}-title`).focus({ preventScroll: true });
+    scrollTo(0, 0);
+  }
+}
+
+/** The values of kept columns are read while the page is shown already. */
+async function learnFacets() {
+  while (session.state.index && session.state.index.facets === null) {
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    const { index } = await ask("page/state");
+    if (index.facets === null) continue;
+    session.state.index = index;
+    views.search.facets.show(index.facets);
+    views.about.learn(session.state);
+  }
+}
+
+byId("skip").onclick = (event) => { event.preventDefault(); byId("main").focus(); };
+window.addEventListener("hashchange", () => { if (session.state) show(true); });
+
+try {
+  learn(await ask("page/state"));
+  byId("opening").hidden = true;
+  show(false);
+  await learnFacets();
+} catch (error) {
+  byId("opening").hidden = false;
+  opening.fail(error);
+}

@@ -1,0 +1,76 @@
+"""What is told to a client whose request cannot be answered, in the form that its library reads."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from bertfeat.errors import BertfeatError, UsageError
+from bertfeat.server.batching import ClosedError, EncoderError, QueueFullError
+
+
+class Kind(Enum):
+    """A kind of problem: its status, and its names in the two forms of errors."""
+
+    EMPTY = 400, "Empty", "invalid_request_error"
+    TOKEN_IDS = 400, "Validation", "invalid_request_error"
+    WRONG_VALUE = 422, "Validation", "invalid_request_error"
+    UNAUTHORIZED = 401, "Unauthorized", "authentication_error"
+    NOT_FOUND = 404, "NotFound", "not_found_error"
+    WRONG_METHOD = 405, "NotFound", "invalid_request_error"
+    TOO_SLOW = 408, "Timeout", "timeout_error"
+    TOO_LARGE = 413, "Validation", "invalid_request_error"
+    MODEL_FAILED = 424, "Backend", "server_error"
+    OVERLOADED = 429, "Overloaded", "rate_limit_error"
+    HEADERS_TOO_LARGE = 431, "Validation", "invalid_request_error"
+    NOT_READY = 503, "Unhealthy", "server_error"
+    TIMED_OUT = 504, "Timeout", "timeout_error"
+
+    @property
+    def status(self) -> int:
+        """The status of the answer."""
+        return self.value[0]
+
+
+@dataclass
+class Problem(Exception):
+    """A request that cannot be answered."""
+
+    kind: Kind
+    message: str
+    param: str | None = None
+    code: str | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.message
+
+    def openai_status(self) -> int:
+        """The status as OpenAI has it, which knows wrong requests as 400 only."""
+        return 400 if self.kind in (Kind.WRONG_VALUE, Kind.TOO_LARGE) else self.kind.status
+
+    def openai_body(self) -> dict[str, Any]:
+        """The body as the openai library reads it."""
+        _, _, name = self.kind.value
+        return {"error": {"message": self.message, "type": name, "param": self.param, "code": self.code}}
+
+    def tei_body(self) -> dict[str, Any]:
+        """The body as clients of text-embeddings-inference read it: never a list."""
+        _, name, _ = self.kind.value
+        return {"error": self.message, "error_type": name}
+
+
+def problem_of(error: Exception) -> Problem:
+    """What an error of ours is to a client, without anything of the server's inside."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, QueueFullError):
+        return Problem(Kind.OVERLOADED, str(error), headers={"Retry-After": f"{max(1, round(error.seconds))}"})
+    if isinstance(error, ClosedError):
+        return Problem(Kind.NOT_READY, str(error), headers={"Retry-After": "5"})
+    if isinstance(error, UsageError):
+        return Problem(Kind.WRONG_VALUE, str(error))
+    if isinstance(error, BertfeatError):
+        return Problem(Kind.MODEL_FAILED, error.problem)
+    if isinstance(error, EncoderError):
+        return Problem(Kind.MODEL_FAILED, f"the model failed over these texts ({error})")
+    return Problem(Kind.MODEL_FAILED, "the request failed; the server's log has more")

@@ -1,0 +1,225 @@
+"""The routes of text-embeddings-inference."""
+
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+import bertfeat
+from bertfeat.recipe import Pooling
+from bertfeat.server.answers import (
+    Form,
+    float32_response,
+    form_of,
+    in_base64,
+    json_response,
+    origin_headers,
+    refuse_failures,
+    text_vectors,
+    truncation_headers,
+)
+from bertfeat.server.batching import RequestFeatures, Wanted
+from bertfeat.server.problems import Kind, Problem
+from bertfeat.server.service import Service
+from bertfeat.server.token_ids import TokenIds, texts_of_input
+from bertfeat.server.wanted import documents_of, is_per_document
+
+Inputs = str | list[str] | TokenIds | list[TokenIds]
+
+
+class TeiBody(BaseModel):
+    """What all of these routes take."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    inputs: Inputs
+    truncate: bool | None = Field(None, description="Cut long texts; by default they are read in windows.")
+    truncation_direction: Literal["right", "Right", "left", "Left"] = "right"
+    prompt_name: str | None = None
+    layers: str | None = None
+    pooling: str | None = None
+
+
+class EmbedBody(TeiBody):
+    """What ``/embed`` takes."""
+
+    normalize: bool = True
+    dimensions: int | None = Field(None, ge=1)
+    encoding_format: Literal["float", "base64"] = "float"
+
+
+class TokenizeBody(BaseModel):
+    """What ``/tokenize`` takes."""
+
+    inputs: str | list[str]
+    add_special_tokens: bool = True
+    prompt_name: str | None = None
+
+
+class DecodeBody(BaseModel):
+    """What ``/decode`` takes."""
+
+    ids: TokenIds | list[TokenIds]
+    skip_special_tokens: bool = True
+
+
+class SimilarityInputs(BaseModel):
+    """A sentence and those that it is compared with."""
+
+    source_sentence: str
+    sentences: Annotated[list[str], Field(min_length=1)]
+
+
+class SimilarityParameters(BaseModel):
+    """How they are read."""
+
+    truncate: bool | None = None
+    truncation_direction: Literal["right", "Right", "left", "Left"] = "right"
+    prompt_name: str | None = None
+
+
+class SimilarityBody(BaseModel):
+    """What ``/similarity`` takes."""
+
+    inputs: SimilarityInputs
+    parameters: SimilarityParameters = SimilarityParameters()
+
+
+def tei_routes(service: Service, errors: dict[int | str, dict[str, Any]]) -> APIRouter:
+    """The routes."""
+    router = APIRouter(tags=["text-embeddings-inference"], responses=errors)
+
+    async def embed(body: EmbedBody, request: Request) -> Response:
+        with service.metrics.request("batch" if isinstance(body.inputs, list) else "single"):
+            wanted = _wanted(service, body)
+            if not is_per_document(wanted):
+                raise Problem(Kind.WRONG_VALUE, "/embed gives one vector a text; /embed_all gives those of tokens")
+            features = await _embed(service, request, body, wanted)
+            name = wanted.columns[0].name
+            vectors = text_vectors(features, name, dimensions=body.dimensions, normalize=body.normalize)
+            headers = _headers(service, wanted, features)
+            if form_of(request) is Form.FLOAT32:
+                return float32_response(vectors, headers)
+            if body.encoding_format == "base64":
+                return json_response([in_base64(vector) for vector in vectors], headers)
+            return json_response(vectors, headers)
+
+    router.post("/embed", summary="Vectors of texts")(embed)
+    router.post("/", summary="The same, where huggingface_hub posts")(embed)
+    router.post("/invocations", summary="The same, where SageMaker posts")(embed)
+
+    @router.post("/embed_all", summary="The vectors of the tokens of texts")
+    async def embed_all(body: TeiBody, request: Request) -> Response:
+        with service.metrics.request("batch"):
+            body.pooling = body.pooling or str(Pooling.TOKEN)
+            wanted = _wanted(service, body)
+            if len(wanted.columns) != 1 or not wanted.has_pieces:
+                raise Problem(Kind.WRONG_VALUE, "/embed_all gives the vectors of tokens or words, by one recipe")
+            features = await _embed(service, request, body, wanted)
+            matrices = [document.matrix(wanted.columns[0].name) for document in features.documents if document]
+            return json_response(matrices, _headers(service, wanted, features))
+
+    @router.post("/similarity", summary="Cosines of a sentence and others")
+    async def similarity(body: SimilarityBody, request: Request) -> Response:
+        with service.metrics.request("similarity"):
+            texts = [body.inputs.source_sentence, *body.inputs.sentences]
+            given = TeiBody(inputs=texts, **body.parameters.model_dump())
+            wanted = _wanted(service, given)
+            features = await _embed(service, request, given, wanted)
+            vectors = text_vectors(features, wanted.columns[0].name)
+            cosines = np.ascontiguousarray(vectors[1:] @ vectors[0])
+            return json_response(cosines, _headers(service, wanted, features))
+
+    @router.post("/tokenize", summary="The tokens of texts")
+    async def tokenize(body: TokenizeBody) -> Response:
+        texts = [body.inputs] if isinstance(body.inputs, str) else body.inputs
+        documents_of(texts, param="inputs")
+        return json_response(await service.run(lambda: [_tokens(service, text, body) for text in texts]))
+
+    @router.post("/decode", summary="The texts of token ids")
+    async def decode(body: DecodeBody) -> Response:
+        tokenizer = service.extractor.tokenizer
+        lists = [[each] if isinstance(each, int) else each for each in body.ids]
+        if any(isinstance(each, int) for each in body.ids):
+            lists = [[number for (number,) in lists]]
+        return json_response([tokenizer.decode(ids, skip_special=body.skip_special_tokens) for ids in lists])
+
+    @router.get("/info", summary="The model and the limits")
+    async def info() -> Response:
+        return json_response(_info(service))
+
+    return router
+
+
+async def _embed(service: Service, request: Request, body: TeiBody, wanted: Wanted) -> RequestFeatures:
+    texts = texts_of_input(body.inputs, service, "inputs")
+    features = await service.embed(request, documents_of(texts, param="inputs"), wanted)
+    refuse_failures(features, "inputs")
+    return features
+
+
+def _wanted(service: Service, body: TeiBody) -> Wanted:
+    truncate = bool(body.truncate)
+    if truncate and body.truncation_direction.lower() == "left":
+        raise Problem(Kind.WRONG_VALUE, "texts are cut at their right end only", "truncation_direction")
+    return service.wanted.read(body.layers, body.pooling, truncate=truncate, prompt_name=body.prompt_name)
+
+
+def _headers(service: Service, wanted: Wanted, features: RequestFeatures) -> dict[str, str]:
+    seconds = (features.seconds_tokenizing, features.seconds_waiting, features.seconds_computing)
+    names = ("x-tokenization-time", "x-queue-time", "x-inference-time", "x-total-time")
+    times = {name: f"{1000 * each:.0f}" for name, each in zip(names, (*seconds, sum(seconds)), strict=True)}
+    return {
+        **origin_headers(service.extractor, wanted),
+        **truncation_headers(features),
+        **times,
+        "x-compute-type": service.extractor.device.type,
+        "x-compute-time": times["x-total-time"],
+        "x-compute-tokens": str(int(features.n_tokens.sum())),
+    }
+
+
+def _tokens(service: Service, text: str, body: TokenizeBody) -> list[dict[str, Any]]:
+    tokenizer = service.extractor.tokenizer
+    prompt = service.wanted.read(prompt_name=body.prompt_name).tokens.prompt
+    (pieces,) = tokenizer.pieces([prompt + text], offsets=True)
+    assert pieces.spans is not None
+    starts, ends = pieces.spans.start.tolist(), pieces.spans.end.tolist()
+    strings = tokenizer.strings(pieces.ids)
+    inner = [
+        {"id": number, "text": string, "special": False, "start": start, "stop": end}
+        for number, string, start, end in zip(pieces.ids.tolist(), strings, starts, ends, strict=True)
+    ]
+    if not body.add_special_tokens:
+        return inner
+    around = tokenizer.single
+    before, after = (
+        [
+            {"id": number, "text": string, "special": True, "start": None, "stop": None}
+            for number, string in zip(ids, tokenizer.strings(np.array(ids, np.int32)), strict=True)
+        ]
+        for ids in (around.before, around.after)
+    )
+    return [*before, *inner, *after]
+
+
+def _info(service: Service) -> dict[str, Any]:
+    extractor, limits = service.extractor, service.settings
+    return {
+        "model_id": service.name,
+        "model_sha": extractor.model.revision or extractor.model.fingerprint,
+        "model_dtype": {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}[extractor.precision.value],
+        "model_type": {"embedding": {"pooling": extractor.columns[0].pooling.value}},
+        "max_concurrent_requests": limits.most_connections,
+        "max_input_length": extractor.token_settings.max_length,
+        "max_batch_tokens": extractor.batch_tokens,
+        "max_batch_requests": None,
+        "max_client_batch_size": limits.most_texts,
+        "auto_truncate": False,
+        "tokenization_workers": 1,
+        "version": bertfeat.__version__,
+        "layers": extractor.model.num_layers,
+        "columns": [column.name for column in extractor.columns],
+        "fingerprint": extractor.model.fingerprint,
+    }

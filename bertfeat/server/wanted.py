@@ -1,0 +1,107 @@
+"""What a request says of layers, pooling and long texts → columns and a reading of texts."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+from bertfeat.corpus import MAX_TEXT, Document
+from bertfeat.extraction import Embedder
+from bertfeat.recipe import FeatureColumn, Pooling, feature_columns, parse_poolings
+from bertfeat.server.batching import Wanted
+from bertfeat.server.problems import Kind, Problem
+from bertfeat.tokens import LongTextPolicy
+
+_KNOWN = 256  # combinations that are kept
+
+
+class WantedReader:
+    """Reads what requests want of one model."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._columns = lru_cache(_KNOWN)(self._parse)
+
+    def read(
+        self,
+        layers: str | Sequence[str] | None = None,
+        pooling: str | Sequence[str] | None = None,
+        *,
+        truncate: bool = False,
+        max_length: int | None = None,
+        prompt: str | None = None,
+        prompt_name: str | None = None,
+    ) -> Wanted:
+        """The columns and the reading; what is not given is as the server was started.
+
+        Raises:
+            UsageError: layers or pooling that the model does not have.
+            Problem: a prompt that it does not have.
+        """
+        given = layers is not None or pooling is not None
+        columns = self._columns(_key(layers), _key(pooling)) if given else self._embedder.columns
+        settings = self._embedder.token_settings
+        most = self._embedder.token_settings.max_length
+        if max_length is not None and not 8 <= max_length <= most:
+            raise Problem(Kind.WRONG_VALUE, f"the model reads 8 to {most} tokens at once", param="max_length")
+        return Wanted(
+            columns,
+            replace(
+                settings,
+                long=LongTextPolicy.TRUNCATE if truncate else settings.long,
+                max_length=max_length or most,
+                prompt=self._prompt(prompt, prompt_name),
+            ),
+        ).without_units()
+
+    def _parse(self, layers: tuple[str, ...] | None, pooling: tuple[str, ...] | None) -> tuple[FeatureColumn, ...]:
+        embedder, model = self._embedder, self._embedder.model
+        recipes = layers if layers is not None else [column.recipe.spec for column in embedder.columns]
+        poolings = parse_poolings(pooling, lambda: embedder.columns[0].pooling)
+        return feature_columns(
+            recipes, poolings, num_layers=model.num_layers, hidden_size=model.hidden_size, dtype="float32"
+        )
+
+    def _prompt(self, prompt: str | None, name: str | None) -> str:
+        if prompt is not None:
+            return prompt
+        if name is None:
+            return self._embedder.token_settings.prompt
+        prompts = {"query": "", "document": "", **self._embedder.model.prompts}
+        if name not in prompts:
+            known = ", ".join(prompts)
+            raise Problem(Kind.WRONG_VALUE, f"the model has no prompt {name!r}; its prompts are {known}", "prompt_name")
+        return prompts[name]
+
+
+def documents_of(texts: Sequence[str], *, param: str) -> list[Document]:
+    """Texts as documents.
+
+    Raises:
+        Problem: one is empty, too long, or no text at all.
+    """
+    documents = []
+    for number, text in enumerate(texts):
+        if not text.strip():
+            raise Problem(Kind.EMPTY, f"text {number} is empty", param)
+        if len(text) > MAX_TEXT:
+            raise Problem(Kind.TOO_LARGE, f"text {number} has more than {MAX_TEXT:,} characters", param)
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise Problem(Kind.WRONG_VALUE, f"text {number} has half of a surrogate pair", param) from None
+        documents.append(Document(number, str(number), text))
+    return documents
+
+
+def is_per_document(wanted: Wanted) -> bool:
+    """Whether it is one column, of a vector a text."""
+    return len(wanted.columns) == 1 and wanted.columns[0].pooling.per_document
+
+
+def is_of_pieces(wanted: Wanted) -> bool:
+    """Whether it is one column, of tokens or words."""
+    return len(wanted.columns) == 1 and wanted.columns[0].pooling in (Pooling.TOKEN, Pooling.WORD)
+
+
+def _key(specs: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    return None if specs is None else (specs,) if isinstance(specs, str) else tuple(specs)

@@ -1,0 +1,303 @@
+"""The routes, as clients see them; numbers against the same texts computed offline."""
+
+import base64
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from numpy.typing import NDArray
+from starlette.testclient import TestClient
+
+from bertfeat import Extractor, build_index
+from bertfeat.server import ServerSettings, create_app, open_service
+from tests.support.tiny_models import Tiny
+
+TEXTS = ["He sat on the bank of the river.", "The bank lends money.", "Water runs under the old mill."]
+LONG = " ".join(f"river {number}" for number in range(200))
+
+
+@pytest.fixture(scope="module")
+def folder(tiny: Callable[[str], Tiny], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index and a set of words."""
+    place = tmp_path_factory.mktemp("served")
+    corpus = place / "c.jsonl"
+    rows = [f'{{"text": "{text} {number}", "year": {1900 + number}}}\n' for number, text in enumerate(TEXTS * 10)]
+    corpus.write_text("".join(rows))
+    from bertfeat import CorpusSettings
+
+    extractor = Extractor(tiny("bert").folder, pooling="mean,word", layers="last,1", precision="fp32")
+    extractor.extract(corpus, place / "c.features", corpus_settings=CorpusSettings(keep=("year",)))
+    build_index(place / "c.features", place / "c.index", column="last_mean")
+    return place
+
+
+@pytest.fixture(scope="module")
+def client(folder: Path) -> Iterator[TestClient]:
+    service = open_service([folder / "c.index", folder / "c.features"], ServerSettings(most_texts=100))
+    with TestClient(create_app(service)) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def extractor(tiny: Callable[[str], Tiny]) -> Extractor:
+    return Extractor(tiny("bert").folder, precision="fp32", pooling="mean")
+
+
+def normalized(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    unit: NDArray[np.float32] = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return unit
+
+
+# ── OpenAI ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_embeddings(client: TestClient, extractor: Extractor) -> None:
+    answer = client.post("/v1/embeddings", json={"input": TEXTS, "model": extractor.model.name})
+    assert answer.status_code == 200, answer.text
+    body = answer.json()
+    assert [each["index"] for each in body["data"]] == [0, 1, 2]
+    expected = extractor.encode(TEXTS)
+    got = np.array([each["embedding"] for each in body["data"]], np.float32)
+    np.testing.assert_allclose(got, normalized(expected), atol=1e-5)
+    assert body["usage"]["total_tokens"] == sum(each.n_tokens for each in extractor.features(TEXTS))
+    assert answer.headers["x-bertfeat-model"] == extractor.model.fingerprint
+    assert answer.headers["x-bertfeat-columns"] == "last_mean"
+    assert answer.headers["x-bertfeat-precision"] == "fp32"
+    in_text = client.post("/v1/embeddings", json={"input": TEXTS, "encoding_format": "base64"}).json()
+    decoded = [np.frombuffer(base64.b64decode(each["embedding"]), "<f4") for each in in_text["data"]]
+    np.testing.assert_array_equal(np.stack(decoded), got)
+    short = client.post("/v1/embeddings", json={"input": TEXTS[0], "dimensions": 5, "normalize": False}).json()
+    np.testing.assert_allclose(short["data"][0]["embedding"], expected[0][:5], atol=1e-5)
+
+
+def test_layers_and_words_of_a_request(client: TestClient, extractor: Extractor) -> None:
+    asked = {"input": TEXTS, "layers": "concat=1+2", "pooling": "word"}
+    body = client.post("/v1/embeddings", json=asked).json()
+    offline = Extractor(extractor.location, precision="fp32", layers="concat=1+2", pooling="word", dtype="float32")
+    for each, document, text in zip(body["data"], offline.features(TEXTS), TEXTS, strict=True):
+        assert document.words is not None
+        assert each["words"] == list(document.words.strings or ())
+        assert [text[start:end] for start, end in each["offsets"]] == each["words"]
+        np.testing.assert_allclose(each["embedding"], document.matrix(), atol=1e-5)
+        assert each["shape"] == list(np.shape(each["embedding"]))
+
+
+def test_what_is_cut_is_told(client: TestClient) -> None:
+    whole = client.post("/v1/embeddings", json={"input": [TEXTS[0], LONG]})
+    assert "truncated" not in whole.json()["usage"]
+    assert "x-truncated-inputs" not in whole.headers
+    cut = client.post("/v1/embeddings", json={"input": [TEXTS[0], LONG], "truncate": True})
+    assert cut.json()["usage"]["truncated"] == [1]
+    assert cut.headers["x-truncated-inputs"] == "1"
+    tei = client.post("/embed", json={"inputs": [LONG, TEXTS[0]], "truncate": True})
+    assert tei.headers["x-truncated-inputs"] == "0"
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "told"),
+    [
+        ({"input": []}, 400, "no texts"),
+        ({"input": ""}, 400, "text 0 is empty"),
+        ({"input": ["a", "  "]}, 400, "text 1 is empty"),
+        ({"input": [3, 17]}, 400, "check_embedding_ctx_length=False"),
+        ({"input": [[3, 17]]}, 400, "token ids"),
+        ({"input": "a", "layers": "99"}, 400, "99"),
+        ({"input": "a", "layers": "last,1"}, 400, "one of"),
+        ({"input": "a", "pooling": "meen"}, 400, "meen"),
+        ({"input": "a", "dimensions": 9999}, 400, "dimensions"),
+        ({"input": "a", "model": "other"}, 404, "no model 'other'"),
+        ({"input": ["a"] * 101}, 400, "101 texts"),
+        ({"input": {"a": 1}}, 400, ""),
+        ({}, 400, "input"),
+        ({"input": "a", "encoding_format": "xml"}, 400, "base64"),
+        ({"input": "a \ud800"}, 400, "surrogate"),
+    ],
+)
+def test_wrong_requests(client: TestClient, body: dict[str, Any], status: int, told: str) -> None:
+    import json
+
+    answer = client.post("/v1/embeddings", content=json.dumps(body), headers={"content-type": "application/json"})
+    assert answer.status_code == status, answer.text
+    error = answer.json()["error"]
+    assert set(error) == {"message", "type", "param", "code"}
+    assert told in error["message"]
+    assert "Traceback" not in answer.text
+
+
+def test_models(client: TestClient, extractor: Extractor) -> None:
+    name = extractor.model.name
+    (model,) = client.get("/v1/models").json()["data"]
+    assert model["id"] == name
+    assert client.get("/v1/models/nothing").status_code == 404
+
+
+# ── text-embeddings-inference ───────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("path", ["/embed", "/", "/invocations"])
+def test_embed(client: TestClient, extractor: Extractor, path: str) -> None:
+    expected = extractor.encode(TEXTS)
+    answer = client.post(path, json={"inputs": TEXTS, "normalize": False})
+    np.testing.assert_allclose(answer.json(), expected, atol=1e-5)
+    np.testing.assert_allclose(client.post(path, json={"inputs": TEXTS}).json(), normalized(expected), atol=1e-5)
+    assert {"x-compute-time", "x-queue-time", "x-inference-time", "x-tokenization-time"} <= set(answer.headers)
+    raw = client.post(path, json={"inputs": TEXTS, "normalize": False}, headers={"accept": "application/octet-stream"})
+    assert raw.headers["x-shape"] == f"3,{expected.shape[1]}"
+    np.testing.assert_allclose(np.frombuffer(raw.content, "<f4").reshape(3, -1), expected, atol=1e-5)
+
+
+def test_other_tei_routes(client: TestClient, extractor: Extractor) -> None:
+    offline = Extractor(extractor.location, precision="fp32", pooling="token", dtype="float32").features(TEXTS)
+    matrices = client.post("/embed_all", json={"inputs": TEXTS}).json()
+    for matrix, document in zip(matrices, offline, strict=True):
+        np.testing.assert_allclose(matrix, document.matrix(), atol=1e-5)
+    vectors = normalized(extractor.encode(TEXTS))
+    cosines = client.post("/similarity", json={"inputs": {"source_sentence": TEXTS[0], "sentences": TEXTS[1:]}}).json()
+    np.testing.assert_allclose(cosines, vectors[1:] @ vectors[0], atol=1e-5)
+    (tokens,) = client.post("/tokenize", json={"inputs": TEXTS[0]}).json()
+    inner = [token for token in tokens if not token["special"]]
+    assert next(token["special"] for token in tokens) is tokens[-1]["special"] is True
+    assert tuple(token["text"] for token in tokens) == offline[0].tokens.strings  # type: ignore[union-attr]
+    assert all(TEXTS[0][token["start"] : token["stop"]] for token in inner)
+    (text,) = client.post("/decode", json={"ids": [token["id"] for token in tokens]}).json()
+    assert "bank" in text
+    info = client.get("/info").json()
+    assert info["max_client_batch_size"] == 100
+    assert info["model_type"] == {"embedding": {"pooling": "mean"}}
+    assert client.get("/health").status_code == client.get("/ping").status_code == 200
+    metrics = client.get("/metrics").text
+    assert 'te_request_count{method="batch"}' in metrics
+    assert "te_request_inference_duration_bucket" in metrics
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "kind"),
+    [
+        ("/embed", {"inputs": []}, 400, "Empty"),
+        ("/embed", {"inputs": ""}, 400, "Empty"),
+        ("/embed", {"inputs": 3}, 422, "Validation"),
+        ("/embed", {"inputs": [1, 2]}, 400, "Validation"),
+        ("/embed", {"inputs": ["a"] * 101}, 413, "Validation"),
+        ("/embed", {"inputs": "a", "truncate": True, "truncation_direction": "left"}, 422, "Validation"),
+        ("/embed", {"inputs": "a", "prompt_name": "nothing"}, 422, "Validation"),
+        ("/embed", {"inputs": "a", "pooling": "token"}, 422, "Validation"),
+        ("/nothing", {}, 404, "NotFound"),
+        ("/info", {}, 405, "NotFound"),
+    ],
+)
+def test_wrong_requests_in_their_form(
+    client: TestClient, path: str, body: dict[str, Any], status: int, kind: str
+) -> None:
+    answer = client.post(path, json=body)
+    assert answer.status_code == status, answer.text
+    assert set(answer.json()) == {"error", "error_type"}
+    assert answer.json()["error_type"] == kind
+
+
+# ── ours ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_features_in_every_form(client: TestClient, extractor: Extractor) -> None:
+    asked = {"texts": TEXTS, "layers": ["last", "1"], "pooling": ["mean", "word"]}
+    offline = Extractor(
+        extractor.location, precision="fp32", layers="last,1", pooling="mean,word", dtype="float32"
+    ).features(TEXTS)
+    body = client.post("/features", json=asked).json()
+    assert body["columns"] == ["last_mean", "last_word", "layer1_mean", "layer1_word"]
+    arrow = client.post("/features", json=asked, headers={"accept": "application/vnd.apache.arrow.stream"})
+    table = pa.ipc.open_stream(arrow.content).read_all()
+    for number, document in enumerate(offline):
+        item = body["data"][number]
+        for name in body["columns"]:
+            expected = document.vector(name) if name.endswith("mean") else document.matrix(name)
+            np.testing.assert_allclose(item[name], expected, atol=1e-5)
+            np.testing.assert_allclose(table[name][number].as_py(), expected, atol=1e-5)
+        assert item["words"]["strings"] == table["words"][number].as_py() == list(document.words.strings or ())  # type: ignore[union-attr]
+
+
+def test_search(client: TestClient, folder: Path) -> None:
+    from bertfeat import Index
+
+    expected = Index(folder / "c.index").search("money", 4, where="year > 1905")
+    body = client.post("/search", json={"query": "money", "k": 4, "where": "year > 1905"}).json()
+    assert [hit["id"] for hit in body["hits"]] == [hit.id for hit in expected.hits]
+    marked = client.post("/search", json={"query": "money", "k": 4, "highlight": True}).json()
+    for hit, highlights in zip(marked["hits"], marked["highlights"], strict=True):
+        assert all(hit["text"][start:end].isalnum() and weight >= 0.5 for start, end, weight in highlights)
+    vector = Index(folder / "c.index").encode(["money"])[0].tolist()
+    assert client.post("/search", json={"vector": vector, "k": 1}).json()["hits"][0]["rank"] == 1
+    for wrong in ({}, {"query": "a", "vector": [1.0]}, {"query": "a", "where": "nothing > 3"}, {"query": "a", "k": 0}):
+        assert client.post("/search", json=wrong).status_code == 422, wrong
+    assert client.post("/search", json={"query": "a", "where": "year > 1900); drop"}).status_code == 422
+
+
+def test_usages(client: TestClient, folder: Path) -> None:
+    from bertfeat import find_senses, find_usages
+
+    like = "She sat on the bank of a river."
+    expected = find_usages(folder / "c.features", "bank", like=like, k=5, column="last")
+    body = client.post("/usages", json={"word": "bank", "like": like, "k": 5, "layers": "last"}).json()
+    assert [usage["row"] for usage in body["usages"]] == [usage.row for usage in expected.usages]
+    grouped = client.post("/usages", json={"word": "bank", "senses": 2, "layers": "last"}).json()
+    senses = find_senses(folder / "c.features", "bank", 2, column="last")
+    assert [sense["count"] for sense in grouped["senses"]] == [sense.count for sense in senses.senses]
+    assert client.post("/usages", json={"word": "bank", "features": "other"}).status_code == 404
+    assert client.post("/tag", json={"texts": "a"}).status_code == 404
+
+
+# ── access and limits ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def locked(tiny: Callable[[str], Tiny]) -> Iterator[TestClient]:
+    settings = ServerSettings(
+        api_keys=("first", "second"), cors_origins=("https://a.example",), most_body=2000, prefix="/below"
+    )
+    with TestClient(create_app(open_service([], settings, model=str(tiny("bert").folder)))) as client:
+        yield client
+
+
+def test_keys_sizes_prefixes_and_pages_of_others(locked: TestClient) -> None:
+    body = {"input": "a river"}
+    for headers in ({}, {"Authorization": "Bearer other"}, {"Authorization": "Bearer "}, {"X-API-Key": "firs"}):
+        answer = locked.post("/v1/embeddings", json=body, headers=headers)
+        assert answer.status_code == 401
+        assert answer.json()["error"]["code"] == "invalid_api_key"
+    assert locked.get("/metrics").status_code == 401
+    assert locked.get("/health").status_code == 200
+    for headers in ({"Authorization": "Bearer first"}, {"Authorization": "second"}, {"X-API-Key": "first"}):
+        assert locked.post("/v1/embeddings", json=body, headers=headers).status_code == 200
+        assert locked.post("/below/v1/embeddings", json=body, headers=headers).status_code == 200
+    key = {"Authorization": "Bearer first"}
+    large = locked.post("/embed", json={"inputs": "a " * 2000}, headers=key)
+    assert (large.status_code, large.json()["error_type"]) == (413, "Validation")
+    chunks = locked.post("/embed", content=(b" " * 500 for _ in range(10)), headers=key)
+    assert chunks.status_code == 413
+    preflight = locked.options(
+        "/v1/embeddings",
+        headers={
+            "Origin": "https://a.example",
+            "Access-Control-Request-Method": "POST",
+            "Access-Control-Request-Headers": "authorization,content-type",
+        },
+    )
+    assert preflight.status_code == 200
+    assert "authorization" in preflight.headers["access-control-allow-headers"].lower()
+    refused = locked.post("/v1/embeddings", json=body, headers={"Origin": "https://a.example"})
+    assert refused.headers["access-control-allow-origin"] == "https://a.example"
+
+
+def test_token_ids_where_they_are_taken() -> None:
+    """With the default model, whose tokenizer can decode."""
+    text = "Don't stop: the café 🙂 lends money [UNK]."
+    with TestClient(create_app(open_service([], ServerSettings(accept_token_ids=True)))) as client:
+        (tokens,) = client.post("/tokenize", json={"inputs": text}).json()
+        by_ids = client.post("/embed", json={"inputs": [[token["id"] for token in tokens]]})
+        by_text = client.post("/embed", json={"inputs": [text]})
+        assert by_ids.status_code == 200, by_ids.text
+        np.testing.assert_allclose(by_ids.json(), by_text.json(), atol=1e-6)
+        assert client.post("/embed", json={"inputs": [[29_999, 29_998]]}).status_code in (200, 400)
+        assert client.post("/embed", json={"inputs": [[99_999_999]]}).status_code == 400

@@ -1,0 +1,152 @@
+"""Requests that are computed together, against the same texts computed offline."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bertfeat import Extractor
+from bertfeat.corpus import Document
+from bertfeat.server.batching import Batcher, ClosedError, EncoderError, QueueFullError, TextRequest
+from bertfeat.server.wanted import WantedReader
+from tests.support.tiny_models import Tiny
+
+WORDS = ["river", "bank", "old", "mill", "water", "stone", "north", "wind", "letter", "light"]
+
+
+@pytest.fixture
+def extractor(tiny: Callable[[str], Tiny]) -> Extractor:
+    return Extractor(tiny("bert").folder, precision="fp32", dtype="float32")
+
+
+@pytest.fixture
+def batcher(extractor: Extractor) -> Iterator[Batcher]:
+    batcher = Batcher(extractor, round_tokens=300)
+    yield batcher
+    batcher.close(10)
+
+
+def documents(texts: list[str]) -> list[Document]:
+    return [Document(number, str(number), text) for number, text in enumerate(texts)]
+
+
+def random_texts(draw: Random, most: int = 30) -> list[str]:
+    return [" ".join(draw.choices(WORDS, k=draw.randint(1, 60))) for _ in range(draw.randint(1, most))]
+
+
+def test_answers_are_those_of_offline_runs_whoever_shares_the_batch(extractor: Extractor, batcher: Batcher) -> None:
+    reader = WantedReader(extractor)
+    kinds: list[dict[str, Any]] = [
+        {"layers": "last", "pooling": "mean"},
+        {"layers": "concat4", "pooling": "cls"},
+        {"layers": ["1", "sum-last-4"], "pooling": "mean,max"},
+        {"layers": "0", "pooling": "mean", "prompt": "query: "},
+        {"layers": "last", "pooling": "word"},
+        {"layers": "concat4", "pooling": "token"},
+        {"layers": "last", "pooling": "mean", "truncate": True, "max_length": 8},
+    ]
+
+    def ask(seed: int) -> None:
+        draw = Random(seed)
+        kind, texts = draw.choice(kinds), random_texts(draw)
+        wanted = reader.read(**kind)
+        features = batcher.submit(documents(texts), wanted).future.result(60)
+        more: dict[str, Any] = {"long": "truncate", "max_length": 8} if "truncate" in kind else {}
+        alone = Extractor(
+            extractor.location,
+            precision="fp32",
+            dtype="float32",
+            layers=kind["layers"],
+            pooling=kind["pooling"],
+            prompt=kind.get("prompt"),
+            **more,
+        ).features(texts)
+        assert features.n_tokens.tolist() == [each.n_tokens for each in alone]
+        assert features.n_truncated.tolist() == [each.n_truncated for each in alone]
+        for column in wanted.columns:
+            if column.pooling.per_document:
+                expected = np.stack([each.vector(column.name) for each in alone])
+                np.testing.assert_allclose(features.vectors[column.name], expected, atol=1e-5)
+                continue
+            for got, each in zip(features.documents, alone, strict=True):
+                assert got is not None
+                np.testing.assert_allclose(got.matrix(column.name), each.matrix(column.name), atol=1e-5)
+                ours, theirs = got.words or got.tokens, each.words or each.tokens
+                assert ours is not None
+                assert theirs is not None
+                assert ours.strings == theirs.strings
+                assert (list(ours.start), list(ours.end)) == (list(theirs.start), list(theirs.end))
+
+    with ThreadPoolExecutor(16) as pool:
+        for done in [pool.submit(ask, seed) for seed in range(60)]:
+            done.result()
+
+
+def test_a_text_that_fails_does_so_alone(
+    extractor: Extractor, batcher: Batcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compute = Extractor.compute_rows
+
+    def fail(self: Any, tokenized: Any, **more: Any) -> Any:
+        if any("poison" in document.text for document in tokenized.rows.documents):
+            raise ZeroDivisionError
+        return compute(self, tokenized, **more)
+
+    monkeypatch.setattr(Extractor, "compute_rows", fail)
+    wanted = WantedReader(extractor).read()
+    requests = [batcher.submit(documents([text]), wanted) for text in ("a river", "poison", "a bank")]
+    assert requests[0].future.result(20).n_tokens.tolist() != [0]
+    with pytest.raises(EncoderError):
+        requests[1].future.result(20)
+    assert requests[2].future.result(20).n_tokens.tolist() != [0]
+    assert batcher.requests == 0
+
+
+def test_too_much_is_refused_and_the_dropped_is_not_computed(
+    extractor: Extractor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go = threading.Event()
+    computed: list[str] = []
+    compute = Extractor.compute_rows
+
+    def wait(self: Any, tokenized: Any, **more: Any) -> Any:
+        go.wait(20)
+        computed.extend(document.text for document in tokenized.rows.documents)
+        return compute(self, tokenized, **more)
+
+    monkeypatch.setattr(Extractor, "compute_rows", wait)
+    batcher = Batcher(extractor, round_tokens=50, most_tokens=200)
+    wanted = WantedReader(extractor).read()
+    text = " ".join(WORDS * 2)
+    requests: list[TextRequest] = []
+
+    def submit_many() -> None:
+        for _ in range(50):
+            requests.append(batcher.submit(documents([f"{text} {len(requests)}"]), wanted))
+            time.sleep(0.01)
+
+    with pytest.raises(QueueFullError) as refused:
+        submit_many()
+    assert refused.value.seconds >= 1
+    batcher.drop(requests[-1])
+    go.set()
+    for request in requests[:-1]:
+        request.future.result(20)
+    batcher.close(10)
+    assert f"{text} {len(requests) - 1}" not in computed
+    assert batcher.waiting_tokens == 0
+    with pytest.raises(ClosedError):
+        batcher.submit(documents([text]), wanted)
+
+
+def test_closing_finishes_what_waits(extractor: Extractor) -> None:
+    batcher = Batcher(extractor, round_tokens=40)
+    wanted = WantedReader(extractor).read()
+    requests = [batcher.submit(documents([" ".join(WORDS)] * 5), wanted) for _ in range(10)]
+    batcher.close(30)
+    assert all(request.future.result(0).n_tokens.min() > 0 for request in requests)

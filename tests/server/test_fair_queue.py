@@ -1,0 +1,100 @@
+"""The order in which waiting texts are taken, against what fairness asks."""
+
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from bertfeat.server.fair_queue import FairQueue
+
+
+@dataclass(eq=False)
+class Waiting:
+    """A request as the queue sees it."""
+
+    sizes: list[int]
+    reading: str = "a"
+    dropped: bool = False
+    order: list[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.order = list(range(len(self.sizes)))
+
+
+def test_a_short_request_does_not_wait_behind_a_long_one() -> None:
+    queue: FairQueue[Waiting] = FairQueue()
+    long, short = Waiting([10] * 1000), Waiting([10])
+    queue.add(long)
+    assert queue.take(100) == [(long, number) for number in range(10)]
+    queue.add(short)
+    assert (short, 0) in queue.take(100)
+
+
+def test_a_first_text_is_taken_however_long_it_is() -> None:
+    queue: FairQueue[Waiting] = FairQueue()
+    huge, other = Waiting([5000]), Waiting([10])
+    queue.add(huge)
+    queue.add(other)
+    assert queue.take(100) == [(huge, 0)]
+    assert queue.take(100) == [(other, 0)]
+    assert queue.take(100) == []
+
+
+def test_a_round_has_one_reading() -> None:
+    queue: FairQueue[Waiting] = FairQueue()
+    requests = [Waiting([10] * 3, reading) for reading in "abab"]
+    for request in requests:
+        queue.add(request)
+    first, second = queue.take(1000), queue.take(1000)
+    assert {request.reading for request, _ in first} == {"a"}
+    assert {request.reading for request, _ in second} == {"b"}
+    assert len(first) == len(second) == 6
+
+
+def test_what_was_dropped_is_not_taken() -> None:
+    queue: FairQueue[Waiting] = FairQueue()
+    gone, stays = Waiting([10] * 5), Waiting([10])
+    queue.add(gone)
+    queue.add(stays)
+    gone.dropped = True
+    assert queue.take(1000) == [(stays, 0)]
+    assert not queue
+
+
+requests = st.lists(
+    st.tuples(st.lists(st.integers(1, 300), min_size=1, max_size=12), st.sampled_from("ab"), st.integers(0, 5)),
+    min_size=1,
+    max_size=12,
+)
+
+
+@settings(deadline=None)
+@given(requests, st.integers(1, 500))
+def test_every_text_is_taken_once(drawn: list[tuple[list[int], str, int]], budget: int) -> None:
+    """Whenever requests come: each text once, in its request's order, and rounds within the budget."""
+    queue: FairQueue[Waiting] = FairQueue()
+    coming = [(Waiting(sizes, reading), when) for sizes, reading, when in drawn]
+    taken: list[tuple[Waiting, int]] = []
+    for step in range(10_000):
+        for request, when in coming:
+            if when == step:
+                queue.add(request)
+        a_round = queue.take(budget)
+        assert len(a_round) <= 1 or sum(request.sizes[number] for request, number in a_round) <= budget
+        taken += a_round
+        if step > 5 and not a_round:
+            break
+    for request, _ in coming:
+        assert [number for each, number in taken if each is request] == request.order
+
+
+@pytest.mark.parametrize("shares", [2, 5])
+def test_requests_get_equal_shares(shares: int) -> None:
+    queue: FairQueue[Waiting] = FairQueue()
+    for number in range(shares):
+        queue.add(Waiting([7 + number] * 500))
+    got: dict[Waiting, int] = {}
+    for _ in range(20):
+        for request, number in queue.take(200):
+            got[request] = got.get(request, 0) + request.sizes[number]
+    assert max(got.values()) - min(got.values()) <= 200

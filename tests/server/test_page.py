@@ -1,0 +1,129 @@
+"""The page's own routes: its files, what it starts with, the map against scikit-learn's PCA, documents by number."""
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA
+from starlette.testclient import TestClient
+
+from bertfeat import CorpusSettings, Extractor, Index, build_index
+from bertfeat.server import ServerSettings, open_service
+from bertfeat.server.app import create_app
+from bertfeat.server.page_assets import is_page_asset, page_assets
+from tests.support.tiny_models import Tiny
+
+TEXTS = ["He sat on the bank of the river.", "The bank lends money.", "Water runs under the old mill."]
+
+
+@pytest.fixture(scope="module")
+def place(tiny: Callable[[str], Tiny], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("page")
+    corpus = place / "c.jsonl"
+    rows = [
+        {"text": f"{text} {number}", "year": 1900 + number, "lang": "de" if number % 3 else "en"}
+        for number, text in enumerate(TEXTS * 10)
+    ]
+    corpus.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    extractor = Extractor(tiny("bert").folder, pooling="mean,word", layers="last,1", precision="fp32")
+    extractor.extract(corpus, place / "c.features", corpus_settings=CorpusSettings(keep=("year", "lang")))
+    build_index(place / "c.features", place / "c.index", column="last_mean")
+    return place
+
+
+@pytest.fixture(scope="module")
+def client(place: Path) -> Iterator[TestClient]:
+    service = open_service([place / "c.index", place / "c.features"], ServerSettings())
+    with TestClient(create_app(service)) as client:
+        yield client
+
+
+def wait_for(client: TestClient, path: str) -> object:
+    for _ in range(100):
+        answer = client.get(path)
+        if answer.status_code != 202:
+            return answer
+        assert answer.headers["retry-after"] == "1"
+        time.sleep(0.05)
+    raise AssertionError("the map is not done")
+
+
+def test_every_address_in_the_page_is_one_of_its_files(client: TestClient) -> None:
+    home = client.get("/")
+    assert home.headers["content-type"].startswith("text/html")
+    assert "default-src 'none'" in home.headers["content-security-policy"]
+    assert not re.search(r"<style|style=|\son\w+=|https?://", home.text)
+    named = set(re.findall(r'(?:src|href)="page/([^"]+)"', home.text))
+    scripts = {name for name in page_assets() if name.endswith(".js")}
+    for name in scripts:
+        text = client.get(f"/page/{name}").text
+        named |= set(re.findall(r'from "\./([^"]+)"', text))
+        assert len(text.splitlines()) <= 300
+    assert named == set(page_assets()) - {"index.html"}
+    for name in named:
+        answer = client.get(f"/page/{name}")
+        assert answer.status_code == 200
+        again = client.get(f"/page/{name}", headers={"If-None-Match": answer.headers["etag"]})
+        assert again.status_code == 304
+        assert again.content == b""
+
+
+def test_only_its_files_are_open() -> None:
+    assert is_page_asset("GET", "/")
+    assert is_page_asset("GET", "/page/main.js")
+    assert not is_page_asset("POST", "/")
+    for path in ("/page/state", "/page/map", "/page/../app.py", "/search"):
+        assert not is_page_asset("GET", path)
+
+
+@pytest.mark.parametrize(
+    "path", ["/page/nothing.js", "/page/..%2fapp.py", "/page/%2e%2e/own.py", "/page/page_routes.py"]
+)
+def test_nothing_else_is_sent(client: TestClient, path: str) -> None:
+    assert client.get(path).status_code == 404
+
+
+def test_state(client: TestClient) -> None:
+    client.get("/page/state")
+    time.sleep(0.3)
+    state = client.get("/page/state").json()
+    index, (words,) = state["index"], state["features"]
+    assert (index["documents"], index["unit"], index["column"]) == (30, "document", "last_mean")
+    year, lang = index["facets"]
+    assert (year["min"], year["max"], year["values"]) == (1900, 1929, None)
+    assert lang["values"] == [{"value": "de", "count": 20}, {"value": "en", "count": 10}]
+    assert [each["column"] for each in words["layers"]] == ["layer1_word", "last_word"]
+
+
+def test_map_is_pca(client: TestClient, place: Path) -> None:
+    answer = wait_for(client, "/page/map")
+    count = int(answer.headers["x-points"])  # type: ignore[attr-defined]
+    body = answer.content  # type: ignore[attr-defined]
+    x, y = (np.frombuffer(body, "<f4", count, 4 * count * at) for at in (0, 1))
+    numbers = np.frombuffer(body, "<u4", count, 8 * count)
+    assert numbers.tolist() == list(range(30))
+    vectors = Index(place / "c.index").reconstruct(np.arange(30))
+    oracle = PCA(2).fit(vectors)
+    flat = oracle.transform(vectors)
+    for ours, theirs in ((x, flat[:, 0]), (y, flat[:, 1])):
+        np.testing.assert_allclose(np.abs(ours), np.abs(theirs), atol=2e-4)
+    shares = [float(share) for share in answer.headers["x-shares"].split(",")]  # type: ignore[attr-defined]
+    np.testing.assert_allclose(shares, oracle.explained_variance_ratio_, atol=1e-3)
+
+
+def test_documents(client: TestClient) -> None:
+    x = wait_for(client, "/page/map")
+    found = client.get("/page/documents", params={"numbers": "5,1"}).json()["documents"]
+    assert [each["number"] for each in found] == [5, 1]
+    assert found[0]["text"] == f"{TEXTS[2]} 5"
+    assert found[0]["values"] == {"year": 1905, "lang": "de"}
+    places = np.frombuffer(x.content, "<f4", 60).reshape(2, 30)  # type: ignore[attr-defined]
+    np.testing.assert_allclose([found[0]["x"], found[0]["y"]], places[:, 5], atol=1e-5)
+    by_row = client.get("/page/documents", params={"rows": "7"}).json()["documents"]
+    assert [(each["number"], each["row"]) for each in by_row] == [(7, 7)]
+    for query in ("numbers=99", "numbers=-1", "numbers=a", "numbers=1&rows=1", "", "numbers=" + ",".join(["1"] * 201)):
+        assert client.get(f"/page/documents?{query}").status_code == 422
