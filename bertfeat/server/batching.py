@@ -112,7 +112,7 @@ class TextRequest:
             vectors[of] = content.vectors[name][at]
         self._n_tokens[of], self._n_truncated[of] = content.n_tokens[at], content.n_truncated[at]
         for number, place in zip(of.tolist() if self._documents else (), at.tolist(), strict=False):
-            self._documents[number] = computed.documents[place]
+            self._documents[number] = _only_wanted(computed.documents[place], self.wanted)
         reasons = {failure.row: failure.reason.partition(": ")[2] for failure in computed.result.failures}
         self._failures |= {
             number: reasons[place]
@@ -332,6 +332,18 @@ def _together(all_wanted: Iterable[Wanted]) -> tuple[tuple[FeatureColumn, ...], 
     units = {column.pooling.unit for column in columns.values()}
     settings = replace(tokens, with_tokens=Unit.TOKEN in units, with_words=Unit.WORD in units)
     return tuple(columns.values()), settings
+
+
+def _only_wanted(document: DocumentFeatures, wanted: Wanted) -> DocumentFeatures:
+    """A document without what others have asked for."""
+    units = {column.pooling.unit for column in wanted.columns}
+    return replace(
+        document,
+        columns=wanted.columns,
+        stored={column.name: document.stored[column.name] for column in wanted.columns},
+        tokens=document.tokens if Unit.TOKEN in units else None,
+        words=document.words if Unit.WORD in units else None,
+    )
 
 
 def _nothing(request: TextRequest) -> RequestFeatures:
