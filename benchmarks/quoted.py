@@ -186,7 +186,7 @@ ROWS: dict[str, list[float]] = {
         PLAN["assembly"]["seconds"],
         PLAN["assembly"]["peak_memory_mib"],
     ],
-    "random faults on ten ways to share a run: trials; faults; wrong feature sets": [
+    "random faults on ten ways to share a run, here and over S3: trials; faults; wrong feature sets": [
         TORTURE["trials_run"],
         TORTURE["faults"],
         len(TORTURE["wrong"]),
@@ -226,6 +226,7 @@ ROWS: dict[str, list[float]] = {
     ],
     "peak memory, 100,000 → 1,000,000 documents, MiB": peaks("default")[:2],
     "largest difference from Hugging Face's hidden states, fp32": [HUGGING_FACE["all-MiniLM-L6-v2"]],
+    "runs shared out, with random faults of processes, disks, clocks and S3": [TORTURE["trials_run"]],
     "span F1 on Wikigold, concat of the last four layers": [
         f1("wikigold", "concat4")[0],
         f1("wikigold", "fine-tuning")[0],
