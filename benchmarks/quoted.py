@@ -23,6 +23,7 @@ MILLION, GROWTH, SHAPES = result("index_million"), result("growth"), result("sha
 UPDATES, FLAIR = result("concurrent_updates"), result("tagger_flair-wikigold")
 EXACT = {name: result(f"exact_{name}")["max_absolute_difference"] for name in ("flair", "sentence_transformers")}
 HUGGING_FACE = result("exact_transformers")["max_absolute_difference"]
+WAYS, PLAN, TORTURE = result("ways"), result("plan_size"), result("torture")
 RECIPES = {row["column"]: row["ndcg_at_10"] for row in result("index_recipes")}
 PAPER = {row["row"]["name"]: row["row"]["paper"] for row in result("table7-wikigold")["rows"]}
 OVER_MODEL = {row["shape"]: row["over_loaded_model_mib"] for row in GROWTH["shapes"]}
@@ -167,6 +168,29 @@ ROWS: dict[str, list[float]] = {
         MILLION["search"]["auto"]["queries_per_second"]["ours"],
     ],
     "a search from the shell, next to loading the model": [MILLION["shell"]["more_than_model_s"]],
+    # shared out
+    "the whole command next to one process: `--join`, one run; `--engine ray`, one worker; `--workers 2`, a thread "
+    "each": [WAYS["speed"]["command_of_one_process"][way] for way in ("join", "ray, one worker", "two workers")],
+    "memory of the run that hands out 100 and 1,000 parts to two workers": [
+        *WAYS["memory"]["peak_of_the_run_mib"].values()
+    ],
+    "a finished set of 10,000 parts on an S3 server, run again": [
+        WAYS["resume"]["again"]["seconds"],
+        sum(WAYS["resume"]["again"]["requests"].values()),
+        WAYS["resume"]["again"]["requests"]["list"],
+    ],
+    "documents that a core scans in a second: text, JSONL, Parquet, of 20 words": [
+        PLAN["scanning"][form]["documents_per_second"] for form in ("text", "jsonl", "parquet")
+    ],
+    "a plan of a thousand million documents, once scanned: 10,000 files, numbered as 70,000 parts": [
+        PLAN["assembly"]["seconds"],
+        PLAN["assembly"]["peak_memory_mib"],
+    ],
+    "random faults on ten ways to share a run, here and over S3: trials; faults; wrong feature sets": [
+        TORTURE["trials_run"],
+        TORTURE["faults"],
+        len(TORTURE["wrong"]),
+    ],
     # right and safe
     "fp32 layers against Hugging Face: default model, 200 real paragraphs; bert-base and bert-large shapes (random "
     "weights), 12": list(HUGGING_FACE.values()),
@@ -202,6 +226,7 @@ ROWS: dict[str, list[float]] = {
     ],
     "peak memory, 100,000 → 1,000,000 documents, MiB": peaks("default")[:2],
     "largest difference from Hugging Face's hidden states, fp32": [HUGGING_FACE["all-MiniLM-L6-v2"]],
+    "runs shared out, with random faults of processes, disks, clocks and S3": [TORTURE["trials_run"]],
     "span F1 on Wikigold, concat of the last four layers": [
         f1("wikigold", "concat4")[0],
         f1("wikigold", "fine-tuning")[0],

@@ -15,7 +15,10 @@ from bertfeat.errors import BertfeatError
 from bertfeat.models import DEFAULT_MODEL, find_model
 
 LIBRARIES = ("torch", "transformers", "tokenizers", "safetensors", "pyarrow", "numpy", "msgspec")
-OPTIONAL = ("faiss-cpu", "faiss-gpu", "matplotlib", "scikit-learn", "ir_measures", "accelerate", "umap-learn")
+OPTIONAL = (
+    *("faiss-cpu", "faiss-gpu", "matplotlib", "scikit-learn", "ir_measures", "accelerate", "umap-learn"),
+    *("obstore", "ray", "pylance", "qdrant-client"),
+)
 
 
 @dataclass(frozen=True, slots=True)

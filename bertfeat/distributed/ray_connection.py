@@ -11,7 +11,8 @@ from typing import Any
 
 from bertfeat.errors import BertfeatError, UsageError, parameter
 
-_FORWARDED = ("AWS_", "AZURE_", "GOOGLE_", "BERTFEAT_", "HF_")
+_FORWARDED = ("AWS_", "AZURE_", "GOOGLE_", "BERTFEAT_", "HF_", "OMP_WAIT_", "ONEDNN_", "LRU_CACHE_", "MALLOC_")
+_ONE_ARENA = {"MALLOC_ARENA_MAX": "1"}  # actors compute on a thread, whose arena would give back what it has freed
 _SECONDS_TO_CONNECT = 10.0
 _ATTEMPTS = "RAY_gcs_server_port_wait_time_s"  # in the environment: how often a driver tries to connect
 
@@ -69,7 +70,7 @@ def connected_ray(address: str | None) -> Iterator[Any]:
     if ray.is_initialized():  # by the program that calls us, whose connection it stays
         yield ray
         return
-    handed_on = {name: value for name, value in os.environ.items() if name.startswith(_FORWARDED)}
+    handed_on = _ONE_ARENA | {name: value for name, value in os.environ.items() if name.startswith(_FORWARDED)}
     logging.getLogger("ray").setLevel(logging.ERROR)  # it would say that it takes no signals on this thread
     try:
         if address is not None:
@@ -81,7 +82,7 @@ def connected_ray(address: str | None) -> Iterator[Any]:
                 log_to_driver=False,
                 logging_level=logging.ERROR,
                 include_dashboard=False if address is None else None,
-                runtime_env={"env_vars": handed_on} if handed_on else None,
+                runtime_env={"env_vars": handed_on},
             )
     except (OSError, RuntimeError, ValueError) as error:
         line = (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from bertfeat.distributed.run_record import read_run_record
 from bertfeat.extraction import CLAIMS, PRESENCE
-from bertfeat.io import STATE_FOLDER, Location, list_files, read_claim
+from bertfeat.io import Location, list_files, lock_holder, read_claim
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,11 @@ def run_status(folder: Location) -> RunStatus:
     record = read_run_record(folder)
     claims = list_files(folder / CLAIMS)
     names = [f"{CLAIMS}/{file.name}" for file in claims if not file.name.startswith((".", PRESENCE))]
-    names += [f"{STATE_FOLDER}/{file.name}" for file in list_files(folder / STATE_FOLDER, "lock")]
     workers = []
     for name in names:
         found = read_claim(folder / name)
         if found is not None and found[0] is not None:
             workers.append(WorkerClaim(name.rpartition("/")[2], str(found[0].owner)))
+    if (holder := lock_holder(folder)) is not None:
+        workers.append(WorkerClaim("lock", str(holder)))
     return RunStatus(record.parts if record else None, record.rows if record else None, tuple(workers))

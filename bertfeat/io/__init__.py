@@ -11,7 +11,7 @@ from bertfeat.io.json_codec import (
     to_plain,
 )
 from bertfeat.io.json_file import JsonFormat, write_json
-from bertfeat.io.lock import FolderLock, folder_lock
+from bertfeat.io.lock import FolderLock, folder_lock, lock_holder
 from bertfeat.io.lock_owner import LockOwner
 from bertfeat.io.malloc import give_back_memory, keep_freed_memory
 from bertfeat.io.messages import quote_names, shorten
@@ -92,6 +92,7 @@ __all__ = [
     "keep_freed_memory",
     "lease_seconds",
     "list_files",
+    "lock_holder",
     "make_state_folder",
     "open_each",
     "open_file",

@@ -17,7 +17,7 @@ from bertfeat.io.atomic import NO_LOCKS, storage_errors
 from bertfeat.io.json_codec import JsonError, canonical_json, decode_json
 from bertfeat.io.lock_owner import LockOwner
 from bertfeat.io.result_folder import STATE_FOLDER, make_state_folder
-from bertfeat.io.storage import Address, Lease, LeaseWatch, Location, Stamp, lease_seconds, read_claim
+from bertfeat.io.storage import Address, Lease, LeaseWatch, Location, Stamp, lease_seconds, read_claim, read_file
 
 LOCK_NAME = "lock"
 _LOOKS = 12  # at a foreign lock, in the time of its lease
@@ -71,6 +71,23 @@ def folder_lock(folder: Location) -> Iterator[FolderLock]:
             path.unlink(missing_ok=True)
             path.parent.rmdir()  # if there is nothing else in it
         os.close(handle)
+
+
+def lock_holder(folder: Location) -> LockOwner | None:
+    """The process that has the lock of a folder, as far as its file tells; None where nobody has it.
+
+    Raises:
+        StorageError: the storage cannot be reached.
+    """
+    place = folder / STATE_FOLDER / LOCK_NAME
+    if isinstance(place, Address):
+        claim = read_claim(place)
+        return claim[0].owner if claim and claim[0] else None
+    try:
+        owner = decode_json(read_file(place), LockOwner)
+    except (FileNotFoundError, JsonError):
+        return None
+    return None if owner.is_gone else owner
 
 
 def _take_lease(folder: Address) -> Lease:

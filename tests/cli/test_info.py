@@ -1,6 +1,7 @@
 """``bertfeat info`` of a feature set, a model and a corpus."""
 
 import json
+import os
 import re
 from importlib.metadata import version
 from pathlib import Path
@@ -13,7 +14,7 @@ import bertfeat
 from bertfeat import installation
 from bertfeat.cli import main
 from bertfeat.encoder import kernels_in_use, resolve_device, resolve_precision
-from bertfeat.io import ResultKind, claim_folder
+from bertfeat.io import ResultKind, claim_folder, folder_lock
 from tests.support.features_toy import toy_set
 from tests.support.tiny_architectures import ARCHITECTURES
 
@@ -49,7 +50,11 @@ def test_feature_set_for_people(tmp_path: Path) -> None:
 def test_unfinished_feature_set_says_so(tmp_path: Path) -> None:
     folder = toy_set(tmp_path / "toy.features", finished=False)
     assert told(folder)["finished"] is False
-    assert "not finished" in info(folder).stdout
+    assert "not finished: run the same extract command again" in info(folder).stdout
+    with folder_lock(folder):
+        shown = info(folder).stdout
+    assert "not finished: others are at work on it" in shown
+    assert f"lock: process {os.getpid()} on " in shown
 
 
 def test_default_model() -> None:
