@@ -285,8 +285,9 @@ def test_an_object_too_large_for_one_request_is_refused(
 
 
 _WAITING = """
-import sys
+import signal, sys
 from bertfeat.io import Address, read_file
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 print("reading", flush=True)
 read_file(Address.parse(sys.argv[1]))
 """
