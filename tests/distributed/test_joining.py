@@ -423,12 +423,13 @@ def test_parts_of_earlier_runs_are_kept_whoever_looks_first(bert: Tiny, alone: P
 
 
 def test_a_run_that_was_taken_over_says_so(bert: Tiny, alone: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "out"
+    folder, alone_here = tmp_path / "out", threading.Lock()  # progress comes from two threads
 
     def take_over(progress: Progress) -> None:
-        record = read_run_record(folder)
-        if progress.fraction > 0.2 and record is not None and record.identity != "another run":
-            write_run_record(folder, RunRecord(1, "another run", sorted_out=True))
+        with alone_here:
+            record = read_run_record(folder)
+            if progress.fraction > 0.2 and record is not None and record.identity != "another run":
+                write_run_record(folder, RunRecord(1, "another run", sorted_out=True))
 
     with pytest.raises(FolderLockedError, match="another run took it over while this one was stopped"):
         join(bert, alone / "c", folder, progress=take_over)

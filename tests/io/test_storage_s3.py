@@ -28,6 +28,7 @@ from bertfeat.io import (
     replace_file,
 )
 from tests.support.s3_server import Faults, S3Server
+from tests.support.ways import wait_for
 
 ROOT = Path(__file__).parents[2]
 CONTENT = bytes(range(256)) * 8192  # 2 MiB
@@ -168,9 +169,17 @@ def test_a_storage_that_comes_back_is_waited_for(
     monkeypatch.setattr("bertfeat.io.storage.waiting._SILENT", 0.1)
     monkeypatch.setenv("BERTFEAT_STORAGE_TIMEOUT", "28")
     s3.harm(Faults(down=True))
-    threading.Timer(0.7, lambda: s3.harm(Faults())).start()
+
+    def warnings() -> list[logging.LogRecord]:
+        return [record for record in caplog.records if record.levelno == logging.WARNING]
+
+    def come_back() -> None:
+        wait_for(warnings, 20)
+        s3.harm(Faults())
+
+    threading.Thread(target=come_back).start()
     assert put_file(bucket / "file", b"x", if_absent=True)
-    (told,) = [record for record in caplog.records if record.levelno == logging.WARNING]
+    (told,) = warnings()
     assert "does not answer (the connection ended early); trying for another 2" in told.getMessage()
 
 
@@ -285,8 +294,9 @@ def test_an_object_too_large_for_one_request_is_refused(
 
 
 _WAITING = """
-import sys
+import signal, sys
 from bertfeat.io import Address, read_file
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 print("reading", flush=True)
 read_file(Address.parse(sys.argv[1]))
 """
