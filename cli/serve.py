@@ -1,5 +1,6 @@
 """``bertfeat serve``: a model, an index, feature sets and a tagger over HTTP."""
 
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,9 +28,18 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 @model_options
 @option("--api-key", multiple=True, metavar="KEY", help="A key that requests need; may be given several times.")
 @option("--no-auth", is_flag=True, help="Let other machines in without a key.")
-@option("--cors", "cors_origins", multiple=True, metavar="ORIGIN", help="Pages of this origin may call; *: all.")
-@option("--prefix", default="", metavar="PATH", help="What stands before all paths: /bertfeat.")
-@option("--accept-token-ids", is_flag=True, help="Take token ids of this model's own tokenizer for texts.")
+@option(
+    "--cors",
+    "cors_origins",
+    multiple=True,
+    further=True,
+    metavar="ORIGIN",
+    help="Pages of this origin may call; *: all.",
+)
+@option("--prefix", further=True, default="", metavar="PATH", help="What stands before all paths: /bertfeat.")
+@option(
+    "--accept-token-ids", is_flag=True, further=True, help="Take token ids of this model's own tokenizer for texts."
+)
 @option("--most-texts", type=click.IntRange(1), default=2048, further=True, metavar="N", help="Texts of a request.")
 @option("--most-tokens", type=click.IntRange(1), default=300_000, further=True, metavar="N", help="Its tokens.")
 @option("--most-body", type=ByteSize(), default="32MiB", further=True, metavar="SIZE", help="Its bytes.")
@@ -62,7 +72,7 @@ def command(
 
     Texts of all requests that wait go through the encoder together. With an INDEX /search and the page search it, with
     FEATURES of words /usages and the page show a word in its contexts. Long texts are read in overlapping windows
-    unless a request asks for a cut, and then the answer says which were cut. /docs tells all routes.
+    unless a request asks for a cut, and then the answer says which were cut. /openapi.json tells all routes.
 
     \b
     bertfeat serve corpus.index words.features
@@ -89,12 +99,24 @@ def command(
         settings,
         model=model.model,
         tagger=tagger,
-        layers=layers,
-        pooling=pooling,
+        layers=layers or None,
+        pooling=pooling or None,
         precision=None if model.precision == "auto" else model.precision,
         device=model.device,
     )
+    if not console.quiet:
+        _log_requests()
     run_server(service, on_start=lambda address: console.say(f"{service.name} at {address}"))
+
+
+def _log_requests() -> None:
+    """Write the line of each request to stderr."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    log = logging.getLogger("bertfeat.server")
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    log.propagate = False
 
 
 def _check_access(host: str, keys: tuple[str, ...], no_auth: bool) -> None:

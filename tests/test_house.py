@@ -44,6 +44,7 @@ ROOMS = (
     "probes",
     "plots",
     "tagging",
+    "server",
     "installation",
 )
 
@@ -51,19 +52,23 @@ ROOMS = (
 HOMES = {
     "click": {"cli"},
     "faiss": {"search"},
+    "fastapi": {"server"},
     "lance": {"search"},
     "matplotlib": {"plots"},
     "obstore": {"io"},
-    "pyarrow": {"corpus", "features", "where", "search"},
+    "prometheus_client": {"server"},
+    "pyarrow": {"corpus", "features", "where", "search", "server"},
     "qdrant_client": {"search"},
     "ray": {"distributed"},
     "rich": {"cli"},
     "torch": {"encoder", "extraction", "speed", "tagging"},
+    "starlette": {"server"},
     "transformers": {"models", "tokens", "encoder", "tagging"},
+    "uvicorn": {"server"},
 }
 
 # The extras that the Makefile installs for tests.
-INSTALLED_EXTRAS = ("minilm", "faiss", "analysis", "evaluate", "finetune", "cloud", "ray", "lance", "qdrant")
+INSTALLED_EXTRAS = ("minilm", "faiss", "analysis", "evaluate", "finetune", "cloud", "ray", "lance", "qdrant", "serve")
 
 MODULES = sorted([*(ROOT / "bertfeat").rglob("*.py"), *(ROOT / "cli").rglob("*.py")])
 

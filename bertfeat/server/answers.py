@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from bertfeat.extraction import Embedder
 from bertfeat.features import DocumentPieces
-from bertfeat.server.batching import RequestFeatures, Wanted
 from bertfeat.server.problems import Kind, Problem
+from bertfeat.server.text_request import RequestFeatures, Wanted
 
 
 class Form(StrEnum):
@@ -25,7 +25,12 @@ class Form(StrEnum):
     ARROW = "application/vnd.apache.arrow.stream"
 
 
-def form_of(request: Request) -> Form:
+def documented_forms(*forms: Form) -> dict[int | str, dict[str, Any]]:
+    """What OpenAPI's document says of answers that have other forms than JSON."""
+    return {200: {"content": {form.value: {"schema": {"type": "string", "format": "binary"}} for form in forms}}}
+
+
+def accepted_form(request: Request) -> Form:
     """The first form that the client accepts and we have; JSON for one that takes anything."""
     for given in request.headers.get("accept", "*/*").split(","):
         name = given.partition(";")[0].strip().lower()
@@ -77,7 +82,7 @@ def truncated_inputs(features: RequestFeatures) -> list[int]:
     return np.flatnonzero(features.n_truncated).tolist()
 
 
-def refuse_failures(features: RequestFeatures, param: str) -> None:
+def refuse_failed_texts(features: RequestFeatures, param: str) -> None:
     """Refuse a request of which a text could not be embedded.
 
     Raises:

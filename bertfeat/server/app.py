@@ -8,6 +8,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp
 
 import bertfeat
@@ -23,7 +24,7 @@ from bertfeat.server.service import ClientGoneError, Service
 from bertfeat.server.tei import tei_routes
 
 _CLIENT_GONE = 499
-_OURS = (Problem, QueueFullError, ClosedError, EncoderError, BertfeatError)
+_OURS = (Problem, QueueFullError, ClosedError, EncoderError, BertfeatError, UnicodeEncodeError)
 
 
 def create_app(service: Service) -> ASGIApp:
@@ -35,7 +36,7 @@ def create_app(service: Service) -> ASGIApp:
         yield
         service.close()
 
-    app = FastAPI(title="bertfeat", version=bertfeat.__version__, lifespan=lifespan, docs_url="/docs", redoc_url=None)
+    app = _Api(title="bertfeat", version=bertfeat.__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
     for kind in _OURS:
         app.add_exception_handler(kind, lambda request, error: _refuse(service, request, problem_of(error)))
     app.add_exception_handler(RequestValidationError, lambda request, error: _refuse_body(service, request, error))
@@ -47,7 +48,7 @@ def create_app(service: Service) -> ASGIApp:
     app.include_router(tei_routes(service, tei))
     app.include_router(own_routes(service, tei))
     app.include_router(page_routes(service))
-    _add_health(app, service)
+    _add_health(app, service, _documented(TEI_ERROR, (401, 408, 413, 429, 431, 503, 504)))
     guarded: ASGIApp = Guard(app, service.settings, lambda: service.is_ready)
     if service.settings.cors_origins:
         guarded = CORSMiddleware(
@@ -59,6 +60,21 @@ def create_app(service: Service) -> ASGIApp:
             max_age=3600,
         )
     return guarded
+
+
+class _Api(FastAPI):
+    """FastAPI, whose document says of OpenAI's routes what they answer: they know wrong requests as 400 only."""
+
+    def openapi(self) -> dict[str, Any]:
+        """The document."""
+        document = super().openapi()
+        for path, operations in document["paths"].items():
+            if is_openai_path(path):
+                for operation in operations.values():
+                    operation["responses"].pop("422", None)
+        for name in ("HTTPValidationError", "ValidationError"):  # FastAPI's own, which are in no answer
+            document["components"]["schemas"].pop(name, None)
+        return document
 
 
 OPENAI_ERROR = {
@@ -78,15 +94,17 @@ def _documented(schema: dict[str, Any], statuses: tuple[int, ...]) -> dict[int |
     return {status: {"description": "An error.", "content": content} for status in statuses}
 
 
-def _add_health(app: FastAPI, service: Service) -> None:
-    @app.get("/health", tags=["operation"], summary="200 when warm, 503 before and while ending")
-    @app.get("/ping", tags=["operation"], summary="The same")
+def _add_health(app: FastAPI, service: Service, errors: dict[int | str, dict[str, Any]]) -> None:
+    @app.get("/health", tags=["operation"], summary="200 when warm, 503 before and while ending", responses=errors)
+    @app.get("/ping", tags=["operation"], summary="The same", responses=errors)
     async def health() -> Response:
         if not service.is_ready:
             raise Problem(Kind.NOT_READY, "the server is starting or ending", headers={"Retry-After": "2"})
         return json_response({"status": "ok"})
 
-    @app.get("/metrics", tags=["operation"], summary="For Prometheus")
+    @app.get(
+        "/metrics", tags=["operation"], summary="For Prometheus", responses=errors, response_class=PlainTextResponse
+    )
     async def metrics() -> Response:
         return Response(service.metrics.text(service.batcher), media_type="text/plain; version=0.0.4")
 
@@ -101,15 +119,19 @@ def _refuse(service: Service, request: Request, problem: Problem) -> Response:
 def _refuse_body(service: Service, request: Request, error: Exception) -> Response:
     """A body that is no JSON, or has other types: where, and what was expected; never what was given."""
     assert isinstance(error, RequestValidationError)
-    found = [(".".join(str(part) for part in each["loc"][1:]), each["msg"]) for each in error.errors()[:3]]
-    told = "; ".join(f"{place}: {what}" if place else what for place, what in found)
-    return _refuse(service, request, Problem(Kind.WRONG_VALUE, told, found[0][0] or None))
+    given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if request.method == "POST" and not given.endswith("json"):  # curl -d says that it sends a form
+        told = "the body was not read as JSON; send it with Content-Type: application/json"
+        return _refuse(service, request, Problem(Kind.WRONG_VALUE, told))
+    found = [([str(part) for part in each["loc"][1:]], each["msg"]) for each in error.errors()[:3]]
+    told = "; ".join(f"{'.'.join(place)}: {what}" if place else what for place, what in found)
+    return _refuse(service, request, Problem(Kind.WRONG_VALUE, told, next(iter(found[0][0]), None)))
 
 
 def _refuse_path(service: Service, request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if error.status_code == Kind.NOT_FOUND.status:
-        return _refuse(service, request, Problem(Kind.NOT_FOUND, "there is no such route; /docs has them"))
+        return _refuse(service, request, Problem(Kind.NOT_FOUND, "there is no such route; /openapi.json has them"))
     if error.status_code == Kind.WRONG_METHOD.status:
         headers = dict(error.headers or {})
         return _refuse(service, request, Problem(Kind.WRONG_METHOD, "the route has another method", headers=headers))

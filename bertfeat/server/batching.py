@@ -10,22 +10,20 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bertfeat.corpus import Document
 from bertfeat.errors import BertfeatError
-from bertfeat.extraction import Embedder, PartResult, TokenizedRows
+from bertfeat.extraction import Embedder, TokenizedRows
 from bertfeat.features import DocumentFeatures, content_documents
 from bertfeat.recipe import FeatureColumn, Unit
 from bertfeat.server.fair_queue import FairQueue
+from bertfeat.server.text_request import ComputedRound, TextRequest, Wanted, no_features
 from bertfeat.tokens import TokenSettings
 
-_BYTES_A_TOKEN = 4  # of English, for what is not tokenized yet
 _log = logging.getLogger("bertfeat.server")
 
 
@@ -46,103 +44,6 @@ class EncoderError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a request wants of its texts."""
-
-    columns: tuple[FeatureColumn, ...]
-    tokens: TokenSettings  # without the units, which the columns decide
-
-    @property
-    def has_pieces(self) -> bool:
-        """Whether there are columns of tokens or words."""
-        return any(not column.pooling.per_document for column in self.columns)
-
-    def without_units(self) -> "Wanted":
-        """The same, comparable with what others want: the columns say which units there are."""
-        return replace(self, tokens=replace(self.tokens, with_tokens=False, with_words=False))
-
-
-@dataclass(frozen=True, slots=True)
-class RequestFeatures:
-    """The features of a request's texts, in their order."""
-
-    vectors: Mapping[str, NDArray[np.float32]]  # of document columns: [n, width]; rows of failed texts are zero
-    documents: Sequence[DocumentFeatures | None]  # empty unless there are columns of tokens or words
-    n_tokens: NDArray[np.int64]  # [n]
-    n_truncated: NDArray[np.int64]  # [n] tokens that were cut off, because the request asked for it
-    failures: Mapping[int, str]  # number of the text → why it could not be embedded
-    seconds_waiting: float  # of the text that waited longest
-    seconds_tokenizing: float  # of the rounds that it was in
-    seconds_computing: float
-
-
-class TextRequest:
-    """The texts of one request, and what there is of their features."""
-
-    def __init__(self, texts: Sequence[Document], wanted: Wanted) -> None:
-        self.texts, self.wanted = texts, wanted
-        prompt = len(wanted.tokens.prompt.encode())
-        self.sizes = [2 + (len((text.text + (text.pair or "")).encode()) + prompt) // _BYTES_A_TOKEN for text in texts]
-        self.order = sorted(range(len(texts)), key=self.sizes.__getitem__, reverse=True)
-        self.dropped = False
-        self.future: Future[RequestFeatures] = Future()
-        self.waiting_tokens = sum(self.sizes)
-        self._arrived, self._left = time.monotonic(), len(texts)
-        self._seconds = [0.0, 0.0, 0.0]  # waiting, tokenizing, computing
-        self._documents: list[DocumentFeatures | None] = [None] * len(texts) if wanted.has_pieces else []
-        self._n_tokens, self._n_truncated = np.zeros((2, len(texts)), np.int64)
-        self._failures: dict[int, str] = {}
-        self._vectors = {
-            column.name: np.zeros((len(texts), column.width), np.float32)
-            for column in wanted.columns
-            if column.pooling.per_document
-        }
-
-    @property
-    def reading(self) -> Hashable:
-        """What texts have to share to be computed together."""
-        return self.wanted.tokens, self.wanted.has_pieces
-
-    def take_round(self, computed: "_ComputedRound", numbers: NDArray[np.int64], places: NDArray[np.int64]) -> None:
-        """Note what a round gave for the texts ``numbers``, which have the rows ``places`` in it."""
-        content = computed.result.content
-        there = np.isin(places, content.rows)
-        at, of = np.searchsorted(content.rows, places[there]), numbers[there]
-        for name, vectors in self._vectors.items():
-            vectors[of] = content.vectors[name][at]
-        self._n_tokens[of], self._n_truncated[of] = content.n_tokens[at], content.n_truncated[at]
-        for number, place in zip(of.tolist() if self._documents else (), at.tolist(), strict=False):
-            self._documents[number] = _only_wanted(computed.documents[place], self.wanted)
-        reasons = {failure.row: failure.reason.partition(": ")[2] for failure in computed.result.failures}
-        self._failures |= {
-            number: reasons[place]
-            for number, place in zip(numbers.tolist(), places.tolist(), strict=True)
-            if place in reasons
-        }
-        waited = computed.began - self._arrived
-        self._seconds[0] = max(self._seconds[0], waited)
-        self._seconds[1] += computed.seconds_tokenizing
-        self._seconds[2] += computed.seconds_computing
-        self._left -= len(numbers)
-        if not self._left:
-            self._answer()
-
-    def fail(self, error: BaseException) -> None:
-        """Have whoever waits get an error."""
-        self.dropped = True
-        if not self.future.done():
-            self.future.set_exception(error)
-
-    def _answer(self) -> None:
-        if not self.future.done():
-            self.future.set_result(
-                RequestFeatures(
-                    self._vectors, self._documents, self._n_tokens, self._n_truncated, self._failures, *self._seconds
-                )
-            )
-
-
-@dataclass(frozen=True, slots=True)
 class _Round:
     """Texts that are computed together."""
 
@@ -151,17 +52,6 @@ class _Round:
     tokenized: TokenizedRows
     began: float
     seconds_tokenizing: float
-
-
-@dataclass(frozen=True, slots=True)
-class _ComputedRound:
-    """Their features."""
-
-    result: PartResult
-    documents: Sequence[DocumentFeatures]  # of the content, if there are columns of tokens or words
-    began: float
-    seconds_tokenizing: float
-    seconds_computing: float
 
 
 class Batcher:
@@ -216,7 +106,7 @@ class Batcher:
                 surplus = waiting + request.waiting_tokens - self.most_tokens
                 raise QueueFullError(max(1.0, surplus / max(self.tokens_per_second, 1000.0)))
             if not texts:
-                request.future.set_result(_nothing(request))
+                request.future.set_result(no_features(request))
                 return request
             self._requests.add(request)
             self._queue.add(request)
@@ -251,7 +141,7 @@ class Batcher:
         while (taken := self._next_texts()) is not None:
             try:
                 self._ready.put(self._tokenize(taken))
-            except Exception as error:
+            except BaseException as error:  # tokenizers panic with one
                 self._ready.join()  # the encoder serves one at a time
                 self._compute_alone(taken, error)
         self._ready.put(None)
@@ -278,11 +168,11 @@ class Batcher:
             if any(not request.dropped for request, _ in waiting.taken):
                 try:
                     self._hand_out(waiting.taken, self._compute(waiting))
-                except Exception as error:
+                except BaseException as error:
                     self._compute_alone(waiting.taken, error)
             self._ready.task_done()
 
-    def _compute(self, waiting: _Round) -> _ComputedRound:
+    def _compute(self, waiting: _Round) -> ComputedRound:
         began = time.monotonic()
         pairs = any(request.texts[number].pair is not None for request, number in waiting.taken)
         result = waiting.embedder.compute_rows(waiting.tokenized, pairs=pairs)
@@ -290,7 +180,7 @@ class Batcher:
         if waiting.taken[0][0].wanted.has_pieces:
             columns, layers = waiting.embedder.columns, waiting.embedder.model.num_layers
             documents = content_documents(result.content, columns, layers)
-        computed = _ComputedRound(
+        computed = ComputedRound(
             result, tuple(documents), waiting.began, waiting.seconds_tokenizing, time.monotonic() - began
         )
         rate = result.computed_tokens / max(computed.seconds_computing, 1e-6)
@@ -298,7 +188,7 @@ class Batcher:
         self.last_round = len(waiting.taken), result.computed_tokens
         return computed
 
-    def _hand_out(self, taken: Sequence[tuple[TextRequest, int]], computed: _ComputedRound) -> None:
+    def _hand_out(self, taken: Sequence[tuple[TextRequest, int]], computed: ComputedRound) -> None:
         places: dict[TextRequest, list[int]] = {}
         for place, (request, _) in enumerate(taken):
             places.setdefault(request, []).append(place)
@@ -308,14 +198,14 @@ class Batcher:
             if request.future.done():
                 self.drop(request)
 
-    def _compute_alone(self, taken: Sequence[tuple[TextRequest, int]], error: Exception) -> None:
+    def _compute_alone(self, taken: Sequence[tuple[TextRequest, int]], error: BaseException) -> None:
         """Compute each request of a round that failed by itself, so that one fails and not the others."""
         _log.error("a round of %d texts failed (%s)", len(taken), type(error).__name__)
         for request in dict.fromkeys(request for request, _ in taken):
             own = [(each, number) for each, number in taken if each is request]
             try:
                 self._hand_out(own, self._compute(self._tokenize(own)))
-            except Exception as alone:
+            except BaseException as alone:
                 cause = alone if isinstance(alone, BertfeatError) else EncoderError(type(alone).__name__)
                 request.fail(cause)
                 self.drop(request)
@@ -332,25 +222,3 @@ def _together(all_wanted: Iterable[Wanted]) -> tuple[tuple[FeatureColumn, ...], 
     units = {column.pooling.unit for column in columns.values()}
     settings = replace(tokens, with_tokens=Unit.TOKEN in units, with_words=Unit.WORD in units)
     return tuple(columns.values()), settings
-
-
-def _only_wanted(document: DocumentFeatures, wanted: Wanted) -> DocumentFeatures:
-    """A document without what others have asked for."""
-    units = {column.pooling.unit for column in wanted.columns}
-    return replace(
-        document,
-        columns=wanted.columns,
-        stored={column.name: document.stored[column.name] for column in wanted.columns},
-        tokens=document.tokens if Unit.TOKEN in units else None,
-        words=document.words if Unit.WORD in units else None,
-    )
-
-
-def _nothing(request: TextRequest) -> RequestFeatures:
-    nothing = np.zeros(0, np.int64)
-    vectors = {
-        column.name: np.zeros((0, column.width), np.float32)
-        for column in request.wanted.columns
-        if column.pooling.per_document
-    }
-    return RequestFeatures(vectors, (), nothing, nothing, {}, 0.0, 0.0, 0.0)

@@ -9,17 +9,21 @@ from bertfeat.corpus import Document
 from bertfeat.errors import UsageError
 from bertfeat.extraction import Embedder
 from bertfeat.features import DocumentFeatures, ModelIdentity
-from bertfeat.server.batching import Batcher, RequestFeatures, Wanted
+from bertfeat.server.batching import Batcher
+from bertfeat.server.text_request import RequestFeatures, Wanted
 
 
 class SharedEncoder:
     """Embeds texts as a record says, by the one encoder of the server. To be called on threads that may wait."""
 
-    def __init__(self, recorded: Embedder, batcher: Batcher) -> None:
-        """``recorded``: of which only the settings are used; its model is the server's."""
+    def __init__(self, recorded: Embedder, batcher: Batcher, seconds: float) -> None:
+        """``recorded``: of which only the settings are used; its model is the server's.
+
+        ``seconds``: that texts may take.
+        """
         self.identity: ModelIdentity = recorded.identity
         self.wanted = Wanted(recorded.columns, recorded.token_settings).without_units()
-        self._batcher = batcher
+        self._batcher, self._seconds = batcher, seconds
 
     def encode(self, texts: Sequence[str], /) -> NDArray[np.float32]:
         """One vector a text, ``[n, width]``."""
@@ -32,7 +36,12 @@ class SharedEncoder:
 
     def _compute(self, texts: Sequence[str]) -> RequestFeatures:
         documents = [Document(number, str(number), text) for number, text in enumerate(texts)]
-        features = self._batcher.submit(documents, self.wanted).future.result()
+        waiting = self._batcher.submit(documents, self.wanted)
+        try:
+            features = waiting.future.result(self._seconds)
+        except BaseException:
+            self._batcher.drop(waiting)  # whoever asked was told that it took too long
+            raise
         for number, reason in features.failures.items():
             raise UsageError(f"text {number} cannot be embedded: {reason}")
         return features

@@ -11,12 +11,18 @@ from collections.abc import Callable
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from bertfeat.io import give_back_memory
 from bertfeat.server.answers import json_response
 from bertfeat.server.page_assets import is_page_asset
 from bertfeat.server.problems import Kind, Problem
 from bertfeat.server.settings import ServerSettings
 
+MOST_HEADERS = 64 * 2**10
+"""Bytes of a request's head."""
+
 _MOST_BODIES = 16  # as many times as a request may have, all of them may have together
+_ITEMS_A_TOKEN = 4  # that JSON may have, and commas that a text may have
+_LARGE_BODY = 4 * 2**20  # bytes, after which the memory is given back
 _OPEN = ("/health", "/ping")  # to a load balancer that has no key
 _BEFORE_READY = (*_OPEN, "/metrics", "/info", "/v1/models")
 _REQUEST_ID = re.compile(r"[\x21-\x7e]{1,128}")
@@ -51,6 +57,8 @@ class Guard:
         path = scope["path"]
         if is_page_asset(scope["method"], path):
             return
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > MOST_HEADERS:
+            raise Problem(Kind.HEADERS_TOO_LARGE, f"the head of a request has at most {MOST_HEADERS:,} bytes")
         headers = {name.lower(): value for name, value in scope["headers"]}
         if self._keys and path not in _OPEN and scope["method"] != "OPTIONS" and not self._has_key(headers):
             raise Problem(
@@ -66,12 +74,19 @@ class Guard:
         """The problem of a body that is too large."""
         return Problem(Kind.TOO_LARGE, f"a request has at most {self._settings.most_body:,} bytes")
 
+    def checked(self, body: bytes) -> bytes:
+        """A body, unless it has more items than any request; parsed, each would be tens of times as large."""
+        most = _ITEMS_A_TOKEN * self._settings.most_tokens + self._settings.most_texts
+        if len(body) > most and body.count(b",") > most:
+            raise Problem(Kind.TOO_LARGE, f"a request has at most {self._settings.most_tokens:,} tokens")
+        return body
+
     def _has_key(self, headers: dict[bytes, bytes]) -> bool:
         given = headers.get(b"authorization", headers.get(b"x-api-key", b"")).strip()
         scheme, _, rest = given.partition(b" ")
         token = rest.strip() if scheme.lower() == b"bearer" else given
         # all of them, so that the time does not tell which one was near
-        return any(hmac.compare_digest(token, key) for key in self._keys)
+        return sum(hmac.compare_digest(token, key) for key in self._keys) > 0
 
     @property
     def app(self) -> ASGIApp:
@@ -112,6 +127,7 @@ class _Passage:
                     await self._guard.app(self._scope, self._replay(body), self._send_head)
                 finally:
                     self._guard.body_bytes -= self._bytes
+                    del body
         except Problem as problem:
             await self._refuse(problem)
         except TimeoutError:
@@ -123,6 +139,8 @@ class _Passage:
             await self._refuse(Problem(Kind.MODEL_FAILED, f"the request failed ({type(error).__name__})"))
         finally:
             self._write_log()
+            if self._bytes > _LARGE_BODY:
+                give_back_memory()
 
     async def _read_body(self) -> bytes:
         """The whole body, within its limits of size and time."""
@@ -141,7 +159,7 @@ class _Passage:
                     if self._guard.body_bytes > _MOST_BODIES * self._settings.most_body:
                         raise Problem(Kind.OVERLOADED, "too many large requests at once", headers={"Retry-After": "1"})
                     if not message.get("more_body", False):
-                        return b"".join(chunks)
+                        return self._guard.checked(b"".join(chunks))
         except BaseException as error:
             self._guard.body_bytes -= self._bytes
             if isinstance(error, TimeoutError):

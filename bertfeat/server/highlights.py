@@ -24,10 +24,10 @@ def highlight_hits(
     column = encoder.wanted.columns[0].name
     (asked,) = encoder.features([query])
     words = _word_vectors(asked, column)[1]
-    return [_best_words(document, column, words) if document else [] for document in _documents(features, hits)]
+    return [_best_words(document, column, words) if document else [] for document in _documents_of_hits(features, hits)]
 
 
-def _documents(features: FeatureSet, hits: Sequence[Hit]) -> list[DocumentFeatures | None]:
+def _documents_of_hits(features: FeatureSet, hits: Sequence[Hit]) -> list[DocumentFeatures | None]:
     """The documents of hits; None for one that the set does not have, or has with another text."""
     found: list[DocumentFeatures | None] = []
     for hit in hits:

@@ -6,7 +6,8 @@ from contextlib import contextmanager
 
 from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
 
-from bertfeat.server.batching import Batcher, RequestFeatures
+from bertfeat.server.batching import Batcher
+from bertfeat.server.text_request import RequestFeatures
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 _TOKENS = tuple(2**power for power in range(2, 20))

@@ -10,18 +10,18 @@ from bertfeat.server.answers import (
     in_base64,
     json_response,
     origin_headers,
-    refuse_failures,
+    refuse_failed_texts,
     text_vectors,
     truncated_inputs,
     truncation_headers,
 )
-from bertfeat.server.batching import RequestFeatures, Wanted
 from bertfeat.server.problems import Kind, Problem
 from bertfeat.server.service import Service
-from bertfeat.server.token_ids import TokenIds, texts_of_input
+from bertfeat.server.text_request import RequestFeatures, Wanted
+from bertfeat.server.token_ids import Name, Specs, TextInput, texts_of_input
 from bertfeat.server.wanted import documents_of
 
-Specs = Annotated[str | list[str], Field(examples=["concat4"])]
+_Specs = Annotated[Specs, Field(examples=["concat4"])]
 
 
 class EmbeddingsBody(BaseModel):
@@ -29,18 +29,18 @@ class EmbeddingsBody(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
 
-    input: str | list[str] | TokenIds | list[TokenIds]
-    model: str | None = None
+    input: TextInput
+    model: Name | None = None
     encoding_format: Literal["float", "base64"] = "float"
     dimensions: int | None = Field(None, ge=1)
     user: str | None = None
-    layers: Specs | None = None
-    pooling: Specs | None = None
+    layers: _Specs | None = None
+    pooling: _Specs | None = None
     normalize: bool | None = Field(None, description="By default vectors of texts are, those of tokens and words not.")
     truncate: bool = Field(False, description="Cut long texts; by default they are read in overlapping windows.")
     max_length: int | None = None
     prompt: str | None = None
-    prompt_name: str | None = None
+    prompt_name: Name | None = None
 
 
 def openai_routes(service: Service, errors: dict[int | str, dict[str, Any]]) -> APIRouter:
@@ -73,7 +73,7 @@ def openai_routes(service: Service, errors: dict[int | str, dict[str, Any]]) -> 
                 names = ", ".join(column.name for column in wanted.columns)
                 raise Problem(Kind.WRONG_VALUE, f"an embedding is one of {names}; /features gives several", "layers")
             features = await service.embed(request, documents_of(texts, param="input"), wanted)
-            refuse_failures(features, "input")
+            refuse_failed_texts(features, "input")
             headers = origin_headers(service.extractor, wanted) | truncation_headers(features)
             return json_response(_embeddings_object(service, body, wanted, features), headers)
 

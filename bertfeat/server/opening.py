@@ -61,7 +61,7 @@ def open_service(
     service = Service(extractor, settings)
     service.features = tuple(features)
     if index is not None and recorded is not None:
-        index.encoder = SharedEncoder(recorded, service.batcher)
+        index.encoder = SharedEncoder(recorded, service.batcher, settings.request_seconds)
         service.index = index
     if tagger is not None:
         service.tagger = Tagger(tagger, model=model or extractor.location, device=device)

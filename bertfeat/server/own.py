@@ -12,44 +12,46 @@ from bertfeat.features import FeatureSet
 from bertfeat.search import Index, unmark_words
 from bertfeat.server.answers import (
     Form,
+    accepted_form,
     arrow_response,
+    documented_forms,
     features_table,
     float32_response,
-    form_of,
     json_response,
     origin_headers,
     pieces_object,
-    refuse_failures,
+    refuse_failed_texts,
     truncated_inputs,
     truncation_headers,
 )
-from bertfeat.server.batching import RequestFeatures, Wanted
 from bertfeat.server.highlights import highlight_hits
 from bertfeat.server.problems import Kind, Problem
 from bertfeat.server.service import Service
+from bertfeat.server.text_request import RequestFeatures, Wanted
+from bertfeat.server.token_ids import Name, Specs, Texts
 from bertfeat.server.wanted import documents_of
 from bertfeat.usages import Senses, Usages, find_senses, find_usages
 
-_Specs = Annotated[str | list[str], Field(examples=["concat4"])]
+_Specs = Annotated[Specs, Field(examples=["concat4"])]
 
 
 class FeaturesBody(BaseModel):
     """What ``/features`` takes."""
 
-    texts: str | list[str]
+    texts: str | Texts
     layers: _Specs | None = None
     pooling: _Specs | None = None
     truncate: bool = False
     max_length: int | None = None
     prompt: str | None = None
-    prompt_name: str | None = None
+    prompt_name: Name | None = None
 
 
 class SearchBody(BaseModel):
     """What ``/search`` takes: a text or a vector."""
 
     query: str | None = Field(None, examples=["how do bats find their prey"])
-    vector: list[float] | None = None
+    vector: Annotated[list[float], Field(fail_fast=True)] | None = None
     k: Annotated[int, Field(ge=1, le=1000)] = 10
     where: str | None = Field(None, examples=["year > 1900"])
     exact: bool = False
@@ -59,29 +61,31 @@ class SearchBody(BaseModel):
 class UsagesBody(BaseModel):
     """What ``/usages`` takes."""
 
-    word: str
+    word: Name
     like: str | None = Field(None, examples=["He sat on the *bank* of the river."])
     senses: Annotated[int, Field(ge=2, le=50)] | None = None
     match: Literal["exact", "prefix", "any"] = "exact"
     k: Annotated[int, Field(ge=1, le=1000)] | None = None
-    layers: str | None = Field(None, description="A stored column, or a recipe that can be derived from it.")
+    layers: Name | None = Field(None, description="A stored column, or a recipe that can be derived from it.")
     where: str | None = None
     one_per_document: bool = False
     context: Annotated[int, Field(ge=0, le=5000)] = 300
-    features: str | None = Field(None, description="Which set, where the server has several: its name.")
+    features: Name | None = Field(None, description="Which set, where the server has several: its name.")
 
 
 class TagBody(BaseModel):
     """What ``/tag`` takes."""
 
-    texts: str | list[str]
+    texts: str | Texts
 
 
 def own_routes(service: Service, errors: dict[int | str, dict[str, Any]]) -> APIRouter:
     """The routes."""
     router = APIRouter(tags=["bertfeat"], responses=errors)
 
-    @router.post("/features", summary="Features of texts, of any layers and poolings")
+    forms = documented_forms(Form.FLOAT32, Form.ARROW)
+
+    @router.post("/features", summary="Features of texts, of any layers and poolings", responses=forms)
     async def features(body: FeaturesBody, request: Request) -> Response:
         with service.metrics.request("features"):
             texts = [body.texts] if isinstance(body.texts, str) else body.texts
@@ -93,39 +97,49 @@ def own_routes(service: Service, errors: dict[int | str, dict[str, Any]]) -> API
                 prompt=body.prompt,
                 prompt_name=body.prompt_name,
             )
-            computed = await service.embed(request, _documents(texts), wanted)
-            refuse_failures(computed, "texts")
+            computed = await service.embed(request, _texts_as_documents(texts), wanted)
+            refuse_failed_texts(computed, "texts")
             headers = origin_headers(service.extractor, wanted) | truncation_headers(computed)
-            return _features_response(form_of(request), texts, computed, wanted, headers)
+            return _features_response(accepted_form(request), texts, computed, wanted, headers)
 
     @router.post("/search", summary="The nearest documents, tokens or words of the index")
-    async def search(body: SearchBody) -> Response:
+    async def search(body: SearchBody, request: Request) -> Response:
         with service.metrics.request("search"):
             index = _index(service)
             if (body.query is None) == (body.vector is None):
                 raise Problem(Kind.WRONG_VALUE, "a search has a query or a vector", "query")
-            return json_response(await service.run(lambda: _search(service, index, body)))
+            await _check_text(service, body.query, "query")
+            return json_response(await service.run(lambda: _search(service, index, body), request=request))
 
     @router.post("/usages", summary="A word in its contexts, or grouped by sense")
-    async def usages(body: UsagesBody) -> Response:
+    async def usages(body: UsagesBody, request: Request) -> Response:
         with service.metrics.request("usages"):
             words = _word_features(service, body.features)
-            return json_response(await service.run(lambda: _usages(service, words, body)))
+            await _check_text(service, body.like, "like")
+            return json_response(await service.run(lambda: _usages(service, words, body), request=request))
 
     @router.post("/tag", summary="The tags of the words of texts")
-    async def tag(body: TagBody) -> Response:
+    async def tag(body: TagBody, request: Request) -> Response:
         with service.metrics.request("tag"):
             tagger = service.tagger
             if tagger is None:
                 raise Problem(Kind.NOT_FOUND, "this server was started without a tagger (--tagger)")
             texts = [body.texts] if isinstance(body.texts, str) else body.texts
-            _documents(texts)
-            return json_response({"texts": await service.run(lambda: service.tag(texts))})
+            _texts_as_documents(texts)
+            await service.check_size(texts)
+            return json_response({"texts": await service.run(lambda: service.tag(texts), request=request)})
 
     return router
 
 
-def _documents(texts: list[str]) -> list[Any]:
+async def _check_text(service: Service, text: str | None, param: str) -> None:
+    """Refuse a text that is empty or too long, where there is one."""
+    if text is not None:
+        documents_of([text], param=param)
+        await service.check_size([text])
+
+
+def _texts_as_documents(texts: list[str]) -> list[Any]:
     if not texts:
         raise Problem(Kind.EMPTY, "there are no texts", "texts")
     return documents_of(texts, param="texts")

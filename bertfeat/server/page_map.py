@@ -40,7 +40,7 @@ class MapLayout:
 
 def lay_out_index(index: Index, points: int = MOST_POINTS) -> MapLayout:
     """Lay out at most so many vectors of an index by PCA, reading them twice and keeping none."""
-    numbers = _sample_numbers(index, points)
+    numbers = _points_of_index(index, points)
     width = index.settings.width
     if not len(numbers):
         empty = np.zeros((width, 2), np.float32)
@@ -64,7 +64,7 @@ def lay_out_index(index: Index, points: int = MOST_POINTS) -> MapLayout:
     return layout
 
 
-def _sample_numbers(index: Index, points: int) -> NDArray[np.int64]:
+def _points_of_index(index: Index, points: int) -> NDArray[np.int64]:
     """The numbers of vectors that were not removed: all, or evenly spread ones."""
     removed, count = index.vectors.removed, index.settings.count
     living = np.arange(count) if removed is None else np.flatnonzero(~removed)

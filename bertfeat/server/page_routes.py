@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from bertfeat.search import Index
 from bertfeat.server.answers import Form, json_response
 from bertfeat.server.page_assets import HOME, page_assets
+from bertfeat.server.page_colors import PointColors, can_color, color_points
 from bertfeat.server.page_facets import Facet, read_facets
 from bertfeat.server.page_map import Background, MapLayout, lay_out_index
 from bertfeat.server.page_state import describe_service
@@ -43,10 +44,15 @@ def page_routes(service: Service) -> APIRouter:
         of = len(data.index)
         found = data.layout()
         if found is None:
-            return json_response({"state": "computing"}, {"Retry-After": "1"}, status=202)
+            return _computing()
         shares = ",".join(f"{share:.6f}" for share in found.shares)
         headers = {"X-Points": str(len(found.numbers)), "X-Of": str(of), "X-Shares": shares}
         return Response(found.to_bytes(), 200, headers, Form.FLOAT32.value)
+
+    @router.get("/page/colors")
+    async def colors(column: str) -> Response:
+        found = await service.run(lambda: data.colors(column))
+        return _computing() if found is None else json_response(found.to_json())
 
     @router.get("/page/documents")
     async def documents(numbers: str | None = None, rows: str | None = None) -> Response:
@@ -62,6 +68,10 @@ def page_routes(service: Service) -> APIRouter:
         return page_assets()[name].response(request)
 
     return router
+
+
+def _computing() -> Response:
+    return json_response({"state": "computing"}, {"Retry-After": "1"}, status=202)
 
 
 class _PageData:
@@ -102,6 +112,20 @@ class _PageData:
                 self._layout.start()
         return describe_service(self._service, facets)
 
+    def colors(self, column: str) -> PointColors | None:
+        """The colours of the map by a kept column, or None while map or facets are computed."""
+        index = self.index
+        facets, layout = self._facets.value(), self._layout.value()
+        if facets is None or layout is None:
+            return None
+        found = next((facet for facet in facets if facet.name == column), None)
+        if found is None:
+            kept = ", ".join(facet.name for facet in facets) or "none"
+            raise Problem(Kind.WRONG_VALUE, f"the index keeps no column {column!r}; its kept columns: {kept}", "column")
+        if not can_color(found):
+            raise Problem(Kind.WRONG_VALUE, f"{column!r} has too many different values, or none", "column")
+        return color_points(index, layout, found)
+
     def documents(self, given: list[int], *, by_row: bool) -> list[dict[str, object]]:
         """Documents by the numbers of their vectors, or by their rows, with their place on the map once it is there."""
         index = self.index
@@ -119,6 +143,9 @@ class _PageData:
             shown = {key: _cut(document[key]) for key in ("id", "row", "text", "pair") if document.get(key) is not None}
             place = {} if places is None else {"x": places[at][0], "y": places[at][1]}
             found.append({"number": number, **shown, "values": {key: document[key] for key in index.kept}, **place})
+        if index.vectors.pieces is not None:  # the word or token of each vector
+            for each, piece in zip(found, index.vectors.pieces.take(numbers).to_pylist(), strict=True):
+                each |= {"start": piece["start"], "end": piece["end"], "in_pair": piece["segment"] == 1}
         return found
 
     def _of_rows(self, rows: list[int]) -> NDArray[np.int64]:

@@ -24,13 +24,13 @@ def describe_service(service: Service, facets: Sequence[Facet] | None) -> dict[s
             "hidden_size": model.hidden_size,
         },
         "precision": service.extractor.precision.value,
-        "index": None if service.index is None else describe_index(service.index, facets),
+        "index": None if service.index is None else index_state(service.index, facets),
         "features": [each for each in sets if each is not None],
         "tagger": service.tagger is not None,
     }
 
 
-def describe_index(index: Index, facets: Sequence[Facet] | None) -> dict[str, object]:
+def index_state(index: Index, facets: Sequence[Facet] | None) -> dict[str, object]:
     """An index: its size and kind, the recall that was measured, and its kept columns."""
     settings = index.settings
     return {

@@ -7,12 +7,15 @@ from typing import Any
 from bertfeat.errors import BertfeatError, UsageError
 from bertfeat.server.batching import ClosedError, EncoderError, QueueFullError
 
+_MOST_MESSAGE = 1000  # characters; it may quote what the client has sent
+
 
 class Kind(Enum):
     """A kind of problem: its status, and its names in the two forms of errors."""
 
     EMPTY = 400, "Empty", "invalid_request_error"
     TOKEN_IDS = 400, "Validation", "invalid_request_error"
+    MALFORMED = 400, "Validation", "invalid_request_error"
     WRONG_VALUE = 422, "Validation", "invalid_request_error"
     UNAUTHORIZED = 401, "Unauthorized", "authentication_error"
     NOT_FOUND = 404, "NotFound", "not_found_error"
@@ -51,12 +54,18 @@ class Problem(Exception):
     def openai_body(self) -> dict[str, Any]:
         """The body as the openai library reads it."""
         _, _, name = self.kind.value
-        return {"error": {"message": self.message, "type": name, "param": self.param, "code": self.code}}
+        return {"error": {"message": self._shown, "type": name, "param": self.param, "code": self.code}}
 
     def tei_body(self) -> dict[str, Any]:
         """The body as clients of text-embeddings-inference read it: never a list."""
         _, name, _ = self.kind.value
-        return {"error": self.message, "error_type": name}
+        return {"error": self._shown, "error_type": name}
+
+    @property
+    def _shown(self) -> str:
+        """The message, not too long, and without halves of surrogate pairs, which JSON cannot hold."""
+        whole = self.message.encode("utf-8", "replace").decode()
+        return whole if len(whole) <= _MOST_MESSAGE else f"{whole[: _MOST_MESSAGE - 1]}…"
 
 
 def problem_of(error: Exception) -> Problem:
@@ -69,8 +78,12 @@ def problem_of(error: Exception) -> Problem:
         return Problem(Kind.NOT_READY, str(error), headers={"Retry-After": "5"})
     if isinstance(error, UsageError):
         return Problem(Kind.WRONG_VALUE, str(error))
-    if isinstance(error, BertfeatError):
-        return Problem(Kind.MODEL_FAILED, error.problem)
+    if isinstance(error, UnicodeEncodeError):  # of any string but a text, which is looked at before
+        return Problem(Kind.WRONG_VALUE, "a string has half of a surrogate pair")
+    if isinstance(error, BertfeatError):  # without its ``where``, which may be a folder
+        asked = error.exit_code == UsageError.exit_code
+        problem = f"{error.problem}; {error.remedy}" if asked and error.remedy else error.problem
+        return Problem(Kind.WRONG_VALUE if asked else Kind.MODEL_FAILED, problem)
     if isinstance(error, EncoderError):
         return Problem(Kind.MODEL_FAILED, f"the model failed over these texts ({error})")
     return Problem(Kind.MODEL_FAILED, "the request failed; the server's log has more")

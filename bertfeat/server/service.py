@@ -2,29 +2,34 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from fastapi import Request
 
-from bertfeat.corpus import Document
+from bertfeat.corpus import MAX_TEXT, Document
 from bertfeat.extraction import Embedder, Extractor
 from bertfeat.features import FeatureSet
 from bertfeat.search import Index
-from bertfeat.server.batching import Batcher, RequestFeatures, TextRequest, Wanted
+from bertfeat.server.batching import Batcher, QueueFullError
 from bertfeat.server.encoder import SharedEncoder
 from bertfeat.server.metrics import Metrics
 from bertfeat.server.problems import Kind, Problem
 from bertfeat.server.settings import ServerSettings
+from bertfeat.server.text_request import RequestFeatures, Wanted
 from bertfeat.server.wanted import WantedReader
 from bertfeat.tagging import Tagger
+from bertfeat.words import split_words
 
 _T = TypeVar("_T")
+_SLICE = 2**18  # characters that are counted at a time
+_MOST_SEARCHES = 256  # and other work on these threads, that may wait
 _WARM_UP = (
     "A text to warm up with.",
     "Another one, somewhat longer than the first, so that two lengths have been seen.",
 )
+_WARM_UP_QUERY = "warm"  # one word, which an index of words takes without a mark
 
 
 class Service:
@@ -40,6 +45,7 @@ class Service:
         self.metrics = Metrics()
         self.batcher = Batcher(extractor, most_tokens=settings.most_waiting_tokens)
         self.is_ready = False
+        self._searches = 0  # that wait, or are at work
         self._searching = ThreadPoolExecutor(2, "bertfeat-search")
 
     @property
@@ -53,7 +59,7 @@ class Service:
         request = self.batcher.submit(documents, self.wanted.read())
         await asyncio.wrap_future(request.future)
         if self.index is not None:
-            index, vector = self.index, await asyncio.to_thread(self.index.encode, [_WARM_UP[0]])
+            index, vector = self.index, await asyncio.to_thread(self.index.encode, [_WARM_UP_QUERY])
             await self.run(lambda: index.search_vectors(vector, 1))
         self.is_ready = True
 
@@ -63,14 +69,16 @@ class Service:
             header = features.header
             columns = [column for column in features.columns if not column.pooling.per_document]
             recorded = Embedder.from_record(header.model, header.settings, columns, name=self.extractor.location)
-            self._encoders[features.folder] = SharedEncoder(recorded, self.batcher)
+            self._encoders[features.folder] = SharedEncoder(recorded, self.batcher, self.settings.request_seconds)
         return self._encoders[features.folder]
 
     def tag(self, texts: Sequence[str]) -> list[dict[str, Any]]:
         """The words of texts with their tags."""
         assert self.tagger is not None
         if self.tagger not in self._encoders:
-            self._encoders[self.tagger] = SharedEncoder(self.tagger.embedder, self.batcher)
+            self._encoders[self.tagger] = SharedEncoder(
+                self.tagger.embedder, self.batcher, self.settings.request_seconds
+            )
         documents = self._encoders[self.tagger].features(texts)
         return [
             {"text": each.text, "words": each.words, "start": each.start, "end": each.end, "tags": each.tags}
@@ -90,42 +98,97 @@ class Service:
             Problem: too many texts or tokens.
             QueueFullError, ClosedError, EncoderError: see :class:`Batcher`.
         """
-        await self._check_size(documents)
+        await self.check_size([document.text for document in documents], wanted)
         waiting = self.batcher.submit(documents, wanted)
         try:
-            features = await _unless_gone(request, waiting)
+            features = await _unless_gone(request, asyncio.wrap_future(waiting.future))
         except BaseException:
             self.batcher.drop(waiting)  # what is not computed yet, is not
             raise
         self.metrics.computed(features)
         return features
 
-    async def run(self, work: Callable[[], _T]) -> _T:
-        """Do something that takes a while on a thread."""
-        return await asyncio.get_running_loop().run_in_executor(self._searching, work)
+    async def run(self, work: Callable[[], _T], *, request: Request | None = None) -> _T:
+        """Do something that takes a while on a thread, unless the client of the request goes away before it begins.
 
-    async def count_tokens(self, texts: Sequence[str]) -> int:
-        """Tokens of texts, without special ones."""
-        tokenizer = self.extractor.tokenizer
-        return await self.run(lambda: sum(len(p.ids) for p in tokenizer.pieces(texts, offsets=False)))
+        Raises:
+            QueueFullError: too much waits already.
+        """
+        if self._searches >= _MOST_SEARCHES:
+            raise QueueFullError(1.0)
+        self._searches += 1
+        result = asyncio.wrap_future(self._searching.submit(work))
+        try:
+            return await (result if request is None else _unless_gone(request, result))
+        finally:
+            self._searches -= 1
+            result.cancel()
 
-    async def _check_size(self, documents: Sequence[Document]) -> None:
+    async def count_tokens(self, texts: Sequence[str], most: int) -> int:
+        """Tokens of texts, without special ones; of more than ``most`` only that they are more."""
+        return await self.run(lambda: self._count_tokens(texts, most))
+
+    def _count_tokens(self, texts: Sequence[str], most: int) -> int:
+        count = 0
+        for some in _slices(texts):
+            count += sum(len(pieces.ids) for pieces in self.extractor.tokenizer.pieces(some, offsets=False))
+            if count > most:
+                break
+        return count
+
+    async def check_size(self, texts: Sequence[str], wanted: Wanted | None = None) -> None:
+        """Refuse more texts, tokens, or values of the answer than a request may have.
+
+        Raises:
+            Problem: there are more.
+        """
         limits = self.settings
-        if len(documents) > limits.most_texts:
-            problem = f"{len(documents):,} texts are more than the {limits.most_texts:,} of a request"
+        if len(texts) > limits.most_texts:
+            problem = f"{len(texts):,} texts are more than the {limits.most_texts:,} of a request"
             raise Problem(Kind.TOO_LARGE, problem, param="input")
-        texts = [document.text for document in documents]
-        if sum(len(text.encode()) for text in texts) <= limits.most_tokens:
-            return  # a token has a byte at least
-        if (count := await self.count_tokens(texts)) > limits.most_tokens:
-            # the words "maximum context length" have some clients send less
-            problem = f"{count:,} tokens are more than the maximum context length of a request, {limits.most_tokens:,}"
-            raise Problem(Kind.TOO_LARGE, problem, param="input")
+        prompt = wanted.tokens.prompt if wanted is not None else ""
+        if len(prompt) > MAX_TEXT:
+            raise Problem(Kind.TOO_LARGE, f"the prompt has more than {MAX_TEXT:,} characters", "prompt")
+        most = sum(len(text.encode()) for text in texts) + len(prompt.encode()) * len(texts)
+        if most > limits.most_tokens:  # a token has a byte at least
+            count = await self.count_tokens(texts, limits.most_tokens)
+            count += await self.count_tokens([prompt], limits.most_tokens) * len(texts) if prompt else 0
+            if count > limits.most_tokens:
+                # the words "maximum context length" have some clients send less
+                problem = f"there are more tokens than the maximum context length of a request, {limits.most_tokens:,}"
+                raise Problem(Kind.TOO_LARGE, problem, param="input")
+        if wanted is not None:
+            await self._check_answer(texts, wanted, most)
+
+    async def _check_answer(self, texts: Sequence[str], wanted: Wanted, most_pieces: int) -> None:
+        """Refuse a request whose answer would fill the memory: vectors of tokens are large."""
+        limits = self.settings
+        width = sum(column.width for column in wanted.columns if column.pooling.per_document)
+        of_piece = sum(column.width for column in wanted.columns) - width
+        values = len(texts) * width + most_pieces * of_piece
+        if of_piece and values > limits.most_values:
+            words = await self.run(lambda: sum(len(split_words(text).start) for text in texts))
+            values = len(texts) * width + max(await self.count_tokens(texts, limits.most_tokens), words) * of_piece
+        if values > limits.most_values:
+            problem = f"{values:,} numbers are more than the {limits.most_values:,} of an answer; send fewer texts"
+            raise Problem(Kind.TOO_LARGE, f"{problem}, or ask for fewer columns", param="input")
 
 
-async def _unless_gone(request: Request, waiting: TextRequest) -> RequestFeatures:
+def _slices(texts: Sequence[str]) -> Iterator[list[str]]:
+    """Texts, a limited number of characters at a time; where a text is cut, it may have a token more."""
+    some, size = list[str](), 0
+    for text in texts:
+        for start in range(0, len(text), _SLICE):
+            some.append(text[start : start + _SLICE])
+            size += len(some[-1])
+            if size >= _SLICE:
+                yield some
+                some, size = [], 0
+    yield some
+
+
+async def _unless_gone(request: Request, result: asyncio.Future[_T]) -> _T:
     """Wait for a result, or for the end of the connection."""
-    result = asyncio.wrap_future(waiting.future)
     gone = asyncio.ensure_future(_until_gone(request))
     try:
         await asyncio.wait((result, gone), return_when=asyncio.FIRST_COMPLETED)

@@ -15,6 +15,7 @@ class ServerSettings:
     accept_token_ids: bool = False
     most_texts: int = 2048  # in a request
     most_tokens: int = 300_000  # in a request
+    most_values: int = 2**25  # numbers in the vectors of an answer
     most_body: int = 32 * 2**20  # bytes of a request
     most_waiting_tokens: int = 1_000_000
     most_connections: int = 1024

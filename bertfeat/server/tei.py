@@ -10,22 +10,21 @@ import bertfeat
 from bertfeat.recipe import Pooling
 from bertfeat.server.answers import (
     Form,
+    accepted_form,
+    documented_forms,
     float32_response,
-    form_of,
     in_base64,
     json_response,
     origin_headers,
-    refuse_failures,
+    refuse_failed_texts,
     text_vectors,
     truncation_headers,
 )
-from bertfeat.server.batching import RequestFeatures, Wanted
 from bertfeat.server.problems import Kind, Problem
 from bertfeat.server.service import Service
-from bertfeat.server.token_ids import TokenIds, texts_of_input
+from bertfeat.server.text_request import RequestFeatures, Wanted
+from bertfeat.server.token_ids import Name, TextInput, Texts, TokenIds, texts_of_input
 from bertfeat.server.wanted import documents_of, is_per_document
-
-Inputs = str | list[str] | TokenIds | list[TokenIds]
 
 
 class TeiBody(BaseModel):
@@ -33,12 +32,12 @@ class TeiBody(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
 
-    inputs: Inputs
+    inputs: TextInput
     truncate: bool | None = Field(None, description="Cut long texts; by default they are read in windows.")
     truncation_direction: Literal["right", "Right", "left", "Left"] = "right"
-    prompt_name: str | None = None
-    layers: str | None = None
-    pooling: str | None = None
+    prompt_name: Name | None = None
+    layers: Name | None = None
+    pooling: Name | None = None
 
 
 class EmbedBody(TeiBody):
@@ -52,15 +51,15 @@ class EmbedBody(TeiBody):
 class TokenizeBody(BaseModel):
     """What ``/tokenize`` takes."""
 
-    inputs: str | list[str]
+    inputs: str | Texts
     add_special_tokens: bool = True
-    prompt_name: str | None = None
+    prompt_name: Name | None = None
 
 
 class DecodeBody(BaseModel):
     """What ``/decode`` takes."""
 
-    ids: TokenIds | list[TokenIds]
+    ids: TokenIds | Annotated[list[TokenIds], Field(fail_fast=True)]
     skip_special_tokens: bool = True
 
 
@@ -68,7 +67,7 @@ class SimilarityInputs(BaseModel):
     """A sentence and those that it is compared with."""
 
     source_sentence: str
-    sentences: Annotated[list[str], Field(min_length=1)]
+    sentences: Annotated[list[str], Field(min_length=1, fail_fast=True)]
 
 
 class SimilarityParameters(BaseModel):
@@ -76,7 +75,7 @@ class SimilarityParameters(BaseModel):
 
     truncate: bool | None = None
     truncation_direction: Literal["right", "Right", "left", "Left"] = "right"
-    prompt_name: str | None = None
+    prompt_name: Name | None = None
 
 
 class SimilarityBody(BaseModel):
@@ -99,15 +98,16 @@ def tei_routes(service: Service, errors: dict[int | str, dict[str, Any]]) -> API
             name = wanted.columns[0].name
             vectors = text_vectors(features, name, dimensions=body.dimensions, normalize=body.normalize)
             headers = _headers(service, wanted, features)
-            if form_of(request) is Form.FLOAT32:
+            if accepted_form(request) is Form.FLOAT32:
                 return float32_response(vectors, headers)
             if body.encoding_format == "base64":
                 return json_response([in_base64(vector) for vector in vectors], headers)
             return json_response(vectors, headers)
 
-    router.post("/embed", summary="Vectors of texts")(embed)
-    router.post("/", summary="The same, where huggingface_hub posts")(embed)
-    router.post("/invocations", summary="The same, where SageMaker posts")(embed)
+    forms = documented_forms(Form.FLOAT32)
+    router.post("/embed", summary="Vectors of texts", responses=forms)(embed)
+    router.post("/", summary="The same, where huggingface_hub posts", responses=forms)(embed)
+    router.post("/invocations", summary="The same, where SageMaker posts", responses=forms)(embed)
 
     @router.post("/embed_all", summary="The vectors of the tokens of texts")
     async def embed_all(body: TeiBody, request: Request) -> Response:
@@ -131,31 +131,48 @@ def tei_routes(service: Service, errors: dict[int | str, dict[str, Any]]) -> API
             cosines = np.ascontiguousarray(vectors[1:] @ vectors[0])
             return json_response(cosines, _headers(service, wanted, features))
 
+    _add_tokenizing(router, service)
+    return router
+
+
+def _add_tokenizing(router: APIRouter, service: Service) -> None:
+    """The routes that compute no vectors."""
+
     @router.post("/tokenize", summary="The tokens of texts")
-    async def tokenize(body: TokenizeBody) -> Response:
+    async def tokenize(body: TokenizeBody, request: Request) -> Response:
         texts = [body.inputs] if isinstance(body.inputs, str) else body.inputs
+        if not texts:
+            raise Problem(Kind.EMPTY, "the input has no texts", "inputs")
         documents_of(texts, param="inputs")
-        return json_response(await service.run(lambda: [_tokens(service, text, body) for text in texts]))
+        await service.check_size(texts, service.wanted.read(prompt_name=body.prompt_name))
+        return json_response(
+            await service.run(lambda: [_tokens(service, text, body) for text in texts], request=request)
+        )
 
     @router.post("/decode", summary="The texts of token ids")
-    async def decode(body: DecodeBody) -> Response:
-        tokenizer = service.extractor.tokenizer
-        lists = [[each] if isinstance(each, int) else each for each in body.ids]
-        if any(isinstance(each, int) for each in body.ids):
-            lists = [[number for (number,) in lists]]
-        return json_response([tokenizer.decode(ids, skip_special=body.skip_special_tokens) for ids in lists])
+    async def decode(body: DecodeBody, request: Request) -> Response:
+        return json_response(await _decode(service, body, request))
 
     @router.get("/info", summary="The model and the limits")
     async def info() -> Response:
         return json_response(_info(service))
 
-    return router
+
+async def _decode(service: Service, body: DecodeBody, request: Request) -> list[str]:
+    tokenizer = service.extractor.tokenizer
+    lists = [[each] if isinstance(each, int) else each for each in body.ids]
+    if any(isinstance(each, int) for each in body.ids):
+        lists = [[number for (number,) in lists]]
+    if sum(map(len, lists)) > service.settings.most_tokens or len(lists) > service.settings.most_texts:
+        raise Problem(Kind.TOO_LARGE, "more ids than the tokens, or lists than the texts, of a request", "ids")
+    skip = body.skip_special_tokens
+    return await service.run(lambda: [tokenizer.decode(ids, skip_special=skip) for ids in lists], request=request)
 
 
 async def _embed(service: Service, request: Request, body: TeiBody, wanted: Wanted) -> RequestFeatures:
     texts = texts_of_input(body.inputs, service, "inputs")
     features = await service.embed(request, documents_of(texts, param="inputs"), wanted)
-    refuse_failures(features, "inputs")
+    refuse_failed_texts(features, "inputs")
     return features
 
 

@@ -7,8 +7,8 @@ from functools import lru_cache
 from bertfeat.corpus import MAX_TEXT, Document
 from bertfeat.extraction import Embedder
 from bertfeat.recipe import FeatureColumn, Pooling, feature_columns, parse_poolings
-from bertfeat.server.batching import Wanted
 from bertfeat.server.problems import Kind, Problem
+from bertfeat.server.text_request import Wanted
 from bertfeat.tokens import LongTextPolicy
 
 _KNOWN = 256  # combinations that are kept
@@ -63,6 +63,7 @@ class WantedReader:
 
     def _prompt(self, prompt: str | None, name: str | None) -> str:
         if prompt is not None:
+            _check_characters(prompt, "the prompt", "prompt")
             return prompt
         if name is None:
             return self._embedder.token_settings.prompt
@@ -85,12 +86,16 @@ def documents_of(texts: Sequence[str], *, param: str) -> list[Document]:
             raise Problem(Kind.EMPTY, f"text {number} is empty", param)
         if len(text) > MAX_TEXT:
             raise Problem(Kind.TOO_LARGE, f"text {number} has more than {MAX_TEXT:,} characters", param)
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            raise Problem(Kind.WRONG_VALUE, f"text {number} has half of a surrogate pair", param) from None
+        _check_characters(text, f"text {number}", param)
         documents.append(Document(number, str(number), text))
     return documents
+
+
+def _check_characters(text: str, name: str, param: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise Problem(Kind.WRONG_VALUE, f"{name} has half of a surrogate pair", param) from None
 
 
 def is_per_document(wanted: Wanted) -> bool:

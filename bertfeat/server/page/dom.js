@@ -47,9 +47,9 @@ export function cutter(text) {
   return (start, end) => characters.slice(start, end).join("");
 }
 
-/** The kept values of a document as a list of names and values. */
+/** The kept values of a document as a list of names and values; what it has no value of is left out. */
 export function valueList(values, more = []) {
-  const entries = [...more, ...Object.entries(values ?? {})];
+  const entries = [...more, ...Object.entries(values ?? {})].filter(([, value]) => value !== null && value !== undefined);
   if (!entries.length) return null;
   return element("dl", { className: "values" }, entries.map(([name, value]) =>
     element("div", {}, element("dt", {}, name), element("dd", {}, shown(value)))));

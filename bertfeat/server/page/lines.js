@@ -3,6 +3,7 @@
 import { element, rove, shown } from "./dom.js";
 
 const SIDE = 160; // characters of each side in a line; the whole context is below it
+const RIGHT_TO_LEFT = /[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}]/u;
 
 /** A list of lines; `choose` is called with the usage that was clicked. */
 export function drawLines(usages, choose, isCurrent = () => false) {
@@ -12,20 +13,23 @@ export function drawLines(usages, choose, isCurrent = () => false) {
 }
 
 function drawLine(usage, choose, current) {
-  const left = flat(usage.left), right = flat(usage.right);
-  const line = element("button", { type: "button", className: "line", title: "Sort all lines by likeness to this one" },
-    element("span", { className: "left" }, element("bdi", {}, left.slice(-SIDE))),
+  // characters, not halves of them
+  const left = [...flat(usage.left)].slice(-SIDE).join(""), right = [...flat(usage.right)].slice(0, SIDE).join("");
+  const dir = RIGHT_TO_LEFT.test(usage.word) ? "rtl" : "ltr"; // what comes before the word stands on its right there
+  const line = element("button", { type: "button", className: "line", dir, title: "Sort all lines by likeness to this one" },
+    element("span", { className: "left" }, element("bdi", {}, left)),
     element("span", { className: "word" }, element("bdi", {}, flat(usage.word))),
-    element("span", {}, element("bdi", {}, right.slice(0, SIDE))));
+    element("span", {}, element("bdi", {}, right)));
   if (current) line.setAttribute("aria-current", "true");
   line.onclick = () => choose(usage);
   return element("li", {}, line, aboutLine(usage));
 }
 
 function aboutLine(usage) {
-  const facts = [`id ${usage.id}`, ...Object.entries(usage.values ?? {}).map(([name, value]) => `${name} ${shown(value)}`)];
+  const values = Object.entries(usage.values ?? {}).filter(([, value]) => value !== null);
+  const facts = [`id ${usage.id}`, ...values.map(([name, value]) => `${name} ${shown(value)}`)];
   if (usage.score !== null) facts.unshift(usage.score.toFixed(4));
-  const whole = element("p", {}, usage.left, element("mark", {}, usage.word), usage.right);
+  const whole = element("p", { dir: "auto" }, usage.left, element("mark", {}, usage.word), usage.right);
   const more = element("details", {}, element("summary", {}, "context"), whole);
   return element("div", { className: "about-line" }, facts.map((fact) => element("span", {}, fact)), more);
 }

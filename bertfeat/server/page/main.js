@@ -50,6 +50,7 @@ async function learnFacets() {
     if (index.facets === null) continue;
     session.state.index = index;
     views.search.facets.show(index.facets);
+    views.map.colors.offer(index.facets);
     views.about.learn(session.state);
   }
 }

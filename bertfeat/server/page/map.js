@@ -1,8 +1,10 @@
 // The view Map: the corpus as points. Hovering shows a text, the hits of the last search light up, a lasso lists documents.
 
 import { ask, wasLeft } from "./api.js";
+import { Colors } from "./colors.js";
 import { byId, count, element, later, Message, plural, valueList } from "./dom.js";
 import { citation, exportButtons, keptNames } from "./export.js";
+import { markedText } from "./marks.js";
 import { Stage } from "./stage.js";
 import { replaceAddress, session } from "./state.js";
 
@@ -18,6 +20,7 @@ export class MapView {
     this.picked = [];
     this.lit = -1; // the search whose hits are lit
     this.step = -1;
+    this.colors = new Colors((points, what) => this.list(points, what), () => this.paint());
     byId("zoom-in").onclick = () => this.stage?.zoom(1.5);
     byId("zoom-out").onclick = () => this.stage?.zoom(1 / 1.5);
     byId("whole").onclick = () => this.stage?.showWhole();
@@ -34,6 +37,7 @@ export class MapView {
   learn({ index }) {
     for (const id of ["stage", "map-keys"]) byId(id).hidden = !index;
     byId("map").querySelector(".tools").hidden = !index;
+    this.colors.offer(index?.facets);
     if (!index) this.message.tell("This server was started without an index, so there is no map.");
   }
 
@@ -43,6 +47,10 @@ export class MapView {
       if (!this.stage) await this.load();
       const [x, y, zoom] = ["x", "y", "zoom"].map((name) => Number(parameters.get(name)));
       if (parameters.has("zoom") && [x, y, zoom].every(Number.isFinite)) this.stage.go({ x, y, zoom });
+      if ((parameters.get("color") ?? "") !== this.colors.column) {
+        this.colors.wanted = parameters.get("color") ?? "";
+        await this.paint();
+      }
       if (parameters.has("q") && !session.searched) await this.search(parameters);
       await this.light();
     } catch (error) {
@@ -57,8 +65,7 @@ export class MapView {
     const [x, y] = [0, 4 * points].map((at) => new Float32Array(data, at, points));
     this.numbers = new Uint32Array(data, 8 * points, points);
     const shares = headers.get("X-Shares").split(",").reduce((sum, share) => sum + Number(share), 0);
-    const what = session.state.index.unit === "document" ? "document" : session.state.index.unit;
-    byId("map-note").textContent = `Each point is a ${what}: ${points === of ? "all" : `${count(points)} of`} ${count(of)}. `
+    byId("map-note").textContent = `Each point is a ${session.state.index.unit}: ${points === of ? "all" : `${count(points)} of`} ${count(of)}. `
       + `Near points have similar vectors. Laid out by PCA, which keeps ${(100 * shares).toFixed(1)} % of the variance.`;
     this.stage = new Stage(x, y, {
       hover: (i) => { if (!this.kept) this.hover(i); },
@@ -73,7 +80,18 @@ export class MapView {
 
   remember() {
     if (byId("map").hidden) return;
-    replaceAddress("map", { ...this.stage.position, q: session.query, where: session.asked?.where, k: session.asked?.k });
+    replaceAddress("map", { ...this.stage.position, color: this.colors.column, q: session.query, where: session.asked?.where, k: session.asked?.k });
+  }
+
+  async paint() {
+    if (!this.stage) return;
+    try {
+      await this.colors.paint(this.stage);
+      this.message.tell("");
+      this.remember();
+    } catch (error) {
+      if (!wasLeft(error)) this.message.fail(error);
+    }
   }
 
   // ── hits ──
@@ -158,7 +176,7 @@ export class MapView {
 
   fillCard(found, keep) {
     const card = byId("card");
-    const texts = [found.text, found.pair].filter(Boolean).map((text) => element("p", { dir: "auto" }, text));
+    const texts = textsOf(found);
     const close = element("button", { type: "button" }, "Close");
     close.onclick = () => { this.close(); byId("points").focus(); };
     const like = found.text && element("a", { href: `#search?${new URLSearchParams({ q: found.text.slice(0, 400) })}` }, "Search with this text");
@@ -185,15 +203,14 @@ export class MapView {
   listView() { if (this.stage) this.list(this.stage.inView(), "in view"); }
 
   async list(points, where) {
-    this.stage.scatter.pick(points);
-    this.stage.redraw();
+    this.stage.pick(points);
     this.picked = points.map((i) => this.numbers[i]);
     this.where = where;
-    const title = element("h3", { tabIndex: -1 }, `${plural(points.length, "document")} ${where}`);
+    const title = element("h3", { tabIndex: -1 }, `${plural(points.length, session.state.index.unit)} ${where}`);
     const list = element("ol", { className: "hits" });
     const more = element("button", { type: "button" }, "Show more");
     const clear = element("button", { type: "button" }, "Clear");
-    clear.onclick = () => { byId("picked").replaceChildren(); this.stage.scatter.pick([]); this.stage.redraw(); byId("points").focus(); };
+    clear.onclick = () => { byId("picked").replaceChildren(); this.stage.pick([]); byId("points").focus(); };
     const tools = element("div", { className: "tools" }, points.length ? this.exports() : [], clear);
     byId("picked").replaceChildren(title, tools, list, more);
     title.focus();
@@ -206,7 +223,7 @@ export class MapView {
     try {
       const found = await this.fetch(this.picked.slice(start, start + LISTED));
       list.append(...found.map((each) => element("li", {}, element("div", { className: "head" }, `id ${each.id}`),
-        [each.text, each.pair].filter(Boolean).map((text) => element("p", { dir: "auto", className: "long" }, text)), valueList(each.values))));
+        textsOf(each, "long"), valueList(each.values))));
     } catch (error) {
       this.message.fail(error);
     }
@@ -215,7 +232,8 @@ export class MapView {
 
   exports() {
     const cite = () => citation(session.state, [
-      ["Map", `${plural(this.picked.length, "document")} ${this.where}, PCA`],
+      ["Map", `${plural(this.picked.length, session.state.index.unit)} ${this.where}, PCA`],
+      ["Coloured by", this.colors.column],
       ["Index", `${session.state.index.name}, ${count(session.state.index.documents)} documents, ${session.state.index.column}`],
     ]);
     return exportButtons("map", () => this.table(), cite);
@@ -223,8 +241,15 @@ export class MapView {
 
   async table() {
     const documents = await this.fetch(this.picked.slice(0, MOST_SAVED)), kept = keptNames(documents);
-    const names = ["number", "id", "row", "x", "y", "text", "pair"];
+    const names = ["number", "id", "row", "x", "y", "text", "pair", "start", "end"];
     return { names: [...names, ...kept], rows: documents.map((each) =>
       [...names.map((name) => each[name]), ...kept.map((name) => each.values?.[name])]) };
   }
+}
+
+/** The texts of a document; in an index of words or tokens, with the one that the point stands for marked. */
+function textsOf({ text, pair, start, end, in_pair: inPair }, className = "") {
+  const marks = start === undefined ? [] : [[start, end, 1]];
+  return [[text, inPair ? [] : marks], [pair, inPair ? marks : []]].filter(([each]) => each)
+    .map(([each, inside]) => element("p", { dir: "auto", className }, markedText(each, inside)));
 }

@@ -1,27 +1,34 @@
 // Many points on a canvas: by WebGL, or where there is none by squares on a plain canvas.
 
+const MOST_COLORS = 16;
+
 const VERTEX = `
-attribute vec2 place; attribute float picked;
-uniform vec2 scale, shift; uniform float size;
-varying float isPicked;
+attribute vec2 place; attribute float picked, code;
+uniform vec2 scale, shift; uniform float size, opacity;
+uniform vec4 palette[MOST]; uniform vec3 pickedColor;
+varying vec4 paint;
 void main() {
   gl_Position = vec4(place * scale + shift, 0.0, 1.0);
   gl_PointSize = size * (1.0 + 0.4 * picked);
-  isPicked = picked;
-}`;
+  bool isPicked = picked > 0.5;
+  vec4 own = palette[int(code + 0.5)];
+  paint = isPicked ? vec4(pickedColor.r < 0.0 ? own.rgb : pickedColor, 1.0) : vec4(own.rgb, own.a * opacity);
+}`.replace("MOST", MOST_COLORS);
 
 const FRAGMENT = `
 precision mediump float;
-uniform vec4 color, pickedColor;
-varying float isPicked;
+varying vec4 paint;
 void main() {
   vec2 off = gl_PointCoord - 0.5;
   if (dot(off, off) > 0.25) discard;
-  vec4 chosen = isPicked > 0.5 ? pickedColor : color;
-  gl_FragColor = vec4(chosen.rgb * chosen.a, chosen.a);
+  gl_FragColor = vec4(paint.rgb * paint.a, paint.a);
 }`;
 
-/** A drawer of points; `draw(view, size, look)`, where screen = place × view.scale + (view.x, view.y), y downwards. */
+/**
+ * A drawer of points; `draw(view, size, look)`, where screen = place × view.scale + (view.x, view.y), y downwards.
+ * A point's colour is that of its code (`paint`) in look.palette, of { color, strength }; look.pickedColor is null where
+ * picked points keep theirs.
+ */
 export function makeScatter(canvas, x, y) {
   const gl = canvas.getContext("webgl", { antialias: false, premultipliedAlpha: true });
   return gl ? new GlScatter(canvas, gl, x, y) : new PlainScatter(canvas, x, y);
@@ -34,6 +41,7 @@ class GlScatter {
     this.places = new Float32Array(2 * x.length);
     this.slots.forEach((slot, i) => { this.places[2 * slot] = x[i]; this.places[2 * slot + 1] = y[i]; });
     this.picked = new Uint8Array(x.length);
+    this.codes = new Uint8Array(x.length);
     canvas.addEventListener("webglcontextlost", (event) => event.preventDefault());
     canvas.addEventListener("webglcontextrestored", () => { this.#prepare(); this.again?.(); });
     this.#prepare();
@@ -49,11 +57,11 @@ class GlScatter {
     }
     gl.linkProgram(program);
     gl.useProgram(program);
-    this.uniforms = Object.fromEntries(["scale", "shift", "size", "color", "pickedColor"].map((name) =>
+    this.uniforms = Object.fromEntries(["scale", "shift", "size", "opacity", "palette", "pickedColor"].map((name) =>
       [name, gl.getUniformLocation(program, name)]));
     this.#fill(gl.getAttribLocation(program, "place"), this.places, 2, gl.FLOAT);
-    this.pickedAt = gl.getAttribLocation(program, "picked");
-    this.pickedBuffer = this.#fill(this.pickedAt, this.picked, 1, gl.UNSIGNED_BYTE);
+    this.pickedBuffer = this.#fill(gl.getAttribLocation(program, "picked"), this.picked, 1, gl.UNSIGNED_BYTE);
+    this.codeBuffer = this.#fill(gl.getAttribLocation(program, "code"), this.codes, 1, gl.UNSIGNED_BYTE);
     gl.enable(gl.BLEND);
     gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
   }
@@ -70,11 +78,20 @@ class GlScatter {
   pick(numbers) {
     this.picked.fill(0);
     for (const i of numbers) this.picked[this.slots[i]] = 1;
-    this.gl.bindBuffer(this.gl.ARRAY_BUFFER, this.pickedBuffer);
-    this.gl.bufferData(this.gl.ARRAY_BUFFER, this.picked, this.gl.STATIC_DRAW);
+    this.#refill(this.pickedBuffer, this.picked);
   }
 
-  draw(view, { width, height, ratio }, { color, pickedColor, opacity, radius, share }) {
+  paint(codes) {
+    this.slots.forEach((slot, i) => { this.codes[slot] = codes ? codes[i] : 0; });
+    this.#refill(this.codeBuffer, this.codes);
+  }
+
+  #refill(buffer, values) {
+    this.gl.bindBuffer(this.gl.ARRAY_BUFFER, buffer);
+    this.gl.bufferData(this.gl.ARRAY_BUFFER, values, this.gl.STATIC_DRAW);
+  }
+
+  draw(view, { width, height, ratio }, { palette, pickedColor, opacity, radius, share }) {
     const { gl, uniforms } = this;
     gl.viewport(0, 0, this.canvas.width, this.canvas.height);
     gl.clearColor(0, 0, 0, 0);
@@ -82,15 +99,17 @@ class GlScatter {
     gl.uniform2f(uniforms.scale, (2 * view.scale) / width, (2 * view.scale) / height);
     gl.uniform2f(uniforms.shift, (2 * view.x) / width - 1, 1 - (2 * view.y) / height);
     gl.uniform1f(uniforms.size, 2 * radius * ratio);
-    gl.uniform4f(uniforms.color, ...parts(color), opacity);
-    gl.uniform4f(uniforms.pickedColor, ...parts(pickedColor), 1);
+    gl.uniform1f(uniforms.opacity, opacity);
+    const colors = Array.from({ length: MOST_COLORS }, (_, at) => palette[at] ?? palette[0]);
+    gl.uniform4fv(uniforms.palette, colors.flatMap(({ color, strength }) => [...parts(color), strength]));
+    gl.uniform3f(uniforms.pickedColor, ...(pickedColor ? parts(pickedColor) : [-1, 0, 0]));
     gl.drawArrays(gl.POINTS, 0, Math.ceil(this.count * share));
   }
 }
 
 class PlainScatter {
   constructor(canvas, x, y) {
-    Object.assign(this, { canvas, x, y, pen: canvas.getContext("2d"), picked: new Uint8Array(x.length) });
+    Object.assign(this, { canvas, x, y, pen: canvas.getContext("2d"), picked: new Uint8Array(x.length), codes: null });
   }
 
   pick(numbers) {
@@ -98,16 +117,24 @@ class PlainScatter {
     for (const i of numbers) this.picked[i] = 1;
   }
 
-  draw(view, { ratio }, { color, pickedColor, opacity, radius, share }) {
-    const { pen, canvas, x, y, picked } = this, side = 2 * radius * ratio, step = Math.round(1 / share);
+  paint(codes) { this.codes = codes; }
+
+  draw(view, { ratio }, { palette, pickedColor, opacity, radius, share }) {
+    const { pen, canvas, x, y, picked, codes } = this, step = Math.round(1 / share);
     pen.clearRect(0, 0, canvas.width, canvas.height);
-    for (const [wanted, style, alpha] of [[0, color, opacity], [1, pickedColor, 1]]) {
-      pen.fillStyle = style;
-      pen.globalAlpha = alpha;
+    for (const wanted of [0, 1]) {
+      const side = 2 * radius * ratio * (wanted ? 1.4 : 1);
+      let style = null;
       for (let i = 0; i < x.length; i += step) {
         if (picked[i] !== wanted) continue;
         const left = (x[i] * view.scale + view.x) * ratio, top = (view.y - y[i] * view.scale) * ratio;
         if (left < 0 || top < 0 || left > canvas.width || top > canvas.height) continue;
+        const own = palette[codes ? codes[i] : 0];
+        if (own !== style) {
+          style = own;
+          pen.fillStyle = wanted && pickedColor ? pickedColor : own.color;
+          pen.globalAlpha = wanted ? 1 : opacity * own.strength;
+        }
         pen.fillRect(left - side / 2, top - side / 2, side, side);
       }
     }
@@ -116,6 +143,7 @@ class PlainScatter {
 
 /** "#3910bb" → its three parts from 0 to 1. */
 const parts = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16) / 255);
+
 /** Slots for points, so that those in the first slots are an even sample of all. */
 function spread(count) {
   const common = (a, b) => (b ? common(b, a % b) : a);
@@ -123,4 +151,3 @@ function spread(count) {
   while (common(count, stride) !== 1) stride++;
   return Uint32Array.from({ length: count }, (_, i) => (i * stride) % count);
 }
-

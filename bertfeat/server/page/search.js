@@ -1,9 +1,10 @@
 // The view Search: a query, its hits with their texts, and filters.
 
 import { Latest, wasLeft } from "./api.js";
-import { byId, count, cutter, element, Message, plural, valueList } from "./dom.js";
+import { byId, count, element, Message, plural, valueList } from "./dom.js";
 import { citation, exportButtons, keptNames } from "./export.js";
 import { Facets } from "./facets.js";
+import { markedText } from "./marks.js";
 import { session, writeAddress } from "./state.js";
 
 const LONG = 500; // characters, from which a text is folded
@@ -122,19 +123,4 @@ function drawText(text, marks) {
     more.textContent = open ? "Less" : "Whole text";
   };
   return [paragraph, more];
-}
-
-/** A text with its highlights, each [start, end, weight]; the heavier, the stronger. */
-export function markedText(text, marks) {
-  const cut = cutter(text), parts = [];
-  const most = Math.max(...marks.map(([, , weight]) => weight), 1e-9);
-  let at = 0;
-  for (const [start, end, weight] of [...marks].sort((a, b) => a[0] - b[0])) {
-    if (start < at || !(weight > 0)) continue;
-    const strength = Math.max(1, Math.ceil((3 * weight) / most));
-    parts.push(cut(at, start), element("mark", { className: `w${strength}` }, cut(start, end)));
-    at = end;
-  }
-  parts.push(cut(at, Infinity));
-  return parts.filter(Boolean);
 }

@@ -7,6 +7,7 @@ import { makeScatter } from "./scatter.js";
 const REACH = 12, REACH_OF_A_FINGER = 24; // pixels
 const STILL = 5; // pixels that a click may move
 const DEEPEST = 2000; // times the whole map
+const PLAIN = [{ name: "--point", strength: 1 }];
 
 export class Stage {
   /** `events`: hover(i), keep(i), lasso(points), moved(), drawn(), and keys by their names. */
@@ -17,6 +18,8 @@ export class Stage {
     this.scatter = makeScatter(this.canvas, x, y);
     this.scatter.again = () => this.redraw();
     this.hits = []; // { x, y }, the best first
+    this.paints = null; // { name, strength } of the colours of the points' codes, where they have codes
+    this.somePicked = false;
     this.current = null; // { x, y } that has a ring
     this.trail = null; // of the lasso: [x, y] on the screen
     this.lassoing = false; // dragging draws, without shift too
@@ -103,6 +106,19 @@ export class Stage {
 
   // ── drawing ──
 
+  pick(points) {
+    this.somePicked = points.length > 0;
+    this.scatter.pick(points);
+    this.redraw();
+  }
+
+  /** Give the points colours by their codes, each { name, strength } of a CSS variable. Without codes all have one colour. */
+  paint(codes, paints) {
+    this.paints = codes && paints;
+    this.scatter.paint(codes);
+    this.redraw();
+  }
+
   redraw() {
     if (this.waiting) return;
     this.waiting = true;
@@ -125,13 +141,20 @@ export class Stage {
     const style = getComputedStyle(document.documentElement);
     const color = (name) => style.getPropertyValue(name).trim();
     const crowded = Math.min(0.9, Math.max(0.35, (1500 / count) ** 0.25));
-    this.scatter.draw(this.view, this.size, { radius, color: color("--point"), pickedColor: color("--picked"),
-      opacity: this.hits.length ? crowded / 2 : crowded, share: this.moving ? this.#paceShare() : 1 });
+    const dimmed = this.paints ? this.somePicked : this.hits.length; // points with colours keep them when they are picked
+    const palette = (this.paints ?? PLAIN).map(({ name, strength }) => ({ color: color(name), strength }));
+    this.scatter.draw(this.view, this.size, { radius, palette,
+      pickedColor: this.paints ? null : color("--picked"), opacity: dimmed ? crowded / 2 : crowded,
+      share: this.moving ? this.#paceShare() : 1 });
     const { pen } = this;
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-    pen.clearRect(0, 0, width, height);
+    // not clearRect: Chromium does not show a frame in which a canvas was only cleared after a touch, so a lasso would stay
+    pen.globalCompositeOperation = "copy";
+    pen.fillStyle = "transparent";
+    pen.fillRect(0, 0, width, height);
+    pen.globalCompositeOperation = "source-over";
     pen.lineWidth = 1.5;
-    pen.fillStyle = color("--hit");
+    pen.fillStyle = color(this.paints ? "--ink" : "--hit");
     pen.strokeStyle = color("--paper");
     for (const hit of this.hits) this.#dot(hit, Math.max(5, radius * 1.6), true);
     pen.strokeStyle = color("--ink");

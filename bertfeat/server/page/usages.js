@@ -25,7 +25,7 @@ export class UsagesView {
     const resort = later(120, () => this.run());
     byId("layer").oninput = () => { byId("column").value = ""; this.nameLayer(); if (this.answer) resort(); };
     byId("column").onchange = () => { this.nameLayer(); if (this.answer) this.run(); };
-    byId("set").onchange = () => this.openSet();
+    byId("set").onchange = () => { this.openSet(); if (this.answer) this.run(); };
   }
 
   learn({ features }) {
@@ -102,6 +102,11 @@ export class UsagesView {
   async run() {
     const body = this.body();
     if (!body.word) return;
+    if (body.match === "any" && !body.like) {
+      this.fail(new Error(body.senses ? "Senses are those of one word: match the word itself, or words that begin with it."
+        : "Every word of the corpus is compared with a word in a sentence: type one below, with stars around the word."));
+      return;
+    }
     const k = Number(byId("usages-k").value);
     writeAddress("usages", {
       word: body.word, like: body.like, senses: body.senses, match: body.match === "exact" ? null : body.match,
@@ -113,16 +118,20 @@ export class UsagesView {
     try {
       this.answer = await this.latest.ask("usages", { body });
     } catch (error) {
-      if (wasLeft(error)) return;
-      byId("lines").replaceChildren();
-      byId("usages-tools").hidden = true;
-      this.years.clear(null);
-      this.answer = this.counted = null;
-      this.message.fail(error);
+      if (!wasLeft(error)) this.fail(error);
       return;
     }
     this.asked = body;
     this.draw();
+  }
+
+  fail(error) {
+    this.latest.stop();
+    byId("lines").replaceChildren();
+    byId("usages-tools").hidden = true;
+    this.years.clear(null);
+    this.answer = this.counted = null;
+    this.message.fail(error);
   }
 
   draw() {
@@ -158,6 +167,7 @@ export class UsagesView {
     this.chosen = usage;
     this.senses = null;
     byId("like").value = likeOf(usage, CONTEXT);
+    if (byId("match").value === "any") byId("word").value = usage.word;
     this.run();
   }
 

@@ -1,0 +1,503 @@
+"""The page in Chromium, driven by Playwright; what it shows against what the library says.
+
+Skipped without ``playwright`` (pip install playwright; its own browsers are not needed) and without Chromium. With
+``axe-playwright-python`` installed, or the path of an axe.min.js in BERTFEAT_AXE, every view is checked by axe as well.
+"""
+
+import importlib.util
+import io
+import json
+import os
+import re
+import shutil
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import uvicorn
+from numpy.typing import NDArray
+from PIL import Image
+
+from bertfeat import CorpusSettings, Extractor, Index, build_index, find_senses, find_usages
+from bertfeat.server import ServerSettings, create_app, open_service
+from tests.support.tiny_models import Tiny
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+expect = sync_api.expect
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = [
+    pytest.mark.slow,  # half a minute
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium"),
+]
+
+TEXTS = ["He sat on the bank of the river.", "The bank lends money.", "Water runs under the old mill by the bank."]
+HEBREW = "הוא ישב על הבנק ליד הנהר."
+ROWS = [
+    {"text": f"{TEXTS[number % 3]} {number}", "year": 1900 + number, "lang": "de" if number % 3 else "en"}
+    for number in range(40)
+] + [{"text": HEBREW, "year": 1950, "lang": "he"}]
+NO_WEBGL = """const own = HTMLCanvasElement.prototype.getContext;
+HTMLCanvasElement.prototype.getContext = function (kind, ...more) {
+  return kind === "webgl" ? null : own.call(this, kind, ...more);
+};"""
+
+
+@pytest.fixture(scope="module")
+def place(tiny: Callable[[str], Tiny], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("browser")
+    (place / "c.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in ROWS))
+    kept = CorpusSettings(keep=("year", "lang"))
+    folder = tiny("bert").folder
+    extractor = Extractor(folder, pooling="mean,word", layers="last,1,2", precision="fp32")
+    extractor.extract(place / "c.jsonl", place / "c.features", corpus_settings=kept)
+    tokens = Extractor(folder, pooling="token", layers="1", precision="fp32")
+    tokens.extract(place / "c.jsonl", place / "tokens.features", corpus_settings=kept)
+    build_index(place / "c.features", place / "c.index", column="last_mean")
+    build_index(place / "c.features", place / "words.index", column="last_word")
+    return place
+
+
+@contextmanager
+def serving(folders: list[Path], settings: ServerSettings) -> Iterator[str]:
+    """A server on a free port; its address."""
+    app = create_app(open_service(folders, settings))
+    server = uvicorn.Server(uvicorn.Config(app, port=0, ws="none", log_config=None, access_log=False))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        while not server.started:
+            assert thread.is_alive()
+            time.sleep(0.02)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        yield f"http://127.0.0.1:{port}{settings.prefix}/"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def address(place: Path) -> Iterator[str]:
+    with serving([place / "c.index", place / "c.features"], ServerSettings(prefix="/under/here")) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with sync_api.sync_playwright() as playwright:
+        arguments = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        yield browser
+        browser.close()
+
+
+class Visit:
+    """Pages that are watched: errors in them, refused requests, and requests to anywhere else."""
+
+    def __init__(self, browser: Any) -> None:
+        self._browser, self._contexts = browser, list[Any]()
+        self.problems: list[str] = []
+
+    def open(self, url: str, *, script: str | None = None, **settings: Any) -> Any:
+        context = self._browser.new_context(**{"viewport": {"width": 1200, "height": 900}, **settings})
+        self._contexts.append(context)
+        if script is not None:
+            context.add_init_script(script)
+        page = context.new_page()
+        page.set_default_timeout(10_000)
+        origin = re.match(r"https?://[^/]+/", url)
+        assert origin is not None
+        page.on("pageerror", lambda error: self.problems.append(str(error)))
+        page.on("console", self._hear)
+        page.on("request", lambda asked: self._check(asked.url, origin[0]))
+        page.goto(url)
+        return page
+
+    def _hear(self, told: Any) -> None:
+        if told.type in ("error", "warning"):
+            self.problems.append(told.text)
+
+    def _check(self, url: str, origin: str) -> None:
+        if not url.startswith((origin, "blob:", "data:")):
+            self.problems.append(f"asked {url}")
+
+    def close(self) -> None:
+        for context in self._contexts:
+            context.close()
+
+
+@pytest.fixture
+def visit(browser: Any) -> Iterator[Visit]:
+    visit = Visit(browser)
+    yield visit
+    visit.close()
+    assert visit.problems == []
+
+
+def axe_script() -> str | None:
+    if path := os.environ.get("BERTFEAT_AXE"):
+        return Path(path).read_text("utf-8")
+    found = importlib.util.find_spec("axe_playwright_python")
+    if found is None or not found.submodule_search_locations:
+        return None
+    return (Path(found.submodule_search_locations[0]) / "axe.min.js").read_text("utf-8")
+
+
+def check_by_axe(page: Any) -> None:
+    if (script := axe_script()) is None:
+        return
+    page.evaluate(script)
+    found = page.evaluate("axe.run().then((found) => found.violations.map((each) => [each.id, each.nodes[0].html]))")
+    assert found == []
+
+
+def check_width(page: Any) -> None:
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def search(page: Any, query: str) -> None:
+    page.fill("#query", query)
+    page.press("#query", "Enter")
+    expect(page.locator("#search-message")).to_contain_text("hits in")
+
+
+def usages(page: Any, word: str) -> Any:
+    """Look up a word; the message."""
+    page.fill("#word", word)
+    page.press("#word", "Enter")
+    message = page.locator("#usages-message")
+    expect(message).to_contain_text("usages in")
+    return message
+
+
+def saved(page: Any, button: str) -> str:
+    """What a button saves."""
+    with page.expect_download() as download:
+        page.click(button)
+    return Path(download.value.path()).read_bytes().decode("utf-8-sig")
+
+
+def test_search_shows_what_the_index_finds(visit: Visit, address: str, place: Path) -> None:
+    page = visit.open(address)
+    search(page, "money from a bank")
+    hits = Index(place / "c.index").search("money from a bank", 10).hits
+    assert page.locator("#hits .head span:nth-child(2)").all_inner_texts() == [f"id {hit.id}" for hit in hits]
+    assert page.locator("#hits .score").all_inner_texts() == [f"{hit.score:.4f}" for hit in hits]
+    assert page.locator("#hits li > p").all_inner_texts() == [hit.text for hit in hits]
+    assert set(page.locator("#hits mark").all_inner_texts()) & {"money", "bank"}
+    assert saved(page, "#search-tools >> text=Save as CSV").count("\r\n") == 11
+    assert "Query: money from a bank" in saved(page, "#search-tools >> text=Save citation")
+    check_by_axe(page)
+
+
+def test_filters_and_addresses(visit: Visit, address: str, place: Path) -> None:
+    page = visit.open(address)
+    search(page, "the old mill")
+    page.get_by_role("checkbox", name="en").check()
+    expect(page.locator("#search-message")).to_contain_text("lang = 'en'")
+    page.get_by_label("year, from").fill("1910")
+    expect(page.locator("#search-message")).to_contain_text("year >= 1910")
+    ids = page.locator("#hits .head span:nth-child(2)").all_inner_texts()
+    hits = Index(place / "c.index").search("the old mill", 10, where="lang = 'en' and year >= 1910").hits
+    assert ids == [f"id {hit.id}" for hit in hits]
+    again = visit.open(page.url)
+    expect(again.locator("#hits li")).to_have_count(10)
+    assert again.locator("#hits .head span:nth-child(2)").all_inner_texts() == ids
+    assert again.get_by_role("checkbox", name="en").is_checked()
+    page.go_back()
+    expect(page.locator("#search-message")).not_to_contain_text("year")
+
+
+def test_a_wrong_condition_is_told(visit: Visit, address: str) -> None:
+    page = visit.open(address)
+    search(page, "bank")
+    page.fill("#where", "nothing =")
+    page.press("#where", "Enter")
+    expect(page.locator("#search-message.bad")).to_contain_text("nothing")
+    expect(page.locator("#hits li")).to_have_count(0)
+    check_by_axe(page)
+    assert len(visit.problems) == 1
+    assert "422" in visit.problems.pop()
+
+
+def test_usages_by_likeness_and_layer(visit: Visit, address: str, place: Path) -> None:
+    page = visit.open(f"{address}#usages")
+    message = usages(page, "bank")
+    expect(message).to_contain_text("40 usages in 41 documents")
+    check_by_axe(page)
+    chosen = page.locator(".line").nth(1)
+    chosen.click()
+    expect(message).to_contain_text("nearest by last_word")
+    like = page.input_value("#like")
+    assert like == "The *bank* lends money. 1"
+    for column in ("last_word", "layer1_word", "layer2_word"):
+        page.locator("#layer").fill("012"[["layer1_word", "layer2_word", "last_word"].index(column)])
+        expect(message).to_contain_text(f"nearest by {column}")
+        oracle = find_usages(place / "c.features", "bank", like=like, column=column, k=50).usages
+        shown = page.locator(".about-line span:first-child").all_inner_texts()
+        assert shown == [f"{usage.score:.4f}" for usage in oracle]
+    assert "Compared with: The *bank* lends money. 1" in saved(page, "#usages-tools >> text=Save citation")
+
+
+def test_senses_and_years(visit: Visit, address: str, place: Path) -> None:
+    page = visit.open(f"{address}#usages")
+    usages(page, "bank")
+    page.fill("#senses", "2")
+    page.click("#group")
+    expect(page.locator("#lines h3")).to_have_count(2)
+    column = "last_word"
+    senses = find_senses(place / "c.features", "bank", 2, column=column, k=10).senses
+    titles = [f"Sense {at}: {sense.count} usage{'s' * (sense.count != 1)}" for at, sense in enumerate(senses, 1)]
+    assert page.locator("#lines h3").all_inner_texts() == titles
+    page.click("#count-years")
+    expect(page.locator("#years-message")).to_contain_text("All 40 usages, by year")
+    assert [text.split() for text in page.locator(".bars > div").all_inner_texts()] == [
+        ["10", f"{decade}s"] for decade in (1900, 1910, 1920, 1930)
+    ]
+    check_by_axe(page)
+
+
+def test_any_word_needs_a_sentence(visit: Visit, address: str) -> None:
+    page = visit.open(f"{address}#usages")
+    usages(page, "bank")
+    page.select_option("#match", "any")
+    page.press("#word", "Enter")
+    expect(page.locator("#usages-message.bad")).to_contain_text("sentence")
+    page.fill("#like", "He sat on the *bank* of the river.")
+    message = usages(page, "bank")
+    expect(message).to_contain_text("nearest")
+    other = page.locator(".line", has=page.locator(".word", has_not_text="bank")).first
+    word = other.locator(".word").inner_text()
+    other.click()
+    expect(page.locator("#like")).to_have_value(re.compile(re.escape(f"*{word}*")))
+    expect(page.locator(".line[aria-current]")).to_have_count(1)
+    assert page.input_value("#word") == word
+
+
+def test_what_comes_before_a_hebrew_word_stands_on_its_right(visit: Visit, address: str) -> None:
+    page = visit.open(f"{address}#usages?word=%D7%94%D7%91%D7%A0%D7%A7")
+    line = page.locator(".line").first
+    left, word, right = (line.locator(f"> span:nth-child({at}) bdi").bounding_box() for at in (1, 2, 3))
+    assert left["x"] >= word["x"] + word["width"] - 1
+    assert right["x"] + right["width"] <= word["x"] + 1
+
+
+def points_of(page: Any, address: str) -> tuple[NDArray[np.float32], dict[str, float]]:
+    """Where the points of the whole map are on the screen, ``[n, 2]``, and the box of the canvas."""
+    with urllib.request.urlopen(f"{address}page/map") as answer:
+        flat = np.frombuffer(answer.read(), "<f4", 2 * len(ROWS)).reshape(2, -1).T
+    page.evaluate("scrollTo(0, 0)")
+    box = page.locator("#points").bounding_box()
+    low, high = flat.min(axis=0), flat.max(axis=0)
+    scale = min((box["width"] - 48) / (high[0] - low[0]), (box["height"] - 48) / (high[1] - low[1]))
+    off = (flat - (low + high) / 2) * scale * [1, -1]
+    places: NDArray[np.float32] = off + np.array([box["x"] + box["width"] / 2, box["y"] + box["height"] / 2])
+    return places, box
+
+
+def painted(page: Any, places: NDArray[np.float32]) -> list[str]:
+    """The colours that places of the screen have."""
+    shot = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+    pixels = np.asarray(shot)
+    return [f"#{pixels[round(float(y)), round(float(x))].tobytes().hex()}" for x, y in places]
+
+
+@pytest.mark.parametrize("script", [None, NO_WEBGL], ids=["webgl", "plain"])
+def test_a_lasso_picks_and_lists_what_is_inside(visit: Visit, address: str, script: str | None) -> None:
+    page = visit.open(f"{address}#map", script=script)
+    expect(page.locator("#map-note")).to_contain_text("all 41")
+    places, box = points_of(page, address)
+    inner = np.sort(places[:, 0])[5:-5]
+    gap = int(np.diff(inner).argmax())
+    edge = float(inner[gap : gap + 2].mean())
+    inside = places[:, 0] < edge
+    page.keyboard.down("Shift")
+    page.mouse.move(box["x"] + 2, box["y"] + 2)
+    page.mouse.down()
+    bottom = box["y"] + box["height"] - 2
+    for x, y in ((edge, box["y"] + 2), (edge, bottom), (box["x"] + 2, bottom)):
+        page.mouse.move(x, y, steps=8)
+    page.mouse.up()
+    page.keyboard.up("Shift")
+    expect(page.locator("#picked h3")).to_have_text(f"{inside.sum()} documents inside of the lasso")
+    rows = saved(page, "#picked >> text=Save as CSV").splitlines()[1:]
+    assert sorted(int(row.split(",")[0]) for row in rows) == np.flatnonzero(inside).tolist()
+    page.wait_for_timeout(400)
+    places, _ = points_of(page, address)
+    far = np.abs(places[:, None] - places[None]).max(axis=2)
+    apart = ~((far < 16) & (inside[:, None] != inside[None])).any(axis=1)  # from points of the other kind
+    assert apart[inside].sum() > 3
+    assert apart[~inside].sum() > 3
+    colors = painted(page, places)
+    assert {colors[at] for at in np.flatnonzero(inside & apart)} == {"#037364"}
+    assert "#037364" not in {colors[at] for at in np.flatnonzero(~inside & apart)}
+    check_by_axe(page)
+
+
+def test_colors_hits_and_keys_of_the_map(visit: Visit, address: str) -> None:
+    page = visit.open(address)
+    search(page, "bank lends money")
+    page.click("text=Show the hits on the map")
+    expect(page.locator("#map-hits")).to_contain_text("10 hits")
+    page.select_option("#color", "lang")
+    legend = page.locator("#legend button")
+    expect(legend).to_have_count(3)
+    assert [text.split() for text in legend.all_inner_texts()] == [["de", "26"], ["en", "14"], ["he", "1"]]
+    check_by_axe(page)
+    page.focus("#points")
+    page.keyboard.press("n")
+    expect(page.locator("#card")).to_contain_text("The bank lends money.")
+    page.keyboard.press("Escape")
+    expect(page.locator("#card")).to_be_hidden()
+    legend.nth(2).click()
+    expect(page.locator("#picked")).to_contain_text(HEBREW)
+    places, _ = points_of(page, address)
+    page.wait_for_timeout(300)
+    assert painted(page, places[-1:]) == ["#56aeee"]  # the third of names; a picked point is painted fully
+    again = visit.open(page.url, color_scheme="dark")
+    expect(again.locator("#legend button")).to_have_count(3)
+    again.locator("#legend button").nth(2).click()
+    expect(again.locator("#picked")).to_contain_text(HEBREW)
+    again.wait_for_timeout(300)
+    places, _ = points_of(again, address)
+    again.wait_for_timeout(100)
+    assert painted(again, places[-1:]) == ["#95a4bc"]
+
+
+def test_a_lasso_by_touch_leaves_nothing_behind(visit: Visit, address: str) -> None:
+    page = visit.open(f"{address}#map", has_touch=True, viewport={"width": 360, "height": 740})
+    expect(page.locator("#map-note")).to_contain_text("all 41")
+    page.click("#lasso")
+    page.locator("#points").scroll_into_view_if_needed()
+    box, session = page.locator("#points").bounding_box(), page.context.new_cdp_session(page)
+
+    def touch(kind: str, *points: tuple[float, float]) -> None:
+        touched = [{"x": x, "y": y, "id": at} for at, (x, y) in enumerate(points)]
+        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": touched})
+        page.wait_for_timeout(15)
+
+    x, y, wide, high = box["x"] + 4, box["y"] + 4, box["width"] - 8, box["height"] - 8
+    touch("touchStart", (x, y))
+    for right, down in ((0.5, 0), (1, 0), (1, 0.5), (1, 1), (0.5, 1), (0, 1)):
+        touch("touchMove", (x + right * wide, y + down * high))
+    touch("touchEnd")
+    expect(page.locator("#picked h3")).to_have_text("41 documents inside of the lasso")
+    page.wait_for_timeout(300)
+    ink = """() => { const canvas = document.querySelector("#overlay"), pen = canvas.getContext("2d");
+      return pen.getImageData(0, 0, canvas.width, canvas.height).data.some((part) => part); }"""
+    assert not page.evaluate(ink)
+    page.click("#lasso")
+    scrolled = page.evaluate("scrollY")
+    page.locator("#points").scroll_into_view_if_needed()
+    box = page.locator("#points").bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    touch("touchStart", (x - 20, y), (x + 20, y))
+    for step in range(1, 6):
+        touch("touchMove", (x - 20 - 12 * step, y), (x + 20 + 12 * step, y))
+    touch("touchEnd")
+    page.wait_for_timeout(500)
+    assert float(re.search(r"zoom=([\d.]+)", page.url)[1]) == pytest.approx(4, rel=0.1)  # type: ignore[index]
+    assert scrolled >= 0
+
+
+def test_the_keyboard_alone(visit: Visit, address: str) -> None:
+    page = visit.open(address)
+    expect(page.locator("#search")).to_be_visible()
+
+    def tab_to(selector: str) -> None:
+        for _ in range(60):
+            page.keyboard.press("Tab")
+            if page.evaluate("(selector) => document.activeElement.matches(selector)", selector):
+                return
+        raise AssertionError(f"Tab does not reach {selector}")
+
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")  # skip to the content
+    tab_to("#query")
+    page.keyboard.type("the river")
+    page.keyboard.press("Enter")
+    expect(page.locator("#hits li")).to_have_count(10)
+    page.reload()
+    tab_to("nav a[href^='#usages']")
+    page.keyboard.press("Enter")
+    tab_to("#word")
+    page.keyboard.type("bank")
+    page.keyboard.press("Enter")
+    expect(page.locator(".line")).to_have_count(40)
+    tab_to(".line")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.locator("#usages-message")).to_contain_text("nearest")
+    expect(page.locator(".line[aria-current]")).to_be_focused()
+    page.reload()
+    tab_to("nav a[href^='#map']")
+    page.keyboard.press("Enter")
+    tab_to("#points")
+    expect(page.locator("#map-note")).to_contain_text("all 41")
+    page.keyboard.press("n")
+    expect(page.locator("#card")).to_be_visible()
+    page.keyboard.press("l")
+    expect(page.locator("#picked h3")).to_be_focused()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_view_on_a_phone(visit: Visit, address: str, scheme: str) -> None:
+    page = visit.open(address, viewport={"width": 360, "height": 740}, color_scheme=scheme)
+    expect(page.locator("#search-message")).to_contain_text("41 documents")
+    search(page, "bank")
+    page.click("#facets summary")
+    check_width(page)
+    check_by_axe(page)
+    page.click("nav >> text=Usages")
+    usages(page, "bank")
+    page.locator(".line").nth(2).click()
+    expect(page.locator("#usages-message")).to_contain_text("nearest")
+    check_width(page)
+    check_by_axe(page)
+    page.click("nav >> text=Map")
+    expect(page.locator("#map-hits")).to_contain_text("hits")
+    page.select_option("#color", "year")
+    expect(page.locator("#legend li").first).to_be_visible()
+    check_width(page)
+    check_by_axe(page)
+    page.click("nav >> text=About")
+    expect(page.locator("#about-content")).to_contain_text("/v1/embeddings")
+    check_width(page)
+    check_by_axe(page)
+    paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert paper == {"light": "rgb(255, 255, 255)", "dark": "rgb(22, 24, 29)"}[scheme]
+
+
+def test_words_and_several_sets_behind_a_key(visit: Visit, place: Path) -> None:
+    folders = [place / "words.index", place / "c.features", place / "tokens.features"]
+    with serving(folders, ServerSettings(api_keys=("secret",))) as address:
+        page = visit.open(address)
+        for key in ("wrong", "secret"):
+            expect(page.locator("#key-form")).to_be_visible()
+            check_by_axe(page)
+            page.fill("#key", key)
+            page.press("#key", "Enter")
+        expect(page.locator("#query-hint")).to_be_visible()
+        assert all("401" in problem for problem in visit.problems)
+        visit.problems.clear()
+        search(page, "He sat on the *bank* of the river.")
+        assert page.locator("#hits mark").all_inner_texts() == ["bank"] * 10
+        page.click("nav >> text=Map")
+        expect(page.locator("#map-note")).to_contain_text("Each point is a word")
+        page.focus("#points")
+        page.keyboard.press("n")
+        expect(page.locator("#card mark")).to_have_text("bank")
+        page.click("nav >> text=Usages")
+        usages(page, "river")
+        page.click("#usages-more summary")
+        page.select_option("#set", "tokens.features")
+        expect(page.locator("#usages-message")).to_contain_text("usages in")
+        page.wait_for_url("**set=tokens.features**")
+        assert "column=layer1_token" in page.url
+        check_by_axe(page)
