@@ -34,8 +34,9 @@ def main() -> None:
     options = _options()
     results: dict[str, Any] = {"machine": machine()}
     with tempfile.TemporaryDirectory(dir=options.work) as work:
+        # first, since the most memory that a process ever had hides what is less
+        results["assembly"] = assemble(options.files, options.documents)
         results["scanning"] = {name: scan_rate(path) for name, path in real_files(Path(work), options.scanned)}
-    results["assembly"] = assemble(options.files, options.documents)
     options.out.parent.mkdir(exist_ok=True)
     options.out.write_text(json.dumps(results, indent=1) + "\n")
     print(json.dumps(results, indent=1))

@@ -22,7 +22,16 @@ from bertfeat.extraction import (
     joined_at_work,
 )
 from bertfeat.features import remove_leftovers
-from bertfeat.io import FolderLock, Lease, Location, folder_lock, list_files, read_claim, remove_stored_folder
+from bertfeat.io import (
+    FolderLock,
+    Lease,
+    Location,
+    folder_lock,
+    list_files,
+    lock_holder,
+    read_claim,
+    remove_stored_folder,
+)
 
 _SILENT = 3.0  # seconds of waiting of which nothing is said
 _log = logging.getLogger("bertfeat")
@@ -165,7 +174,7 @@ class JoinedFolder:
                     break
                 except FolderLockedError as error:
                     waited = time.monotonic() - begin
-                    if waited > 2 * self._lease and not self._has_kin_with_lock(error):
+                    if waited > 2 * self._lease and not self._has_kin_with_lock():
                         raise
                     if waited > _SILENT and not told:
                         _log.warning("%s; waiting", error)
@@ -173,14 +182,15 @@ class JoinedFolder:
                     time.sleep(random.uniform(0.05, 0.5))
             yield held
 
-    def _has_kin_with_lock(self, locked: FolderLockedError) -> bool:
+    def _has_kin_with_lock(self) -> bool:
         """Whether one of this run has the lock, which it may need for long: where it looks through a million parts."""
         if self._is_ours(read_run_record(self.folder)) or finished_as(self.folder, self._run.identity) is not None:
             return True
+        holder = lock_holder(self.folder)
         own = self._presence.place if self._presence else None
         places = [self.folder / CLAIMS / file.name for file in list_files(self.folder / CLAIMS, self._kin)]
         found = [read_claim(place) for place in places if place != own]
-        return any(each and each[0] and f"({each[0].owner.name} " in locked.problem for each in found)
+        return holder is not None and any(each and each[0] and each[0].owner.is_process_of(holder) for each in found)
 
     def _is_ours(self, record: RunRecord | None) -> bool:
         return record is not None and record.identity == self._run.identity

@@ -44,14 +44,14 @@ def _check_reachable(address: str) -> None:
 @contextlib.contextmanager
 def _one_attempt() -> Iterator[None]:
     """Let Ray try once to connect, which takes 40 seconds where nobody answers, and not ten times."""
-    given = os.environ.setdefault(_ATTEMPTS, "")
-    os.environ[_ATTEMPTS] = given or "1"
+    if os.environ.get(_ATTEMPTS):  # as the user has said
+        yield
+        return
+    os.environ[_ATTEMPTS] = "1"
     try:
         yield
     finally:
-        os.environ[_ATTEMPTS] = given
-        if not given:
-            del os.environ[_ATTEMPTS]
+        del os.environ[_ATTEMPTS]
 
 
 @contextlib.contextmanager

@@ -32,13 +32,12 @@ def run_status(folder: Location) -> RunStatus:
         StorageError: object storage that cannot be reached.
     """
     record = read_run_record(folder)
-    claims = list_files(folder / CLAIMS)
-    names = [f"{CLAIMS}/{file.name}" for file in claims if not file.name.startswith((".", PRESENCE))]
+    names = [file.name for file in list_files(folder / CLAIMS) if not file.name.startswith((".", PRESENCE))]
     workers = []
     for name in names:
-        found = read_claim(folder / name)
+        found = read_claim(folder / CLAIMS / name)
         if found is not None and found[0] is not None:
-            workers.append(WorkerClaim(name.rpartition("/")[2], str(found[0].owner)))
+            workers.append(WorkerClaim(name, str(found[0].owner)))
     if (holder := lock_holder(folder)) is not None:
         workers.append(WorkerClaim("lock", str(holder)))
     return RunStatus(record.parts if record else None, record.rows if record else None, tuple(workers))

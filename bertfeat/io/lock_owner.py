@@ -2,7 +2,7 @@
 
 import os
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -26,13 +26,12 @@ class LockOwner:
         since = datetime.now(UTC).isoformat(timespec="seconds")
         return cls(socket.gethostname(), _boot_id(), os.getpid(), _start_ticks(os.getpid()), since, _pid_space())
 
-    @property
-    def name(self) -> str:
-        """The process and its machine, as messages name them."""
-        return f"process {self.pid} on {self.host}"
-
     def __str__(self) -> str:
-        return f"{self.name} since {self.since}"
+        return f"process {self.pid} on {self.host} since {self.since}"
+
+    def is_process_of(self, other: "LockOwner") -> bool:
+        """Whether both are the same process, whenever each began to hold something."""
+        return replace(self, since=other.since) == other
 
     @property
     def is_local(self) -> bool:
