@@ -15,6 +15,7 @@ import bertfeat
 from bertfeat.errors import BertfeatError
 from bertfeat.server.answers import json_response
 from bertfeat.server.batching import ClosedError, EncoderError, QueueFullError
+from bertfeat.server.direct import DirectRoutes
 from bertfeat.server.guard import Guard, is_openai_path
 from bertfeat.server.openai import openai_routes
 from bertfeat.server.own import own_routes
@@ -37,19 +38,19 @@ def create_app(service: Service) -> ASGIApp:
         service.close()
 
     app = _Api(title="bertfeat", version=bertfeat.__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
-    for kind in _OURS:
-        app.add_exception_handler(kind, lambda request, error: _refuse(service, request, problem_of(error)))
+    for kind in (*_OURS, ClientGoneError):
+        app.add_exception_handler(kind, lambda request, error: _refusal(service, request, error) or Response())
     app.add_exception_handler(RequestValidationError, lambda request, error: _refuse_body(service, request, error))
     app.add_exception_handler(HTTPException, lambda request, error: _refuse_path(service, request, error))
-    app.add_exception_handler(ClientGoneError, lambda request, error: Response(status_code=_CLIENT_GONE))
     app.add_exception_handler(Exception, lambda request, error: _refuse(service, request, problem_of(error)))
-    app.include_router(openai_routes(service, _documented(OPENAI_ERROR, (400, 401, 404, 408, 424, 429, 431, 503, 504))))
+    openai = _documented(OPENAI_ERROR, (400, 401, 404, 408, 424, 429, 431, 503, 504))
     tei = _documented(TEI_ERROR, (400, 401, 404, 408, 413, 422, 424, 429, 431, 503, 504))
-    app.include_router(tei_routes(service, tei))
-    app.include_router(own_routes(service, tei))
-    app.include_router(page_routes(service))
+    routers = [openai_routes(service, openai), tei_routes(service, tei), own_routes(service, tei), page_routes(service)]
+    for router in routers:
+        app.include_router(router)
     _add_health(app, service, _documented(TEI_ERROR, (401, 408, 413, 429, 431, 503, 504)))
-    guarded: ASGIApp = Guard(app, service.settings, lambda: service.is_ready)
+    direct = DirectRoutes(app, routers, lambda request, error: _refusal(service, request, error))
+    guarded: ASGIApp = Guard(direct, service.settings, lambda: service.is_ready)
     if service.settings.cors_origins:
         guarded = CORSMiddleware(
             guarded,
@@ -107,6 +108,13 @@ def _add_health(app: FastAPI, service: Service, errors: dict[int | str, dict[str
     )
     async def metrics() -> Response:
         return Response(service.metrics.text(service.batcher), media_type="text/plain; version=0.0.4")
+
+
+def _refusal(service: Service, request: Request, error: Exception) -> Response | None:
+    """The answer to an error of ours; nothing where nobody expects it."""
+    if isinstance(error, ClientGoneError):
+        return Response(status_code=_CLIENT_GONE)
+    return _refuse(service, request, problem_of(error)) if isinstance(error, _OURS) else None
 
 
 def _refuse(service: Service, request: Request, problem: Problem) -> Response:

@@ -1,9 +1,12 @@
 """Texts of many requests → rounds of the encoder → the features of each request.
 
-Two threads: one takes the texts of a round from the queue and tokenizes them, the other one computes, so that the
-encoder has the next round ready. A round has texts of all requests that wait, up to a number of tokens, and runs to the
-deepest layer that any of them needs. A vector does not depend on the texts that it was computed with, so neither do
-answers depend on who asks at the same time.
+One thread takes the texts of a round from the queue and tokenizes them, the others compute, so that they have the next
+round ready. A round has texts of all requests that wait, up to a number of tokens, and runs to the deepest layer that
+any of them needs. A vector does not depend on the texts that it was computed with, so neither do answers depend on who
+asks at the same time.
+
+On a CPU several threads compute rounds of their own, each with its share of the cores. One that used them all would
+stand still whenever the event loop has one of them, because its products wait for the slowest core.
 """
 
 import logging
@@ -14,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import torch
 
 from bertfeat.corpus import Document
 from bertfeat.errors import BertfeatError
@@ -25,6 +29,7 @@ from bertfeat.server.text_request import ComputedRound, TextRequest, Wanted, no_
 from bertfeat.tokens import TokenSettings
 
 _log = logging.getLogger("bertfeat.server")
+_MOST_ENCODERS = 4  # of which one at a time runs Python
 
 
 class QueueFullError(Exception):
@@ -67,13 +72,20 @@ class Batcher:
         self._queue: FairQueue[TextRequest] = FairQueue()
         self._changed = threading.Condition()
         self._ready: queue.Queue[_Round | None] = queue.Queue(maxsize=1)
+        self._taking = threading.Lock()  # what a round gave into requests, of which two rounds may have texts
         self._closing = False
         self._requests: set[TextRequest] = set()  # that somebody waits for
         self.tokens_per_second = 0.0  # of the last rounds
         self.last_round = (0, 0)  # its texts and tokens
+        cores = torch.get_num_threads() if embedder.device.type == "cpu" else 1
+        self._encoders = min(cores, _MOST_ENCODERS)
+        shares = [len(range(number, cores, self._encoders)) for number in range(self._encoders)]
         self._threads = [
             threading.Thread(target=self._tokenize_rounds, name="bertfeat-tokenizer", daemon=True),
-            threading.Thread(target=self._compute_rounds, name="bertfeat-encoder", daemon=True),
+            *(
+                threading.Thread(target=self._compute_rounds, args=[share], name="bertfeat-encoder", daemon=True)
+                for share in shares
+            ),
         ]
         for thread in self._threads:
             thread.start()
@@ -142,7 +154,7 @@ class Batcher:
             try:
                 self._ready.put(self._tokenize(taken))
             except BaseException as error:  # tokenizers panic with one
-                self._ready.join()  # the encoder serves one at a time
+                self._ready.join()  # no more of them compute at a time than there are encoders
                 self._compute_alone(taken, error)
         self._ready.put(None)
 
@@ -163,7 +175,9 @@ class Batcher:
         tokenized = embedder.tokenize_rows(rows)
         return _Round(taken, embedder, tokenized, began, time.monotonic() - began)
 
-    def _compute_rounds(self) -> None:
+    def _compute_rounds(self, cores: int) -> None:
+        if self.embedder.device.type == "cpu":
+            torch.set_num_threads(cores)  # of this thread
         while (waiting := self._ready.get()) is not None:
             if any(not request.dropped for request, _ in waiting.taken):
                 try:
@@ -171,6 +185,7 @@ class Batcher:
                 except BaseException as error:
                     self._compute_alone(waiting.taken, error)
             self._ready.task_done()
+        self._ready.put(None)  # for the other encoders
 
     def _compute(self, waiting: _Round) -> ComputedRound:
         began = time.monotonic()
@@ -183,7 +198,7 @@ class Batcher:
         computed = ComputedRound(
             result, tuple(documents), waiting.began, waiting.seconds_tokenizing, time.monotonic() - began
         )
-        rate = result.computed_tokens / max(computed.seconds_computing, 1e-6)
+        rate = self._encoders * result.computed_tokens / max(computed.seconds_computing, 1e-6)
         self.tokens_per_second = 0.8 * self.tokens_per_second + 0.2 * rate if self.tokens_per_second else rate
         self.last_round = len(waiting.taken), result.computed_tokens
         return computed
@@ -194,7 +209,8 @@ class Batcher:
             places.setdefault(request, []).append(place)
         for request, own in places.items():
             numbers = np.array([taken[place][1] for place in own])
-            request.take_round(computed, numbers, np.array(own))
+            with self._taking:
+                request.take_round(computed, numbers, np.array(own))
             if request.future.done():
                 self.drop(request)
 

@@ -8,6 +8,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable
+from itertools import count
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -41,6 +42,7 @@ class Guard:
         self._app, self._settings, self._is_ready = app, settings, is_ready
         self.body_bytes = 0  # of the requests that are in flight
         self._keys = [key.encode() for key in settings.api_keys]
+        self._name, self._numbers = secrets.token_hex(4), count()  # of this server, and of its requests
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request in, or answer it."""
@@ -69,6 +71,10 @@ class Guard:
             raise self.too_large()
         if not self._is_ready() and path not in _BEFORE_READY:
             raise Problem(Kind.NOT_READY, "the server is starting or ending", headers={"Retry-After": "2"})
+
+    def new_id(self) -> str:
+        """The id of a request that has none."""
+        return f"{self._name}{next(self._numbers):08x}"
 
     def too_large(self) -> Problem:
         """The problem of a body that is too large."""
@@ -115,7 +121,7 @@ class _Passage:
             scope = {**scope, "path": path.removeprefix(prefix) or "/"}
         self._scope = scope
         given = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
-        self._id = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
+        self._id = given if _REQUEST_ID.fullmatch(given) else guard.new_id()
         self._began, self._status, self._bytes = time.monotonic(), 0, 0
 
     async def go(self) -> None:
@@ -195,6 +201,8 @@ class _Passage:
         await json_response(body, problem.headers, status=status)(self._scope, self._receive, self._send_head)
 
     def _write_log(self) -> None:
+        if not _log.isEnabledFor(logging.INFO):
+            return
         line = {
             "id": self._id,
             "method": self._scope["method"],
