@@ -1,16 +1,15 @@
 """Texts of many requests → rounds of the encoder → the features of each request.
 
-One thread takes the texts of a round from the queue and tokenizes them, the others compute, so that they have the next
-round ready. A round has texts of all requests that wait, up to a number of tokens, and runs to the deepest layer that
-any of them needs. A vector does not depend on the texts that it was computed with, so neither do answers depend on who
-asks at the same time.
+Each of a few threads takes the texts of a round from the queue, tokenizes and computes them. A round has texts of all
+requests that wait, up to a number of tokens, and runs to the deepest layer that any of them needs. A vector does not
+depend on the texts that it was computed with, so neither do answers depend on who asks at the same time.
 
-On a CPU several threads compute rounds of their own, each with its share of the cores. One that used them all would
-stand still whenever the event loop has one of them, because its products wait for the slowest core.
+On a CPU each thread has its share of the cores: one round on all of them would stand still whenever the event loop
+needs one, because products wait for the slowest core. On a GPU two threads take turns, so that it has the next round
+as soon as it is done with one.
 """
 
 import logging
-import queue
 import threading
 import time
 from collections.abc import Iterable, Sequence
@@ -22,7 +21,7 @@ import torch
 from bertfeat.corpus import Document
 from bertfeat.errors import BertfeatError
 from bertfeat.extraction import Embedder, TokenizedRows
-from bertfeat.features import DocumentFeatures, content_documents
+from bertfeat.features import content_documents
 from bertfeat.recipe import FeatureColumn, Unit
 from bertfeat.server.fair_queue import FairQueue
 from bertfeat.server.text_request import ComputedRound, TextRequest, Wanted, no_features
@@ -30,6 +29,7 @@ from bertfeat.tokens import TokenSettings
 
 _log = logging.getLogger("bertfeat.server")
 _MOST_ENCODERS = 4  # of which one at a time runs Python
+_ROUND_TOKENS = 1024  # of a core; with more, short texts wait for long ones, and nothing is faster
 
 
 class QueueFullError(Exception):
@@ -52,9 +52,11 @@ class EncoderError(Exception):
 class _Round:
     """Texts that are computed together."""
 
-    taken: Sequence[tuple[TextRequest, int]]
     embedder: Embedder
     tokenized: TokenizedRows
+    texts: int
+    pairs: bool  # whether any of them is a pair
+    has_pieces: bool  # whether any vectors of tokens or words are asked for
     began: float
     seconds_tokenizing: float
 
@@ -67,25 +69,25 @@ class Batcher:
 
     def __init__(self, embedder: Embedder, *, round_tokens: int | None = None, most_tokens: int = 1_000_000) -> None:
         self.embedder = embedder
-        self._round_tokens = round_tokens or embedder.batch_tokens
         self.most_tokens = most_tokens
         self._queue: FairQueue[TextRequest] = FairQueue()
         self._changed = threading.Condition()
-        self._ready: queue.Queue[_Round | None] = queue.Queue(maxsize=1)
         self._taking = threading.Lock()  # what a round gave into requests, of which two rounds may have texts
         self._closing = False
         self._requests: set[TextRequest] = set()  # that somebody waits for
         self.tokens_per_second = 0.0  # of the last rounds
         self.last_round = (0, 0)  # its texts and tokens
-        cores = torch.get_num_threads() if embedder.device.type == "cpu" else 1
-        self._encoders = min(cores, _MOST_ENCODERS)
-        shares = [len(range(number, cores, self._encoders)) for number in range(self._encoders)]
+        on_cpu = embedder.device.type == "cpu"
+        cores = torch.get_num_threads()
+        shares = [len(range(number, cores, _MOST_ENCODERS)) for number in range(min(cores, _MOST_ENCODERS))]
+        self._at_once = len(shares) if on_cpu else 1  # rounds
+        self._computing = threading.Semaphore(self._at_once)
+        self._round_tokens = round_tokens or (
+            min(embedder.batch_tokens, _ROUND_TOKENS * shares[0]) if on_cpu else embedder.batch_tokens
+        )
         self._threads = [
-            threading.Thread(target=self._tokenize_rounds, name="bertfeat-tokenizer", daemon=True),
-            *(
-                threading.Thread(target=self._compute_rounds, args=[share], name="bertfeat-encoder", daemon=True)
-                for share in shares
-            ),
+            threading.Thread(target=self._compute_rounds, args=[share], name="bertfeat-encoder", daemon=True)
+            for share in (shares if on_cpu else (None, None))
         ]
         for thread in self._threads:
             thread.start()
@@ -149,14 +151,14 @@ class Batcher:
     def _waiting(self) -> int:
         return sum(request.waiting_tokens for request in self._requests)
 
-    def _tokenize_rounds(self) -> None:
+    def _compute_rounds(self, cores: int | None) -> None:
+        if cores is not None:
+            torch.set_num_threads(cores)  # of this thread
         while (taken := self._next_texts()) is not None:
             try:
-                self._ready.put(self._tokenize(taken))
+                self._hand_out(taken, self._compute(self._tokenize(taken)))
             except BaseException as error:  # tokenizers panic with one
-                self._ready.join()  # no more of them compute at a time than there are encoders
                 self._compute_alone(taken, error)
-        self._ready.put(None)
 
     def _next_texts(self) -> list[tuple[TextRequest, int]] | None:
         with self._changed:
@@ -173,35 +175,21 @@ class Batcher:
         embedder = self.embedder.variant(*_together(request.wanted for request, _ in taken))
         rows = [replace(request.texts[number], row=at) for at, (request, number) in enumerate(taken)]
         tokenized = embedder.tokenize_rows(rows)
-        return _Round(taken, embedder, tokenized, began, time.monotonic() - began)
-
-    def _compute_rounds(self, cores: int) -> None:
-        if self.embedder.device.type == "cpu":
-            torch.set_num_threads(cores)  # of this thread
-        while (waiting := self._ready.get()) is not None:
-            if any(not request.dropped for request, _ in waiting.taken):
-                try:
-                    self._hand_out(waiting.taken, self._compute(waiting))
-                except BaseException as error:
-                    self._compute_alone(waiting.taken, error)
-            self._ready.task_done()
-        self._ready.put(None)  # for the other encoders
+        pairs = any(row.pair is not None for row in rows)
+        has_pieces = taken[0][0].wanted.has_pieces
+        return _Round(embedder, tokenized, len(rows), pairs, has_pieces, began, time.monotonic() - began)
 
     def _compute(self, waiting: _Round) -> ComputedRound:
-        began = time.monotonic()
-        pairs = any(request.texts[number].pair is not None for request, number in waiting.taken)
-        result = waiting.embedder.compute_rows(waiting.tokenized, pairs=pairs)
-        documents: Iterable[DocumentFeatures] = ()
-        if waiting.taken[0][0].wanted.has_pieces:
-            columns, layers = waiting.embedder.columns, waiting.embedder.model.num_layers
-            documents = content_documents(result.content, columns, layers)
-        computed = ComputedRound(
-            result, tuple(documents), waiting.began, waiting.seconds_tokenizing, time.monotonic() - began
-        )
-        rate = self._encoders * result.computed_tokens / max(computed.seconds_computing, 1e-6)
+        with self._computing:
+            began = time.monotonic()
+            result = waiting.embedder.compute_rows(waiting.tokenized, pairs=waiting.pairs)
+            seconds = time.monotonic() - began
+        columns, layers = waiting.embedder.columns, waiting.embedder.model.num_layers
+        documents = content_documents(result.content, columns, layers) if waiting.has_pieces else ()
+        rate = self._at_once * result.computed_tokens / max(seconds, 1e-6)
         self.tokens_per_second = 0.8 * self.tokens_per_second + 0.2 * rate if self.tokens_per_second else rate
-        self.last_round = len(waiting.taken), result.computed_tokens
-        return computed
+        self.last_round = waiting.texts, result.computed_tokens
+        return ComputedRound(result, tuple(documents), waiting.began, waiting.seconds_tokenizing, seconds)
 
     def _hand_out(self, taken: Sequence[tuple[TextRequest, int]], computed: ComputedRound) -> None:
         places: dict[TextRequest, list[int]] = {}

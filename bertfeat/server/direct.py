@@ -57,7 +57,8 @@ def _json_routes(routers: Iterable[APIRouter]) -> Iterable[tuple[str, tuple[Type
             if isinstance(route, APIRoute) and route.methods == {"POST"}:
                 taken = inspect.signature(route.endpoint, eval_str=True).parameters
                 if set(taken) == {"body", "request"}:
-                    yield route.path, (TypeAdapter(taken["body"].annotation), route.endpoint)
+                    body: Any = taken["body"].annotation
+                    yield route.path, (TypeAdapter(body), route.endpoint)
 
 
 def _says_json(scope: Scope) -> bool:

@@ -1,12 +1,14 @@
-"""The order in which waiting texts are computed: requests take turns, token by token.
+"""The order in which waiting texts are computed: as requests came, but long ones give way to those that come later.
 
-This is start-time fair queueing (Goyal, Vin and Cheng 1996). Each request's next text has a tag: the tokens of the
-request that were taken before, counted from the tag that was served when it came. The least tag is next. So a request
-of one text does not wait behind one of thousands, and none waits for ever.
+Each text has a tag, and the least is next. Its request's first texts have the number of tokens that had been taken when
+the request came (so short requests are served in their order), the others so much more as if the encoder spent a share
+of its time on the request. This is VirtualClock (Zhang 1990) with bursts. So a request of one text does not wait behind
+one of thousands, and this one, when others come all the time, still gets its share.
 """
 
 import heapq
 from collections.abc import Hashable
+from dataclasses import dataclass
 from itertools import count
 from typing import Generic, Protocol, TypeVar
 
@@ -30,22 +32,40 @@ class Queued(Protocol):
 
 
 RequestT = TypeVar("RequestT", bound=Queued)
+BURST_TOKENS = 1024
+"""Of a request, which do not give way."""
+SHARE = 0.25
+"""Of the encoder's time, that a longer request gets at least while others come."""
+
+
+@dataclass(slots=True)
+class _Turn(Generic[RequestT]):
+    """A request and how far it is."""
+
+    request: RequestT
+    start: int  # tokens that had been taken when it came
+    begun: int = 0  # texts
+    tokens: int = 0  # of them
+
+    @property
+    def tag(self) -> float:
+        return self.start + max(0, self.tokens - BURST_TOKENS) / SHARE
 
 
 class FairQueue(Generic[RequestT]):
     """Requests, of which texts are taken a round at a time. Not for several threads at once."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, int, int, RequestT]] = []  # tag, arrival, texts taken
+        self._heap: list[tuple[float, int, _Turn[RequestT]]] = []  # tag, arrival
         self._arrivals = count()
-        self._served = 0.0  # the tag of what was taken last
+        self._tokens = 0  # that have been taken
 
     def __bool__(self) -> bool:
-        return any(not request.dropped for *_, request in self._heap)
+        return any(not turn.request.dropped for *_, turn in self._heap)
 
     def add(self, request: RequestT) -> None:
         """Add a request of one text at least."""
-        heapq.heappush(self._heap, (self._served, next(self._arrivals), 0, request))
+        heapq.heappush(self._heap, (self._tokens, next(self._arrivals), _Turn(request, self._tokens)))
 
     def take(self, budget: int) -> list[tuple[RequestT, int]]:
         """The texts of a round, of one reading and so many tokens: each as its request and its number in it.
@@ -53,21 +73,25 @@ class FairQueue(Generic[RequestT]):
         The first one is taken however long it is.
         """
         taken: list[tuple[RequestT, int]] = []
-        passed_over: list[tuple[float, int, int, RequestT]] = []
+        passed_over: list[tuple[float, int, _Turn[RequestT]]] = []
         size = 0
         while self._heap and size < budget:
-            tag, arrival, begun, request = heapq.heappop(self._heap)
+            tag, arrival, turn = heapq.heappop(self._heap)
+            request = turn.request
             if request.dropped:
                 continue
-            number = request.order[begun]
-            if taken and (request.reading != taken[0][0].reading or size + request.sizes[number] > budget):
-                passed_over.append((tag, arrival, begun, request))
+            number = request.order[turn.begun]
+            length = request.sizes[number]
+            if taken and (request.reading != taken[0][0].reading or size + length > budget):
+                passed_over.append((tag, arrival, turn))
                 continue
-            self._served = max(self._served, tag)
             taken.append((request, number))
-            size += request.sizes[number]
-            if begun + 1 < len(request.order):
-                heapq.heappush(self._heap, (tag + request.sizes[number], arrival, begun + 1, request))
+            size += length
+            turn.begun += 1
+            turn.tokens += length
+            if turn.begun < len(request.order):
+                heapq.heappush(self._heap, (turn.tag, arrival, turn))
+        self._tokens += size
         for entry in passed_over:
             heapq.heappush(self._heap, entry)
         return taken

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from bertfeat.server.fair_queue import FairQueue
+from bertfeat.server.fair_queue import SHARE, FairQueue
 
 
 @dataclass(eq=False)
@@ -25,7 +25,7 @@ def test_a_short_request_does_not_wait_behind_a_long_one() -> None:
     queue: FairQueue[Waiting] = FairQueue()
     long, short = Waiting([10] * 1000), Waiting([10])
     queue.add(long)
-    assert queue.take(100) == [(long, number) for number in range(10)]
+    assert queue.take(2000) == [(long, number) for number in range(200)]
     queue.add(short)
     assert (short, 0) in queue.take(100)
 
@@ -89,12 +89,38 @@ def test_every_text_is_taken_once(drawn: list[tuple[list[int], str, int]], budge
 
 
 @pytest.mark.parametrize("shares", [2, 5])
-def test_requests_get_equal_shares(shares: int) -> None:
+def test_long_requests_get_equal_shares(shares: int) -> None:
     queue: FairQueue[Waiting] = FairQueue()
     for number in range(shares):
-        queue.add(Waiting([7 + number] * 500))
+        queue.add(Waiting([7 + number] * 2000))
     got: dict[Waiting, int] = {}
-    for _ in range(20):
+    for _ in range(100):
         for request, number in queue.take(200):
             got[request] = got.get(request, 0) + request.sizes[number]
+    assert len(got) == shares
     assert max(got.values()) - min(got.values()) <= 200
+
+
+def test_short_requests_are_taken_as_they_came() -> None:
+    queue: FairQueue[Waiting] = FairQueue()
+    requests = [Waiting([40] * 8) for _ in range(50)]
+    for request in requests:
+        queue.add(request)
+    order = [request for _ in range(200) for request, _ in queue.take(300)]
+    assert order == [request for request in requests for _ in range(8)]
+
+
+def test_a_long_request_gets_its_share_while_short_ones_come_all_the_time() -> None:
+    queue: FairQueue[Waiting] = FairQueue()
+    long = Waiting([50] * 4000)
+    queue.add(long)
+    got = {True: 0, False: 0}
+    missing = 30
+    for _ in range(1000):
+        for _ in range(missing):  # as many wait at any time
+            queue.add(Waiting([50]))
+        taken = queue.take(200)
+        missing = sum(request is not long for request, _ in taken)
+        for request, number in taken:
+            got[request is long] += request.sizes[number]
+    assert got[True] / (got[True] + got[False]) == pytest.approx(SHARE, rel=0.1)
