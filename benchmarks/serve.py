@@ -1,13 +1,13 @@
 """How much of offline speed is left when the same texts come over HTTP, and what happens when too many come?
 
-    python benchmarks/serve.py --data NOVELS [--seconds 60] [--steps offline,clients,bulk,offline,peer,overload,memory]
+    python benchmarks/serve.py --data NOVELS [--seconds 60] [--steps clients,bulk,peer,overload,memory]
 
-One server, one load generator, on the same machine, default model. offline: ``Extractor.encode`` over texts of the same
-lengths, before and after. clients: 64 of them, each sends a text (a sentence or a paragraph of the novels), waits for
-its vector (base64, as the openai library asks), and sends the next. bulk: one client with 2,048 sentences a request.
-peer: the same 64 clients at a server as people write it, sentence-transformers behind FastAPI. overload: ten times as
-many clients as before and a short queue: 429s, the time of what is served, memory, and how soon all is well again.
-memory: the server's resident memory after the first 1,000 and after all of ``--requests`` requests of all lengths.
+One server, one load generator, on the same machine, default model. clients: 64 of them, each sends a text (a sentence
+or a paragraph of the novels), waits for its vector (base64, as the openai library asks), and sends the next. bulk: one
+client with 2,048 sentences a request. Both in three parts, each after ``Extractor.encode`` over the same texts. peer:
+the same 64 clients at a server as people write it, sentence-transformers behind FastAPI. overload: ten times as many
+clients, with eight texts each, and a short queue: 429s, the time of what is served, memory, and how soon all is well.
+memory: what the server has resident after the first 1,000 and after all of ``--requests`` requests of all lengths.
 """
 
 import argparse
@@ -63,6 +63,12 @@ class Load:
     seconds: list[float] = field(default_factory=list)  # of each answered request
     tokens: int = 0
     texts: int = 0
+
+    def add(self, other: "Load") -> None:
+        self.statuses += other.statuses
+        self.seconds += other.seconds
+        self.tokens += other.tokens
+        self.texts += other.texts
 
     def told(self, duration: float) -> dict[str, Any]:
         ordered = sorted(self.seconds) or [0.0]
@@ -175,29 +181,35 @@ def main() -> None:
         machine("fastapi", "uvicorn", "uvloop", "sentence-transformers"),
         options.seconds,
     )
-    steps = options.steps.split(",")
-    lengths = {name: count_tokens(some) for name, some in (("clients", mixed), ("bulk", short))}
-    for step in steps:
-        results[step] = {
-            "offline": lambda: {
-                name: [*results.get("offline", {}).get(name, ())[:1], round(offline(some, lengths[name]))]
-                for name, some in (("clients", mixed), ("bulk", short))
-            },
-            "clients": lambda: served(OURS, mixed, options, clients=64, many=1),
-            "bulk": lambda: served(OURS, short, options, clients=1, many=2048),
-            "peer": lambda: served([sys.executable, "-c", PEER], mixed, options, clients=64, many=1),
-            "overload": lambda: overload(mixed, options),
-            "memory": lambda: memory(mixed, options),
-        }[step]()
+    steps = {
+        "clients": lambda: beside_offline(mixed, options, clients=64, many=1),
+        "bulk": lambda: beside_offline(short, options, clients=1, many=2048),
+        "peer": lambda: served([sys.executable, "-c", PEER], mixed, options, clients=64, many=1),
+        "overload": lambda: overload(mixed, options),
+        "memory": lambda: memory(mixed, options),
+    }
+    for step in options.steps.split(","):
+        results[step] = steps[step]()
         print(step, results[step], file=sys.stderr, flush=True)
         options.out.write_text(json.dumps(results, indent=1) + "\n")
-    for name in ("clients", "bulk"):
-        if name in results and "offline" in results:
-            results[name]["of_offline"] = round(
-                results[name]["tokens_per_second"] / statistics.mean(results["offline"][name]), 3
-            )
-    options.out.write_text(json.dumps(results, indent=1) + "\n")
     print(json.dumps(results, indent=1))
+
+
+def beside_offline(texts: Sequence[str], options: argparse.Namespace, *, clients: int, many: int) -> dict[str, Any]:
+    """The load in three parts, each after ``encode`` has had the same texts in a process of its own."""
+    tokens, load, seconds, rounds = count_tokens(texts), Load(), 0.0, []
+    with server([*OURS, "--port"]) as (port, pid):
+        for _ in range(3):
+            alone = offline(texts, tokens)
+            load_of(port, texts, clients=clients, many=many, seconds=3)
+            before = time.monotonic()
+            part = load_of(port, texts, clients=clients, many=many, seconds=options.seconds / 3)
+            took = time.monotonic() - before
+            rounds.append({"offline": round(alone), "served": round(part.tokens / took)})
+            load.add(part)
+            seconds += took
+        told = load.told(seconds) | {"resident_mib": round(resident(pid)), "rounds": rounds}
+    return told | {"of_offline": round(statistics.median(each["served"] / each["offline"] for each in rounds), 3)}
 
 
 def count_tokens(texts: Sequence[str]) -> int:
@@ -210,8 +222,7 @@ def count_tokens(texts: Sequence[str]) -> int:
 def served(
     command: Sequence[str], texts: Sequence[str], options: argparse.Namespace, *, clients: int, many: int
 ) -> dict[str, Any]:
-    words = command if command[-1].startswith("\n") else [*command, "--port"]
-    with server(words) as (port, pid):
+    with server(command) as (port, pid):
         load_of(port, texts, clients=clients, many=many, seconds=3)
         before = time.monotonic()
         load = load_of(port, texts, clients=clients, many=many, seconds=options.seconds)
@@ -230,14 +241,18 @@ def overload(texts: Sequence[str], options: argparse.Namespace) -> dict[str, Any
 
 
 def memory(texts: Sequence[str], options: argparse.Namespace) -> dict[str, Any]:
-    told: dict[str, Any] = {}
+    """Resident memory a second after requests have ended, and the most that was seen between parts of the load."""
+    told: dict[str, Any] = {"largest_mib_under_load": 0}
     with server([*OURS, "--port"]) as (port, pid):
         done = 0
         while done < options.requests:
             load = load_of(port, texts, clients=32, many=1, seconds=2.0 if done < 1000 else 20.0)
+            told["largest_mib_under_load"] = max(told["largest_mib_under_load"], round(resident(pid)))
             done += sum(load.statuses.values())
             if done >= 1000 and "first" not in told:
+                time.sleep(1)
                 told["first"] = {"requests": done, "resident_mib": round(resident(pid), 1)}
+        time.sleep(1)
         told["last"] = {"requests": done, "resident_mib": round(resident(pid), 1)}
     told["growth"] = round(told["last"]["resident_mib"] / told["first"]["resident_mib"] - 1, 4)
     return told
@@ -248,7 +263,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--requests", type=int, default=100_000)
-    parser.add_argument("--steps", default="offline,clients,bulk,offline,peer,overload,memory")
+    parser.add_argument("--steps", default="clients,bulk,peer,overload,memory")
     parser.add_argument("--out", type=Path, default=RESULTS)
     return parser.parse_args()
 

@@ -79,6 +79,7 @@ def command(
     bertfeat serve --model intfloat/e5-base-v2 --host 0.0.0.0 --api-key "$KEY"
     """
     _check_access(host, api_key, no_auth)
+    from bertfeat.io import use_one_arena
     from bertfeat.server import ServerSettings, open_service, run_server
 
     settings = ServerSettings(
@@ -94,6 +95,7 @@ def command(
         most_waiting_tokens=most_waiting,
         request_seconds=timeout,
     )
+    use_one_arena()
     service = open_service(
         folders,
         settings,

@@ -13,7 +13,7 @@ from bertfeat.io.json_codec import (
 from bertfeat.io.json_file import JsonFormat, write_json
 from bertfeat.io.lock import FolderLock, folder_lock, lock_holder
 from bertfeat.io.lock_owner import LockOwner
-from bertfeat.io.malloc import give_back_memory, keep_freed_memory
+from bertfeat.io.malloc import give_back_memory, keep_freed_memory, use_one_arena
 from bertfeat.io.messages import quote_names, shorten
 from bertfeat.io.prefetch import prefetched
 from bertfeat.io.regular import open_regular, read_regular, real_path
@@ -119,6 +119,7 @@ __all__ = [
     "store_of",
     "sync",
     "to_plain",
+    "use_one_arena",
     "user_cache",
     "write_json",
 ]

@@ -8,7 +8,7 @@ import ctypes
 import os
 from contextlib import suppress
 
-_MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1  # as mallopt numbers them
+_MMAP_THRESHOLD, _TRIM_THRESHOLD, _ARENA_MAX = -3, -1, -8  # as mallopt numbers them
 
 
 def give_back_memory() -> None:
@@ -32,3 +32,9 @@ def keep_freed_memory() -> None:
         # 32 MiB is the most that glibc took before 2.35
         library.mallopt(_MMAP_THRESHOLD, 1 << 30) or library.mallopt(_MMAP_THRESHOLD, 1 << 25)
         library.mallopt(_TRIM_THRESHOLD, (1 << 31) - 1)
+
+
+def use_one_arena() -> None:
+    """Have threads that begin later share the main thread's memory, so that what one frees serves the others."""
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).mallopt(_ARENA_MAX, 1)

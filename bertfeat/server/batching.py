@@ -22,6 +22,7 @@ from bertfeat.corpus import Document
 from bertfeat.errors import BertfeatError
 from bertfeat.extraction import Embedder, TokenizedRows
 from bertfeat.features import content_documents
+from bertfeat.io import give_back_memory
 from bertfeat.recipe import FeatureColumn, Unit
 from bertfeat.server.fair_queue import FairQueue
 from bertfeat.server.text_request import ComputedRound, TextRequest, Wanted, no_features
@@ -29,6 +30,7 @@ from bertfeat.tokens import TokenSettings
 
 _log = logging.getLogger("bertfeat.server")
 _MOST_ENCODERS = 4  # of which one at a time runs Python
+_GIVE_BACK_SECONDS = 2.0
 _ROUND_TOKENS = 1024  # of a core; with more, short texts wait for long ones, and nothing is faster
 
 
@@ -74,6 +76,7 @@ class Batcher:
         self._changed = threading.Condition()
         self._taking = threading.Lock()  # what a round gave into requests, of which two rounds may have texts
         self._closing = False
+        self._computed_at = self._given_back = 0.0  # when a round was computed, and memory given back
         self._requests: set[TextRequest] = set()  # that somebody waits for
         self.tokens_per_second = 0.0  # of the last rounds
         self.last_round = (0, 0)  # its texts and tokens
@@ -159,16 +162,32 @@ class Batcher:
                 self._hand_out(taken, self._compute(self._tokenize(taken)))
             except BaseException as error:  # tokenizers panic with one
                 self._compute_alone(taken, error)
+            del taken
+            self._give_back_memory(_GIVE_BACK_SECONDS)
 
     def _next_texts(self) -> list[tuple[TextRequest, int]] | None:
-        with self._changed:
-            while not (taken := self._queue.take(self._round_tokens)):
+        while True:
+            with self._changed:
+                if taken := self._queue.take(self._round_tokens):
+                    for request, number in taken:
+                        request.waiting_tokens -= request.sizes[number]
+                    return taken
                 if self._closing:
                     return None
-                self._changed.wait()
-            for request, number in taken:
-                request.waiting_tokens -= request.sizes[number]
-            return taken
+                if self._changed.wait(_GIVE_BACK_SECONDS if self._computed_at > self._given_back else None):
+                    continue
+            self._give_back_memory(0.0)
+
+    def _give_back_memory(self, seconds: float) -> None:
+        """Give back what is free between buffers of other rounds, unless that was done some seconds ago.
+
+        It would grow to some 400 MiB.
+        """
+        with self._changed:
+            if time.monotonic() - self._given_back < seconds:
+                return
+            self._given_back = time.monotonic()
+        give_back_memory()
 
     def _tokenize(self, taken: Sequence[tuple[TextRequest, int]]) -> _Round:
         began = time.monotonic()
@@ -188,7 +207,7 @@ class Batcher:
         documents = content_documents(result.content, columns, layers) if waiting.has_pieces else ()
         rate = self._at_once * result.computed_tokens / max(seconds, 1e-6)
         self.tokens_per_second = 0.8 * self.tokens_per_second + 0.2 * rate if self.tokens_per_second else rate
-        self.last_round = waiting.texts, result.computed_tokens
+        self.last_round, self._computed_at = (waiting.texts, result.computed_tokens), time.monotonic()
         return ComputedRound(result, tuple(documents), waiting.began, waiting.seconds_tokenizing, seconds)
 
     def _hand_out(self, taken: Sequence[tuple[TextRequest, int]], computed: ComputedRound) -> None:

@@ -122,13 +122,15 @@ class _Passage:
         self._scope = scope
         given = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
         self._id = given if _REQUEST_ID.fullmatch(given) else guard.new_id()
-        self._began, self._status, self._bytes = time.monotonic(), 0, 0
+        self._began, self._status, self._bytes, self._has_body = time.monotonic(), 0, 0, False
 
     async def go(self) -> None:
         try:
-            async with asyncio.timeout(self._settings.request_seconds):
+            async with asyncio.timeout(self._settings.body_seconds) as limit:
                 self._guard.admit(self._scope)
                 body = await self._read_body()
+                self._has_body = True
+                limit.reschedule(asyncio.get_running_loop().time() + self._settings.request_seconds)
                 try:
                     await self._guard.app(self._scope, self._replay(body), self._send_head)
                 finally:
@@ -137,7 +139,11 @@ class _Passage:
         except Problem as problem:
             await self._refuse(problem)
         except TimeoutError:
-            await self._refuse(Problem(Kind.TIMED_OUT, "the request took too long", headers={"Retry-After": "5"}))
+            if self._has_body:
+                slow = Problem(Kind.TIMED_OUT, "the request took too long", headers={"Retry-After": "5"})
+            else:
+                slow = Problem(Kind.TOO_SLOW, "the request was sent too slowly", headers={"Connection": "close"})
+            await self._refuse(slow)
         except _GoneError:
             self._status = 499
         except Exception as error:
@@ -152,25 +158,21 @@ class _Passage:
         """The whole body, within its limits of size and time."""
         chunks: list[bytes] = []
         try:
-            async with asyncio.timeout(self._settings.body_seconds):
-                while True:
-                    message = await self._receive()
-                    if message["type"] == "http.disconnect":
-                        raise _GoneError
-                    chunks.append(message.get("body", b""))
-                    self._bytes += len(chunks[-1])
-                    self._guard.body_bytes += len(chunks[-1])
-                    if self._bytes > self._settings.most_body:
-                        raise self._guard.too_large()
-                    if self._guard.body_bytes > _MOST_BODIES * self._settings.most_body:
-                        raise Problem(Kind.OVERLOADED, "too many large requests at once", headers={"Retry-After": "1"})
-                    if not message.get("more_body", False):
-                        return self._guard.checked(b"".join(chunks))
-        except BaseException as error:
+            while True:
+                message = await self._receive()
+                if message["type"] == "http.disconnect":
+                    raise _GoneError
+                chunks.append(message.get("body", b""))
+                self._bytes += len(chunks[-1])
+                self._guard.body_bytes += len(chunks[-1])
+                if self._bytes > self._settings.most_body:
+                    raise self._guard.too_large()
+                if self._guard.body_bytes > _MOST_BODIES * self._settings.most_body:
+                    raise Problem(Kind.OVERLOADED, "too many large requests at once", headers={"Retry-After": "1"})
+                if not message.get("more_body", False):
+                    return self._guard.checked(b"".join(chunks))
+        except BaseException:
             self._guard.body_bytes -= self._bytes
-            if isinstance(error, TimeoutError):
-                slow = Problem(Kind.TOO_SLOW, "the request was sent too slowly", headers={"Connection": "close"})
-                raise slow from None
             raise
 
     def _replay(self, body: bytes) -> Receive:

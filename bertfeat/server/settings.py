@@ -19,6 +19,6 @@ class ServerSettings:
     most_body: int = 32 * 2**20  # bytes of a request
     most_waiting_tokens: int = 1_000_000
     most_connections: int = 1024
-    request_seconds: float = 120.0  # from the first byte to the answer
     body_seconds: float = 30.0  # until a request has been sent
+    request_seconds: float = 120.0  # from then to the answer
     grace_seconds: float = 30.0  # for what is in flight, when the server ends
