@@ -24,6 +24,7 @@ UPDATES, FLAIR = result("concurrent_updates"), result("tagger_flair-wikigold")
 EXACT = {name: result(f"exact_{name}")["max_absolute_difference"] for name in ("flair", "sentence_transformers")}
 HUGGING_FACE = result("exact_transformers")["max_absolute_difference"]
 WAYS, PLAN, TORTURE = result("ways"), result("plan_size"), result("torture")
+SERVE, PAGE = result("serve"), result("page_million")
 RECIPES = {row["column"]: row["ndcg_at_10"] for row in result("index_recipes")}
 PAPER = {row["row"]["name"]: row["row"]["paper"] for row in result("table7-wikigold")["rows"]}
 OVER_MODEL = {row["shape"]: row["over_loaded_model_mib"] for row in GROWTH["shapes"]}
@@ -191,6 +192,41 @@ ROWS: dict[str, list[float]] = {
         TORTURE["faults"],
         len(TORTURE["wrong"]),
     ],
+    # served
+    "64 clients with a text each: tokens/s; next to `encode` of the same texts; p50 and p99": [
+        SERVE["clients"]["tokens_per_second"],
+        SERVE["clients"]["of_offline"],
+        SERVE["clients"]["p50_ms"],
+        SERVE["clients"]["p99_ms"],
+    ],
+    "the same clients at sentence-transformers behind FastAPI": [
+        SERVE["peer"]["tokens_per_second"],
+        SERVE["peer"]["p50_ms"],
+        SERVE["peer"]["p99_ms"],
+    ],
+    "one client with 2,048 sentences a request: tokens/s; next to `encode`": [
+        SERVE["bulk"]["tokens_per_second"],
+        SERVE["bulk"]["of_offline"],
+    ],
+    "640 clients with eight texts each, a short queue: answered, and refused by 429; p50 and p99 of the answered; p99 "
+    "of a client afterwards": [
+        SERVE["overload"]["statuses"]["200"],
+        SERVE["overload"]["statuses"]["429"],
+        SERVE["overload"]["p50_ms"],
+        SERVE["overload"]["p99_ms"],
+        SERVE["overload"]["one_client_afterwards"]["p99_ms"],
+    ],
+    "resident memory at rest after the first 1,000 requests, and after 100,000": [
+        SERVE["memory"]["first"]["resident_mib"],
+        SERVE["memory"]["last"]["resident_mib"],
+    ],
+    "the page over 1,000,000 documents: until it can be used, first and later; from Enter to the hits, median and "
+    "slowest": [
+        PAGE["opened_first_ms"],
+        PAGE["opened_ms"],
+        PAGE["searched_ms"]["median"],
+        PAGE["searched_ms"]["slowest"],
+    ],
     # right and safe
     "fp32 layers against Hugging Face: default model, 200 real paragraphs; bert-base and bert-large shapes (random "
     "weights), 12": list(HUGGING_FACE.values()),
@@ -220,6 +256,9 @@ ROWS: dict[str, list[float]] = {
     "sentences to vectors, bf16, tokens/s": [speeds(way)[0] for way in ("ours:bf16", "openvino:bf16")],
     "sentences to vectors, fp32, tokens/s": [speeds(way)[0] for way in ("ours:fp32", "openvino:fp32")],
     "concat4 features of every word, tokens/s": [WORDS["words_ours:bf16"], WORDS["words_flair:fp32"]],
+    "64 clients over HTTP with a text each, bf16, tokens/s": [
+        SERVE[server]["tokens_per_second"] for server in ("clients", "peer")
+    ],
     "1,000,000 vectors to a tuned index, seconds": [
         MILLION["auto"]["seconds"],
         MILLION["autofaiss"]["build"]["seconds"],

@@ -241,7 +241,7 @@ def overload(texts: Sequence[str], options: argparse.Namespace) -> dict[str, Any
 
 
 def memory(texts: Sequence[str], options: argparse.Namespace) -> dict[str, Any]:
-    """Resident memory a second after requests have ended, and the most that was seen between parts of the load."""
+    """Resident memory two seconds after requests have ended, and the most that was seen between parts of the load."""
     told: dict[str, Any] = {"largest_mib_under_load": 0}
     with server([*OURS, "--port"]) as (port, pid):
         done = 0
@@ -250,9 +250,9 @@ def memory(texts: Sequence[str], options: argparse.Namespace) -> dict[str, Any]:
             told["largest_mib_under_load"] = max(told["largest_mib_under_load"], round(resident(pid)))
             done += sum(load.statuses.values())
             if done >= 1000 and "first" not in told:
-                time.sleep(1)
+                time.sleep(2)
                 told["first"] = {"requests": done, "resident_mib": round(resident(pid), 1)}
-        time.sleep(1)
+        time.sleep(2)
         told["last"] = {"requests": done, "resident_mib": round(resident(pid), 1)}
     told["growth"] = round(told["last"]["resident_mib"] / told["first"]["resident_mib"] - 1, 4)
     return told

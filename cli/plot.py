@@ -46,6 +46,7 @@ def command() -> None:
     show_default="corpus.map.png",
     help="Its ending says the form: .png, .pdf, .svg, or .html, a page with texts and search.",
 )
+@option("--html", "page", type=LOCAL_PATH, metavar="FILE", help="The page of -o FILE.html.")
 @option("--column", metavar="NAME", help="Which document column; needed only where there are several.")
 @option(
     "--color", metavar="COL", help="A kept column, row or id that gives the colours; COL:string: its numbers are names."
@@ -68,6 +69,7 @@ def command() -> None:
 def draw(
     features: "Location",
     output: Path | None,
+    page: Path | None,
     column: str | None,
     color: str | None,
     method: str,
@@ -85,9 +87,13 @@ def draw(
     """
     from bertfeat.plots import draw_map
 
+    if page is not None and output is not None:
+        raise click.UsageError("-o and --html both say where to; give one of the two")
+    if page is not None and page.suffix.lower() != ".html":
+        raise click.UsageError(f"--html {page} does not end in .html; other pictures are drawn by -o")
     report = draw_map(
         features,
-        output or default_output([features], ".map.png"),
+        page or output or default_output([features], ".map.png"),
         column=column,
         color=color,
         method=method,

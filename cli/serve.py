@@ -106,13 +106,14 @@ def command(
         precision=None if model.precision == "auto" else model.precision,
         device=model.device,
     )
-    if not console.quiet:
-        _log_requests()
+    _log_requests(quiet=console.quiet)
     run_server(service, on_start=lambda address: console.say(f"{service.name} at {address}"))
 
 
-def _log_requests() -> None:
-    """Write the line of each request to stderr."""
+def _log_requests(*, quiet: bool) -> None:
+    """Write the line of each request to stderr, unless that is not wanted."""
+    if quiet:
+        return
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(message)s"))
     log = logging.getLogger("bertfeat.server")

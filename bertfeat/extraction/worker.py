@@ -40,7 +40,7 @@ class _TokenizedPart:
 
 
 def use_threads(count: int) -> None:
-    """Let this process compute with so many threads."""
+    """Let this process, or a thread of it that is not its first, compute with so many threads."""
     torch.set_num_threads(count)
 
 

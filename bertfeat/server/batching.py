@@ -16,11 +16,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
 
 from bertfeat.corpus import Document
 from bertfeat.errors import BertfeatError
 from bertfeat.extraction import Embedder, TokenizedRows
+from bertfeat.extraction.worker import threads_in_use, use_threads
 from bertfeat.features import content_documents
 from bertfeat.io import give_back_memory
 from bertfeat.recipe import FeatureColumn, Unit
@@ -30,7 +30,7 @@ from bertfeat.tokens import TokenSettings
 
 _log = logging.getLogger("bertfeat.server")
 _MOST_ENCODERS = 4  # of which one at a time runs Python
-_GIVE_BACK_SECONDS = 2.0
+_GIVE_BACK_SECONDS, _REST_SECONDS = 2.0, 0.5  # of work, and of nothing to do
 _ROUND_TOKENS = 1024  # of a core; with more, short texts wait for long ones, and nothing is faster
 
 
@@ -81,7 +81,7 @@ class Batcher:
         self.tokens_per_second = 0.0  # of the last rounds
         self.last_round = (0, 0)  # its texts and tokens
         on_cpu = embedder.device.type == "cpu"
-        cores = torch.get_num_threads()
+        cores = threads_in_use()
         shares = [len(range(number, cores, _MOST_ENCODERS)) for number in range(min(cores, _MOST_ENCODERS))]
         self._at_once = len(shares) if on_cpu else 1  # rounds
         self._computing = threading.Semaphore(self._at_once)
@@ -156,7 +156,7 @@ class Batcher:
 
     def _compute_rounds(self, cores: int | None) -> None:
         if cores is not None:
-            torch.set_num_threads(cores)  # of this thread
+            use_threads(cores)  # of this thread
         while (taken := self._next_texts()) is not None:
             try:
                 self._hand_out(taken, self._compute(self._tokenize(taken)))
@@ -174,7 +174,7 @@ class Batcher:
                     return taken
                 if self._closing:
                     return None
-                if self._changed.wait(_GIVE_BACK_SECONDS if self._computed_at > self._given_back else None):
+                if self._changed.wait(_REST_SECONDS if self._computed_at > self._given_back else None):
                     continue
             self._give_back_memory(0.0)
 

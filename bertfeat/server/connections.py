@@ -95,7 +95,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _refuse(self, problem: Problem) -> None:
         """Answer, in the form that the route has, and end the connection, after the answers to whole requests."""
-        cycle: Any = self.cycle
+        cycle = self.cycle
         if problem.kind is Kind.MALFORMED and not self.is_idle and self._head_bytes is not None:
             cycle.keep_alive = False
             self.flow.pause_reading()
