@@ -51,4 +51,4 @@ from .tasks import (
 )
 from .texts import TextInput as TextInput, take_texts as take_texts
 from .verify import Deviation as Deviation, VerifyReport as VerifyReport, verify_features as verify_features
-from .worker import PartWorker as PartWorker
+from .worker import PartWorker as PartWorker, threads_in_use as threads_in_use, use_threads as use_threads

@@ -19,8 +19,7 @@ import numpy as np
 
 from bertfeat.corpus import Document
 from bertfeat.errors import BertfeatError
-from bertfeat.extraction import Embedder, TokenizedRows
-from bertfeat.extraction.worker import threads_in_use, use_threads
+from bertfeat.extraction import Embedder, TokenizedRows, threads_in_use, use_threads
 from bertfeat.features import content_documents
 from bertfeat.io import give_back_memory
 from bertfeat.recipe import FeatureColumn, Unit
