@@ -8,7 +8,7 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from bertfeat.server.guard import MOST_HEADERS, is_openai_path
+from bertfeat.server.guard import MOST_HEADERS, head_too_large, is_openai_path
 from bertfeat.server.problems import Kind, Problem
 from bertfeat.server.settings import ServerSettings
 
@@ -61,7 +61,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._start += data[: _START_BYTES - len(self._start)]
         super().data_received(data)
         if self._head_bytes is not None and self._head_bytes > MOST_HEADERS and not self.transport.is_closing():
-            self._refuse(Problem(Kind.HEADERS_TOO_LARGE, TOO_LONG_HEAD))
+            self._refuse(head_too_large())
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a header; those that come after a body, which nobody reads, are not kept."""
@@ -133,9 +133,6 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._unread_since is None:
             return False
         return now - self._read_at > self.idle_seconds or now - self._unread_since > self.answer_seconds
-
-
-TOO_LONG_HEAD = f"the head of a request has at most {MOST_HEADERS:,} bytes"
 
 
 def bounded_protocol(settings: ServerSettings, *, most_connections: int | None = None) -> type[BoundedProtocol]:

@@ -10,7 +10,9 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from fastapi.routing import APIRoute
 from pydantic import TypeAdapter, ValidationError
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from bertfeat.server.guard import receive_again
 
 Endpoint = Callable[..., Awaitable[Response]]
 _JSON = b"application/json"
@@ -37,7 +39,7 @@ class DirectRoutes:
         try:
             parsed = body.validate_json(message["body"])
         except ValidationError:
-            await self._app(scope, _first(message, receive), send)
+            await self._app(scope, receive_again(message, receive), send)
             return
         request = Request(scope, receive)
         try:
@@ -64,13 +66,3 @@ def _json_routes(routers: Iterable[APIRouter]) -> Iterable[tuple[str, tuple[Type
 def _says_json(scope: Scope) -> bool:
     given = next((value for name, value in scope["headers"] if name == b"content-type"), b"")
     return given.partition(b";")[0].strip().lower() == _JSON
-
-
-def _first(message: Message, receive: Receive) -> Receive:
-    """Receive a message again, and then what comes after it."""
-    left = [message]
-
-    async def again() -> Message:
-        return left.pop() if left else await receive()
-
-    return again

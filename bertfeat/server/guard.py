@@ -35,6 +35,21 @@ def is_openai_path(path: str) -> bool:
     return path.startswith("/v1/")
 
 
+def head_too_large() -> Problem:
+    """The problem of a request whose head is too large."""
+    return Problem(Kind.HEADERS_TOO_LARGE, f"the head of a request has at most {MOST_HEADERS:,} bytes")
+
+
+def receive_again(message: Message, receive: Receive) -> Receive:
+    """Receive a message that was received already, and then what comes after it."""
+    left = [message]
+
+    async def again() -> Message:
+        return left.pop() if left else await receive()
+
+    return again
+
+
 class Guard:
     """An ASGI application around the one with the routes."""
 
@@ -60,7 +75,7 @@ class Guard:
         if is_page_asset(scope["method"], path):
             return
         if sum(len(name) + len(value) for name, value in scope["headers"]) > MOST_HEADERS:
-            raise Problem(Kind.HEADERS_TOO_LARGE, f"the head of a request has at most {MOST_HEADERS:,} bytes")
+            raise head_too_large()
         headers = {name.lower(): value for name, value in scope["headers"]}
         if self._keys and path not in _OPEN and scope["method"] != "OPTIONS" and not self._has_key(headers):
             raise Problem(
@@ -132,7 +147,8 @@ class _Passage:
                 self._has_body = True
                 limit.reschedule(asyncio.get_running_loop().time() + self._settings.request_seconds)
                 try:
-                    await self._guard.app(self._scope, self._replay(body), self._send_head)
+                    whole: Message = {"type": "http.request", "body": body, "more_body": False}
+                    await self._guard.app(self._scope, receive_again(whole, self._receive), self._send_head)
                 finally:
                     self._guard.body_bytes -= self._bytes
                     del body
@@ -174,19 +190,6 @@ class _Passage:
         except BaseException:
             self._guard.body_bytes -= self._bytes
             raise
-
-    def _replay(self, body: bytes) -> Receive:
-        """What the application receives: the body that was read, and then the end of the connection."""
-        given = False
-
-        async def receive() -> Message:
-            nonlocal given
-            if given:
-                return await self._receive()
-            given = True
-            return {"type": "http.request", "body": body, "more_body": False}
-
-        return receive
 
     async def _send_head(self, message: Message) -> None:
         if message["type"] == "http.response.start":

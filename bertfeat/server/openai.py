@@ -1,9 +1,9 @@
 """OpenAI's routes: ``/v1/embeddings`` and ``/v1/models``, with layers and pooling besides."""
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from bertfeat.recipe import Pooling
 from bertfeat.server.answers import (
@@ -18,14 +18,12 @@ from bertfeat.server.answers import (
 from bertfeat.server.problems import Kind, Problem
 from bertfeat.server.service import Service
 from bertfeat.server.text_request import RequestFeatures, Wanted
-from bertfeat.server.token_ids import Name, Specs, TextInput, texts_of_input
-from bertfeat.server.wanted import documents_of
-
-_Specs = Annotated[Specs, Field(examples=["concat4"])]
+from bertfeat.server.token_ids import TextInput, texts_of_input
+from bertfeat.server.wanted import Name, WantedBody, documents_of
 
 
-class EmbeddingsBody(BaseModel):
-    """What ``/v1/embeddings`` takes; from ``layers`` on it is ours."""
+class EmbeddingsBody(WantedBody):
+    """What ``/v1/embeddings`` takes; ``normalize`` and what a request may say of layers is ours."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -34,13 +32,7 @@ class EmbeddingsBody(BaseModel):
     encoding_format: Literal["float", "base64"] = "float"
     dimensions: int | None = Field(None, ge=1)
     user: str | None = None
-    layers: _Specs | None = None
-    pooling: _Specs | None = None
     normalize: bool | None = Field(None, description="By default vectors of texts are, those of tokens and words not.")
-    truncate: bool = Field(False, description="Cut long texts; by default they are read in overlapping windows.")
-    max_length: int | None = None
-    prompt: str | None = None
-    prompt_name: Name | None = None
 
 
 def openai_routes(service: Service, errors: dict[int | str, dict[str, Any]]) -> APIRouter:
@@ -61,14 +53,7 @@ def openai_routes(service: Service, errors: dict[int | str, dict[str, Any]]) -> 
         with service.metrics.request("openai"):
             _check_model(service, body.model)
             texts = texts_of_input(body.input, service, "input")
-            wanted = service.wanted.read(
-                body.layers,
-                body.pooling,
-                truncate=body.truncate,
-                max_length=body.max_length,
-                prompt=body.prompt,
-                prompt_name=body.prompt_name,
-            )
+            wanted = service.wanted.read_body(body)
             if len(wanted.columns) != 1:
                 names = ", ".join(column.name for column in wanted.columns)
                 raise Problem(Kind.WRONG_VALUE, f"an embedding is one of {names}; /features gives several", "layers")

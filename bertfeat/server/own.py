@@ -28,23 +28,15 @@ from bertfeat.server.highlights import highlight_hits
 from bertfeat.server.problems import Kind, Problem
 from bertfeat.server.service import Service
 from bertfeat.server.text_request import RequestFeatures, Wanted
-from bertfeat.server.token_ids import Name, Specs, Texts
-from bertfeat.server.wanted import documents_of
+from bertfeat.server.token_ids import Texts
+from bertfeat.server.wanted import Name, WantedBody, documents_of
 from bertfeat.usages import Senses, Usages, find_senses, find_usages
 
-_Specs = Annotated[Specs, Field(examples=["concat4"])]
 
-
-class FeaturesBody(BaseModel):
+class FeaturesBody(WantedBody):
     """What ``/features`` takes."""
 
     texts: str | Texts
-    layers: _Specs | None = None
-    pooling: _Specs | None = None
-    truncate: bool = False
-    max_length: int | None = None
-    prompt: str | None = None
-    prompt_name: Name | None = None
 
 
 class SearchBody(BaseModel):
@@ -89,14 +81,7 @@ def own_routes(service: Service, errors: dict[int | str, dict[str, Any]]) -> API
     async def features(body: FeaturesBody, request: Request) -> Response:
         with service.metrics.request("features"):
             texts = [body.texts] if isinstance(body.texts, str) else body.texts
-            wanted = service.wanted.read(
-                body.layers,
-                body.pooling,
-                truncate=body.truncate,
-                max_length=body.max_length,
-                prompt=body.prompt,
-                prompt_name=body.prompt_name,
-            )
+            wanted = service.wanted.read_body(body)
             computed = await service.embed(request, _texts_as_documents(texts), wanted)
             refuse_failed_texts(computed, "texts")
             headers = origin_headers(service.extractor, wanted) | truncation_headers(computed)

@@ -23,8 +23,8 @@ from bertfeat.server.answers import (
 from bertfeat.server.problems import Kind, Problem
 from bertfeat.server.service import Service
 from bertfeat.server.text_request import RequestFeatures, Wanted
-from bertfeat.server.token_ids import Name, TextInput, Texts, TokenIds, texts_of_input
-from bertfeat.server.wanted import documents_of, is_per_document
+from bertfeat.server.token_ids import TextInput, Texts, TokenIds, texts_of_input
+from bertfeat.server.wanted import Name, documents_of
 
 
 class TeiBody(BaseModel):
@@ -92,7 +92,7 @@ def tei_routes(service: Service, errors: dict[int | str, dict[str, Any]]) -> API
     async def embed(body: EmbedBody, request: Request) -> Response:
         with service.metrics.request("batch" if isinstance(body.inputs, list) else "single"):
             wanted = _wanted(service, body)
-            if not is_per_document(wanted):
+            if len(wanted.columns) != 1 or wanted.has_pieces:
                 raise Problem(Kind.WRONG_VALUE, "/embed gives one vector a text; /embed_all gives those of tokens")
             features = await _embed(service, request, body, wanted)
             name = wanted.columns[0].name

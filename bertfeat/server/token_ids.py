@@ -14,12 +14,6 @@ Texts = Annotated[list[str], Field(fail_fast=True)]
 TokenIds = Annotated[list[Annotated[int, Field(ge=0, lt=2**31)]], Field(fail_fast=True)]
 TextInput = str | Texts | TokenIds | Annotated[list[TokenIds], Field(fail_fast=True)]
 
-Name = Annotated[str, Field(max_length=1000)]
-"""A string that is looked up or parsed, and no text."""
-
-Specs = Name | Annotated[list[Name], Field(max_length=64, fail_fast=True)]
-"""Layers or poolings, each of which may name several with commas between them."""
-
 
 def texts_of_input(given: TextInput | Sequence[str | list[int]], service: Service, param: str) -> list[str]:
     """The texts of an input.

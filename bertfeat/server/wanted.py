@@ -3,15 +3,38 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import Annotated
+
+from pydantic import BaseModel, Field
 
 from bertfeat.corpus import MAX_TEXT, Document
 from bertfeat.extraction import Embedder
-from bertfeat.recipe import FeatureColumn, Pooling, feature_columns, parse_poolings
+from bertfeat.recipe import FeatureColumn, feature_columns, parse_poolings
 from bertfeat.server.problems import Kind, Problem
 from bertfeat.server.text_request import Wanted
 from bertfeat.tokens import LongTextPolicy
 
 _KNOWN = 256  # combinations that are kept
+
+Name = Annotated[str, Field(max_length=1000)]
+"""A string that is looked up or parsed, and no text."""
+
+Specs = Annotated[
+    Name | Annotated[list[Name], Field(max_length=64, fail_fast=True)],
+    Field(examples=["concat4"]),
+]
+"""Layers or poolings, each of which may name several with commas between them."""
+
+
+class WantedBody(BaseModel):
+    """What a request may say of layers, pooling and long texts."""
+
+    layers: Specs | None = None
+    pooling: Specs | None = None
+    truncate: bool = Field(False, description="Cut long texts; by default they are read in overlapping windows.")
+    max_length: int | None = None
+    prompt: str | None = None
+    prompt_name: Name | None = None
 
 
 class WantedReader:
@@ -52,6 +75,17 @@ class WantedReader:
                 prompt=self._prompt(prompt, prompt_name),
             ),
         ).without_units()
+
+    def read_body(self, body: WantedBody) -> Wanted:
+        """The same, of what a request says."""
+        return self.read(
+            body.layers,
+            body.pooling,
+            truncate=body.truncate,
+            max_length=body.max_length,
+            prompt=body.prompt,
+            prompt_name=body.prompt_name,
+        )
 
     def _parse(self, layers: tuple[str, ...] | None, pooling: tuple[str, ...] | None) -> tuple[FeatureColumn, ...]:
         embedder, model = self._embedder, self._embedder.model
@@ -96,16 +130,6 @@ def _check_characters(text: str, name: str, param: str) -> None:
         text.encode()
     except UnicodeEncodeError:
         raise Problem(Kind.WRONG_VALUE, f"{name} has half of a surrogate pair", param) from None
-
-
-def is_per_document(wanted: Wanted) -> bool:
-    """Whether it is one column, of a vector a text."""
-    return len(wanted.columns) == 1 and wanted.columns[0].pooling.per_document
-
-
-def is_of_pieces(wanted: Wanted) -> bool:
-    """Whether it is one column, of tokens or words."""
-    return len(wanted.columns) == 1 and wanted.columns[0].pooling in (Pooling.TOKEN, Pooling.WORD)
 
 
 def _key(specs: str | Sequence[str] | None) -> tuple[str, ...] | None:

@@ -1,11 +1,11 @@
 """Requests that are computed together, against the same texts computed offline."""
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -15,6 +15,7 @@ from bertfeat.corpus import Document
 from bertfeat.server.batching import Batcher, ClosedError, EncoderError, QueueFullError
 from bertfeat.server.text_request import TextRequest
 from bertfeat.server.wanted import WantedReader
+from tests.support.live_server import hold_encoder
 from tests.support.tiny_models import Tiny
 
 WORDS = ["river", "bank", "old", "mill", "water", "stone", "north", "wind", "letter", "light"]
@@ -111,16 +112,7 @@ def test_a_text_that_fails_does_so_alone(
 def test_too_much_is_refused_and_the_dropped_is_not_computed(
     extractor: Extractor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    go = threading.Event()
-    computed: list[str] = []
-    compute = Extractor.compute_rows
-
-    def wait(self: Any, tokenized: Any, **more: Any) -> Any:
-        go.wait(20)
-        computed.extend(document.text for document in tokenized.rows.documents)
-        return compute(self, tokenized, **more)
-
-    monkeypatch.setattr(Extractor, "compute_rows", wait)
+    go, computed = hold_encoder(monkeypatch)
     batcher = Batcher(extractor, round_tokens=50, most_tokens=200)
     wanted = WantedReader(extractor).read()
     text = " ".join(WORDS * 2)
@@ -151,3 +143,38 @@ def test_closing_finishes_what_waits(extractor: Extractor) -> None:
     requests = [batcher.submit(documents([" ".join(WORDS)] * 5), wanted) for _ in range(10)]
     batcher.close(30)
     assert all(request.future.result(0).n_tokens.min() > 0 for request in requests)
+
+
+class OnDevice:
+    """An extractor that says that it is on a GPU, and computes where it is."""
+
+    device = SimpleNamespace(type="cuda")
+
+    def __init__(self, extractor: Extractor) -> None:
+        self._extractor = extractor
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._extractor, name)
+
+
+def test_a_device_has_one_round_at_a_time(extractor: Extractor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And two threads, so that one tokenizes while the other one's round is computed."""
+    compute, at_work, most = Extractor.compute_rows, [0], [0]
+
+    def count(self: Any, tokenized: Any, **more: Any) -> Any:
+        at_work[0] += 1
+        most[0] = max(most[0], at_work[0])
+        time.sleep(0.01)
+        result = compute(self, tokenized, **more)
+        at_work[0] -= 1
+        return result
+
+    monkeypatch.setattr(Extractor, "compute_rows", count)
+    batcher = Batcher(cast(Extractor, OnDevice(extractor)), round_tokens=40)
+    texts, wanted = [" ".join(WORDS[:number]) for number in range(1, 11)], WantedReader(extractor).read()
+    requests = [batcher.submit(documents([text]), wanted) for text in texts]
+    found = np.concatenate([request.future.result(20).vectors[wanted.columns[0].name] for request in requests])
+    batcher.close(10)
+    monkeypatch.undo()
+    np.testing.assert_allclose(found, extractor.encode(texts), atol=1e-5)
+    assert most == [1]

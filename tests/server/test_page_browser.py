@@ -10,8 +10,6 @@ import json
 import os
 import re
 import shutil
-import threading
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,12 +18,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import uvicorn
 from numpy.typing import NDArray
 from PIL import Image
 
 from bertfeat import CorpusSettings, Extractor, Index, build_index, find_senses, find_usages
-from bertfeat.server import ServerSettings, create_app, open_service
+from bertfeat.server import ServerSettings, open_service
+from tests.support.live_server import serving
 from tests.support.tiny_models import Tiny
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -65,26 +63,15 @@ def place(tiny: Callable[[str], Tiny], tmp_path_factory: pytest.TempPathFactory)
 
 
 @contextmanager
-def serving(folders: list[Path], settings: ServerSettings) -> Iterator[str]:
-    """A server on a free port; its address."""
-    app = create_app(open_service(folders, settings))
-    server = uvicorn.Server(uvicorn.Config(app, port=0, ws="none", log_config=None, access_log=False))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        while not server.started:
-            assert thread.is_alive()
-            time.sleep(0.02)
-        port = server.servers[0].sockets[0].getsockname()[1]
-        yield f"http://127.0.0.1:{port}{settings.prefix}/"
-    finally:
-        server.should_exit = True
-        thread.join()
+def page_of(folders: list[Path], settings: ServerSettings) -> Iterator[str]:
+    """The address of the page of a server."""
+    with serving(open_service(folders, settings)) as live:
+        yield f"http://127.0.0.1:{live.port}{settings.prefix}/"
 
 
 @pytest.fixture(scope="module")
 def address(place: Path) -> Iterator[str]:
-    with serving([place / "c.index", place / "c.features"], ServerSettings(prefix="/under/here")) as address:
+    with page_of([place / "c.index", place / "c.features"], ServerSettings(prefix="/under/here")) as address:
         yield address
 
 
@@ -476,7 +463,7 @@ def test_every_view_on_a_phone(visit: Visit, address: str, scheme: str) -> None:
 
 def test_words_and_several_sets_behind_a_key(visit: Visit, place: Path) -> None:
     folders = [place / "words.index", place / "c.features", place / "tokens.features"]
-    with serving(folders, ServerSettings(api_keys=("secret",))) as address:
+    with page_of(folders, ServerSettings(api_keys=("secret",))) as address:
         page = visit.open(address)
         for key in ("wrong", "secret"):
             expect(page.locator("#key-form")).to_be_visible()
