@@ -21,7 +21,7 @@ def highlight_hits(
     features: FeatureSet, encoder: SharedEncoder, query: str, hits: Sequence[Hit]
 ) -> list[list[Highlight]]:
     """For each hit the words that match the query best, in the order of its text; none where it is not in the set."""
-    column = encoder.wanted.columns[0].name
+    column = encoder.wanted.columns[-1].name  # the deepest: in the first layers all equal words match
     (asked,) = encoder.features([query])
     words = _word_vectors(asked, column)[1]
     return [_best_words(document, column, words) if document else [] for document in _documents_of_hits(features, hits)]

@@ -47,3 +47,10 @@ def test_an_index_of_words_is_served_without_further_options(tiny: Callable[[str
             process.terminate()
             process.stderr.read()
             process.wait()
+
+
+def test_without_the_extra_one_sentence_says_what_to_install() -> None:
+    without = "import sys; sys.modules['fastapi'] = None; from bertfeat.cli import run; run()"
+    done = subprocess.run([sys.executable, "-c", without, "serve"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr == "error: serving needs fastapi; pip install 'bertfeat[serve]'\n"
