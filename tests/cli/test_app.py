@@ -157,6 +157,7 @@ def closed(stream: int, *arguments: str, folder: Path) -> subprocess.CompletedPr
     )
 
 
+@pytest.mark.slow
 def test_closed_streams(tmp_path: Path) -> None:
     (tmp_path / "c.txt").write_text("a river bank\n")
     told = closed(0, "extract", "-", "-o", "out", folder=tmp_path)

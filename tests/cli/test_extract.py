@@ -131,6 +131,7 @@ def test_options_come_from_the_environment() -> None:
     assert "last_cls" in rows("there")[0]
 
 
+@pytest.mark.slow
 def test_several_files_a_folder_and_standard_input() -> None:
     Path("texts").mkdir()
     Path("texts/b.txt").write_text("two\n")
@@ -228,6 +229,7 @@ def test_quiet_says_nothing_on_stderr() -> None:
     assert result.stdout.startswith("corpus.features: 1 document, ")
 
 
+@pytest.mark.slow
 def test_progress_bar_on_a_terminal() -> None:
     Path("corpus.txt").write_text("one\ntwo\n")
     reader, terminal = pty.openpty()
@@ -243,6 +245,7 @@ def test_progress_bar_on_a_terminal() -> None:
     assert b"\x1b" not in run.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_interrupted_and_gone_on(number: signal.Signals, exit_code: int) -> None:
     Path("corpus.txt").write_text("".join(f"sentence number {at} about a river\n" for at in range(2400)))

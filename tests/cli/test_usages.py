@@ -81,6 +81,7 @@ def test_nearest_first() -> None:
     assert (quiet.stdout, quiet.stderr) == (result.stdout, "")
 
 
+@pytest.mark.slow
 def test_colours_are_for_terminals_that_want_them() -> None:
     code = "from bertfeat.cli import run; run()"
     shown = {}

@@ -164,6 +164,7 @@ def test_an_archive_is_left_open_for_one_thread_and_process(
     assert meter.read == 0  # it lies in the block that was read last
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_archive_left")
 def test_a_damaged_archive_is_told_from_any_position(tmp_path: Path) -> None:
     for ending in PACKED:

@@ -356,6 +356,7 @@ def test_not_a_number_is_kept(tmp_path: Path) -> None:
     assert (value != value, infinite) == (True, float("inf"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
 def test_time_grows_with_the_number_of_kept_fields_and_not_its_square(tmp_path: Path, kind: str) -> None:
     seconds = {}

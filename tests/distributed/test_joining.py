@@ -119,6 +119,7 @@ def stop_after(parts: int, folder: Path | Address) -> Callable[[Progress], None]
 # ── several at once ─────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 def test_several_at_once(bert: Tiny, alone: Path, tmp_path: Path) -> None:
     runs = joined(arguments(bert, alone), tmp_path / "out", 5)
     assert list(end_all(runs)) == [0] * 5
@@ -126,6 +127,7 @@ def test_several_at_once(bert: Tiny, alone: Path, tmp_path: Path) -> None:
     assert state(tmp_path / "out") == {"kind", "manifest.json"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["memory", "s3"])
 def test_several_at_once_in_object_storage(
     bert: Tiny, alone: Path, request: pytest.FixtureRequest, scheme: str
@@ -183,6 +185,7 @@ def test_all_killed_and_joined_again(bert: Tiny, alone: Path, tmp_path: Path) ->
     assert made(folder) == made(alone / "out")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", [1, 12])
 def test_a_zombie_does_no_harm(bert: Tiny, alone: Path, tmp_path: Path, moment: int) -> None:
     """Stopped for longer than a lease, while another one takes its part over and finishes the set."""
@@ -202,6 +205,7 @@ def test_a_zombie_does_no_harm(bert: Tiny, alone: Path, tmp_path: Path, moment: 
     assert state(folder) == {"kind", "manifest.json"}
 
 
+@pytest.mark.slow
 def test_a_zombie_of_an_older_state_of_the_corpus(bert: Tiny, tmp_path: Path) -> None:
     """What it writes late is refused, or noticed before the set is finished: never a set of two states."""
     corpus, folder = text_file(tmp_path / "c.txt", lines(30)), tmp_path / "out"
@@ -302,6 +306,7 @@ def test_a_joined_run_is_refused_while_a_plain_one_is_alive(
     assert "; waiting" in caplog.text
 
 
+@pytest.mark.slow
 def test_one_of_its_own_that_holds_the_lock_for_long_is_waited_for(bert: Tiny, alone: Path, tmp_path: Path) -> None:
     folder = tmp_path / "out"
     claims = folder / CLAIMS
@@ -366,6 +371,7 @@ def test_what_joined_runs_recorded_does_not_outlive_a_plain_run(bert: Tiny, tmp_
 # ── what is refused ─────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 def test_other_settings_and_other_corpora_while_others_are_at_work(bert: Tiny, alone: Path, tmp_path: Path) -> None:
     folder, other = tmp_path / "out", text_file(tmp_path / "other.txt", lines(30, 77_000))
     run(bert, other, tmp_path / "elsewhere")
@@ -507,6 +513,7 @@ def test_a_scan_that_fails_is_told_by_all(bert: Tiny, tmp_path: Path) -> None:
     assert not claims_of(tmp_path / "out")
 
 
+@pytest.mark.slow
 def test_storage_that_stops_answering(bert: Tiny, alone: Path, s3: S3Server, bucket: Address) -> None:
     """The run ends with a clear last word, and leaves its claims to run out; the next one goes on."""
     folder = bucket / "out"

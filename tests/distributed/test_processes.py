@@ -409,6 +409,7 @@ def test_errors_are_spelled_as_the_shell_spells_them(bert: Tiny, tmp_path: Path)
 # ── processes that are not forked ───────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 def test_processes_of_their_own(bert: Tiny, alone: Path, tmp_path: Path) -> None:
     """As the shell starts them: one run is left alone, the other one is ended by Ctrl-C while its workers start."""
     program = [sys.executable, "-c", "from bertfeat.cli import run; run()", "extract"]

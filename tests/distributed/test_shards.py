@@ -116,6 +116,7 @@ def _many_small(place: Path) -> Any:
 CORPORA = {"text": _text, "JSONL": _jsonl, "gzip": _gzipped, "Parquet": _parquet, "many small files": _many_small}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", CORPORA.values(), ids=CORPORA)
 def test_the_parts_are_those_of_a_single_run(bert: Tiny, tmp_path: Path, make: Callable[[Path], Any]) -> None:
     corpus = make(tmp_path)
@@ -689,6 +690,7 @@ def test_progress_is_told(place: Path) -> None:
 # ── killed ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("older", [False, True], ids=["new", "over an older merge"])
 def test_a_killed_merge_goes_on(bert: Tiny, made: Path, place: Path, older: bool) -> None:
     preload("bertfeat.distributed", "bertfeat.features")

@@ -100,6 +100,7 @@ def test_the_same_bytes(bert: Tiny, tmp_path: Path, write: Callable[[Path], list
         assert made(tmp_path / name) == alone
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "ways",
     [
@@ -151,6 +152,7 @@ def test_rows_are_accounted_for(bert: Tiny, tmp_path: Path, way: Callable[[], di
 # ── corpora that change ─────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 @each_way
 def test_a_corpus_that_has_changed_since_the_last_run(
     bert: Tiny, tmp_path: Path, way: Callable[[], dict[str, Any]]
@@ -311,6 +313,7 @@ def test_a_corpus_without_rows(bert: Tiny, tmp_path: Path, way: Callable[[], dic
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 @all_ways
 def test_strict_and_max_failures(bert: Tiny, tmp_path: Path, way: Callable[[], dict[str, Any]]) -> None:
     records: list[Any] = [{"text": text} for text in lines(40)]

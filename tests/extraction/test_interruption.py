@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[2]
 PROGRAM = [sys.executable, "-c", "from bertfeat.cli import run; run()", "extract"]
 
 
+@pytest.mark.slow
 def test_killed_at_random_moments(bert: Tiny, tmp_path: Path) -> None:
     """The short form of the benchmark, which kills 50 times."""
     script = [sys.executable, str(ROOT / "benchmarks" / "kill_and_resume.py"), "--kills", "3", "--rows", "1200"]
@@ -40,6 +41,7 @@ def test_killed_at_random_moments(bert: Tiny, tmp_path: Path) -> None:
     assert (told["kills"], told["different"]) == (3, [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["Ctrl-C", "SIGTERM"])
 def test_interrupted(bert: Tiny, tmp_path: Path, sent: signal.Signals, code: int) -> None:
     corpus, folder = text_file(tmp_path / "c.txt", lines(100_000)), tmp_path / "out"

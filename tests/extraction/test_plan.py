@@ -296,6 +296,7 @@ def test_sketches_meet_where_rows_are_shared() -> None:
     assert sketch(["", ""]) == set()
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_corpus(tmp_path: Any) -> None:
     peaks = []
     for count in (20_000, 100_000):

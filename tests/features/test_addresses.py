@@ -204,6 +204,7 @@ def test_a_manifest_and_failures_that_are_not_those_of_the_parts(memory: Address
         FeatureSet(memory)
 
 
+@pytest.mark.slow
 def test_storage_that_does_not_answer_is_never_taken_for_damage(
     bucket: Address, s3: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

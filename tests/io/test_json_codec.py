@@ -29,6 +29,7 @@ for number in range(100):
 """
 
 
+@pytest.mark.slow
 def test_threads_that_meet_a_type_at_once() -> None:
     """Left to itself, msgspec crashes the process."""
     ended = subprocess.run(

@@ -61,6 +61,7 @@ def test_a_footer_of_parquet_costs_few_requests(bucket: Address, s3: S3Server, c
     assert s3.count() == s3.count("range") == requests
 
 
+@pytest.mark.slow
 def test_everything_is_told_by_few_requests(bucket: Address, s3: S3Server) -> None:
     for number in range(1005):
         put_file(bucket / f"part-{number:05}", b"x")
@@ -119,6 +120,7 @@ def test_faults_that_pass_change_nothing(bucket: Address, s3: S3Server, fault: s
     assert {request.fault for request in s3.requests} >= {fault}
 
 
+@pytest.mark.slow
 def test_a_share_of_faults_of_all_kinds_is_survived(bucket: Address, s3: S3Server) -> None:
     shares = Faults(seed=3, throttled=0.1, dropped_before=0.1, dropped_after=0.1, failed_after=0.1, cut=0.05)
     with s3.harmed(shares):

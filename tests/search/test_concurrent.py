@@ -97,6 +97,7 @@ def sampled(count: int, wanted: int, *, seed: int = 0) -> list[int]:
     return sorted({2, 4, 6, *middle, count - 3, count})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", ["append", "remove"])
 def test_an_update_that_is_stopped_while_another_runs(first: str, place: Place) -> None:
     """Whichever is refused says so; what is told to be done is done."""
@@ -128,6 +129,7 @@ def test_updates_that_start_together(place: Place) -> None:
         verify_index(place.index)
 
 
+@pytest.mark.slow
 def test_a_build_and_an_append(place: Place) -> None:
     """Their order matters: the build replaces what was appended, or is appended to."""
     count = len(steps(place.build, place.folders))
@@ -146,6 +148,7 @@ def test_a_build_and_an_append(place: Place) -> None:
         verify_index(place.index)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prepare", [None, WITHOUT_EXCHANGE], ids=["exchange", "two renames"])
 @pytest.mark.parametrize("command", ["append", "remove", "build"])
 def test_killed_at_a_step_the_old_index_or_the_new_one_is_there(

@@ -277,6 +277,7 @@ def test_a_name_that_is_no_utf8(tmp_path: Path) -> None:
 # ── at an address ───────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 def test_at_an_address(bucket: Address, tmp_path: Path) -> None:
     place = bucket / "sets" / "x.lance"
     vectors = clustered(300)

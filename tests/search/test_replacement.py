@@ -207,6 +207,7 @@ def test_equal_builds_give_equal_answers(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found[0], found[1])
 
 
+@pytest.mark.slow
 def test_many_who_want_the_same_place(tmp_path: Path) -> None:
     """The one before removes the folder that holds the lock while the next one makes it."""
     told = Counter[str]()

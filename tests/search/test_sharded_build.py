@@ -177,6 +177,7 @@ def test_exhaustive_probing_finds_what_numpy_finds(
     assert index.documents.take(np.array([0, 599, 600, 899]))["id"].to_pylist() == ["1", "600", "b0", "b299"]
 
 
+@pytest.mark.slow
 def test_the_number_and_order_of_workers_change_nothing(sets: list[Path], tmp_path: Path) -> None:
     wanted = build(sets, tmp_path / "one.index", engine=Here(1))
     for seed, workers in enumerate((1, 2, 3, 5), 1):
@@ -417,6 +418,7 @@ def test_what_is_in_memory_is_not_seen_by_others(sets: list[Path], tmp_path: Pat
     check_refused(sets, tmp_path, UsageError, message, engine=Here(), scratch="memory://sharded/tmp")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("type_", ["flat", "ivf", "ivf on disk"])
 def test_sets_and_shards_in_a_bucket(type_: str, bucket: Address, tmp_path: Path) -> None:
     sets = [bucket / "a.features", bucket / "b.features"]
@@ -429,6 +431,7 @@ def test_sets_and_shards_in_a_bucket(type_: str, bucket: Address, tmp_path: Path
     assert list_files(bucket / "tmp") == []
 
 
+@pytest.mark.slow
 def test_processes_over_a_bucket(bucket: Address, tmp_path: Path) -> None:
     vector_set(bucket / "a.features", clustered(500, WIDTH), parts=4)
     wanted = build(bucket / "a.features", tmp_path / "one.index")

@@ -152,6 +152,7 @@ def test_words_are_removed_with_their_documents(tmp_path: Path) -> None:
     assert found == [word for document in toy.documents[1:] for word in document.words if word != "🙂"]
 
 
+@pytest.mark.slow
 def test_time_grows_with_the_number_of_kept_columns_and_not_its_square(tmp_path: Path) -> None:
     times = {}
     for count in (500, 4000):

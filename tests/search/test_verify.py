@@ -70,6 +70,7 @@ def test_large_files_are_told_by_the_check_alone(copied: Callable[..., Path], mo
         verify_index(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["documents.arrow", "pieces.arrow"])
 def test_flipped_bytes_of_arrow_files_are_no_crash(
     name: str, copied: Callable[..., Path], monkeypatch: pytest.MonkeyPatch

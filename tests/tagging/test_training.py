@@ -97,6 +97,7 @@ def killing_after(number: int) -> Callable[[Epoch], None]:
     return on_epoch
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("crf", [False, True])
 def test_a_killed_training_goes_on_to_the_same_result(
     sets: tuple[FeatureSet, FeatureSet], tmp_path: Path, crf: bool
@@ -215,6 +216,7 @@ def test_chunks_hold_everything_once_and_no_more_than_they_may(sets: tuple[Featu
     )
 
 
+@pytest.mark.slow
 def test_training_from_chunks(sets: tuple[FeatureSet, FeatureSet], tmp_path: Path) -> None:
     settings = replace(
         QUICK, memory=SentenceStore(sets[0], derive_input(parse_input("concat4", 5), sets[0]), 1).bytes // 4, epochs=12

@@ -153,6 +153,7 @@ def without_nan(rows: Sequence[Sequence[Value]]) -> list[list[Any]]:
     return [[None if value != value else value for value in row] for row in rows]
 
 
+@pytest.mark.slow
 @given(CONDITIONS, ROWS)
 @settings(deadline=None, max_examples=600)
 def test_the_rows_are_those_that_sqlite_selects(both: Both, rows: list[tuple[Value, ...]]) -> None:
@@ -180,6 +181,7 @@ def small(row: Sequence[Value]) -> bool:
     return all(isinstance(value, bool) or not isinstance(value, int | float) or abs(value) <= 2**53 for value in row)
 
 
+@pytest.mark.slow
 @given(CONDITIONS.filter(lambda both: small(both.values)), ROWS.map(lambda rows: [row for row in rows if small(row)]))
 @settings(deadline=None, max_examples=300)
 def test_the_rows_are_those_that_duckdb_selects(duck: Any, both: Both, rows: list[tuple[Value, ...]]) -> None:

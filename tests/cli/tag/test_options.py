@@ -268,6 +268,7 @@ def test_what_fails_in_standard_input_is_told_without_its_place(home: Path) -> N
     assert result.stderr.startswith("error: standard input, sentence of line 1: there must be three columns")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["predict", "made", "-"], ["evaluate", "--predictions", "-"]])
 def test_a_closed_standard_input(home: Path, arguments: list[str]) -> None:
     result = subprocess.run(["sh", "-c", '"$@" <&-', "sh", *PROGRAM, "tag", *arguments], capture_output=True, text=True)

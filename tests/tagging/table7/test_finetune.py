@@ -97,6 +97,7 @@ def test_long_sentences_are_cut_between_words(bert: Tiny) -> None:
 # ── fine-tuning ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 def test_tags_that_follow_from_words_are_learnt(done: FineTuningReport, data: dict[str, list[TaggedSentence]]) -> None:
     assert done.test is not None
     assert done.dev.f1 > 0.9  # at 8 seeds, and rates of 0.001 to 0.003, it was 0.97 at least
@@ -125,6 +126,7 @@ def test_the_saved_model_is_transformers_own(
     assert (told["dev"]["f1"], told["batch_size"], told["seed"]) == (done.dev.f1, 4, 3)
 
 
+@pytest.mark.slow
 def test_equal_seeds_give_equal_results_quietly(
     bert: Tiny, data: dict[str, list[TaggedSentence]], capfd: pytest.CaptureFixture[str]
 ) -> None:

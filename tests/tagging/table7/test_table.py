@@ -204,6 +204,7 @@ def test_a_table_of_the_first_version_of_other_data_is_refused(sets: Sets, table
 # ── fine-tuning ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 def test_fine_tuning_is_kept_by_point_and_seed(sets: Sets, tiny: Callable[[str], Tiny], tmp_path: Path) -> None:
     pytest.importorskip("accelerate")
     from bertfeat.tagging import GridPoint
