@@ -215,5 +215,13 @@ class DatabaseError(BertfeatError):
     """A vector database that cannot be reached or written, or holds something else."""
 
 
-class TaggerError(BertfeatError):
+class TrainingError(BertfeatError):
+    """Examples that nothing can be learnt from, or what does not fit what was trained."""
+
+
+class TaggerError(TrainingError):
     """A folder that is not a sound tagger, or does not fit what it is given."""
+
+
+class HeadError(TrainingError):
+    """A folder that is not a sound head, or does not fit what it is given."""

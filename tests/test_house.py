@@ -43,6 +43,7 @@ ROOMS = (
     "usages",
     "probes",
     "plots",
+    "training",
     "tagging",
     "server",
     "installation",
@@ -61,9 +62,9 @@ HOMES = {
     "qdrant_client": {"search"},
     "ray": {"distributed"},
     "rich": {"cli"},
-    "torch": {"encoder", "extraction", "speed", "tagging"},
+    "torch": {"encoder", "extraction", "speed", "training", "tagging"},
     "starlette": {"server"},
-    "transformers": {"models", "tokens", "encoder", "tagging"},
+    "transformers": {"models", "tokens", "encoder", "training", "tagging"},
     "uvicorn": {"server"},
 }
 

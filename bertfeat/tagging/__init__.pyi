@@ -3,7 +3,6 @@ from .datasets import (
     features_beside as features_beside,
     is_feature_set as is_feature_set,
 )
-from .epochs import Epoch as Epoch, TrainingReport as TrainingReport
 from .evaluation import (
     EvaluationReport as EvaluationReport,
     evaluate_predictions as evaluate_predictions,
@@ -16,6 +15,7 @@ from .prediction import (
 )
 from .prediction_files import TagPredictions as TagPredictions, read_predictions as read_predictions
 from .prediction_forms import PredictionForm as PredictionForm
+from .report import TrainingReport as TrainingReport
 from .schemes import (
     Scheme as Scheme,
     TagSpan as TagSpan,
@@ -32,10 +32,8 @@ from .scores import (
 )
 from .settings import TaggerSettings as TaggerSettings, TrainingSettings as TrainingSettings
 from .table7 import (
-    PAPER_GRID as PAPER_GRID,
     PAPER_ROWS as PAPER_ROWS,
     FineTuningReport as FineTuningReport,
-    GridPoint as GridPoint,
     RowResult as RowResult,
     Table7 as Table7,
     Table7Estimate as Table7Estimate,

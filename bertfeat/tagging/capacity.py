@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from bertfeat.errors import UsageError, parameter
 from bertfeat.tagging.network import NetworkSettings
-from bertfeat.tagging.tensors import TensorForm
+from bertfeat.training import TensorForm
 
 _COPIES = 8  # weights, gradient, two moments, the best weights, and what writing a checkpoint takes
 _STEP_COPIES = 2  # what the gradient of a CRF's step keeps for each word

@@ -7,10 +7,10 @@ from bertfeat.errors import CorpusError, TaggerError
 from bertfeat.features import FeatureSet, ModelIdentity
 from bertfeat.io import Location
 from bertfeat.tagging.labels import LabelSet, list_labels
-from bertfeat.tagging.layer_input import TaggerInput, choose_input, derive_input
 from bertfeat.tagging.schemes import Scheme
 from bertfeat.tagging.sentences import SentenceStore
-from bertfeat.tagging.settings import Extraction, TrainingSettings, check_same_features, extraction_of
+from bertfeat.tagging.settings import TrainingSettings
+from bertfeat.training import Extraction, LayerInput, check_same_features, choose_input, derive_input, extraction_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class TrainingData:
 
     model: ModelIdentity
     extraction: Extraction
-    input: TaggerInput
+    input: LayerInput
     train: SentenceStore
     dev: SentenceStore
     labels: LabelSet

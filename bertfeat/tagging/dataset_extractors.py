@@ -11,7 +11,7 @@ from bertfeat.extraction import Extractor, record_settings
 from bertfeat.features import FeatureSet
 from bertfeat.models import Model, find_model
 from bertfeat.recipe import Pooling
-from bertfeat.tagging.layer_input import DEFAULT_LAYERS, TaggerInput, parse_input
+from bertfeat.training import DEFAULT_LAYERS, LayerInput, parse_input
 
 
 class ExtractorArguments(TypedDict, total=False):
@@ -53,7 +53,7 @@ def recorded_extractor(like: FeatureSet, corpus_settings: CorpusSettings, device
     return Extractor.from_record(like.header.model, like.header.settings, columns, device=device)
 
 
-def parse_inputs(layers: str | None, files: Model) -> list[TaggerInput]:
+def parse_inputs(layers: str | None, files: Model) -> list[LayerInput]:
     """The tagger inputs that are named, separated by commas; by default ``concat4``."""
     return [parse_input(spec, files.num_layers) for spec in (layers or DEFAULT_LAYERS).split(",")]
 

@@ -18,13 +18,12 @@ from bertfeat.features import DocumentFeatures, FeatureSet, content_documents
 from bertfeat.io import prefetched
 from bertfeat.recipe import FeatureColumn, Pooling
 from bertfeat.tagging.inference import predict_chunk, predict_store
-from bertfeat.tagging.layer_input import derive_input
 from bertfeat.tagging.network import TaggerNetwork
 from bertfeat.tagging.schemes import read_spans
 from bertfeat.tagging.scores import Scores, score_tagger
-from bertfeat.tagging.sentences import SentenceChunk, SentenceStore
-from bertfeat.tagging.settings import MEMORY, check_same_features
+from bertfeat.tagging.sentences import SentenceStore
 from bertfeat.tagging.tagger_files import read_tagger_settings, read_tagger_weights
+from bertfeat.training import MEMORY, ExampleChunk, check_same_features, derive_input
 
 _BLOCK = 512  # documents at a time
 
@@ -178,7 +177,7 @@ class Tagger:
         derivation = derive(self.settings.input.recipe, Pooling.WORD, documents[0].columns)
         matrices = [derivation.apply(document.stored) for document in documents]
         offsets = np.cumsum([0, *map(len, matrices)], dtype=np.int64)
-        sentences = SentenceChunk(offsets, np.concatenate(matrices), ())
+        sentences = ExampleChunk(offsets, np.concatenate(matrices), np.arange(len(matrices)))
         return predict_chunk(self._network, self.labels, sentences, self.device)
 
 

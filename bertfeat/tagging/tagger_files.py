@@ -13,10 +13,18 @@ from bertfeat.errors import TaggerError, UsageError, parameter
 from bertfeat.features import ModelIdentity
 from bertfeat.io import JsonError, JsonFormat, remove_file, write_json
 from bertfeat.tagging.labels import LabelSet
-from bertfeat.tagging.layer_input import parse_input
 from bertfeat.tagging.network import NetworkSettings, TaggerNetwork
-from bertfeat.tagging.settings import EpochRecord, Extraction, TaggerSettings, TrainingSettings
-from bertfeat.tagging.tensors import FileDigest, TensorForm, TensorsError, read_tensors, write_tensors
+from bertfeat.tagging.settings import TaggerSettings, TrainingSettings
+from bertfeat.training import (
+    EpochRecord,
+    Extraction,
+    FileDigest,
+    TensorForm,
+    TensorsError,
+    parse_input,
+    read_tensors,
+    write_tensors,
+)
 
 FORMAT_VERSION = 2
 """Version of a tagger's format that this bertfeat writes; older ones are read, newer ones refused.

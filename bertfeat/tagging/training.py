@@ -17,12 +17,11 @@ from bertfeat.tagging.datasets import (
     open_source,
     refuse_unused_options,
 )
-from bertfeat.tagging.epochs import OnEpoch, TrainingReport
-from bertfeat.tagging.pictures import draw_if_possible
-from bertfeat.tagging.result_lock import hold_result_folder
+from bertfeat.tagging.report import TrainingReport
 from bertfeat.tagging.settings import TrainingSettings
 from bertfeat.tagging.tagger_files import PICTURE_NAME
-from bertfeat.tagging.training_loop import TrainingLoop
+from bertfeat.tagging.training_loop import TaggerLoop
+from bertfeat.training import OnEpoch, draw_if_possible, hold_result_folder
 
 
 def train_tagger(
@@ -62,7 +61,7 @@ def train_tagger(
     refuse_unused_options(sources, options)
     with hold_result_folder(folder, ResultKind.TAGGER):  # extraction included: of two equal runs, one does it
         datasets = open_datasets(sources, options)
-        loop = TrainingLoop(datasets["train"], datasets["dev"], folder, layers, settings, extractor.get("device"))
+        loop = TaggerLoop(datasets["train"], datasets["dev"], folder, layers, settings, extractor.get("device"))
         report = loop.run(overwrite=overwrite, on_epoch=on_epoch)
         if not picture:
             return report

@@ -7,15 +7,12 @@ from pathlib import Path
 
 from bertfeat.errors import BertfeatError, DamagedError, TaggerError, parameter
 from bertfeat.features import FeatureSet
-from bertfeat.tagging.checkpoint import STATE_NAME
-from bertfeat.tagging.feature_digests import parts_digest
-from bertfeat.tagging.feature_places import find_place
 from bertfeat.tagging.labels import LabelSet
-from bertfeat.tagging.layer_input import derive_input
 from bertfeat.tagging.schemes import Scheme
 from bertfeat.tagging.sentences import SentenceStore
-from bertfeat.tagging.settings import TaggerSettings, best_epoch, history_problem, is_over
+from bertfeat.tagging.settings import TaggerSettings
 from bertfeat.tagging.tagger_files import SETTINGS_NAME, WEIGHTS_NAME, read_tagger_settings, read_tagger_weights
+from bertfeat.training import STATE_NAME, best_epoch, derive_input, find_place, history_problem, is_over, parts_digest
 
 
 class FeaturesState(StrEnum):

@@ -99,7 +99,8 @@ def command(
     bertfeat tag table7 --train train.conll --dev dev.conll --model google-bert/bert-base-cased --fine-tune
     bertfeat tag table7 --train train.conll --dev dev.conll --rows all,sum4,concat4 --seeds 3 --dry-run
     """
-    from bertfeat.tagging import GridPoint, estimate_table7, train_table7
+    from bertfeat.tagging import estimate_table7, train_table7
+    from bertfeat.training import GridPoint
 
     settings = training()
     folder = output or default_output([train], ".table7")

@@ -17,7 +17,8 @@ from .options import PAIRS, dataset_display, sentences_option
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings
-    from bertfeat.tagging import Epoch, TrainingReport, TrainingSettings
+    from bertfeat.tagging import TrainingReport, TrainingSettings
+    from bertfeat.training import Epoch
 
 
 def _defer_settings(**values: Any) -> Callable[[], "TrainingSettings"]:

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 _PROGRAM = """
 import dataclasses, sys, threading, types
 from concurrent.futures import ThreadPoolExecutor

@@ -10,7 +10,7 @@ from bertfeat.features import FeatureSet
 from bertfeat.io import Address, list_files, put_file, read_file
 from bertfeat.tagging import TrainingSettings, predict_tags, verify_tagger
 from bertfeat.tagging.datasets import open_source
-from bertfeat.tagging.feature_places import find_place, record_place
+from bertfeat.training.feature_places import find_place, record_place
 from tests.support.tagging_toy import feature_set, train
 from tests.support.tiny_models import Tiny
 

@@ -13,7 +13,6 @@ from bertfeat.corpus import Failure
 from bertfeat.errors import TaggerError, UsageError
 from bertfeat.tagging import (
     DatasetReport,
-    GridPoint,
     TableRun,
     TaggedText,
     estimate_table7,
@@ -27,6 +26,7 @@ from bertfeat.tagging import (
     verify_table7,
     verify_tagger,
 )
+from bertfeat.training import GridPoint
 from tests.support.tagging_toy import sentences, write_conll
 from tests.support.tiny_models import Tiny
 

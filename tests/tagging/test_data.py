@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from bertfeat.errors import BertfeatError, NotDerivableError, TaggerError, UsageError
+from bertfeat.errors import BertfeatError, NotDerivableError, TrainingError, UsageError
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
 from bertfeat.tagging import TrainingSettings
-from bertfeat.tagging.layer_input import choose_input, derive_input, parse_input
+from bertfeat.training.layer_input import choose_input, derive_input, parse_input
 from tests.support.tagging_toy import feature_set, train
 from tests.support.tiny_models import Tiny
 
@@ -129,7 +129,7 @@ def test_sets_of_two_models_are_not_mixed(
     sets: tuple[FeatureSet, FeatureSet], tiny: Callable[[str], Tiny], tmp_path: Path
 ) -> None:
     other = feature_set(tiny("roberta").folder, tmp_path / "dev", 10, 2)
-    with pytest.raises(TaggerError, match="extract it again with model="):
+    with pytest.raises(TrainingError, match="extract it again with model="):
         train(sets[0], other, tmp_path / "a", layers="last", settings=QUICK)
 
 
@@ -138,5 +138,5 @@ def test_texts_without_tags(sets: tuple[FeatureSet, FeatureSet], bert: Tiny, tmp
     Extractor(bert.folder, pooling="word", layers="all", device="cpu", precision="fp32").extract(
         tmp_path / "a.txt", tmp_path / "a.features"
     )
-    with pytest.raises(TaggerError, match="its words have no tags"):
+    with pytest.raises(TrainingError, match="its words have no tags"):
         train(FeatureSet(tmp_path / "a.features"), sets[1], tmp_path / "a", layers="last", settings=QUICK)

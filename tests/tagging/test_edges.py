@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from bertfeat.corpus import CorpusSettings
-from bertfeat.errors import CorpusError, TaggerError, UsageError
+from bertfeat.errors import CorpusError, TaggerError, TrainingError, UsageError
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
 from bertfeat.tagging import Scheme, Tagger, TrainingSettings, verify_tagger
@@ -63,7 +63,7 @@ def test_empty_sentences_are_passed_over(bert: Tiny, tmp_path: Path) -> None:
     assert done.scores is not None
     assert done.scores.sentences == 1
     assert [len(each.tags) for each in Tagger(tmp_path / "t").tag_features(some)] == [0, 2, 0, 0]
-    with pytest.raises(TaggerError, match="there is no sentence with words in it"):
+    with pytest.raises(TrainingError, match="there is no sentence with words in it"):
         train(tagged_set(bert, tmp_path / "none", [[], []]), some, tmp_path / "u", settings=QUICK)
 
 
@@ -79,12 +79,12 @@ def test_a_development_set_of_unknown_tags_alone_is_refused(
     sets: tuple[FeatureSet, FeatureSet], bert: Tiny, tmp_path: Path
 ) -> None:
     dev = tagged_set(bert, tmp_path / "dev", [[("the", "O"), ("bank", "B-NEW"), ("ran", "I-NEW")]])
-    with pytest.raises(TaggerError, match=r"only tags that the training set lacks \(B-NEW, I-NEW\), so no epoch"):
+    with pytest.raises(TrainingError, match=r"only tags that the training set lacks \(B-NEW, I-NEW\), so no epoch"):
         train(sets[0], dev, tmp_path / "t", layers="last", settings=QUICK)
     assert not (tmp_path / "t").exists()
     plain = tagged_set(bert, tmp_path / "plain", [[("the", "DET"), ("bank", "NOUN")]])
     other = tagged_set(bert, tmp_path / "other", [[("the", "D"), ("bank", "N")]])
-    with pytest.raises(TaggerError, match=r"only tags that the training set lacks \(D, N\)"):
+    with pytest.raises(TrainingError, match=r"only tags that the training set lacks \(D, N\)"):
         train(plain, other, tmp_path / "t", settings=QUICK)
     with pytest.raises(CorpusError, match="plain: 'DET' is no tag of a span"):
         train(dev, plain, tmp_path / "t", settings=QUICK)
@@ -169,7 +169,7 @@ def test_overwriting_is_refused_before_anything_is_removed(sets: tuple[FeatureSe
 def test_a_loss_that_is_no_number_is_told(
     sets: tuple[FeatureSet, FeatureSet], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bertfeat.tagging.training_loop.TrainingLoop._learn", lambda *_: (float("nan"), 5))
+    monkeypatch.setattr("bertfeat.training.loop.EpochLoop._learn_epoch", lambda *_: (float("nan"), 5))
     with pytest.raises(
         TaggerError, match=r"the loss of epoch 1 is no finite number at a learning rate of 0\.01; give a"
     ):
@@ -185,7 +185,7 @@ def test_features_that_say_nothing_of_their_words_are_refused(
     from tests.support.features_toy import toy_part, toy_set
 
     silent = FeatureSet(toy_set(tmp_path / "silent", toy_part(poolings=("word",), tags=True)))
-    with pytest.raises(TaggerError, match="its settings do not say how words were extracted"):
+    with pytest.raises(TrainingError, match="its settings do not say how words were extracted"):
         train(silent, silent, tmp_path / "t", settings=QUICK)
 
 
@@ -200,7 +200,7 @@ def test_features_that_were_replaced_are_told(bert: Tiny, tmp_path: Path) -> Non
         extractor = Extractor(bert.folder, layers="last", pooling="word", precision="fp32", device="cpu")
         extractor.extract(tmp_path / "train.conll", tmp_path / "train", overwrite=True)
 
-    with pytest.raises(TaggerError, match="train was changed while it was read; run the same command again"):
+    with pytest.raises(TrainingError, match="train was changed while it was read; run the same command again"):
         train(features, dev, tmp_path / "t", layers="last", settings=replace(QUICK, epochs=3), on_epoch=replaced)
     assert seen == [1]
     assert not (tmp_path / "t" / "tagger.json").exists()

@@ -11,15 +11,16 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from bertfeat.errors import StorageError, TaggerError
+from bertfeat.errors import StorageError, TrainingError
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
-from bertfeat.tagging import Epoch, Tagger, TrainingSettings
-from bertfeat.tagging.batches import batches_by_length, pack_sentences, shuffled_batches
-from bertfeat.tagging.layer_input import derive_input, parse_input
-from bertfeat.tagging.scaling import feature_scale
+from bertfeat.tagging import Tagger, TrainingSettings
 from bertfeat.tagging.sentences import SentenceStore
-from bertfeat.tagging.training_loop import TrainingLoop
+from bertfeat.tagging.training_loop import TaggerLoop
+from bertfeat.training import Epoch
+from bertfeat.training.batches import batches_by_length, pack_examples, shuffled_batches
+from bertfeat.training.layer_input import derive_input, parse_input
+from bertfeat.training.scaling import feature_scale
 from tests.support.tagging_toy import feature_set, train, write_conll
 from tests.support.tiny_models import Tiny
 
@@ -141,7 +142,7 @@ def test_patience_and_the_learning_rate_go_by_the_best_epoch(
 ) -> None:
     """And epochs in which nothing was found yet do not count."""
     told = iter([0.0, 0.0, 0.0, 0.0, 0.5, 0.4, 0.5, 0.6, 0.1, 0.1, 0.1, 0.1, 0.1])
-    monkeypatch.setattr(TrainingLoop, "evaluate", lambda _: SimpleNamespace(value=next(told)))
+    monkeypatch.setattr(TaggerLoop, "evaluate", lambda _: SimpleNamespace(value=next(told)))
     settings = replace(QUICK, epochs=40, patience=4, learning_rate=0.008)
     done = train(*sets, tmp_path / "a", layers="last", settings=settings).settings
     assert [epoch["rate"] for epoch in done.history] == [0.008] * 7 + [0.004] * 3 + [0.002] * 2
@@ -152,10 +153,10 @@ def test_patience_and_the_learning_rate_go_by_the_best_epoch(
 def test_another_training_is_not_mixed_in(sets: tuple[FeatureSet, FeatureSet], tmp_path: Path) -> None:
     with pytest.raises(Killed):
         train(*sets, tmp_path / "a", layers="last", settings=QUICK, on_epoch=killing_after(1))
-    with pytest.raises(TaggerError, match=r"a training that was begun in another way \(they differ in: layers, hidden"):
+    with pytest.raises(TrainingError, match=r"begun in another way \(they differ in: layers, hidden"):
         train(*sets, tmp_path / "a", layers="-2", settings=replace(QUICK, hidden=8))
     train(*sets, tmp_path / "a", layers="last", settings=QUICK)
-    with pytest.raises(TaggerError, match="a tagger that was trained in another way"):
+    with pytest.raises(TrainingError, match="a tagger that was trained in another way"):
         train(*sets, tmp_path / "a", layers="last", settings=replace(QUICK, seed=9))
     done = train(*sets, tmp_path / "a", layers="last", settings=replace(QUICK, seed=9, epochs=1), overwrite=True)
     assert done.settings.training.seed == 9
@@ -182,11 +183,11 @@ def test_a_folder_with_files_of_others_is_left_alone(sets: tuple[FeatureSet, Fea
 
 def everything(store: SentenceStore, seed: tuple[int, ...] | None) -> list[tuple[bytes, tuple[str, ...]]]:
     """Every sentence of a pass, its features and tags, the order left out."""
-    found = []
+    found, tags = [], list(store.tags())
     for chunk in store.chunks(seed):
         for at in range(len(chunk)):
             rows = chunk.features[chunk.offsets[at] : chunk.offsets[at + 1]]
-            found.append((rows.astype(np.float32).tobytes(), chunk.tags_of(at)))
+            found.append((rows.astype(np.float32).tobytes(), tags[chunk.examples[at]]))
     return sorted(found)
 
 
@@ -209,7 +210,7 @@ def test_chunks_hold_everything_once_and_no_more_than_they_may(sets: tuple[Featu
         chunks = list(small.chunks(seed))
         assert len(chunks) >= 10
         assert max(chunk.features.nbytes for chunk in chunks) <= budget // 2
-        orders.append([chunk.tags for chunk in chunks])
+        orders.append([chunk.examples.tolist() for chunk in chunks])
     assert orders[0] != orders[1] != orders[2]
     assert everything(SentenceStore(features, derive_input(wanted, features), 1), (3,)) == right, (
         "a sentence at a time, if need be"
@@ -236,16 +237,18 @@ def test_training_from_chunks(sets: tuple[FeatureSet, FeatureSet], tmp_path: Pat
 
 def test_batches_hold_every_word_once(sets: tuple[FeatureSet, FeatureSet]) -> None:
     (chunk,) = SentenceStore(sets[0], derive_input(parse_input("last", 5), sets[0]), 1 << 30).chunks()
-    for batches in (list(shuffled_batches(chunk, 7, (1,))), list(batches_by_length(chunk, 7))):
-        words = np.concatenate([packed.words for packed in batches])
+    for batches in (list(shuffled_batches(chunk.offsets, 7, (1,))), list(batches_by_length(chunk.offsets, 7))):
+        words = np.concatenate([packed.vectors for packed in batches])
         assert sorted(words) == list(range(len(chunk.features)))
         assert max(packed.sizes[0] for packed in batches) <= 7
-    orders = [[packed.words.tolist() for packed in shuffled_batches(chunk, 7, seed)] for seed in ((1,), (1,), (2,))]
+    orders = [
+        [packed.vectors.tolist() for packed in shuffled_batches(chunk.offsets, 7, seed)] for seed in ((1,), (1,), (2,))
+    ]
     assert orders[0] == orders[1] != orders[2]
 
 
 def test_words_are_packed_time_by_time() -> None:
-    packed = pack_sentences(np.array([0, 1, 4, 6]), np.array([0, 1, 2]))
-    assert packed.sentences.tolist() == [1, 2, 0]
+    packed = pack_examples(np.array([0, 1, 4, 6]), np.array([0, 1, 2]))
+    assert packed.examples.tolist() == [1, 2, 0]
     assert packed.sizes == (3, 2, 1)
-    assert packed.words.tolist() == [1, 4, 0, 2, 5, 3]
+    assert packed.vectors.tolist() == [1, 4, 0, 2, 5, 3]

@@ -1,6 +1,5 @@
 from .estimate import Table7Estimate as Table7Estimate, estimate_table7 as estimate_table7
 from .finetune import FineTuningReport as FineTuningReport, fine_tune_model as fine_tune_model
-from .grid import PAPER_GRID as PAPER_GRID, GridPoint as GridPoint
 from .report import RowResult as RowResult, Table7 as Table7, format_markdown as format_markdown
 from .rows import PAPER_ROWS as PAPER_ROWS, TableRow as TableRow, parse_rows as parse_rows
 from .runs import TableRun as TableRun

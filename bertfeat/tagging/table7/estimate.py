@@ -15,18 +15,15 @@ from bertfeat.encoder import resolve_device
 from bertfeat.errors import TaggerError
 from bertfeat.extraction import Extractor, estimate_extraction
 from bertfeat.features import FeatureSet
-from bertfeat.tagging.batches import gather_batch, shuffled_batches
 from bertfeat.tagging.dataset_extractors import ExtractorArguments
 from bertfeat.tagging.datasets import OpenSource, SentenceSource
-from bertfeat.tagging.layer_input import parse_input
 from bertfeat.tagging.network import NetworkSettings, TaggerNetwork
-from bertfeat.tagging.sentences import SentenceChunk
 from bertfeat.tagging.settings import TrainingSettings
 from bertfeat.tagging.table7.datasets import find_dataset
 from bertfeat.tagging.table7.finetune import TaggedSentence, fine_tune_model
-from bertfeat.tagging.table7.grid import GridPoint
 from bertfeat.tagging.table7.plan import SEEDS, Table7Plan, plan_table7
 from bertfeat.tagging.table7.rows import TableRow
+from bertfeat.training import GridPoint, gather_batch, parse_input, shuffled_batches
 
 EPOCHS = 16
 """Epochs that a training is taken to last, if it may: so many they were on real data."""
@@ -110,7 +107,7 @@ def _estimate_plan(plan: Table7Plan, sources: Mapping[str, OpenSource]) -> Table
     for row in plan.rows:
         layer_input = parse_input(row.name, model.num_layers)
         width = layer_input.recipe.width(model.hidden_size)
-        shape = NetworkSettings(width, layer_input.mixed_layers, settings.hidden, settings.crf, settings.dropout)
+        shape = NetworkSettings(width, layer_input.mixed_layers, settings.hidden, bool(settings.crf), settings.dropout)
         speed = _training_speed(shape, sample, settings.batch_size, device)
         training += words / speed * epochs * len(plan.seeds)
     fine_tuning = _fine_tuning_seconds(plan, sample, len(sentences), device)
@@ -158,16 +155,15 @@ def _training_speed(
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3, fused=True)
     offsets = np.cumsum([0, *(len(words) for words, _ in sample)], dtype=np.int64)
     features = np.zeros((int(offsets[-1]), shape.width), np.float16)
-    chunk = SentenceChunk(offsets, features, ())
-    batches = list(islice(shuffled_batches(chunk, batch_size, (0,)), _TIMED + _TIMED // 2))
+    batches = list(islice(shuffled_batches(offsets, batch_size, (0,)), _TIMED + _TIMED // 2))
     words, begun = 0, time.perf_counter()
     for number, packed in enumerate(batches):
         if number == len(batches) // 3:
             words, begun = 0, time.perf_counter()
         batch = gather_batch(features, packed, where)
-        loss = network.loss(batch, torch.zeros(len(packed.words), dtype=torch.long, device=where))
+        loss = network.loss(batch, torch.zeros(len(packed.vectors), dtype=torch.long, device=where))
         optimizer.zero_grad()
         torch.autograd.backward(loss)
         optimizer.step()
-        words += len(packed.words)
+        words += len(packed.vectors)
     return words / (time.perf_counter() - begun)

@@ -11,8 +11,8 @@ from bertfeat.models import Model, find_model
 from bertfeat.tagging.dataset_extractors import ExtractorArguments
 from bertfeat.tagging.datasets import DatasetOptions, OpenSource, SentenceSource, open_source, refuse_unused_options
 from bertfeat.tagging.settings import TrainingSettings
-from bertfeat.tagging.table7.grid import PAPER_GRID, GridPoint
 from bertfeat.tagging.table7.rows import TableRow, parse_rows
+from bertfeat.training import PAPER_GRID, GridPoint
 
 SEEDS = (1, 2, 3, 4, 5)
 

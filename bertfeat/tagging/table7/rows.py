@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from bertfeat.tagging.layer_input import parse_input
+from bertfeat.training import parse_input
 
 FINE_TUNING = "fine-tuning"
 PAPER_SOURCE = "Devlin et al. 2019, Table 7: BERT base (cased), development set of CoNLL-2003, mean of 5 runs"

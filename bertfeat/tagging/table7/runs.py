@@ -11,11 +11,10 @@ from msgspec import Meta
 from bertfeat.errors import TaggerError, parameter
 from bertfeat.features import FeatureSet
 from bertfeat.io import JsonFormat, canonical_json, storage_errors, to_plain, write_json
-from bertfeat.tagging.feature_digests import parts_digest, sentences_digest
-from bertfeat.tagging.feature_places import record_place
-from bertfeat.tagging.settings import Extraction, TrainingSettings, extraction_of
-from bertfeat.tagging.table7.grid import GridPoint
+from bertfeat.tagging.sentences import sentences_digest
+from bertfeat.tagging.settings import TrainingSettings
 from bertfeat.tagging.table7.rows import FINE_TUNING, TableRow
+from bertfeat.training import Extraction, GridPoint, extraction_of, parts_digest, record_place
 
 FORMAT_VERSION = 2
 """Version of a table's files; since 2 they carry their own digests, and each run says of which table it is."""

@@ -10,15 +10,13 @@ from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
-from bertfeat.errors import TaggerError, parameter
+from bertfeat.errors import TaggerError, TrainingError, parameter
 from bertfeat.features import FeatureSet
 from bertfeat.io import storage_errors
 from bertfeat.models import Model
-from bertfeat.tagging.epochs import OnEpoch, TrainingReport
-from bertfeat.tagging.sentences import describe_source
-from bertfeat.tagging.settings import TrainingSettings, check_same_features
+from bertfeat.tagging.report import TrainingReport
+from bertfeat.tagging.settings import TrainingSettings
 from bertfeat.tagging.table7.finetune import TaggedSentence, fine_tune_model
-from bertfeat.tagging.table7.grid import PAPER_GRID, GridPoint
 from bertfeat.tagging.table7.report import RowResult, Table7, write_table7
 from bertfeat.tagging.table7.rows import FINE_TUNED_ROW, FINE_TUNING, TableRow
 from bertfeat.tagging.table7.runs import (
@@ -36,6 +34,7 @@ from bertfeat.tagging.table7.runs import (
 from bertfeat.tagging.tagger import Tagger
 from bertfeat.tagging.tagger_files import remove_tagger
 from bertfeat.tagging.training import train_tagger
+from bertfeat.training import PAPER_GRID, GridPoint, OnEpoch, check_same_features, describe_source
 
 OnRun = Callable[[TableRow, TableRun, bool], None]
 """Called after each run; the last argument says whether it was there already."""
@@ -141,7 +140,7 @@ class Table7Training:
         )
         try:
             return train()
-        except TaggerError:
+        except TrainingError:
             if not existed:
                 raise
         _remove_run_tagger(folder)

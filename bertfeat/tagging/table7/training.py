@@ -14,17 +14,14 @@ from bertfeat.models import Model
 from bertfeat.plots import draw_table7
 from bertfeat.tagging.dataset_extractors import ExtractorArguments
 from bertfeat.tagging.datasets import OnDataset, SentenceSource
-from bertfeat.tagging.epochs import OnEpoch
-from bertfeat.tagging.pictures import draw_if_possible
-from bertfeat.tagging.result_lock import hold_result_folder
 from bertfeat.tagging.settings import TrainingSettings
 from bertfeat.tagging.table7.capitals import lower_cases, share_of_capitals
 from bertfeat.tagging.table7.datasets import open_table7_datasets
-from bertfeat.tagging.table7.grid import GridPoint
 from bertfeat.tagging.table7.plan import SEEDS, plan_table7
 from bertfeat.tagging.table7.report import PICTURE_NAME, Table7
 from bertfeat.tagging.table7.rows import TableRow
 from bertfeat.tagging.table7.table import OnRun, Table7Training
+from bertfeat.training import GridPoint, OnEpoch, draw_if_possible, hold_result_folder
 
 _MANY_CAPITALS = 0.01  # share of the words, above which a model that lower-cases them is warned of
 

@@ -11,10 +11,8 @@ from numpy.typing import NDArray
 
 from bertfeat.models import Model
 from bertfeat.tokens import TextPieces, Tokenizer
+from bertfeat.training import UNLABELLED
 from bertfeat.words import align_words, locate_words
-
-UNLABELLED = -100
-"""The label that torch's cross entropy ignores."""
 
 
 @dataclass(frozen=True, slots=True)

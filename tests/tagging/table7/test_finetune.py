@@ -14,8 +14,8 @@ from bertfeat.errors import BertfeatError, ModelError, TaggerError, UsageError
 from bertfeat.models import Model
 from bertfeat.tagging.scores import score_tags
 from bertfeat.tagging.table7.finetune import FineTuningReport, TaggedSentence, fine_tune_model
-from bertfeat.tagging.table7.grid import PAPER_GRID
-from bertfeat.tagging.table7.windows import UNLABELLED, Windower
+from bertfeat.tagging.table7.windows import Windower
+from bertfeat.training import PAPER_GRID, UNLABELLED
 from tests.support.tiny_models import Tiny, rewrite
 
 pytest.importorskip("accelerate")

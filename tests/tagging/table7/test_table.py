@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from bertfeat.errors import TaggerError, UsageError
+from bertfeat.errors import TrainingError, UsageError
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
 from bertfeat.io import ResultKind, result_kind
 from bertfeat.tagging import TableRow, TableRun, format_markdown, verify_table7
-from bertfeat.tagging.feature_digests import parts_digest, sentences_digest
+from bertfeat.tagging.sentences import sentences_digest
 from bertfeat.tagging.table7.finetune import fine_tune_model
+from bertfeat.training import parts_digest
 from tests.support.tagging_tables import QUICK, ROWS, RUN, SEEDS, Sets, edited, made_sets, made_table
 from tests.support.tagging_toy import feature_set, sentences, train, write_conll
 from tests.support.tiny_models import Tiny
@@ -47,7 +48,7 @@ def test_what_is_made_is_sound_and_not_made_again(sets: Sets, table: Path) -> No
 
 def test_a_table_that_is_not_finished_is_sound_too(table: Path) -> None:
     (table / "table7.json").unlink()
-    with pytest.raises(TaggerError, match=r"table7\.json: it is missing"):  # as long as what is made of it is there
+    with pytest.raises(TrainingError, match=r"table7\.json: it is missing"):  # as long as what is made of it is there
         verify_table7(table)
     (table / "table7.md").unlink()
     (table / "runs" / "last" / "seed-3.tagger").mkdir()
@@ -122,27 +123,27 @@ def test_other_sentences_are_another_table(
     changed = {**sets, **change(sets, tiny("bert").folder, tmp_path / "other")}
     if changed["test"] is None:
         del changed["test"]
-    with pytest.raises(TaggerError, match=f"holds a table with {problem}; name another folder"):
+    with pytest.raises(TrainingError, match=f"holds a table with {problem}; name another folder"):
         made_table(changed, table)
 
 
 def test_other_settings_and_ways_are_another_table(sets: Sets, tiny: Callable[[str], Tiny], table: Path) -> None:
-    with pytest.raises(TaggerError, match="other training"):
+    with pytest.raises(TrainingError, match="other training"):
         made_table(sets, table, settings=replace(QUICK, hidden=5))
     made_table(sets, table, settings=replace(QUICK, seed=77))  # a table's seeds are its own
     edited(table / "_settings.json", lambda raw: raw["extraction"].update(precision="bf16"))
-    with pytest.raises(TaggerError, match="other extraction"):
+    with pytest.raises(TrainingError, match="other extraction"):
         made_table(sets, table)
-    with pytest.raises(TaggerError, match="is of another table"):
+    with pytest.raises(TrainingError, match="is of another table"):
         verify_table7(table)
 
 
 def test_sets_of_two_models_make_no_table(sets: Sets, tiny: Callable[[str], Tiny], tmp_path: Path) -> None:
     other = feature_set(tiny("roberta").folder, tmp_path / "test", 12, 12)
-    with pytest.raises(TaggerError, match="extract it again with model="):
+    with pytest.raises(TrainingError, match="extract it again with model="):
         made_table({**sets, "test": other}, tmp_path / "table")
     assert not (tmp_path / "table").exists()
-    with pytest.raises(TaggerError, match="is not the model that made the features"):
+    with pytest.raises(TrainingError, match="is not the model that made the features"):
         made_table(sets, tmp_path / "table", rows=(), fine_tune=True, model=tiny("roberta").folder)
 
 
@@ -197,7 +198,7 @@ def test_a_table_of_the_first_version_of_other_data_is_refused(sets: Sets, table
     raw = json.loads((table / "_settings.json").read_text())
     raw["data"]["dev"] = "00"
     (table / "_settings.json").write_text(json.dumps(raw))
-    with pytest.raises(TaggerError, match="holds a table with other data"):
+    with pytest.raises(TrainingError, match="holds a table with other data"):
         made_table(sets, table)
 
 
@@ -207,7 +208,7 @@ def test_a_table_of_the_first_version_of_other_data_is_refused(sets: Sets, table
 @pytest.mark.slow
 def test_fine_tuning_is_kept_by_point_and_seed(sets: Sets, tiny: Callable[[str], Tiny], tmp_path: Path) -> None:
     pytest.importorskip("accelerate")
-    from bertfeat.tagging import GridPoint
+    from bertfeat.training import GridPoint
 
     points = (GridPoint(8, 1e-3, 1), GridPoint(8, 2e-3, 1))
     told: list[tuple[TableRun, bool]] = []
@@ -238,7 +239,7 @@ def test_fine_tuning_is_kept_by_point_and_seed(sets: Sets, tiny: Callable[[str],
         tmp_path / "table" / "runs/fine-tuning/batch-8-rate-0.001-epochs-1-seed-1.json",
         lambda raw: raw["grid"].update(batch_size=9),
     )
-    with pytest.raises(TaggerError, match="it says of itself that it is fine-tuning/batch-9"):
+    with pytest.raises(TrainingError, match="it says of itself that it is fine-tuning/batch-9"):
         run()
 
 
@@ -248,5 +249,5 @@ def test_sets_without_texts_cannot_be_fine_tuned(sets: Sets, tiny: Callable[[str
     extractor.extract(corpus, tmp_path / "silent", keep_text=False)
     silent = FeatureSet(tmp_path / "silent")
     assert sentences_digest(silent) != sentences_digest(sets["train"])
-    with pytest.raises(TaggerError, match="made with keep_text=False, and fine-tuning needs the words"):
+    with pytest.raises(TrainingError, match="made with keep_text=False, and fine-tuning needs the words"):
         made_table({**sets, "train": silent}, tmp_path / "table", fine_tune=True, model=tiny("bert").folder)

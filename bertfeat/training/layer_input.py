@@ -1,4 +1,4 @@
-"""The input of a tagger for each word: a recipe of layers, or several layers with learned weights."""
+"""What is read of each word, token or text: a recipe of layers, or several layers with learned weights."""
 
 import re
 from dataclasses import dataclass, field
@@ -15,8 +15,8 @@ _CALLED = re.compile(r"embeddings|last|second-to-last|(sum|mean|concat)(4|-all)"
 
 
 @dataclass(frozen=True, slots=True)
-class TaggerInput:
-    """The layers that a tagger reads, side by side if ``mixed``, so that it can weigh them itself."""
+class LayerInput:
+    """The layers that are read, side by side if ``mixed``, so that a network can weigh them itself."""
 
     recipe: Recipe
     mixed: bool = False
@@ -44,7 +44,7 @@ class TaggerInput:
         return len(self.recipe.layers) if self.mixed else 0
 
 
-def parse_input(spec: str, num_layers: int) -> TaggerInput:
+def parse_input(spec: str, num_layers: int) -> LayerInput:
     """Parse a layer specification, or ``mix4``, ``mix-all``, ``mix=1+6`` for a learned weighted sum of layers.
 
     The weighted sum is the scalar mix of Peters et al. 2018 (arXiv:1802.05365), equation 1.
@@ -66,10 +66,10 @@ def parse_input(spec: str, num_layers: int) -> TaggerInput:
     if mixed and recipes[0].operation is not Operation.CONCAT:
         remedy = f"write {recipes[0].spec}"
         raise RecipeError(f"{spec!r} names one layer, and there is nothing to mix", remedy=remedy)
-    return TaggerInput(recipes[0], mixed, spec)
+    return LayerInput(recipes[0], mixed, spec)
 
 
-def choose_input(spec: str | None, columns: tuple[FeatureColumn, ...], num_layers: int) -> TaggerInput:
+def choose_input(spec: str | None, columns: tuple[FeatureColumn, ...], num_layers: int) -> LayerInput:
     """Parse ``spec``; without one, take the only stored word column, else concat4.
 
     Raises:
@@ -80,11 +80,11 @@ def choose_input(spec: str | None, columns: tuple[FeatureColumn, ...], num_layer
         recipe = words[0].recipe
         name = recipe.name.replace("_", "-")
         known = _CALLED.fullmatch(name) is not None
-        return TaggerInput(recipe, spelling=name if known else recipe.spec)
+        return LayerInput(recipe, spelling=name if known else recipe.spec)
     return parse_input(spec or DEFAULT_LAYERS, num_layers)
 
 
-def derive_input(layer_input: TaggerInput, features: FeatureSet) -> Derivation:
+def derive_input(layer_input: LayerInput, features: FeatureSet) -> Derivation:
     """How the tagger's input is derived from the word columns of a feature set.
 
     Raises:

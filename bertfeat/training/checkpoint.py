@@ -9,10 +9,11 @@ import torch
 from msgspec import Meta
 from torch import Tensor, nn
 
-from bertfeat.errors import TaggerError, parameter
+from bertfeat.errors import TrainingError, parameter
 from bertfeat.io import JsonFormat, remove_file, write_json
-from bertfeat.tagging.settings import EpochRecord, Extraction, TrainingSettings, history_problem
-from bertfeat.tagging.tensors import FileDigest, TensorForm, TensorsError, read_tensors, write_tensors
+from bertfeat.training.schedule import EpochRecord, history_problem
+from bertfeat.training.settings import LoopSettings
+from bertfeat.training.tensors import FileDigest, TensorForm, TensorsError, read_tensors, write_tensors
 
 STATE_NAME = "checkpoint.json"
 _FORMAT_VERSION = 2
@@ -20,22 +21,11 @@ _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingIdentity:
-    """All that decides the result of a training: trainings of one identity give one result."""
-
-    model: str  # fingerprint
-    layers: str
-    extraction: Extraction
-    training: TrainingSettings
-    data: Mapping[str, str]  # digest of the train and dev features
-
-
-@dataclass(frozen=True, slots=True)
 class Checkpoint:
     """The progress of a training; :func:`training_tensors` has its tensors."""
 
     format_version: int
-    identity: TrainingIdentity
+    identity: Mapping[str, object]
     history: Annotated[tuple[EpochRecord, ...], Meta(min_length=1)]
     weights: FileDigest
 
@@ -53,7 +43,7 @@ def training_tensors(
 
 
 def write_checkpoint(
-    folder: Path, identity: TrainingIdentity, history: tuple[EpochRecord, ...], tensors: Mapping[str, Tensor]
+    folder: Path, identity: Mapping[str, object], history: tuple[EpochRecord, ...], tensors: Mapping[str, Tensor]
 ) -> None:
     """Write a checkpoint; until its last byte is there, the one before it counts.
 
@@ -66,14 +56,14 @@ def write_checkpoint(
     _remove_weights(folder, but=path)
 
 
-_FORMAT = JsonFormat(Checkpoint, _FORMAT_VERSION, error=TaggerError, remedy=lambda: _retrain_remedy(), digest_from=0)
+_FORMAT = JsonFormat(Checkpoint, _FORMAT_VERSION, error=TrainingError, remedy=lambda: _retrain_remedy(), digest_from=0)
 
 
 def read_checkpoint(folder: Path) -> Checkpoint | None:
     """Read the description of the last checkpoint; None if there is none.
 
     Raises:
-        TaggerError: it cannot be read, or contradicts itself.
+        TrainingError: it cannot be read, or another version wrote it.
     """
     path = folder / STATE_NAME
     try:
@@ -81,25 +71,30 @@ def read_checkpoint(folder: Path) -> Checkpoint | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     if checkpoint.format_version != _FORMAT_VERSION:
-        raise TaggerError("another version of bertfeat began this training", where=path, remedy=_retrain_remedy())
-    if problem := history_problem(checkpoint.history, checkpoint.identity.training):
-        raise TaggerError(f"contradicts itself: {problem}", where=path, remedy=_retrain_remedy())
+        raise TrainingError("another version of bertfeat began this training", where=path, remedy=_retrain_remedy())
     return checkpoint
 
 
 def restore(
-    folder: Path, checkpoint: Checkpoint, network: nn.Module, optimizer: torch.optim.Optimizer
+    folder: Path,
+    checkpoint: Checkpoint,
+    settings: LoopSettings,
+    network: nn.Module,
+    optimizer: torch.optim.Optimizer,
 ) -> dict[str, Tensor]:
     """Put a network and its optimizer back into the state of a checkpoint; returns the best weights.
 
     Raises:
-        TaggerError: the tensors are not those of this network, or not those that were written.
+        TrainingError: its history is none of a training with those settings.
+        TrainingError: the tensors are not those of this network, or not those that were written.
     """
+    if problem := history_problem(checkpoint.history, settings):
+        raise TrainingError(f"contradicts itself: {problem}", where=folder / STATE_NAME, remedy=_retrain_remedy())
     path = _weights_path(folder, len(checkpoint.history))
     try:
         tensors = read_tensors(path, _forms(network), checkpoint.weights)
     except (OSError, TensorsError) as error:
-        raise TaggerError(
+        raise TrainingError(
             f"cannot be read as the state of this training ({error})", where=path, remedy=_retrain_remedy()
         ) from error
     groups: dict[str, dict[str, Tensor]] = {"now": {}, "best": {}, "optimizer": {}}

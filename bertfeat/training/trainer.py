@@ -1,4 +1,4 @@
-"""transformers' own model and Trainer for fine-tuning: without output, network or files left behind."""
+"""transformers' own models and Trainer for fine-tuning: without output, network or files left behind."""
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,45 +12,45 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from torch import Tensor
 
-from bertfeat.errors import BertfeatError, ModelError
+from bertfeat.encoder import resolve_device
+from bertfeat.errors import BertfeatError, ModelError, UsageError
 from bertfeat.models import Model
-from bertfeat.tagging.labels import LabelSet
-from bertfeat.tagging.table7.grid import GridPoint
-from bertfeat.tagging.table7.windows import UNLABELLED
+from bertfeat.training.grid import GridPoint
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel, Trainer, TrainerControl, TrainerState, TrainingArguments
 
 WARM_UP = 0.1  # share of the steps over which the learning rate rises
 WEIGHT_DECAY = 0.01
+UNLABELLED = -100
+"""The label that torch's cross entropy ignores."""
+
 _EVALUATED = 64  # windows of a batch where nothing is learnt
 
 OnStep = Callable[[int, int], None]
 """Called with the number of steps done, and of all."""
 
-Example = Mapping[str, NDArray[np.integer]]
-"""The token ids, types and perhaps labels of a window, ``[T]`` each."""
+Example = Mapping[str, NDArray[np.generic]]
+"""What is read of an example: token ids and types ``[T]``, labels ``[T]`` or a number; of choices ``[C, T]``."""
 
 
-def token_classifier(model: Model, labels: LabelSet) -> "PreTrainedModel":
-    """transformers' model for tags: the encoder's weights, and a classifier that has learnt nothing yet.
+def load_to_fine_tune(model: Model, kind: str, **config: object) -> "PreTrainedModel":
+    """transformers' model of a ``kind`` such as ``AutoModelForTokenClassification``: the encoder's weights, and a head
+    that has learnt nothing yet.
 
     Raises:
-        ModelError: transformers has no such model for tags, or its weights are incomplete.
+        ModelError: transformers has no such model for it, or its weights are incomplete.
     """
-    from transformers import AutoModelForTokenClassification
+    import transformers
 
     _ = model.config, model.weight_files  # raises the error with the remedy if they are wrong
-    names = dict(enumerate(labels.names))
     module: PreTrainedModel
     try:
-        module, info = AutoModelForTokenClassification.from_pretrained(
+        module, info = getattr(transformers, kind).from_pretrained(
             model.folder,
-            num_labels=len(labels),
-            id2label=names,
-            label2id={name: number for number, name in names.items()},
+            **config,
             dtype=torch.float32,
-            ignore_mismatched_sizes=True,  # of a classifier over other labels
+            ignore_mismatched_sizes=True,  # of a head over other labels
             trust_remote_code=False,
             use_safetensors=True,
             local_files_only=True,
@@ -66,7 +66,7 @@ def token_classifier(model: Model, labels: LabelSet) -> "PreTrainedModel":
     return module
 
 
-def token_trainer(
+def make_trainer(
     module: "PreTrainedModel",
     examples: Sequence[Example],
     point: GridPoint,
@@ -74,8 +74,11 @@ def token_trainer(
     on_cpu: bool,
     scratch_dir: str,
     on_step: OnStep | None,
+    reduce: Callable[[Tensor], Tensor] | None = None,
 ) -> "Trainer":
     """The Trainer that learns from examples as the paper's section A.3 says; it writes to ``scratch_dir`` only.
+
+    ``reduce`` makes of the model's scores what is predicted, so that scores of whole sets need not be held.
 
     Raises:
         BertfeatError: accelerate is not installed.
@@ -97,10 +100,23 @@ def token_trainer(
         train_dataset=examples,
         data_collator=_collator(module.config),
         callbacks=[StepCallback()],
-        preprocess_logits_for_metrics=lambda logits, _: logits.argmax(-1),
+        preprocess_logits_for_metrics=None if reduce is None else lambda logits, _: reduce(logits),
     )
     trainer.remove_callback(PrinterCallback)  # which prints on stdout
     return trainer
+
+
+def fine_tuning_device(device: str | None) -> bool:
+    """Whether fine-tuning on a device runs on the CPU.
+
+    Raises:
+        UsageError: one of several GPUs is named.
+    """
+    resolved = resolve_device(device)
+    if resolved.index:
+        remedy = "CUDA_VISIBLE_DEVICES chooses among several"
+        raise UsageError(f"fine-tuning runs on cpu or cuda, not on {device}", remedy=remedy)
+    return resolved.type == "cpu"
 
 
 def _training_arguments(
@@ -134,21 +150,30 @@ def _training_arguments(
 
 
 def _collator(config: "PreTrainedConfig") -> Callable[[Sequence[Example]], dict[str, Tensor]]:
-    """Pads examples to the longest: ``[T]`` each → ``[S, longest]``."""
+    """Pads examples in every dimension: ``[…, T]`` each → ``[S, …, longest]``; numbers become ``[S]``."""
     pads = {"input_ids": int(getattr(config, "pad_token_id", None) or 0), "token_type_ids": 0, "labels": UNLABELLED}
     has_types = int(getattr(config, "type_vocab_size", 0) or 0) > 1
 
     def collate(examples: Sequence[Example]) -> dict[str, Tensor]:
-        names = [name for name in examples[0] if has_types or name != "token_type_ids"]
-        lengths = torch.tensor([len(example["input_ids"]) for example in examples])
-        mask = torch.arange(int(lengths.max())) < lengths[:, None]
-        batch = {"attention_mask": mask.long()}
-        for name in names:
-            batch[name] = torch.full(mask.shape, pads[name])
-            batch[name][mask] = torch.from_numpy(np.concatenate([example[name] for example in examples])).long()
+        batch = {}
+        for name in (name for name in examples[0] if has_types or name != "token_type_ids"):
+            values = [example[name] for example in examples]
+            batch[name] = _stack(values, pads.get(name, 0))
+        batch["attention_mask"] = _stack([np.ones_like(example["input_ids"]) for example in examples], 0)
         return batch
 
     return collate
+
+
+def _stack(values: Sequence[NDArray[np.generic]], pad: int) -> Tensor:
+    """Arrays of one number of dimensions, padded at their ends, as one tensor of integers or float32."""
+    shape = np.max([value.shape for value in values], axis=0).astype(int)
+    kind = np.float32 if np.issubdtype(values[0].dtype, np.floating) else np.int64
+    stacked = np.full((len(values), *shape), pad, kind)
+    for number, value in enumerate(values):
+        place: tuple[int | slice, ...] = (number, *(slice(size) for size in value.shape))
+        stacked[place] = value
+    return torch.from_numpy(stacked)
 
 
 @contextmanager

@@ -1,0 +1,56 @@
+from .batches import (
+    ExampleBatch as ExampleBatch,
+    ExampleChunk as ExampleChunk,
+    PackedExamples as PackedExamples,
+    batches_by_length as batches_by_length,
+    gather_batch as gather_batch,
+    shuffled_batches as shuffled_batches,
+)
+from .checkpoint import STATE_NAME as STATE_NAME, remove_checkpoint as remove_checkpoint
+from .epochs import Epoch as Epoch, OnEpoch as OnEpoch
+from .example_store import (
+    ExampleRows as ExampleRows,
+    ExampleStore as ExampleStore,
+    describe_source as describe_source,
+)
+from .extraction import (
+    Extraction as Extraction,
+    check_same_features as check_same_features,
+    extraction_of as extraction_of,
+)
+from .feature_digests import parts_digest as parts_digest
+from .feature_places import find_place as find_place, record_place as record_place
+from .fine_tuning import FineTuned as FineTuned, fine_tuned as fine_tuned
+from .grid import PAPER_GRID as PAPER_GRID, GridPoint as GridPoint
+from .layer_input import (
+    DEFAULT_LAYERS as DEFAULT_LAYERS,
+    LayerInput as LayerInput,
+    choose_input as choose_input,
+    derive_input as derive_input,
+    parse_input as parse_input,
+)
+from .loop import EpochLoop as EpochLoop
+from .lstm import BiLstm as BiLstm
+from .network import FeatureNetwork as FeatureNetwork, ScalarMix as ScalarMix
+from .pictures import draw_if_possible as draw_if_possible
+from .result_lock import hold_result_folder as hold_result_folder
+from .scaling import feature_scale as feature_scale
+from .schedule import (
+    EpochRecord as EpochRecord,
+    best_epoch as best_epoch,
+    history_problem as history_problem,
+    is_over as is_over,
+)
+from .settings import MEMORY as MEMORY, LoopSettings as LoopSettings
+from .tensors import (
+    FileDigest as FileDigest,
+    TensorForm as TensorForm,
+    TensorsError as TensorsError,
+    read_tensors as read_tensors,
+    write_tensors as write_tensors,
+)
+from .trainer import (
+    UNLABELLED as UNLABELLED,
+    Example as Example,
+    OnStep as OnStep,
+)

@@ -1,0 +1,71 @@
+"""The settings that decide the features that something was trained on, and whether other features are like them."""
+
+from dataclasses import dataclass, fields
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from bertfeat.errors import TrainingError, parameter
+from bertfeat.features import FeatureSet, FeatureSettings, ModelIdentity
+from bertfeat.io import JsonError, from_plain, to_plain
+from bertfeat.recipe import Pooling
+from bertfeat.tokens import LongTextPolicy, Subword
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """The settings that decide the features of words, for a given model; named as in a feature set's settings."""
+
+    long: LongTextPolicy
+    max_length: Annotated[int, Meta(ge=1)]
+    prompt: str
+    document_context: bool
+    subword: Subword
+    precision: Literal["fp32", "bf16", "fp16"]
+    dtype: Literal["float16", "float32"]
+    special_tokens: bool
+
+    @property
+    def settings(self) -> FeatureSettings:
+        """The same as settings of a feature set."""
+        return FeatureSettings.decode(to_plain(self))
+
+
+def extraction_of(features: FeatureSet) -> Extraction:
+    """The settings of a feature set that decide what its words' features are.
+
+    Raises:
+        TrainingError: they are not those of words, or lack something.
+    """
+    recorded = features.header.settings.encode()
+    try:
+        values = {field.name: recorded[field.name] for field in fields(Extraction) if field.name in recorded}
+        return from_plain(values, Extraction)
+    except JsonError as error:
+        problem = f"its settings do not say how words were extracted ({error})"
+        raise TrainingError(problem, where=features.folder, remedy="extract it again") from error
+
+
+def check_same_features(
+    ours: FeatureSet, model: ModelIdentity, extraction: Extraction, what: str, pooling: Pooling = Pooling.WORD
+) -> None:
+    """Refuse features that were made by another model or in another way than those of ``what``.
+
+    Raises:
+        TrainingError: names what differs.
+    """
+    header = ours.header
+    if header.model.fingerprint != model.fingerprint:
+        raise TrainingError(
+            f"{ours.folder} was made by {header.model.name} (fingerprint {header.model.fingerprint[:12]}…), and {what} "
+            f"by {model.name} ({model.fingerprint[:12]}…)",
+            remedy=f"extract it again with {parameter('model', model.name)}",
+        )
+    differences = header.settings.incomparable_with(extraction.settings, pooling)
+    if differences:
+        listed = ", ".join(
+            f"{difference.name} is {difference.ours!r}, not {difference.theirs!r}" for difference in differences
+        )
+        problem = f"{ours.folder} was extracted in another way than {what}: {listed}"
+        raise TrainingError(problem, remedy="extract it again as that")
+    extraction_of(ours)  # which refuses settings that lack something
