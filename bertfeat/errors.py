@@ -93,7 +93,7 @@ OPTIONS = {
 }
 """Options whose name is not that of the parameter; all others are the parameter's name with dashes."""
 
-SWITCHES = frozenset({"--auth", "--special-tokens", "--text", "--evaluate", "--index"})
+SWITCHES = frozenset({"--auth", "--crf", "--special-tokens", "--text", "--evaluate", "--index"})
 """Options that are switched off by ``--no-…``."""
 
 

@@ -44,7 +44,7 @@ def refuse_too_large(
         raise UsageError(
             f"a CRF over {labels:,} labels and {words:,} words in a batch takes {_gib(steps)}, and there are "
             f"{_gib(available)}",
-            remedy=f"leave out {parameter('crf', True)}, or give a smaller {parameter('batch_size')}",
+            remedy=f"give {parameter('crf', False)}, or a smaller {parameter('batch_size')}",
         )
 
 

@@ -39,7 +39,7 @@ def train_tagger(
     on_epoch: OnEpoch | None = None,
     **extractor: Unpack[ExtractorArguments],
 ) -> TrainingReport:
-    """Train a tagger (a two-layer BiLSTM) on frozen features of words, and save it in ``folder``.
+    """Train a tagger (a two-layer BiLSTM, of spans with a CRF on top) on frozen features of words, saved in ``folder``.
 
     ``train`` and ``dev`` are feature sets with tags, or corpus files, which are extracted into feature sets beside
     them; ``corpus_settings`` say how the files are read, ``extractor`` by which model. ``layers`` is what the tagger

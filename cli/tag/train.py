@@ -43,7 +43,12 @@ training_options = bundle(
         metavar="N",
         help="Width of the LSTM, of each direction; the paper has 768.",
     ),
-    option("--crf", is_flag=True, help="Score whole sequences of tags (CRF) instead of each tag by itself."),
+    option(
+        "--crf/--no-crf",
+        default=None,
+        help="Score whole sequences of tags (CRF), or each tag by itself as the paper does.",
+        show_default="a CRF where tags stand for spans; none for a Table 7",
+    ),
     option(
         "--seed",
         type=click.IntRange(min=0),

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from bertfeat.corpus import CorpusSettings
-from bertfeat.errors import CorpusError, TaggerError, TrainingError, UsageError
+from bertfeat.errors import CorpusError, TrainingError, UsageError
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
 from bertfeat.tagging import Scheme, Tagger, TrainingSettings, verify_tagger
@@ -142,7 +142,7 @@ def test_transitions_of_many_labels_are_quick_and_right() -> None:
     ("hidden", "crf", "count", "batch", "problem"),
     [
         (65_536, False, 13, 32, "a network of 13 labels with hidden=65536 takes"),
-        (8, True, 20_001, 32, r"a CRF over 20,001 labels and 640 words in a batch takes .* leave out crf=True"),
+        (8, True, 20_001, 32, r"a CRF over 20,001 labels and 640 words in a batch takes .* give crf=False"),
     ],
 )
 def test_what_no_memory_holds_is_refused_before_it_is_made(
@@ -171,7 +171,7 @@ def test_a_loss_that_is_no_number_is_told(
 ) -> None:
     monkeypatch.setattr("bertfeat.training.loop.EpochLoop._learn_epoch", lambda *_: (float("nan"), 5))
     with pytest.raises(
-        TaggerError, match=r"the loss of epoch 1 is no finite number at a learning rate of 0\.01; give a"
+        TrainingError, match=r"the loss of epoch 1 is no finite number at a learning rate of 0\.01; give a"
     ):
         train(*sets, tmp_path / "t", layers="last", settings=QUICK)
 

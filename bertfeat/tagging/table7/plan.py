@@ -77,10 +77,15 @@ def plan_table7(
         sources=sources,
         rows=parse_rows(rows, num_layers),
         seeds=tuple(seeds),
-        settings=settings or TrainingSettings(),
+        settings=_as_the_paper(settings or TrainingSettings()),
         num_layers=num_layers,
         model=model,
         tuned=model if fine_tune else None,
         grid=tuple(grid or PAPER_GRID),
         options=replace(options, layers=",".join(map(str, range(num_layers + 1))), extractor=extractor),
     )
+
+
+def _as_the_paper(settings: TrainingSettings) -> TrainingSettings:
+    """Without a CRF, unless one is asked for."""
+    return replace(settings, crf=bool(settings.crf))
