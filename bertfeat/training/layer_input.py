@@ -69,31 +69,33 @@ def parse_input(spec: str, num_layers: int) -> LayerInput:
     return LayerInput(recipes[0], mixed, spec)
 
 
-def choose_input(spec: str | None, columns: tuple[FeatureColumn, ...], num_layers: int) -> LayerInput:
-    """Parse ``spec``; without one, take the only stored word column, else concat4.
+def choose_input(
+    spec: str | None, columns: tuple[FeatureColumn, ...], num_layers: int, pooling: Pooling = Pooling.WORD
+) -> LayerInput:
+    """Parse ``spec``; without one, take the only stored column of the pooling, else concat4.
 
     Raises:
         RecipeError: see :func:`parse_input`.
     """
-    words = [column for column in columns if column.pooling is Pooling.WORD]
-    if spec is None and len(words) == 1:
-        recipe = words[0].recipe
+    pooled = [column for column in columns if column.pooling is pooling]
+    if spec is None and len(pooled) == 1:
+        recipe = pooled[0].recipe
         name = recipe.name.replace("_", "-")
         known = _CALLED.fullmatch(name) is not None
         return LayerInput(recipe, spelling=name if known else recipe.spec)
     return parse_input(spec or DEFAULT_LAYERS, num_layers)
 
 
-def derive_input(layer_input: LayerInput, features: FeatureSet) -> Derivation:
-    """How the tagger's input is derived from the word columns of a feature set.
+def derive_input(layer_input: LayerInput, features: FeatureSet, pooling: Pooling = Pooling.WORD) -> Derivation:
+    """How what is read is derived from the columns of a feature set that have this pooling.
 
     Raises:
-        NotDerivableError: it stores no words, or not these layers; the message says how to extract them.
+        NotDerivableError: it stores none, or not these layers; the message says how to extract them.
     """
     try:
-        return derive(layer_input.recipe, Pooling.WORD, features.columns)
+        return derive(layer_input.recipe, pooling, features.columns)
     except NotDerivableError as error:
-        settings = f"{parameter('pooling', 'word')} {parameter('layers', layer_input.extracted)}"
+        settings = f"{parameter('pooling', str(pooling))} {parameter('layers', layer_input.extracted)}"
         raise NotDerivableError(
             error.problem, where=features.folder, remedy=f"extract the corpus again, with {settings}"
         ) from error
