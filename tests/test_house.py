@@ -44,6 +44,7 @@ ROOMS = (
     "probes",
     "plots",
     "tagging",
+    "heads",
     "server",
     "installation",
 )
