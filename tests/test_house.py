@@ -45,6 +45,7 @@ ROOMS = (
     "plots",
     "training",
     "tagging",
+    "heads",
     "server",
     "installation",
 )

@@ -83,11 +83,13 @@ def open_corpus(
         found = tuple(replace(source, name=name) for source in found)
     _check_formats(found, settings)
     looks = look_into(found, settings)
+    _check_formats([file.source for file, _ in looks], settings)  # some are known by their beginnings only
+    settings = settings.with_defaults(looks[0][0].source.format)
     tables = tuple(table for _, table in looks)
     for table in tables:
         require_columns(table, settings)
     kept = find_kept_columns(tables, settings)
-    files = tuple(replace(file, columns=table.columns, kept=kept) for file, table in looks)
+    files = tuple(replace(file, settings=settings, columns=table.columns, kept=kept) for file, table in looks)
     columns = tuple(dict.fromkeys(name for table in tables for name in table.columns))
     return FileCorpus(files, columns, kept, settings)
 
@@ -126,6 +128,12 @@ def _check_formats(sources: Sequence[Source], settings: CorpusSettings) -> None:
     first = sources[0]
     for source in sources:
         settings.check_for(source.format, source.name)
+        if settings.with_defaults(source.format) != settings.with_defaults(first.format):
+            one, other = (source, first) if source.format.texts else (first, source)
+            columns = quote_names([*one.format.texts, *filter(None, [one.format.pair])])
+            raise CorpusError(
+                f"{one.name} is read by its columns {columns}, {other.name} is not: read them as two corpora"
+            )
         for what, has in (("words", settings.has_words), ("tags", settings.has_tags)):
             if has(source.format) != has(first.format):
                 one, other = (source, first) if has(source.format) else (first, source)

@@ -1,10 +1,13 @@
-"""The beginnings of files: their encodings, and their columns with the types of the first records."""
+"""The beginnings of files: their encodings, formats, and columns with the types of the first records."""
 
+import codecs
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 from bertfeat.corpus.blocks import Meter, read_blocks
 from bertfeat.corpus.encodings import detect_encoding
+from bertfeat.corpus.formats import recognise_format
 from bertfeat.corpus.input_file import Columns, CorpusFile, reader_of
 from bertfeat.corpus.lines import TextEncoding
 from bertfeat.corpus.settings import CorpusSettings
@@ -30,7 +33,12 @@ def look_into(sources: Sequence[Source], settings: CorpusSettings) -> list[Look]
 
     def look(source: Source, size: int = _LEAST_SAMPLE) -> Look:
         prefix = f"{source.name}:" if several else ""
-        encoding = TextEncoding("utf-8") if source.format.binary else _find_encoding(source, settings)
+        encoding = TextEncoding("utf-8")
+        if not source.format.binary:
+            head = _read_head(source)
+            encoding = detect_encoding(head, settings.encoding, source.name)
+            if settings.format is None:
+                source = replace(source, format=recognise_format(source.format, _decode(head, encoding)))
         return look_again(CorpusFile(source, encoding, settings, prefix), size)
 
     def look_again(file: CorpusFile, size: int) -> Look:
@@ -50,8 +58,8 @@ def look_into(sources: Sequence[Source], settings: CorpusSettings) -> list[Look]
     return looks
 
 
-def _find_encoding(source: Source, settings: CorpusSettings) -> TextEncoding:
-    """The encoding by the first bytes of a file; damage further on is met when the file is read."""
+def _read_head(source: Source) -> bytes:
+    """The first bytes of a file; damage further on is met when the file is read."""
     head = b""
     try:
         for block in read_blocks(source, Meter()):
@@ -61,4 +69,12 @@ def _find_encoding(source: Source, settings: CorpusSettings) -> TextEncoding:
     except CorpusError:
         if not head:
             raise
-    return detect_encoding(head[:_HEAD], settings.encoding, source.name)
+    return head[:_HEAD]
+
+
+def _decode(head: bytes, encoding: TextEncoding) -> str:
+    """The text of the first bytes, as far as they decode."""
+    try:
+        return codecs.getincrementaldecoder(encoding.name)("replace").decode(head[encoding.mark :])
+    except UnicodeError:  # a codec that knows no error handlers
+        return ""

@@ -1,7 +1,7 @@
 """JSONL files: an object a line."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from bertfeat.corpus.blocks import Meter
 from bertfeat.corpus.columns import sample_columns
@@ -10,7 +10,7 @@ from bertfeat.corpus.lines import BadLine, Line
 from bertfeat.corpus.positions import START, Position
 from bertfeat.corpus.records import BadRecord, Record, is_storable
 from bertfeat.corpus.tables import RecordReader
-from bertfeat.errors import CorpusError, shell_spelling
+from bertfeat.errors import CorpusError, parameter, shell_spelling
 
 
 class JsonlReader(RecordReader):
@@ -31,7 +31,7 @@ class JsonlReader(RecordReader):
         """Read the records; a blank line is None.
 
         Raises:
-            CorpusError: the file is one JSON array.
+            CorpusError: the file is one JSON array, or SQuAD's one object.
         """
         number = self.start.line
         for lines in self._lines:
@@ -39,7 +39,10 @@ class JsonlReader(RecordReader):
                 number += 1
                 if number == 1:
                     self._refuse_array(line)
-                yield self._record(line, number, names)
+                record = self._record(line, number, names)
+                if number == 1:
+                    self._refuse_questions(record)
+                yield record
 
     def position_of(self, record: int, *, last: bool) -> Position:
         """The position of a record, which is a line."""
@@ -59,6 +62,8 @@ class JsonlReader(RecordReader):
                 f"{error.msg}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else "a huge number"
             )
             remedy = f"correct the line, or name the {shell_spelling('format')}"
+            if number == 1 and line.strip() == "{":
+                remedy = f"write an object a line, or give {shell_spelling('format', 'squad')} if it is SQuAD's"
             return BadRecord(f"line {number}", f"not JSON: {problem}; {remedy}", line)
         if type(record) is not dict:
             reason = 'not a JSON object such as {"text": "…"}; correct the line'
@@ -72,6 +77,12 @@ class JsonlReader(RecordReader):
         if isinstance(line, str) and line.lstrip().startswith("["):
             remedy = "convert it, for example with jq -c '.[]'"
             raise CorpusError("one JSON array, not an object a line", where=self.file.name, remedy=remedy)
+
+    def _refuse_questions(self, record: Record) -> None:
+        articles = record.get("data") if isinstance(record, Mapping) else None
+        if isinstance(articles, list) and articles and isinstance(articles[0], dict) and "paragraphs" in articles[0]:
+            problem = "one JSON object with the articles of SQuAD, not an object a line"
+            raise CorpusError(problem, where=self.file.name, remedy=f"give {parameter('format', 'squad')}")
 
 
 _decode = json.JSONDecoder().raw_decode

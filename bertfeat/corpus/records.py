@@ -18,6 +18,7 @@ class BadRecord:
     where: str  # "line 3", "record 3"
     reason: str
     value: str
+    id: str | None = None  # where it is known
 
 
 Fields = Mapping[str, object]
@@ -129,7 +130,7 @@ class RecordShape:
             value = [str(tag) if isinstance(tag, int) else tag for tag in value]
         for place, item in enumerate(value, 1):
             if not isinstance(item, str) or not item:
-                what = "empty" if item == "" else f"{_type_name(item)}, not a string"
+                what = "empty" if item == "" else f"{type_name(item)}, not a string"
                 raise _BadFieldError(f"item {place} of '{name}' is {what}; correct the list", _display(value))
         return list(value)
 
@@ -172,10 +173,11 @@ def _field_problem(fields: Fields, name: str, expected: str, field_of_settings: 
         return f"no field '{name}'; there are {quote_names(tuple(map(str, fields)))}: name one with {option}"
     if fields[name] is None:
         return f"field '{name}' is null; fill it, or name another with {option}"
-    return f"field '{name}' is {_type_name(fields[name])}, not {expected}; correct it, or name another with {option}"
+    return f"field '{name}' is {type_name(fields[name])}, not {expected}; correct it, or name another with {option}"
 
 
-def _type_name(value: object) -> str:
+def type_name(value: object) -> str:
+    """What JSON calls the type of a value, for messages."""
     names = {bool: "true or false", int: "a number", float: "a number", str: "a string", list: "a list"}
     names |= {dict: "an object", type(None): "null", bytes: "bytes"}
     return names.get(type(value), type(value).__name__)

@@ -1,7 +1,7 @@
 """How a corpus is read: the options, checked when they are put together."""
 
 import codecs
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bertfeat.corpus.formats import FORMATS, Format
 from bertfeat.errors import UsageError, parameter
@@ -17,10 +17,10 @@ class CorpusSettings:
         UsageError: an unknown format or encoding, or options that exclude each other.
     """
 
-    format: str | None = None  # a name in FORMATS; None: by the file's ending, else text
+    format: str | None = None  # a name in FORMATS; None: by the file's ending and beginning, else text
     encoding: str | None = None  # None: UTF-8, or UTF-16 and UTF-32 by their byte order mark
-    text_columns: tuple[str, ...] = ()  # default "text"; several are joined by one space
-    pair_column: str | None = None
+    text_columns: tuple[str, ...] = ()  # default "text", of SQuAD "question"; several are joined by one space
+    pair_column: str | None = None  # of SQuAD, where no text columns are named: "context"
     id_column: str | None = None  # default "id" or "_id" where there is one, else the number of the record
     tag_column: str | None = None  # a column of lists; CoNLL: 1-based column number, negative from the end
     keep: tuple[str, ...] = ()  # NAME or NAME:type, or just "all"
@@ -55,6 +55,12 @@ class CorpusSettings:
     def has_pairs(self) -> bool:
         """Whether documents are pairs of texts."""
         return self.pairs or self.pair_column is not None
+
+    def with_defaults(self, file_format: Format) -> "CorpusSettings":
+        """The same, with the text and pair columns that a format has of its own filled in where none are named."""
+        if self.text_columns or not file_format.texts:
+            return self
+        return replace(self, text_columns=file_format.texts, pair_column=self.pair_column or file_format.pair)
 
     def has_words(self, file_format: Format) -> bool:
         """Whether a file of the format brings its own words."""

@@ -58,7 +58,8 @@ class RecordReader(ABC):
                 yield BlankLine(row)
             elif isinstance(record, BadRecord):
                 reason = f"{name}, {record.where}: {record.reason}"
-                yield Failure(row, f"{prefix}{number}", reason, shorten(record.value))
+                name_of_row = f"{prefix}{number}" if record.id is None else record.id
+                yield Failure(row, name_of_row, reason, shorten(record.value))
             else:
                 result = read(row, record, f"{prefix}{number}")
                 if isinstance(result, Failure):

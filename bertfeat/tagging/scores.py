@@ -14,7 +14,7 @@ TagSequences = Sequence[Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class LabelScores:
-    """The counts and scores of one label: of spans, or of words if tags are plain. Scores are 0 to 1."""
+    """The counts and scores of one label: of spans, words or examples. Scores are 0 to 1."""
 
     precision: float
     recall: float
@@ -22,6 +22,12 @@ class LabelScores:
     gold: int
     predicted: int
     correct: int
+
+    @classmethod
+    def of_counts(cls, gold: int, predicted: int, correct: int) -> "LabelScores":
+        """The scores that the counts give."""
+        precision, recall = _ratio(correct, predicted), _ratio(correct, gold)
+        return cls(precision, recall, _ratio(2 * correct, gold + predicted), gold, predicted, correct)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +130,7 @@ def _count_scores(
         Counter(label for place, label in gold_units.items() if predicted_units.get(place) == label),
     )
     labels = sorted(counts[0] | counts[1])
-    total = _label_scores(*(count.total() for count in counts))
+    total = LabelScores.of_counts(*(count.total() for count in counts))
     return Scores(
         is_spans=is_spans,
         f1=total.f1,
@@ -136,14 +142,9 @@ def _count_scores(
         gold=total.gold,
         predicted=total.predicted,
         correct=total.correct,
-        by_label={label: _label_scores(*(count[label] for count in counts)) for label in labels},
+        by_label={label: LabelScores.of_counts(*(count[label] for count in counts)) for label in labels},
         confusion=_count_confusion(pairs, is_spans),
     )
-
-
-def _label_scores(gold: int, predicted: int, correct: int) -> LabelScores:
-    precision, recall = _ratio(correct, predicted), _ratio(correct, gold)
-    return LabelScores(precision, recall, _ratio(2 * correct, gold + predicted), gold, predicted, correct)
 
 
 def _ratio(part: int, whole: int) -> float:

@@ -1,0 +1,121 @@
+"""The questions of an article of SQuAD's JSON, as records."""
+
+import json
+from collections.abc import Iterator, Mapping
+
+from bertfeat.corpus.records import BadRecord, Record, type_name
+from bertfeat.io import shorten
+
+QUESTION_COLUMNS: Mapping[str, str] = {
+    "id": "string",
+    "title": "string",
+    "question": "string",
+    "context": "string",
+    "answers": "string",  # JSON: [{"text": "…", "start": 0}, …]
+    "answer": "string",  # the first one; empty if there is none
+    "answer_start": "int64",  # characters of the context before it; -1 if there is none
+    "is_impossible": "bool",  # whether it is said that the context has no answer
+}
+"""The fields of a question's record, and their types as kept columns."""
+
+_SHOWN = 30  # characters of an answer
+
+_Object = Mapping[str, object]
+
+
+class _BadQuestionError(Exception):
+    """Ends the reading of a question: what is wrong with it, and the value."""
+
+    def __init__(self, reason: str, value: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.value = value
+
+
+def read_article(article: object, number: int) -> Iterator[Record]:
+    """The questions of an article, a record each; an article or paragraph that has no list of them is one bad record.
+
+    ``number`` counts from 1. An answer that does not stand in the context where it says makes the question a bad one.
+    """
+    where = f"article {number}"
+    paragraphs = article.get("paragraphs") if isinstance(article, dict) else None
+    if not isinstance(article, dict) or not isinstance(paragraphs, list):
+        yield BadRecord(where, 'not an object with a list of "paragraphs"; correct it', "")
+        return
+    for place, paragraph in enumerate(paragraphs, 1):
+        yield from _read_paragraph(paragraph, article, f"{where}, paragraph {place}")
+
+
+def _read_paragraph(paragraph: object, article: _Object, where: str) -> Iterator[Record]:
+    questions = paragraph.get("qas") if isinstance(paragraph, dict) else None
+    if not isinstance(paragraph, dict) or not isinstance(questions, list):
+        yield BadRecord(where, 'not an object with a list of questions under "qas"; correct it', "")
+        return
+    for place, question in enumerate(questions, 1):
+        yield _read_question(question, paragraph, article, f"{where}, question {place}")
+
+
+def _read_question(question: object, paragraph: _Object, article: _Object, where: str) -> Record:
+    name = None
+    try:
+        if not isinstance(question, dict):
+            raise _BadQuestionError(f"{type_name(question)}, not an object; correct it")
+        name = _string_in(question, "id")
+        if not name:
+            raise _BadQuestionError("its id is empty; give it one")
+        return _make_record(question, paragraph, article)
+    except _BadQuestionError as bad:
+        place = where if not name else f"question '{shorten(name)}'"
+        return BadRecord(place, bad.reason, bad.value, None if not name else shorten(name))
+
+
+def _make_record(question: _Object, paragraph: _Object, article: _Object) -> Record:
+    context = _string_in(paragraph, "context")
+    answers = _read_answers(question, context)
+    impossible = question.get("is_impossible", False)
+    if not isinstance(impossible, bool):
+        raise _BadQuestionError(f"is_impossible is {type_name(impossible)}, not true or false; correct it")
+    if impossible and answers:
+        raise _BadQuestionError("is_impossible, but there are answers; correct it, or call them plausible_answers")
+    return {
+        "id": question["id"],
+        "title": "" if article.get("title") is None else _string_in(article, "title"),
+        "question": _string_in(question, "question"),
+        "context": context,
+        "answers": json.dumps([{"text": text, "start": start} for text, start in answers], ensure_ascii=False),
+        "answer": answers[0][0] if answers else "",
+        "answer_start": answers[0][1] if answers else -1,
+        "is_impossible": impossible,
+    }
+
+
+def _read_answers(question: _Object, context: str) -> list[tuple[str, int]]:
+    answers = question.get("answers", [])
+    if not isinstance(answers, list):
+        raise _BadQuestionError(f"answers is {type_name(answers)}, not a list of objects; correct it")
+    return [_read_answer(answer, f"answer {place}", context) for place, answer in enumerate(answers, 1)]
+
+
+def _read_answer(answer: object, which: str, context: str) -> tuple[str, int]:
+    text, start = (answer.get("text"), answer.get("answer_start")) if isinstance(answer, dict) else (None, None)
+    if not isinstance(text, str) or isinstance(start, bool) or not isinstance(start, int):
+        raise _BadQuestionError(f"{which} is not an object with a text and a whole number answer_start; correct it")
+    if not text:
+        raise _BadQuestionError(f"{which} is empty; leave it out where there is none", f"answer_start {start}")
+    if start < 0 or not context.startswith(text, start):
+        at = context.find(text)
+        remedy = (
+            f"it first stands at {at}: correct answer_start" if at >= 0 else "nor elsewhere in it: correct the text"
+        )
+        stands = context[max(0, start) :][: len(text)]
+        value = f"'{text[:_SHOWN]}', where '{stands[:_SHOWN]}' stands"
+        raise _BadQuestionError(f"{which} does not stand at {start} in the context; {remedy}", value)
+    return text, start
+
+
+def _string_in(fields: _Object, name: str) -> str:
+    value = fields.get(name)
+    if isinstance(value, str):
+        return value
+    said = f"{name} is {type_name(value)}, not a string" if name in fields else f"no {name}"
+    raise _BadQuestionError(f"{said}; correct it")
