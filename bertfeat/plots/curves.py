@@ -26,13 +26,6 @@ class _HasName(Protocol):
     def name(self) -> str: ...
 
 
-class _HasSpans(Protocol):
-    """The labels of a tagger."""
-
-    @property
-    def has_spans(self) -> bool: ...
-
-
 class _LearningHistory(Protocol):
     """A tagger's part that the curves show; the settings of a saved tagger (``Tagger(folder).settings``) have it."""
 
@@ -41,7 +34,7 @@ class _LearningHistory(Protocol):
     @property
     def input(self) -> _HasName: ...
     @property
-    def labels(self) -> _HasSpans: ...
+    def measure(self) -> str: ...
     @property
     def history(self) -> Sequence[_EpochScores]: ...
     @property
@@ -69,7 +62,7 @@ def paint_curves(figure: "Figure", settings: _LearningHistory) -> None:
     """Draw the curves on an empty figure, one panel each over the same epochs."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
-    measure = "span F1" if settings.labels.has_spans else "accuracy"
+    measure = settings.measure
     note = f"Best: {measure} {settings.score:.4f} on the development set, in epoch {settings.best_epoch}"
     note += f" of {len(settings.history)} (dotted)."
     header(figure, f"A tagger learns from {settings.input.name} of {settings.model.name.rsplit('/', 1)[-1]}", note)

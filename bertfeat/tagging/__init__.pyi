@@ -1,7 +1,10 @@
+from .dataset_extractors import ExtractorArguments as ExtractorArguments
 from .datasets import (
     DatasetReport as DatasetReport,
+    OnDataset as OnDataset,
     features_beside as features_beside,
     is_feature_set as is_feature_set,
+    open_source as open_source,
 )
 from .evaluation import (
     EvaluationReport as EvaluationReport,

@@ -48,3 +48,8 @@ class TaggerSettings:
     history: tuple[EpochRecord, ...]  # of each epoch
     versions: Mapping[str, str]
     weights: FileDigest | None  # of the weights' file; None in format 1
+
+    @property
+    def measure(self) -> str:
+        """What the scores are."""
+        return "span F1" if self.labels.has_spans else "accuracy"

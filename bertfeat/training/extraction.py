@@ -14,13 +14,13 @@ from bertfeat.tokens import LongTextPolicy, Subword
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """The settings that decide the features of words, for a given model; named as in a feature set's settings."""
+    """The settings that decide the features, for a given model; named as in a feature set's settings."""
 
     long: LongTextPolicy
     max_length: Annotated[int, Meta(ge=1)]
     prompt: str
     document_context: bool
-    subword: Subword
+    subword: Subword | None  # of words
     precision: Literal["fp32", "bf16", "fp16"]
     dtype: Literal["float16", "float32"]
     special_tokens: bool
@@ -31,18 +31,21 @@ class Extraction:
         return FeatureSettings.decode(to_plain(self))
 
 
-def extraction_of(features: FeatureSet) -> Extraction:
-    """The settings of a feature set that decide what its words' features are.
+def extraction_of(features: FeatureSet, pooling: Pooling = Pooling.WORD) -> Extraction:
+    """The settings of a feature set that decide what its features of that pooling are.
 
     Raises:
-        TrainingError: they are not those of words, or lack something.
+        TrainingError: they lack something.
     """
     recorded = features.header.settings.encode()
     try:
         values = {field.name: recorded[field.name] for field in fields(Extraction) if field.name in recorded}
-        return from_plain(values, Extraction)
+        extraction = from_plain(values, Extraction)
+        if pooling is Pooling.WORD and extraction.subword is None:
+            raise JsonError("they lack subword")
+        return extraction
     except JsonError as error:
-        problem = f"its settings do not say how words were extracted ({error})"
+        problem = f"its settings do not say how it was extracted ({error})"
         raise TrainingError(problem, where=features.folder, remedy="extract it again") from error
 
 
@@ -68,4 +71,4 @@ def check_same_features(
         )
         problem = f"{ours.folder} was extracted in another way than {what}: {listed}"
         raise TrainingError(problem, remedy="extract it again as that")
-    extraction_of(ours)  # which refuses settings that lack something
+    extraction_of(ours, pooling)  # which refuses settings that lack something

@@ -52,10 +52,14 @@ def _remove_half_written(folder: Path) -> None:
                 path.unlink(missing_ok=True)
 
 
-_HARMLESS = {ResultKind.TABLE7: {"features"}}  # which may be in the folder before the first run
+_HARMLESS = {
+    ResultKind.TABLE7: {"features"},
+    ResultKind.HEAD: {"features"},
+}  # which may be in the folder before the first run
 
 _HALF_WRITTEN = (
     ".tagger.*.tmp",
+    ".head.*.tmp",
     ".checkpoint*.tmp",
     ".curves.*.tmp",
     "._settings.json.tmp",

@@ -185,7 +185,7 @@ def test_features_that_say_nothing_of_their_words_are_refused(
     from tests.support.features_toy import toy_part, toy_set
 
     silent = FeatureSet(toy_set(tmp_path / "silent", toy_part(poolings=("word",), tags=True)))
-    with pytest.raises(TrainingError, match="its settings do not say how words were extracted"):
+    with pytest.raises(TrainingError, match="its settings do not say how it was extracted"):
         train(silent, silent, tmp_path / "t", settings=QUICK)
 
 

@@ -1,0 +1,62 @@
+"""Questions with several choices as a corpus that has a row for each choice."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from bertfeat.corpus import BlankLine, Corpus, CorpusSettings, Document, Failure, memory_corpus
+from bertfeat.errors import HeadError, parameter
+from bertfeat.heads.gold import QUESTION, RIGHT
+from bertfeat.heads.kinds import PairForm
+from bertfeat.io import quote_names
+
+
+def choice_corpora(
+    questions: Corpus, choices: Sequence[str], label: str | None, form: PairForm
+) -> Iterator[tuple[str, Corpus]]:
+    """The choices of all questions, in memory: pairs of question and choice, or (apart) the questions and the choices.
+
+    Each row keeps which question it is of, and whether it is the right choice.
+
+    Raises:
+        HeadError: a question that cannot be read, lacks a choice, or whose label names none.
+    """
+    documents = [row for question in questions.rows() for row in _choice_rows(question, questions, choices, label)]
+    keep = CorpusSettings(keep=(f"{QUESTION}:string", f"{RIGHT}:bool"))
+    if form is PairForm.TOGETHER:
+        yield "", memory_corpus(documents, keep)
+        return
+    yield "", memory_corpus([replace(document, pair=None) for document in documents], keep)
+    yield ".second", memory_corpus([Document(row.row, row.id, row.pair or "") for row in documents])
+
+
+def _choice_rows(
+    question: Document | Failure | BlankLine, corpus: Corpus, choices: Sequence[str], label: str | None
+) -> Iterator[Document]:
+    if isinstance(question, BlankLine):
+        return
+    where = f"{', '.join(corpus.sources[:3])}, question {question.id}"
+    if isinstance(question, Failure):
+        raise HeadError(question.reason, where=where)
+    values = dict(zip((column.name for column in corpus.kept), question.kept, strict=True))
+    for name in choices:
+        if not values[name]:
+            problem, remedy = f"it has no choice {name!r}", "every question has to have equally many choices"
+            raise HeadError(problem, where=where, remedy=remedy)
+    right = None if label is None else _right_choice(values[label], choices, where)
+    for number, name in enumerate(choices):
+        kept = (question.id, number == right)
+        yield Document(question.row, f"{question.id}:{name}", question.text, str(values[name]), kept=kept)
+
+
+def _right_choice(label: object, choices: Sequence[str], where: str) -> int:
+    """The number of the right choice: by its number from 0, or the name of its column."""
+    names = {**{str(number): number for number in range(len(choices))}, **{name: n for n, name in enumerate(choices)}}
+    text = str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
+    if text not in names:
+        raise HeadError(
+            f"its label {label!r} names none of its {len(choices)} choices",
+            where=where,
+            remedy=f"write its number from 0 to {len(choices) - 1}, or one of {quote_names(tuple(choices))}, or name "
+            f"another column with {parameter('label')}",
+        )
+    return names[text]

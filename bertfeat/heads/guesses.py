@@ -1,0 +1,91 @@
+"""What a head predicts, from the scores of its network."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bertfeat.heads.answer_scores import SpanScores, score_answers
+from bertfeat.heads.answers import best_spans
+from bertfeat.heads.gold import Gold, GoldAnswer
+from bertfeat.heads.kinds import HeadKind
+from bertfeat.heads.networks import HeadNetwork
+from bertfeat.heads.scores import ClassScores, NumberScores, score_classes, score_numbers
+from bertfeat.heads.settings import Outputs
+from bertfeat.heads.tokens import PassageTokens
+from bertfeat.training import ExampleChunk, batches_by_length, gather_batch
+
+_EVALUATED = 256  # examples of a batch where nothing is learnt
+
+HeadScores = ClassScores | NumberScores | SpanScores
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """What a head predicts of one example."""
+
+    value: str | float | int  # a label, a number, the number of a choice; of an answer see ``start`` and ``end``
+    scores: tuple[float, ...] = ()  # probability of each label or choice
+    start: int = 0  # of an answer, in characters of the passage
+    end: int = 0
+    no_answer: float = 0.0  # score of [CLS] less that of the best span: higher where an answer is less likely
+
+
+@torch.no_grad()
+def network_scores(network: HeadNetwork, chunk: ExampleChunk, device: torch.device) -> NDArray[np.float32]:
+    """The scores of each vector of a chunk, in its order: ``[N, K]``."""
+    network.eval()
+    scores = np.empty((len(chunk.features), network.shape.outputs), np.float32)
+    for packed in batches_by_length(chunk.offsets, _EVALUATED):
+        scores[packed.vectors] = network(gather_batch(chunk.features, packed, device)).cpu().numpy()
+    return scores
+
+
+def class_guesses(scores: NDArray[np.float32], outputs: Outputs) -> list[Guess]:
+    """The most probable label of each example ``[E, K]``, or its number ``[E, 1]``."""
+    if not outputs.labels:
+        return [Guess(float(value) * outputs.spread + outputs.mean) for value in scores[:, 0]]
+    shares = torch.from_numpy(scores).softmax(-1).numpy()
+    return [Guess(outputs.labels[row.argmax()], tuple(row.tolist())) for row in shares]
+
+
+def choice_guesses(scores: NDArray[np.float32], offsets: NDArray[np.int64]) -> list[Guess]:
+    """The most probable choice of each question: scores of all questions' choices ``[N, 1]``."""
+    guesses = []
+    for first, last in pairwise(offsets.tolist()):
+        shares = torch.from_numpy(scores[first:last, 0]).softmax(0).numpy()
+        guesses.append(Guess(int(shares.argmax()), tuple(shares.tolist())))
+    return guesses
+
+
+def span_guesses(scores: NDArray[np.float32], tokens: PassageTokens, max_answer: int) -> list[Guess]:
+    """The best span of each passage by its start score plus its end score, ``[N, 2]`` (section 4.3 of the paper)."""
+    guesses = []
+    for first, last in pairwise(tokens.offsets.tolist()):
+        passage = first + 1 + np.flatnonzero(tokens.allowed[first + 1 : last])
+        none = float(scores[first].sum())
+        if not len(passage):
+            guesses.append(Guess("", no_answer=float(np.inf)))
+            continue
+        ((begin, end, score),) = best_spans(scores[passage, 0], scores[passage, 1], max_answer, 1)
+        cut = int(tokens.start[passage[begin]]), int(tokens.end[passage[end]])
+        guesses.append(Guess("", start=cut[0], end=cut[1], no_answer=none - score))
+    return guesses
+
+
+def score_guesses(
+    kind: HeadKind, gold: Sequence[Gold], guesses: Sequence[Guess], *, regression: bool, passages: Sequence[str] = ()
+) -> HeadScores:
+    """How good guesses are; answers always give a span, and the best threshold is found."""
+    if kind is HeadKind.ANSWER:
+        answers = [[answer.text for answer in given] for given in cast("Sequence[tuple[GoldAnswer, ...]]", gold)]
+        texts = [passage[guess.start : guess.end] for passage, guess in zip(passages, guesses, strict=True)]
+        finite = [min(guess.no_answer, 1e30) for guess in guesses]
+        return score_answers(answers, texts, finite)
+    if regression:
+        return score_numbers([float(value) for value in gold], [float(guess.value) for guess in guesses])  # type: ignore[arg-type]
+    return score_classes([str(value) for value in gold], [str(guess.value) for guess in guesses])
