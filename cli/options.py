@@ -166,14 +166,14 @@ reading_options = bundle(
         "text_columns",
         metavar="COL[,COL]",
         help="Column of the text, in files with columns; several are joined by a space.",
-        show_default="text",
+        show_default="text; of SQuAD question",
     ),
     listed_option("--keep", metavar="COL[,COL]", help="Columns to keep beside the features, or all."),
     option(
         "--format",
         metavar="NAME",
         further=True,
-        help=f"{', '.join(FORMATS)}; otherwise by the file's ending.",
+        help=f"{', '.join(FORMATS)}; otherwise by the file's ending and beginning.",
     ),
     option(
         "--encoding",
@@ -189,7 +189,13 @@ reading_options = bundle(
         help="Column of the documents' ids.",
         show_default="id or _id, else the record's number",
     ),
-    option("--pair-column", metavar="COL", further=True, help="Column of the second text of a pair."),
+    option(
+        "--pair-column",
+        metavar="COL",
+        further=True,
+        help="Column of the second text of a pair.",
+        show_default="none; of SQuAD context",
+    ),
     option("--pairs", is_flag=True, further=True, help="Lines of text are pairs, written: first ||| second."),
     option(
         "--pretokenized",

@@ -30,6 +30,7 @@ PUBLIC = {
     "bertfeat.usages": "bertfeat.usages: a word in its contexts",
     "bertfeat.where": "bertfeat.where: conditions on columns",
     "bertfeat.tagging": "bertfeat.tagging: taggers and Table 7",
+    "bertfeat.heads": "bertfeat.heads: classes, numbers and answers",
     "bertfeat.probes": "bertfeat.probes: what each layer knows",
     "bertfeat.plots": "bertfeat.plots: pictures",
     "bertfeat.adapters": "bertfeat.adapters: other libraries",

@@ -15,6 +15,7 @@ import click
 import pytest
 
 import bertfeat
+import bertfeat.heads
 import bertfeat.tagging
 from bertfeat.cli import main
 
@@ -191,7 +192,7 @@ def test_every_package_has_an_init(folder: Path) -> None:
     assert (folder / "__init__.py").is_file()
 
 
-@pytest.mark.parametrize("package", [bertfeat, bertfeat.tagging], ids=lambda package: package.__name__)
+@pytest.mark.parametrize("package", [bertfeat, bertfeat.heads, bertfeat.tagging], ids=lambda package: package.__name__)
 def test_public_names_are_sorted_and_honest(package: ModuleType) -> None:
     assert package.__all__ == sorted(package.__all__)
     assert dir(package) == package.__all__

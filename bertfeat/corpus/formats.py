@@ -14,7 +14,7 @@ _QUESTION_OPTIONS = frozenset({"text_columns", "pair_column", "id_column", "keep
 _SENTENCE_OPTIONS = frozenset({"tag_column", "document_context", "pretokenized"})
 _SQUAD_BEGINNING = re.compile(
     r"""\s*\{\s*("version"\s*:\s*("[^"\\]*"|[0-9.]+)\s*,\s*)?"data"\s*:\s*\[\s*"""
-    r"""\{\s*("title"\s*:\s*"([^"\\]|\\.)*"\s*,\s*)?"paragraphs"\s*:\s*\["""
+    r"""\{\s*("title"\s*:\s*("([^"\\]|\\.)*"|null)\s*,\s*)?"paragraphs"\s*:\s*\["""
 )
 
 

@@ -1,4 +1,4 @@
-"""From a record with named fields to a document: one way for JSONL, CSV, Parquet and lists of mappings."""
+"""From a record with named fields to a document: one way for JSONL, CSV, Parquet, SQuAD and lists of mappings."""
 
 import json
 from collections.abc import Mapping

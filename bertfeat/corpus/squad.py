@@ -56,15 +56,14 @@ class SquadReader(RecordReader):
 
     def _articles(self, text: str) -> Iterator[ArrayItem]:
         """The articles from the start on."""
-        begin = self.start.offset
-        if begin and not text.startswith("{", begin):
-            raise changed_error(self.file.name)
-        articles = self.start.line
+        begin, articles = self.start.offset, self.start.line
         try:
             for item in array_items(text, "data", begin):
                 yield item
                 articles += 1
         except JsonArrayError as error:
+            if begin and articles == self.start.line:  # it could be read when the position was told
+                raise changed_error(self.file.name) from None
             raise CorpusError(f"cannot be read on after article {articles:,}: {error}", where=self.file.name) from None
 
 

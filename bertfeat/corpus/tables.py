@@ -1,4 +1,4 @@
-"""Records with named fields → documents: what JSONL, CSV and Parquet have in common."""
+"""Records with named fields → documents: what JSONL, CSV, Parquet and SQuAD have in common."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator, Mapping, Sequence

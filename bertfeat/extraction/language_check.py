@@ -21,6 +21,7 @@ def corpus_warnings(documents: Sequence[Document], tokenized: TokenizedDocuments
     tokens = int(tokenized.n_tokens[: len(sample)].sum())
     unknown = int(tokenized.n_unknown[: len(sample)].sum())
     words = sum(len(d.words) if d.words is not None else _count_words(d.text) for d in sample)
+    words += sum(_count_words(d.pair) for d in sample if d.pair is not None)
     if words < _LEAST_WORDS or not tokens:
         return []
     problems = []

@@ -4,6 +4,14 @@ from .answer_scores import (
     best_threshold as best_threshold,
     score_answers as score_answers,
 )
+from .answers import (
+    AnswerTokens as AnswerTokens,
+    NoAnswerTokens as NoAnswerTokens,
+    ScoredAnswer as ScoredAnswer,
+    answer_text as answer_text,
+    best_answers as best_answers,
+    find_answer_tokens as find_answer_tokens,
+)
 from .scores import (
     ClassScores as ClassScores,
     NumberScores as NumberScores,

@@ -117,7 +117,8 @@ class Tagger:
             UsageError: a corpus of pairs.
         """
         if corpus.has_pairs:
-            raise UsageError("a tagger reads single texts, and these are pairs")
+            problem = "a tagger reads single texts, and these are pairs"
+            raise UsageError(problem, where=", ".join(corpus.sources[:1]), remedy="read one text of each")
         embedder = self.embedder
         rows = (row for row in corpus.rows() if not isinstance(row, BlankLine))
         blocks = iter(lambda: list(islice(rows, _BLOCK)), [])

@@ -151,6 +151,12 @@ def test_pairs() -> None:
     assert [(row["text"], row["pair"]) for row in rows("pairs.features")] == [("Who?", "The queen.")]
 
 
+def test_words_of_second_texts_count_for_the_warning() -> None:
+    second = "The queen of the river banks, the old mill and all of the bridges over it."
+    Path("pairs.txt").write_text("".join(f"Who was it, {n}? ||| {second}\n" for n in range(9)))
+    assert "pieces" not in extract("pairs.txt", "--pairs").stderr
+
+
 def test_korean_earns_a_warning_for_the_default_model() -> None:
     result = extract(ROOT / "examples" / "korean.txt")
     assert result.exit_code == 0

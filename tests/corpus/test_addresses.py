@@ -35,6 +35,7 @@ from tests.support.corpus_writers import (
     write_csv,
     write_jsonl,
     write_parquet,
+    write_squad,
     write_text,
     write_tsv,
 )
@@ -43,6 +44,7 @@ TEXTS = [f'text {n}, "and" more é\u2028' + "x" * (n % 50) for n in range(300)]
 CONLL = "-DOCSTART- O\n\n" + "".join(f"a{n} O\nb B\n\n" for n in range(60)) + "bad\nc O\n"
 FILES = {
     "a.txt": write_text([*TEXTS, "", " "]) + b"\xff\n",
+    "q.json": write_squad(TEXTS),
     "b.jsonl": write_jsonl(TEXTS) + b'\n{"text": 1}\n',
     "c.csv": write_csv(["two\nlines", *TEXTS]) + b"only one\n",
     "d.tsv": write_tsv(TEXTS),

@@ -8,7 +8,15 @@ import pytest
 
 from bertfeat.corpus import ENDINGS, FORMATS, CorpusSettings, Document, Format, format_of, open_corpus
 from bertfeat.corpus.document import MAX_LINE
-from tests.support.corpus_writers import texts_of, write_csv, write_jsonl, write_parquet, write_text, write_tsv
+from tests.support.corpus_writers import (
+    texts_of,
+    write_csv,
+    write_jsonl,
+    write_parquet,
+    write_squad,
+    write_text,
+    write_tsv,
+)
 
 FILES = {
     "text": write_text(["a"]),
@@ -18,6 +26,7 @@ FILES = {
     "parquet": write_parquet(["a"]),
     "conll": b"a O\n",
     "conllu": b"1\ta\t_\tNOUN\t_\t_\t_\t_\t_\t_\n",
+    "squad": write_squad(["a"]),
 }
 OPTIONS = {
     "text_columns": ("text",),

@@ -28,7 +28,7 @@ from bertfeat.corpus import (
     line_reader,
     open_corpus,
 )
-from tests.support.corpus_writers import COMPRESS
+from tests.support.corpus_writers import COMPRESS, write_squad
 
 LIMIT = 120  # bytes of a line
 REACH = 25  # characters of context
@@ -55,6 +55,12 @@ _QUOTED = 'text,n\n"one\nof three\nlines",1\n\n"two ""quoted"" words",2\r\nplain
 _CONLL = "-DOCSTART- -X- O\n\n# id = 1\nThe DT O\nbank NN B\n\n\nof IN O\n\nriver NN O\nbanks NN O\n"
 _DOCUMENTS = _CONLL + "".join(f"\nword{n} X O\n" + "more X O\n" * (n % 4) for n in range(12))
 _TREE = "# a\n1\tThe\t_\tDET\n2-3\tit's\n2\tit\t_\tPRON\n3\t's\t_\tAUX\n\n"
+_BAD_QUESTIONS = """ {"data": [{"title": "a", "paragraphs": []}, 5, {"paragraphs": [
+  {"context": "c d", "qas": [{"id": "1", "question": "?", "answers": [{"text": "d", "answer_start": 2}]}, {}]}, [], {
+  "context": 1, "qas": [{"id": "2", "question": "?"}]}]} , {"paragraphs": [{"context": "e", "qas": []}]},
+  {"title": "b", "paragraphs": [{"context": "f", "qas": [{"id": "3", "question": "\\ud83d"},
+  {"id": "4", "question": "x"}, {"id": "5", "question": "y", "is_impossible": true}]}]}], "version": 2}
+"""
 
 CASES = [
     Case("plain.txt", _lines("one", "two", "", " \t", "three", "a last one").encode()[:-1]),
@@ -114,6 +120,10 @@ CASES = [
         CorpusSettings(document_context=True),
     ),
     Case("tree.conllu", (_TREE * 4).encode()),
+    Case("good.json", write_squad([f"é {n}?" for n in range(14)])),
+    Case("lines.json", json.dumps(json.loads(write_squad("abcdefg")), indent=1).encode("utf-16")),
+    Case("bad.json", _BAD_QUESTIONS.encode(), 5, CorpusSettings(keep=("answer_start", "title"))),
+    Case("none.json", b'{"data": [{"paragraphs": []}, {"paragraphs": [{"context": "c", "qas": []}]}]}'),
     Case("bad.conllu", (_TREE + "1\ta\n\n# only\n\n1-2\tx\t_\tX\n\n" + _TREE).encode(), 2),
 ]
 PACKED = [case for case in CASES if case.name.partition(".")[0] in ("bad", "bytes", "utf16", "context")]

@@ -39,6 +39,7 @@ def crafted() -> Iterator[Corpus]:
     """All of them."""
     yield from _texts()
     yield from _json_lines()
+    yield from _questions()
     yield from _tables()
     yield from _sentences()
     yield from _parquets()
@@ -166,6 +167,56 @@ def _json_lines() -> Iterator[Corpus]:
     yield plain("text columns that are not there", "c.jsonl", good, "--text-column", "nothing", codes=(2,))
     yield plain("a type for a column that it is not", "c.jsonl", '{"text": "a", "x": "b"}\n', "--keep", "x:int64")
     yield plain("a type that there is not", "c.jsonl", '{"text": "a", "x": "b"}\n', "--keep", "x:blob")
+
+
+def _questions() -> Iterator[Corpus]:
+    start = '{"data": [{"title": "t", "paragraphs": ['
+    good = '{"context": "a bank", "qas": [{"id": "1", "question": "b", "answers": [{"text": "a", "answer_start": 0}]}]}'
+    yield plain("one question", "c.json", f"{start}{good}]}}]}}", codes=(0,), documents=1)
+    yield plain("a mark before it", "c.json", f"\ufeff{start}{good}]}}]}}", codes=(0,), documents=1)
+    yield plain("no questions", "c.json", f"{start}]}}]}}", codes=(0, 1, 2), documents=0)
+    odd = {
+        "an answer that is elsewhere": good.replace('"a", "answer_start": 0', '"bank", "answer_start": 0'),
+        "an answer before the beginning": good.replace('"answer_start": 0', '"answer_start": -6'),
+        "an answer beyond the end": good.replace('"answer_start": 0', f'"answer_start": {10**30}'),
+        "a start that is a fraction": good.replace('"answer_start": 0', '"answer_start": 0.5'),
+        "a start that is not a number": good.replace('"answer_start": 0', '"answer_start": NaN'),
+        "an answer of half a character": good.replace("a bank", "\\ud800b").replace('"a"', '"\\ud800"'),
+        "an id of half a character": good.replace('"1"', '"\\udc00"'),
+        "an id with escapes": good.replace('"1"', '"\\u001b[31m\\n\\u202e"').replace(
+            '"question": "b"', '"question": 5'
+        ),
+        "an id of 5,000 characters": good.replace('"1"', f'"{"i" * 5000}"').replace('"question": "b"', '"question": 5'),
+        "a context that is an object": good.replace('"a bank"', '{"a": 1}'),
+        "questions that are an object": '{"context": "a", "qas": {"a": 1}}',
+        "a paragraph that is null": "null",
+        "a question that is a list": '{"context": "a", "qas": [[]]}',
+        "impossible by a number": good.replace('"id"', '"is_impossible": 1, "id"'),
+        "impossible with an answer": good.replace('"id"', '"is_impossible": true, "id"'),
+        "the same key twice": good.replace('"id"', '"id": 5, "id"'),
+    }
+    for name, paragraph in odd.items():
+        content = f"{start}{good}, {paragraph}, {good}]}}]}}"
+        yield plain(f"one question: {name}", "c.json", content, "--keep", "answers", codes=(0, 3))
+        yield plain(f"all questions: {name}", "c.json", f"{start}{paragraph}]}}]}}", "--keep", "all")
+    broken = {
+        "nested 10,000 deep": "[" * 10_000 + "]" * 10_000,
+        "nested 500,000 deep": '{"a":' * 500_000 + "1" + "}" * 500_000,
+        "a number of 5,000 digits": "9" * 5000,
+        "a comma too many": f"{good},",
+        "its end missing": good[:-3],
+    }
+    for name, paragraph in broken.items():
+        yield plain(name, "c.json", f"{start}{good}, {paragraph}]}}]}}", "--format", "squad")
+    yield plain("two of them", "c.json", f"{start}{good}]}}]}}\n" * 2, codes=(1,))
+    yield plain("lines called questions", "c.jsonl", '{"text": "a"}\n', "--format", "squad", codes=(1,))
+    yield plain("nothing called questions", "c.json", b"", "--format", "squad", codes=(1,))
+    yield plain("its text in another column", "c.json", f"{start}{good}]}}]}}", "--text-column", "text", codes=(2,))
+    yield plain("words that it has not", "c.json", f"{start}{good}]}}]}}", "--pretokenized", codes=(2,))
+    huge = f'{start}{{"context": "{"a b " * 5_000_000}", "qas": [{{"id": "1", "question": "b"}}]}}]}}]}}'
+    yield plain("a context of 20 MB", "c.json", huge, codes=(2,))
+    many = ",".join([good] * 50_000)
+    yield Corpus("50,000 questions", "c.json", lambda: f"{start}{many}]}}]}}".encode(), codes=(0,), heavy=True)
 
 
 def _tables() -> Iterator[Corpus]:
@@ -334,6 +385,13 @@ def _archives() -> Iterator[Corpus]:
         "c.jsonl.zst",
         lambda: _bomb(b'{"text": "' + b"a" * (1 << 24), 1 << 31),
         codes=(1, 2, 3),
+        heavy=True,
+    )
+    yield Corpus(
+        "a bomb of 2 GB of questions",
+        "c.json.zst",
+        lambda: _bomb(b'{"data": [{"paragraphs": [{"context": "' + b"a" * (1 << 24), 1 << 31),
+        codes=(1, 2),
         heavy=True,
     )
     yield Corpus(

@@ -13,7 +13,15 @@ from tests.hostile.damage import Damage, damages
 from tests.hostile.judge import Rule
 from tests.hostile.process import Command, words
 from tests.hostile.yard import Result, Tell, Use, Yard
-from tests.support.corpus_writers import COMPRESS, write_csv, write_jsonl, write_parquet, write_text, write_tsv
+from tests.support.corpus_writers import (
+    COMPRESS,
+    write_csv,
+    write_jsonl,
+    write_parquet,
+    write_squad,
+    write_text,
+    write_tsv,
+)
 
 TEXTS = [f"The bank, number {at}, and the old mill of the river." for at in range(40)]
 _CONLL = "\n".join("".join(f"{word} O\n" for word in text.split()) for text in TEXTS).encode()
@@ -28,6 +36,7 @@ FORMATS = {
     "parquet": write_parquet(TEXTS),
     "conll": _CONLL,
     "conllu": _CONLLU,
+    "json": write_squad(TEXTS),
 }
 FILES = [
     (f"c.{kind}{ending}", data)

@@ -49,6 +49,24 @@ def write_parquet(texts: Sequence[str]) -> bytes:
     return sink.getvalue()
 
 
+def write_squad(texts: Sequence[str]) -> bytes:
+    """Questions, three of a context, two contexts of an article; every third has no answer."""
+    questions = [
+        {
+            "id": f"q{number}",
+            "question": text,
+            "answers": [{"text": "old mill", "answer_start": 4}] if number % 3 else [],
+            "is_impossible": number % 3 == 0,
+        }
+        for number, text in enumerate(texts)
+    ]
+    paragraphs = [
+        {"context": f"The old mill, {at}.", "qas": questions[at : at + 3]} for at in range(0, len(questions), 3)
+    ]
+    articles = [{"title": f"T{at}", "paragraphs": paragraphs[at : at + 2]} for at in range(0, len(paragraphs), 2)]
+    return json.dumps({"version": "v2.0", "data": articles}).encode()
+
+
 def rows_of(path: Path | str, settings: CorpusSettings | None = None) -> list[Row]:
     return list(open_corpus([path], settings or CorpusSettings()).rows())
 
