@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from bertfeat.errors import HeadError
 from bertfeat.features import FeatureSet
-from bertfeat.heads.answers import answer_tokens
+from bertfeat.heads.answers import AnswerTokens, find_answer_tokens
 from bertfeat.heads.gold import Gold, GoldAnswer, has_gold, read_answers, read_choices, read_labels, read_numbers
 from bertfeat.heads.kinds import HeadKind
 from bertfeat.heads.settings import Outputs
@@ -27,7 +27,8 @@ class HeadExamples:
     sets: tuple[FeatureSet, ...]  # one, or two of a pair that is embedded apart
     store: ExampleStore
     gold: tuple[Gold, ...]  # [E]; empty where it is not known
-    tokens: PassageTokens | None  # of questions and passages
+    tokens: PassageTokens | None = None  # of questions and passages
+    passages: tuple[str, ...] = ()  # [E] of questions
 
     @property
     def origin(self) -> str:
@@ -72,10 +73,11 @@ def open_examples(
     first, known = sets[0], has_gold(sets[0], kind, label)
     gold: tuple[Gold, ...] = ()
     tokens: PassageTokens | None = None
+    passages: tuple[str, ...] = ()
     ones = np.ones(len(rows[0]), np.int32)
     example_rows = ExampleRows(rows[0], rows[0] + 1, ones)
     if kind is HeadKind.ANSWER:
-        tokens = PassageTokens.read(first)
+        tokens, passages = PassageTokens.read(first), read_passages(first)
         example_rows = ExampleRows(rows[0], rows[0] + 1, np.diff(tokens.offsets).astype(np.int32))
         gold = tuple(read_answers(first)) if known else ()
     elif kind is HeadKind.CHOOSE:
@@ -85,7 +87,9 @@ def open_examples(
     elif known and label is not None:
         gold = tuple(read_numbers(first, label)) if regression else tuple(read_labels(first, label))
     derivations = [derive_input(layer_input, features, pooling) for features in sets]
-    return HeadExamples(kind, tuple(sets), ExampleStore(sets, derivations, example_rows, budget), gold, tokens)
+    return HeadExamples(
+        kind, tuple(sets), ExampleStore(sets, derivations, example_rows, budget), gold, tokens, passages
+    )
 
 
 def learn_outputs(examples: HeadExamples, *, regression: bool) -> Outputs:
@@ -139,17 +143,30 @@ def _span_targets(examples: HeadExamples) -> NDArray[np.int64]:
     for number, answers in enumerate(cast("tuple[tuple[GoldAnswer, ...], ...]", examples.gold)):
         if not answers:
             continue
-        span = slice(int(tokens.offsets[number]), int(tokens.offsets[number + 1]))
-        begin, stop = answers[0].start, answers[0].start + len(answers[0].text)
-        found = answer_tokens(tokens.start[span], tokens.end[span], tokens.allowed[span], begin, stop)
-        if found is None:
+        passage = tokens.passage(number)
+        places = tokens.offsets[number] + passage
+        text, answer = examples.passages[number], answers[0]
+        found = find_answer_tokens(text, tokens.start[places], tokens.end[places], answer.text, answer.start)
+        if not isinstance(found, AnswerTokens):
             raise HeadError(
-                f"the answer {answers[0].text!r} of row {rows[number]:,} covers no token of its passage",
+                f"{found.reason} (row {rows[number]:,}: {answer.text!r}, start {answer.start:,})",
                 where=examples.origin,
-                remedy="see that its start counts the characters of the passage, from 0",
+                remedy="correct its text or its start, which counts the characters of the passage from 0",
             )
-        targets[number] = found
+        targets[number] = passage[found.first], passage[found.last]
     return targets
+
+
+def read_passages(features: FeatureSet) -> tuple[str, ...]:
+    """The passage of each question.
+
+    Raises:
+        HeadError: texts are not stored.
+    """
+    if "pair" not in features.names:
+        problem, remedy = "it holds no texts, and answers are cut out of them", "extract it with its texts"
+        raise HeadError(problem, where=features.folder, remedy=remedy)
+    return tuple(text for batch in features.stream(["pair"]) for text in batch.column("pair").to_pylist())
 
 
 def _rows(features: FeatureSet) -> NDArray[np.int64]:

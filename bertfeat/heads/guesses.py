@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from bertfeat.heads.answer_scores import SpanScores, score_answers
-from bertfeat.heads.answers import best_spans
+from bertfeat.heads.answers import best_answers
 from bertfeat.heads.gold import Gold, GoldAnswer
 from bertfeat.heads.kinds import HeadKind
 from bertfeat.heads.networks import HeadNetwork
@@ -20,6 +20,7 @@ from bertfeat.heads.tokens import PassageTokens
 from bertfeat.training import ExampleChunk, batches_by_length, gather_batch
 
 _EVALUATED = 256  # examples of a batch where nothing is learnt
+_NEVER = 1e30  # the no-answer score of a passage without tokens
 
 HeadScores = ClassScores | NumberScores | SpanScores
 
@@ -65,15 +66,15 @@ def choice_guesses(scores: NDArray[np.float32], offsets: NDArray[np.int64]) -> l
 def span_guesses(scores: NDArray[np.float32], tokens: PassageTokens, max_answer: int) -> list[Guess]:
     """The best span of each passage by its start score plus its end score, ``[N, 2]`` (section 4.3 of the paper)."""
     guesses = []
-    for first, last in pairwise(tokens.offsets.tolist()):
-        passage = first + 1 + np.flatnonzero(tokens.allowed[first + 1 : last])
-        none = float(scores[first].sum())
-        if not len(passage):
-            guesses.append(Guess("", no_answer=float(np.inf)))
+    for example, first in enumerate(tokens.offsets[:-1].tolist()):
+        passage = first + tokens.passage(example)
+        best = best_answers(scores[passage, 0], scores[passage, 1], 1, max_answer)
+        if not best:
+            guesses.append(Guess("", no_answer=_NEVER))
             continue
-        ((begin, end, score),) = best_spans(scores[passage, 0], scores[passage, 1], max_answer, 1)
-        cut = int(tokens.start[passage[begin]]), int(tokens.end[passage[end]])
-        guesses.append(Guess("", start=cut[0], end=cut[1], no_answer=none - score))
+        begin, end = passage[best[0].tokens.first], passage[best[0].tokens.last]
+        none = float(scores[first].sum()) - best[0].score
+        guesses.append(Guess("", start=int(tokens.start[begin]), end=int(tokens.end[end]), no_answer=none))
     return guesses
 
 
@@ -84,8 +85,7 @@ def score_guesses(
     if kind is HeadKind.ANSWER:
         answers = [[answer.text for answer in given] for given in cast("Sequence[tuple[GoldAnswer, ...]]", gold)]
         texts = [passage[guess.start : guess.end] for passage, guess in zip(passages, guesses, strict=True)]
-        finite = [min(guess.no_answer, 1e30) for guess in guesses]
-        return score_answers(answers, texts, finite)
+        return score_answers(answers, texts, [guess.no_answer for guess in guesses])
     if regression:
         return score_numbers([float(value) for value in gold], [float(guess.value) for guess in guesses])  # type: ignore[arg-type]
     return score_classes([str(value) for value in gold], [str(guess.value) for guess in guesses])

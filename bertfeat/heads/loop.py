@@ -8,7 +8,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertfeat.errors import HeadError
 from bertfeat.heads.examples import HeadExamples, make_targets
 from bertfeat.heads.guesses import (
     Guess,
@@ -55,7 +54,6 @@ class HeadLoop(EpochLoop):
             dropout=settings.dropout,
         )
         self._targets = torch.from_numpy(make_targets(train, outputs, regression=settings.regression))
-        self._passages = passages_of(dev)
 
     @property
     def identity(self) -> Mapping[str, object]:
@@ -91,7 +89,7 @@ class HeadLoop(EpochLoop):
         """Score the head on the development set."""
         guesses = store_guesses(self.network, self.dev, self.outputs, self.head_settings, self.device)
         regression = self.head_settings.regression
-        return score_guesses(self.kind, self.dev.gold, guesses, regression=regression, passages=self._passages)
+        return score_guesses(self.kind, self.dev.gold, guesses, regression=regression, passages=self.dev.passages)
 
     def check_unchanged(self) -> None:
         """Check that both sources did not change since they were opened."""
@@ -133,21 +131,6 @@ def chunk_guesses(
         assert tokens is not None
         return span_guesses(scores, tokens, settings.max_answer)
     return choice_guesses(scores, chunk.offsets) if kind is HeadKind.CHOOSE else class_guesses(scores, outputs)
-
-
-def passages_of(examples: HeadExamples) -> list[str]:
-    """The passage of each question; none for other kinds.
-
-    Raises:
-        HeadError: texts are not stored.
-    """
-    if examples.kind is not HeadKind.ANSWER:
-        return []
-    features = examples.sets[0]
-    if "pair" not in features.names:
-        problem, remedy = "it holds no texts, and answers are cut out of them", "extract it with its texts"
-        raise HeadError(problem, where=features.folder, remedy=remedy)
-    return [text for batch in features.stream(["pair"]) for text in batch.column("pair").to_pylist()]
 
 
 def _output_count(kind: HeadKind, outputs: Outputs) -> int:

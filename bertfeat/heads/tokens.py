@@ -54,6 +54,11 @@ class PassageTokens:
             )
         return cls.of([read_positions(batch, "token") for batch in features.stream(names)])
 
+    def passage(self, example: int) -> NDArray[np.int64]:
+        """The numbers, in their example, of the tokens of its passage."""
+        first, last = int(self.offsets[example]), int(self.offsets[example + 1])
+        return 1 + np.flatnonzero(self.allowed[first + 1 : last])
+
     def part(self, examples: NDArray[np.int64]) -> "PassageTokens":
         """The tokens of some examples alone."""
         numbers = self.chunk(examples)
