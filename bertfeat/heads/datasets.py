@@ -1,10 +1,11 @@
 """The feature sets of a head: those that are given, or extracted from a corpus file into the head's folder."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from bertfeat.corpus import Corpus, CorpusSettings, open_corpus
+from bertfeat.corpus import FORMATS, Corpus, CorpusSettings, open_corpus
 from bertfeat.errors import CorpusError, HeadError, UsageError, parameter
 from bertfeat.extraction import Extractor, OnProgress
 from bertfeat.features import FeatureSet
@@ -13,7 +14,7 @@ from bertfeat.heads.gold import ANSWERS
 from bertfeat.heads.kinds import HeadKind, PairForm
 from bertfeat.io import Address
 from bertfeat.recipe import Pooling
-from bertfeat.tagging import DatasetReport, ExtractorArguments, OnDataset, is_feature_set, open_source
+from bertfeat.tagging import DatasetReport, ExtractorArguments, OnDataset, is_feature_set, open_source, stdin_copy
 from bertfeat.training import DEFAULT_LAYERS, parse_input
 
 HeadSource = str | Path | Address | FeatureSet | tuple[FeatureSet, FeatureSet]
@@ -22,6 +23,7 @@ HeadSource = str | Path | Address | FeatureSet | tuple[FeatureSet, FeatureSet]
 OpenSets = tuple[FeatureSet, ...] | Path
 """A source whose feature sets, if it is such, are open; else the path of a corpus."""
 
+STDIN = "-"
 _SEPARATOR = ","  # of the folders of two sets in one string
 
 
@@ -64,6 +66,16 @@ def open_sets(source: HeadSource) -> OpenSets:
             return tuple(FeatureSet(folder) for folder in folders)
     opened = open_source(source)
     return (opened,) if isinstance(opened, FeatureSet) else opened
+
+
+@contextmanager
+def file_source(corpus: Path, reading: CorpusSettings) -> Iterator[Path]:
+    """A corpus file; standard input (``-``) as a file, since it may be read twice."""
+    if str(corpus) != STDIN:
+        yield corpus
+        return
+    with stdin_copy("stdin" + (FORMATS[reading.format].endings[0] if reading.format else ".txt")) as path:
+        yield path
 
 
 def extract_sets(

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from bertfeat.errors import HeadError
 from bertfeat.features import FeatureSet
 from bertfeat.heads.answers import AnswerTokens, find_answer_tokens
-from bertfeat.heads.gold import Gold, GoldAnswer, has_gold, read_answers, read_choices, read_labels, read_numbers
+from bertfeat.heads.gold import Gold, GoldAnswer, read_choices, read_gold
 from bertfeat.heads.kinds import HeadKind
 from bertfeat.heads.settings import Outputs
+from bertfeat.heads.tables import FeatureTable
 from bertfeat.heads.tokens import PassageTokens
 from bertfeat.io import Location
 from bertfeat.recipe import Pooling
@@ -70,8 +71,8 @@ def open_examples(
         )
     if not len(rows[0]):
         raise HeadError("there is no example in it", where=describe_source(sets[0]))
-    first, known = sets[0], has_gold(sets[0], kind, label)
-    gold: tuple[Gold, ...] = ()
+    first, table = sets[0], FeatureTable(sets)
+    gold = read_gold(kind, table, label, regression=regression)
     tokens: PassageTokens | None = None
     passages: tuple[str, ...] = ()
     ones = np.ones(len(rows[0]), np.int32)
@@ -79,13 +80,9 @@ def open_examples(
     if kind is HeadKind.ANSWER:
         tokens, passages = PassageTokens.read(first), read_passages(first)
         example_rows = ExampleRows(rows[0], rows[0] + 1, np.diff(tokens.offsets).astype(np.int32))
-        gold = tuple(read_answers(first)) if known else ()
     elif kind is HeadKind.CHOOSE:
-        choices = read_choices(first)
+        choices = read_choices(table)
         example_rows = ExampleRows(choices.first, choices.stop, choices.counts)
-        gold = choices.right if known else ()
-    elif known and label is not None:
-        gold = tuple(read_numbers(first, label)) if regression else tuple(read_labels(first, label))
     derivations = [derive_input(layer_input, features, pooling) for features in sets]
     return HeadExamples(
         kind, tuple(sets), ExampleStore(sets, derivations, example_rows, budget), gold, tokens, passages

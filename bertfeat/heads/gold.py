@@ -4,15 +4,15 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.errors import HeadError, UsageError, parameter
-from bertfeat.features import FeatureSet
 from bertfeat.heads.kinds import HeadKind
+from bertfeat.heads.tables import ExampleTable
 from bertfeat.io import quote_names
-from bertfeat.training import describe_source
 
 ANSWERS = "answers"  # a kept column: a JSON list of {"text": …, "start": …}, as the format squad has it
 QUESTION, RIGHT = "question", "right"  # kept columns of choices: which question, and whether it is the right one
@@ -30,32 +30,47 @@ Gold = str | float | int | tuple[GoldAnswer, ...]
 """A label, a number, the number of the right choice, or the answers to a question (none: it has none)."""
 
 
-def has_gold(features: FeatureSet, kind: HeadKind, label: str | None) -> bool:
-    """Whether a feature set says what is to be predicted."""
-    kept = {column.name for column in features.kept}
-    return {HeadKind.CLASSIFY: label, HeadKind.ANSWER: ANSWERS, HeadKind.CHOOSE: RIGHT}[kind] in kept
+def has_gold(table: ExampleTable, kind: HeadKind, label: str | None) -> bool:
+    """Whether a table says what is to be predicted."""
+    return {HeadKind.CLASSIFY: label, HeadKind.ANSWER: ANSWERS, HeadKind.CHOOSE: RIGHT}[kind] in table.kept
 
 
-def read_labels(features: FeatureSet, label: str) -> Iterator[str]:
+def read_gold(kind: HeadKind, table: ExampleTable, label: str | None, *, regression: bool) -> tuple[Gold, ...]:
+    """What is to be predicted of each example; empty where the table does not say it.
+
+    Raises:
+        HeadError: a row does not say it as it should.
+    """
+    if not has_gold(table, kind, label):
+        return ()
+    if kind is HeadKind.ANSWER:
+        return tuple(read_answers(table))
+    if kind is HeadKind.CHOOSE:
+        return read_choices(table).right
+    assert label is not None
+    return tuple(read_numbers(table, label)) if regression else tuple(read_labels(table, label))
+
+
+def read_labels(table: ExampleTable, label: str) -> Iterator[str]:
     """The label of each row, as a string.
 
     Raises:
         HeadError: a row without one.
     """
-    for row, value in _column(features, label):
+    for row, value in _column(table, label):
         if value is None or value != value or value == "":
             problem, remedy = f"row {row:,} has no {label}", "give each row one, or leave the row out of the corpus"
-            raise HeadError(problem, where=describe_source(features), remedy=remedy)
+            raise HeadError(problem, where=table.where, remedy=remedy)
         yield str(value)
 
 
-def read_numbers(features: FeatureSet, label: str) -> Iterator[float]:
+def read_numbers(table: ExampleTable, label: str) -> Iterator[float]:
     """The number of each row.
 
     Raises:
         HeadError: a row whose value is no finite number.
     """
-    for row, value in _column(features, label):
+    for row, value in _column(table, label):
         try:
             number = float(value) if isinstance(value, str | int | float) else math.nan
         except ValueError:
@@ -63,25 +78,25 @@ def read_numbers(features: FeatureSet, label: str) -> Iterator[float]:
         if not math.isfinite(number):
             raise HeadError(
                 f"the {label} of row {row:,} is {value!r}, which is no finite number",
-                where=describe_source(features),
+                where=table.where,
                 remedy=f"correct it; labels that are names are learnt without {parameter('regression', True)}",
             )
         yield number
 
 
-def read_answers(features: FeatureSet) -> Iterator[tuple[GoldAnswer, ...]]:
+def read_answers(table: ExampleTable) -> Iterator[tuple[GoldAnswer, ...]]:
     """The answers to each question.
 
     Raises:
         HeadError: a row whose answers are not a JSON list of objects with text and start.
     """
-    for row, value in _column(features, ANSWERS):
+    for row, value in _column(table, ANSWERS):
         try:
             yield _parse_answers(value)
         except (ValueError, TypeError, KeyError) as error:
             raise HeadError(
                 f"the {ANSWERS} of row {row:,} are {value!r}",
-                where=describe_source(features),
+                where=table.where,
                 remedy='write them as a JSON list: [{"text": "in May", "start": 17}], or [] for none',
             ) from error
 
@@ -97,29 +112,27 @@ class ChoiceRows:
     questions: tuple[str, ...]  # [Q]
 
 
-def read_choices(features: FeatureSet) -> ChoiceRows:
-    """The questions of a feature set that has a row for each choice, those of a question one after the other.
+def read_choices(table: ExampleTable) -> ChoiceRows:
+    """The questions of a table that has a row for each choice, those of a question one after the other.
 
     Raises:
         HeadError: unequal numbers of choices, a question that has a single choice, or more than one right one.
     """
-    names = [name for name in ("row", QUESTION, RIGHT) if name in features.names]
-    if QUESTION not in names:
-        there = quote_names(tuple(column.name for column in features.kept)) or "none"
+    if QUESTION not in table.kept:
         raise HeadError(
-            f"it has no column {QUESTION!r} that says which rows are choices of one question; kept are {there}",
-            where=features.folder,
+            f"it has no column {QUESTION!r} that says which rows are choices of one question; kept are "
+            f"{quote_names(table.kept) or 'none'}",
+            where=table.where,
             remedy=f"give the corpus, or extract one row a choice with {parameter('keep', (QUESTION, RIGHT))}",
         )
     runs: list[tuple[str, list[int], list[bool]]] = []
-    for batch in features.stream(names):
-        for values in batch.to_pylist():
-            question = str(values[QUESTION])
-            if not runs or runs[-1][0] != question:
-                runs.append((question, [], []))
-            runs[-1][1].append(values["row"])
-            runs[-1][2].append(bool(values.get(RIGHT)))
-    _check_choices(features, runs)
+    rights = (bool(right) for _, right in table.column(RIGHT)) if RIGHT in table.kept else repeat(False)
+    for (row, question), right in zip(table.column(QUESTION), rights, strict=False):
+        if not runs or runs[-1][0] != str(question):
+            runs.append((str(question), [], []))
+        runs[-1][1].append(row)
+        runs[-1][2].append(right)
+    _check_choices(table, runs)
     rows = [run[1] for run in runs]
     return ChoiceRows(
         np.array([listed[0] for listed in rows], np.int64),
@@ -130,8 +143,8 @@ def read_choices(features: FeatureSet) -> ChoiceRows:
     )
 
 
-def _check_choices(features: FeatureSet, runs: Sequence[tuple[str, list[int], list[bool]]]) -> None:
-    where = describe_source(features)
+def _check_choices(table: ExampleTable, runs: Sequence[tuple[str, list[int], list[bool]]]) -> None:
+    where = table.where
     if not runs:
         raise HeadError("there is no question in it", where=where)
     usual = len(runs[0][1])
@@ -146,21 +159,19 @@ def _check_choices(features: FeatureSet, runs: Sequence[tuple[str, list[int], li
             raise HeadError(f"question {question!r} (row {rows[0]:,}) has {sum(right)} right choices", where=where)
 
 
-def _column(features: FeatureSet, name: str) -> Iterator[tuple[int, object]]:
+def _column(table: ExampleTable, name: str) -> Iterator[tuple[int, object]]:
     """The values of a kept column with their rows.
 
     Raises:
         UsageError: there is no such column.
     """
-    kept = tuple(column.name for column in features.kept)
-    if name not in kept:
+    if name not in table.kept:
         raise UsageError(
-            f"there is no column {name!r}; kept are {quote_names(kept) or 'none'}",
-            where=features.folder,
+            f"there is no column {name!r}; kept are {quote_names(table.kept) or 'none'}",
+            where=table.where,
             remedy=f"extract with {parameter('keep', (name,))}",
         )
-    for batch in features.stream(["row", name]):
-        yield from zip(batch.column("row").to_pylist(), batch.column(name).to_pylist(), strict=True)
+    yield from table.column(name)
 
 
 def _parse_answers(value: object) -> tuple[GoldAnswer, ...]:

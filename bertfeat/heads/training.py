@@ -84,9 +84,10 @@ def train_head(
 
     ``train`` and ``dev`` are feature sets, or corpus files, which are extracted into the folder; ``corpus_settings``
     say how they are read, ``extractor`` by which model. ``label`` is the column of what is to be predicted, ``choices``
-    are those of a question's choices. ``layers`` are a recipe, or ``mix4``, ``mix-all``, ``mix=1+6`` for a learned weighted
-    sum. ``pairs`` are embedded ``apart`` (default; the head gets u, v, |u-v| and u·v) or ``together``. The epoch with
-    the best score on ``dev`` is kept. An interrupted training goes on after its last whole epoch.
+    are those of a question's choices. ``layers`` are a recipe, or ``mix4``, ``mix-all``, ``mix=1+6`` for a
+    learned weighted sum. ``pairs`` are embedded ``apart`` (default; the head gets u, v, |u-v|,
+    u·v) or ``together``. The epoch
+    with the best score on ``dev`` is kept. An interrupted training goes on after its last whole epoch.
 
     Raises:
         NotDerivableError: the sets do not hold the layers.

@@ -5,11 +5,13 @@ from .datasets import (
     features_beside as features_beside,
     is_feature_set as is_feature_set,
     open_source as open_source,
+    refuse_corpus_settings as refuse_corpus_settings,
 )
 from .evaluation import (
     EvaluationReport as EvaluationReport,
     evaluate_predictions as evaluate_predictions,
     evaluate_tagger as evaluate_tagger,
+    stdin_copy as stdin_copy,
 )
 from .prediction import (
     PredictionReport as PredictionReport,

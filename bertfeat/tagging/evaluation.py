@@ -68,7 +68,7 @@ def evaluate_predictions(path: str | Path, *, encoding: str | None = None) -> Ev
         CorpusError: a sentence that cannot be read, no sentences, or columns that are not both tags of one kind.
     """
     if str(path) == STDIN:
-        with _stdin_copy() as copy:
+        with stdin_copy() as copy:
             predictions = read_predictions(copy, name="standard input", encoding=encoding)
     else:
         predictions = read_predictions(path, encoding=encoding)
@@ -89,13 +89,17 @@ def _warn_of_schemes(predictions: TagPredictions) -> tuple[str, ...]:
 
 
 @contextmanager
-def _stdin_copy() -> Iterator[Path]:
-    """Standard input as a file."""
+def stdin_copy(name: str = "stdin") -> Iterator[Path]:
+    """Standard input as a file of that name, for as long as it is read.
+
+    Raises:
+        CorpusError: it is closed.
+    """
     stream = getattr(sys.stdin, "buffer", None)
     if stream is None:
         raise CorpusError("standard input is closed, or no stream of bytes", remedy="give a file, or pipe something in")
     with TemporaryDirectory() as folder:
-        path = Path(folder) / "stdin"
+        path = Path(folder) / name
         with path.open("xb") as file:
             shutil.copyfileobj(stream, file, 1 << 20)
         yield path
