@@ -17,6 +17,13 @@ from .extraction import (
     verify_features as verify_features,
 )
 from .features import DocumentFeatures as DocumentFeatures, FeatureSet as FeatureSet, export_features as export_features
+from .heads import (
+    Head as Head,
+    HeadSettings as HeadSettings,
+    evaluate_head as evaluate_head,
+    train_head as train_head,
+    write_predictions as write_predictions,
+)
 from .plots import (
     draw_curves as draw_curves,
     draw_layers as draw_layers,

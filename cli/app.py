@@ -63,6 +63,28 @@ class Command(click.Command):
             formatter.write_text(f"Every option is also {ctx.auto_envvar_prefix}_<OPTION>, in capitals.")
 
 
+class CommandGroup(click.Group):
+    """Its commands are listed with their first sentences whole, and a misspelt one gets a suggestion."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands with their first sentences."""
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, command.get_short_help_str(limit=200)) for name, command in self.commands.items()]
+            )
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a command, and suggest one where there is none of the name."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            near = difflib.get_close_matches(args[0], self.commands, n=1, cutoff=0.5) if args else []
+            hint = f" Did you mean '{near[0]}'?" if near else ""
+            raise click.UsageError(f"{error.message}{hint}", ctx) from None
+
+
 Callback = Callable[..., object]
 """The function of a command."""
 

@@ -183,7 +183,9 @@ def test_no_six_lines_stand_in_two_rooms() -> None:
 def test_every_folder_is_listed_as_a_package() -> None:
     setuptools = pyproject()["tool"]["setuptools"]
     folders = {".".join(path.parent.relative_to(ROOT).parts) for path in ROOT.glob("bertfeat/**/*.py")}
-    assert sorted(setuptools["packages"]) == sorted(folders | {"bertfeat.cli", "bertfeat.cli.tag"})
+    assert sorted(setuptools["packages"]) == sorted(
+        folders | {"bertfeat.cli", "bertfeat.cli.heads", "bertfeat.cli.tag"}
+    )
     assert setuptools["package-dir"] == {"bertfeat.cli": "cli"}
 
 

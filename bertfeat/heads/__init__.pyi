@@ -12,9 +12,19 @@ from .answers import (
     best_answers as best_answers,
     find_answer_tokens as find_answer_tokens,
 )
+from .guesses import HeadScores as HeadScores
+from .head import Head as Head, HeadPrediction as HeadPrediction, HeadPredictions as HeadPredictions
+from .kinds import HeadKind as HeadKind, PairForm as PairForm
+from .prediction import (
+    HeadEvaluation as HeadEvaluation,
+    evaluate_head as evaluate_head,
+    write_predictions as write_predictions,
+)
 from .scores import (
     ClassScores as ClassScores,
     NumberScores as NumberScores,
     score_classes as score_classes,
     score_numbers as score_numbers,
 )
+from .settings import HeadRecord as HeadRecord, HeadSettings as HeadSettings
+from .training import HeadReport as HeadReport, train_head as train_head

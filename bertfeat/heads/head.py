@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bertfeat.corpus import CorpusSettings, Failure
+from bertfeat.corpus import CorpusSettings, Failure, format_of
 from bertfeat.encoder import resolve_device
 from bertfeat.errors import HeadError
 from bertfeat.extraction import Extractor, OnProgress
@@ -19,6 +19,7 @@ from bertfeat.heads.head_files import read_head_record, read_head_weights
 from bertfeat.heads.kinds import HeadKind
 from bertfeat.heads.loop import store_guesses
 from bertfeat.heads.networks import HeadNetwork
+from bertfeat.heads.settings import ExampleColumns
 from bertfeat.heads.tables import FeatureTable
 from bertfeat.heads.texts import HeadTexts, read_texts
 from bertfeat.recipe import FeatureColumn
@@ -95,18 +96,21 @@ class Head:
             CorpusError: the corpus cannot be read.
         """
         record = self.record
+        columns = record.columns
+        reading = corpus_settings or CorpusSettings()
         options = HeadOptions(
             record.kind,
             pairs=record.pairs,
-            label=label or record.label,
-            choices=choices or record.choices,
-            reading=corpus_settings or CorpusSettings(),
+            label=label or columns.label,
+            choices=choices or columns.choices,
+            reading=reading,
             progress=progress,
         )
         opened = open_sets(source)
         if not isinstance(opened, Path):
-            refuse_corpus_settings(options.reading, f"{opened[0].folder} is a feature set")
+            refuse_corpus_settings(reading, f"{opened[0].folder} is a feature set")
             return self._predict_sets(opened, options)
+        options = replace(options, reading=_with_columns(reading, opened, columns))
         with self._extracted(opened, options) as sets:
             return self._predict_sets(sets, options)
 
@@ -176,3 +180,11 @@ class Head:
             return HeadPrediction(owner, "", no_answer=guess.no_answer, gold=gold)
         text = passage[guess.start : guess.end]
         return HeadPrediction(owner, text, None, guess.start, guess.end, guess.no_answer, gold)
+
+
+def _with_columns(reading: CorpusSettings, corpus: Path, columns: ExampleColumns) -> CorpusSettings:
+    """How a corpus is read: by the columns of the training corpus, where it has columns and none are named."""
+    if not format_of(str(corpus), reading.format).records:
+        return reading
+    texts, pair = reading.text_columns or columns.texts, reading.pair_column or columns.pair
+    return replace(reading, text_columns=texts, pair_column=pair)

@@ -60,6 +60,16 @@ class HeadInput:
 
 
 @dataclass(frozen=True, slots=True)
+class ExampleColumns:
+    """The columns of the training corpus, which those of other corpora are taken to be, too."""
+
+    texts: tuple[str, ...] = ()
+    pair: str | None = None
+    label: str | None = None  # of what is to be predicted
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class HeadRecord:
     """A saved head: what it reads, what it predicts, and how it was trained. It is what ``head.json`` holds."""
 
@@ -70,8 +80,7 @@ class HeadRecord:
     pairs: PairForm | None  # None: single texts
     outputs: Outputs
     training: HeadSettings
-    label: str | None  # column of what is to be predicted, in the training corpus
-    choices: tuple[str, ...]  # columns of the choices
+    columns: ExampleColumns
     measure: str  # of the score
     score: float  # on the development set
     threshold: float | None  # of the no-answer score, above which a question has none

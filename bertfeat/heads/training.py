@@ -28,7 +28,7 @@ from bertfeat.heads.head_files import (
 )
 from bertfeat.heads.kinds import HeadKind, PairForm
 from bertfeat.heads.loop import HeadLoop
-from bertfeat.heads.settings import HeadInput, HeadRecord, HeadSettings
+from bertfeat.heads.settings import ExampleColumns, HeadInput, HeadRecord, HeadSettings
 from bertfeat.io import ResultKind, keep_freed_memory
 from bertfeat.plots import draw_curves
 from bertfeat.recipe import Pooling
@@ -70,7 +70,7 @@ def train_head(
     choices: tuple[str, ...] = (),
     layers: str | None = None,
     pooling: str | None = None,
-    pairs: PairForm | str | None = None,
+    embed_pairs: PairForm | str | None = None,
     settings: HeadSettings | None = None,
     corpus_settings: CorpusSettings | None = None,
     overwrite: bool = False,
@@ -85,7 +85,7 @@ def train_head(
     ``train`` and ``dev`` are feature sets, or corpus files, which are extracted into the folder; ``corpus_settings``
     say how they are read, ``extractor`` by which model. ``label`` is the column of what is to be predicted, ``choices``
     are those of a question's choices. ``layers`` are a recipe, or ``mix4``, ``mix-all``, ``mix=1+6`` for a
-    learned weighted sum. ``pairs`` are embedded ``apart`` (default; the head gets u, v, |u-v|,
+    learned weighted sum. Pairs are embedded (``embed_pairs``) ``apart`` (default; the head gets u, v, |u-v|,
     u·v) or ``together``. The epoch
     with the best score on ``dev`` is kept. An interrupted training goes on after its last whole epoch.
 
@@ -97,7 +97,7 @@ def train_head(
         StorageError: the folder cannot be written, or holds something else.
     """
     folder, settings, begun = Path(folder), settings or HeadSettings(), time.perf_counter()
-    reading, form = corpus_settings or CorpusSettings(), None if pairs is None else PairForm(pairs)
+    reading, form = corpus_settings or CorpusSettings(), None if embed_pairs is None else PairForm(embed_pairs)
     options = HeadOptions(
         HeadKind(kind), layers, pooling, form, label, choices, reading, extractor, progress, on_dataset
     )
@@ -223,8 +223,9 @@ def _record(loop: HeadLoop, options: HeadOptions, scores: HeadScores) -> HeadRec
         pairs=loop.reads.pairs,
         outputs=loop.outputs,
         training=loop.head_settings,
-        label=options.label,
-        choices=options.choices,
+        columns=ExampleColumns(
+            options.reading.text_columns, options.reading.pair_column, options.label, options.choices
+        ),
         measure=measure_of(loop.kind, regression=loop.head_settings.regression),
         score=loop.history[best - 1]["score"],
         threshold=None if threshold is None else threshold.threshold,

@@ -1,0 +1,131 @@
+"""What the commands of heads share: options, and what a kind of head has no use for."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..app import Callback, Decorator, option
+from ..bundles import bundle, leave_out
+from ..option_types import ByteSize, listed_option
+
+if TYPE_CHECKING:
+    from bertfeat.heads import HeadSettings
+
+_WORDS = ("tag_column", "pretokenized", "document_context", "pairs", "keep")
+_UNUSED = {
+    "classify": (*_WORDS, "choices", "max_answer"),
+    "answer": (*_WORDS, "choices", "label", "regression", "embed_pairs", "pooling"),
+    "choose": (*_WORDS, "pair_column", "regression", "max_answer"),
+}
+
+EXAMPLES = {
+    "classify": ("--train train.csv --dev dev.csv --label intent", "test.csv"),
+    "answer": ("--train train.json --dev dev.json", "test.json"),
+    "choose": ("--train train.csv --dev dev.csv --text-column context --choices a,b,c,d --label right", "test.csv"),
+}
+"""What follows ``train``, and what is predicted, in the help of a kind."""
+
+
+def leave_out_unused(command: click.Command, kind: str) -> None:
+    """Take the options away that a kind of head does not use."""
+    leave_out(command, *_UNUSED[kind])
+
+
+def source_option(name: str, help_text: str, *, required: bool = False) -> Decorator:
+    """Declare an option that takes examples; ``--train`` reaches its command as ``train``."""
+    return option(name, required=required, metavar="FILE|FEATURES", help=help_text)
+
+
+def column_options(function: Callback) -> Callback:
+    """Declare the columns of what is to be predicted; they reach the command as ``label`` and ``choices``."""
+    label = option(
+        "--label",
+        metavar="COL",
+        help="Column of what is to be predicted: a label or a number; of choices the number, from 0, or the column.",
+    )
+    choices = listed_option("--choices", metavar="COL,COL[,COL]", help="Columns of the choices.")
+    return label(choices(function))
+
+
+def _defer_settings(**values: Any) -> "Callable[[], HeadSettings]":
+    """A function that makes the settings when the command runs, because that imports torch."""
+
+    def make() -> "HeadSettings":
+        from bertfeat.heads import HeadSettings
+
+        given = {name: value for name, value in values.items() if value is not None}
+        return HeadSettings(**given)
+
+    return make
+
+
+head_training_options = bundle(
+    "training",
+    _defer_settings,
+    (
+        *("regression", "hidden", "seed", "dropout", "batch_size", "learning_rate", "epochs", "patience"),
+        *("max_answer", "memory"),
+    ),
+    option("--regression", is_flag=True, help="Learn numbers, not labels."),
+    option(
+        "--seed",
+        type=click.IntRange(min=0),
+        default=1,
+        metavar="N",
+        help="Of the random numbers: another one, another head.",
+    ),
+    option(
+        "--hidden",
+        type=click.IntRange(min=0),
+        further=True,
+        metavar="N",
+        help="Width of the hidden layer; 0: none.",
+        show_default="classify 0, answer 128 (a BiLSTM), choose 256",
+    ),
+    option(
+        "--dropout",
+        type=float,
+        default=0.5,
+        further=True,
+        metavar="SHARE",
+        help="Share of values left out.",
+    ),
+    option(
+        "--batch-size", type=click.IntRange(min=1), default=32, further=True, metavar="N", help="Examples in a batch."
+    ),
+    option(
+        "--learning-rate",
+        type=float,
+        default=1e-3,
+        further=True,
+        metavar="RATE",
+        help="At the beginning; it is halved where the score no longer rises.",
+    ),
+    option("--epochs", type=click.IntRange(min=1), default=40, further=True, metavar="N", help="Epochs at most."),
+    option(
+        "--patience",
+        type=click.IntRange(min=1),
+        default=6,
+        further=True,
+        metavar="N",
+        help="Epochs without a better score on the development set before it ends.",
+    ),
+    option(
+        "--max-answer",
+        type=click.IntRange(min=1),
+        default=30,
+        further=True,
+        metavar="N",
+        help="Tokens of the longest answer.",
+    ),
+    option(
+        "--memory",
+        type=ByteSize(least=10**6),
+        default="4GiB",
+        further=True,
+        metavar="SIZE",
+        help="Features held in memory, such as 500M or 8G; larger sets are read anew each epoch.",
+    ),
+)
+"""How a head is trained; the command gets ``training``, which makes the ``HeadSettings``."""

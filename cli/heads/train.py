@@ -1,0 +1,140 @@
+"""``bertfeat classify train``, and the same of other heads: labelled examples become a head."""
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ..app import Command, option
+from ..bundles import set_aside
+from ..console import Console, fields_of, format_duration, two_columns
+from ..options import ModelOptions, model_options, output_options, reading_options
+from ..paths import default_output
+from ..tag.options import dataset_display
+from .options import EXAMPLES, column_options, head_training_options, leave_out_unused, source_option
+
+if TYPE_CHECKING:
+    from bertfeat.corpus import CorpusSettings
+    from bertfeat.heads import HeadReport, HeadSettings
+    from bertfeat.training import Epoch
+
+
+def make_command(kind: str) -> click.Command:
+    """The command of a kind of head."""
+
+    @click.command(cls=Command, name="train", help=_help_text(kind))
+    @source_option("--train", "Examples to learn from: a corpus with a column of labels, or features.", required=True)
+    @source_option("--dev", "Examples that choose the best epoch.", required=True)
+    @column_options
+    @option(
+        "-o",
+        "--output",
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+        show_default="train.head",
+        help="Where the head goes.",
+    )
+    @option(
+        "--layers",
+        metavar="SPEC",
+        show_default="concat4, or the only ones that are stored",
+        help="What is read: last, sum4, 3, …; mix4, mix-all: a weighted sum that is learnt.",
+    )
+    @option(
+        "--pooling", metavar="KIND", further=True, help="mean, cls or max.", show_default="the model's own, else mean"
+    )
+    @option(
+        "--embed-pairs",
+        type=click.Choice(["apart", "together"]),
+        further=True,
+        help="Each text by itself (u, v, |u-v|, u·v), or both as one sequence with segment ids.",
+        show_default="apart",
+    )
+    @head_training_options
+    @model_options
+    @reading_options
+    @option("--overwrite", is_flag=True, further=True, help="Start anew where another training's folder is.")
+    @output_options
+    def command(
+        train: str,
+        dev: str,
+        label: str | None,
+        choices: tuple[str, ...],
+        output: Path | None,
+        layers: str | None,
+        pooling: str | None,
+        embed_pairs: str | None,
+        training: Callable[[], "HeadSettings"],
+        model: ModelOptions,
+        reading: "CorpusSettings",
+        overwrite: bool,
+        console: Console,
+    ) -> None:
+        settings = training()
+        from bertfeat.heads import train_head
+
+        with dataset_display(console) as display:
+            report = train_head(
+                kind,
+                train,
+                dev,
+                output or default_output([train], ".head"),
+                label=label,
+                choices=choices,
+                layers=layers,
+                pooling=pooling,
+                embed_pairs=embed_pairs,
+                settings=settings,
+                corpus_settings=reading,
+                overwrite=overwrite,
+                progress=display.progress,
+                on_dataset=display.report,
+                on_epoch=lambda epoch: console.say(head_epoch_line(epoch)),
+                **asdict(model),
+            )
+        _print_head(report, console)
+
+    leave_out_unused(command, kind)
+    set_aside(command, "precision")
+    return command
+
+
+def _help_text(kind: str) -> str:
+    return f"""Train a head on frozen features.
+
+    A corpus is extracted first, into the head's folder; features that were extracted with the labels kept (--keep) are
+    read as they are. The epoch with the best score on the development set is kept. Interrupted, the same command goes
+    on.
+
+    \b
+    bertfeat {kind} train {EXAMPLES[kind][0]}
+    """
+
+
+def head_epoch_line(epoch: "Epoch") -> str:
+    """How an epoch went."""
+    best = " *" if epoch.best == epoch.number else ""
+    speed = epoch.words / max(epoch.seconds, 1e-9)
+    return f"epoch {epoch.number}: loss {epoch.loss:.4f}, dev {epoch.score:.4f}, {speed:,.0f} examples/s{best}"
+
+
+def _print_head(report: "HeadReport", console: Console) -> None:
+    for warning in report.warnings:
+        console.warn(warning)
+    record = report.record
+    if report.scores is None:
+        console.say(f"{report.folder}: trained already, nothing to do")
+    labels = len(record.outputs.labels)
+    rows = [
+        ("head", report.folder),
+        ("reads", f"{record.input.name} ({record.pooling}) of {record.model.name}"),
+        ("labels", f"{labels:,}" if labels else None),
+        (f"dev {record.measure}", f"{record.score:.4f}, in epoch {record.best_epoch} of {len(record.history)}"),
+        ("time", format_duration(report.seconds) if report.scores is not None else None),
+    ]
+    result = {"folder": report.folder, "measure": record.measure, "score": record.score}
+    result |= {"best_epoch": record.best_epoch, "epochs": len(record.history), "resumed": report.resumed}
+    scores = {} if report.scores is None else {"dev": fields_of(report.scores)}
+    console.result({**result, "seconds": report.seconds, **scores}, two_columns(rows))
