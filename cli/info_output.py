@@ -1,7 +1,6 @@
 """The output of ``bertfeat info``: of an installation, each kind of result, a model and a corpus."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,20 +8,14 @@ from bertfeat.errors import UsageError
 
 from .console import fields_of, format_size
 from .index_output import recall_line
+from .info_description import Description
+from .info_head import describe_head
 from .info_work import describe_work
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings, KeptColumn
     from bertfeat.features import Counts, ShardRecord
     from bertfeat.io import Location, ResultKind
-
-
-@dataclass(frozen=True, slots=True)
-class Description:
-    """The output of ``bertfeat info``: ``value`` as JSON, ``rows`` as a table."""
-
-    value: dict[str, object]
-    rows: Sequence[tuple[str, object]]
 
 
 def describe_installation() -> Description:
@@ -49,13 +42,15 @@ def describe_result(kind: "ResultKind", folder: "Location") -> Description:
     """The content of a folder that bertfeat wrote.
 
     Raises:
-        UsageError: a tagger or a Table 7 at an address.
+        UsageError: a tagger, a head or a Table 7 at an address.
     """
     if kind == "features":
         return _describe_features(folder)
     if kind == "index":
         return _describe_index(folder)
     path = local_result(kind, folder)
+    if kind == "head":
+        return describe_head(path)
     return _describe_tagger(path) if kind == "tagger" else _describe_table7(path)
 
 

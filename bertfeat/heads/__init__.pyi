@@ -28,3 +28,4 @@ from .scores import (
 )
 from .settings import HeadRecord as HeadRecord, HeadSettings as HeadSettings
 from .training import HeadReport as HeadReport, train_head as train_head
+from .verification import HeadVerifyReport as HeadVerifyReport, verify_head as verify_head

@@ -54,3 +54,9 @@ from .trainer import (
     Example as Example,
     OnStep as OnStep,
 )
+from .verification import (
+    FeaturesState as FeaturesState,
+    features_state as features_state,
+    join_digests as join_digests,
+    training_problem as training_problem,
+)
