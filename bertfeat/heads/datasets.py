@@ -128,9 +128,11 @@ def _corpora(corpus: Path, options: HeadOptions) -> Iterator[tuple[str, Corpus]]
     reading, form = options.reading, options.pair_form
     if options.kind is HeadKind.CHOOSE:
         assert form is not None
-        yield from choice_corpora(open_corpus([corpus], choice_reading(options)), options.choices, options.label, form)
+        questions = _kept_if_there(corpus, choice_reading(options), options.label)
+        label = options.label if options.label in {column.name for column in questions.kept} else None
+        yield from choice_corpora(questions, options.choices, label, form)
     elif options.kind is HeadKind.ANSWER:
-        yield "", _kept_if_there(corpus, reading, f"{ANSWERS}:string")
+        yield "", _kept_if_there(corpus, reading, ANSWERS, ":string")
     elif form is PairForm.APART:
         if reading.pair_column is None:
             raise UsageError(f"pairs of lines have no labels: name columns with {parameter('pair_column')}")
@@ -142,7 +144,7 @@ def _corpora(corpus: Path, options: HeadOptions) -> Iterator[tuple[str, Corpus]]
 
 
 def choice_reading(options: HeadOptions) -> CorpusSettings:
-    """How the corpus of a chooser is read: its choices and label are kept columns.
+    """How the corpus of a chooser is read: its choices are kept columns.
 
     Raises:
         UsageError: no choices are named.
@@ -150,16 +152,12 @@ def choice_reading(options: HeadOptions) -> CorpusSettings:
     if len(options.choices) < 2:
         problem = "a chooser needs the columns of the choices, at least two"
         raise UsageError(problem, remedy=f"name them with {parameter('choices')}")
-    keep = [f"{name}:string" for name in options.choices]
-    return replace(options.reading, keep=(*keep, *([] if options.label is None else [options.label])))
+    return replace(options.reading, keep=tuple(f"{name}:string" for name in options.choices))
 
 
-def _kept_if_there(corpus: Path, reading: CorpusSettings, column: str | None) -> Corpus:
+def _kept_if_there(corpus: Path, reading: CorpusSettings, column: str | None, kind: str = "") -> Corpus:
     """A corpus that keeps a column where it has it: what is only predicted need not have it."""
-    if column is None:
-        return open_corpus([corpus], reading)
     plain = open_corpus([corpus], reading)
-    name = column.partition(":")[0]
-    if name not in plain.columns:
+    if column is None or column not in plain.columns:
         return plain
-    return open_corpus([corpus], replace(reading, keep=(*reading.keep, column)))
+    return open_corpus([corpus], replace(reading, keep=(*reading.keep, f"{column}{kind}")))

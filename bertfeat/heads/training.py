@@ -15,6 +15,7 @@ from bertfeat.features import FeatureSet
 from bertfeat.heads.answer_scores import SpanScores
 from bertfeat.heads.datasets import HeadOptions, HeadSource, OpenSets, extract_sets, head_extractor, open_sets
 from bertfeat.heads.examples import HeadExamples, learn_outputs, open_examples
+from bertfeat.heads.gold import ANSWERS
 from bertfeat.heads.guesses import HeadScores
 from bertfeat.heads.head_files import (
     FORMAT_VERSION,
@@ -157,7 +158,8 @@ def _open_known(
         options.kind, sets, reads.layers, reads.pooling, label=label, regression=regression, budget=budget
     )
     if not examples.gold:
-        what = {HeadKind.CLASSIFY: f"column {label!r}", HeadKind.ANSWER: "column 'answers'", HeadKind.CHOOSE: "label"}
+        named = "right choice" if label is None else f"column {label!r}"
+        what = {HeadKind.CLASSIFY: named, HeadKind.ANSWER: f"column {ANSWERS!r}", HeadKind.CHOOSE: named}
         remedy = f"name the column with {parameter('label')}, and extract feature sets with {parameter('keep')}"
         raise HeadError(f"there is no {what[options.kind]} to learn from", where=examples.origin, remedy=remedy)
     return examples
