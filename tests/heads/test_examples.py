@@ -156,7 +156,7 @@ def test_choices_are_rows_of_one_question(home: Path, tmp_path: Path) -> None:
     for budget in (GREAT, 1):
         examples = opened(sets, "choose", budget=budget)
         numbers, values = vectors(examples)
-        assert sorted(sum(numbers, [])) == list(range(8))
+        assert sorted(number for chunk in numbers for number in chunk) == list(range(8))
         np.testing.assert_array_equal(values, np.stack([document.vector("last", "cls") for document in sets[0]]))
     targets = make_targets(examples, learn_outputs(examples, regression=False), regression=False)
     assert targets.tolist() == [record["right"] for record in made]

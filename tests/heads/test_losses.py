@@ -1,5 +1,7 @@
 """The losses of heads against the same written with loops, an example at a time."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -27,9 +29,9 @@ def test_span_loss(seed: int) -> None:
     flat = draw.standard_normal((int(offsets[-1]), 2)) * (1 if seed else 200)  # so far apart that exp overflows
     allowed = draw.random(int(offsets[-1])) < 0.6
     allowed[offsets[:-1]] = True
-    targets = [[draw.choice(np.flatnonzero(allowed[a:b])) for _ in range(2)] for a, b in zip(offsets, offsets[1:])]
+    targets = [[draw.choice(np.flatnonzero(allowed[a:b])) for _ in range(2)] for a, b in pairwise(offsets)]
     expected = []
-    for number, (begin, end) in enumerate(zip(offsets, offsets[1:], strict=False)):
+    for number, (begin, end) in enumerate(pairwise(offsets)):
         for side in range(2):
             kept = [flat[at, side] for at in range(begin, end) if allowed[at]]
             right = flat[begin + targets[number][side], side]

@@ -1,6 +1,7 @@
 """The networks of heads against the same by hand."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -91,7 +92,7 @@ def test_a_recurrent_network_reads_each_example_as_if_alone() -> None:
     with torch.no_grad():
         scores = np.empty((8, 2), np.float32)
         scores[packed.vectors] = network(gather_batch(features, packed, CPU)).numpy()
-        for begin, end in zip(offsets, offsets[1:], strict=False):
+        for begin, end in pairwise(offsets):
             alone = pack_examples(np.array([0, end - begin]), np.array([0]))
             one = network(gather_batch(features[begin:end], alone, CPU)).numpy()
             np.testing.assert_allclose(scores[begin:end], one, atol=1e-6)
