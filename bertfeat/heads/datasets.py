@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bertfeat.corpus import FORMATS, Corpus, CorpusSettings, open_corpus
-from bertfeat.errors import CorpusError, HeadError, UsageError, parameter
+from bertfeat.errors import AnotherCorpusError, CorpusError, HeadError, SettingsDifferError, UsageError, parameter
 from bertfeat.extraction import Extractor, OnProgress
 from bertfeat.features import FeatureSet
 from bertfeat.heads.choices import choice_corpora
@@ -79,9 +79,11 @@ def file_source(corpus: Path, reading: CorpusSettings) -> Iterator[Path]:
 
 
 def extract_sets(
-    corpus: Path, options: HeadOptions, extractor: Extractor, folder: Path, name: str
+    corpus: Path, options: HeadOptions, extractor: Extractor, folder: Path, name: str, *, overwrite: bool = False
 ) -> tuple[FeatureSet, ...]:
     """Extract a corpus into the feature sets that a head of the kind reads: ``folder/name.features``, perhaps another.
+
+    Sets that are there go on; those of another corpus, or made in another way, are replaced if ``overwrite``.
 
     Raises:
         CorpusError: there is no such file, or it cannot be read.
@@ -92,7 +94,12 @@ def extract_sets(
     sets = []
     for suffix, rows in _corpora(corpus, options):
         place = folder / f"{name}{suffix}.features"
-        report = extractor.extract(rows, place, progress=options.progress)
+        try:
+            report = extractor.extract(rows, place, progress=options.progress)
+        except (AnotherCorpusError, SettingsDifferError):
+            if not overwrite:
+                raise
+            report = extractor.extract(rows, place, progress=options.progress, overwrite=True)
         if not report.counts.documents:
             raise HeadError("there is no row in it that could be embedded", where=corpus)
         features = FeatureSet(place)

@@ -104,7 +104,7 @@ def train_head(
     )
     sources = {"train": open_sets(train), "dev": open_sets(dev)}
     with hold_result_folder(folder, ResultKind.HEAD):
-        sets = _extracted(sources, options, folder)
+        sets = _extracted(sources, options, folder, overwrite=overwrite)
         loop = _open_loop(sets, options, folder, settings, extractor.get("device"))
         report = _run_loop(loop, options, overwrite=overwrite, on_epoch=on_epoch, begun=begun)
         if not picture:
@@ -113,7 +113,9 @@ def train_head(
     return replace(report, warnings=(*report.warnings, *warnings))
 
 
-def _extracted(sources: dict[str, OpenSets], options: HeadOptions, folder: Path) -> dict[str, tuple[FeatureSet, ...]]:
+def _extracted(
+    sources: dict[str, OpenSets], options: HeadOptions, folder: Path, *, overwrite: bool
+) -> dict[str, tuple[FeatureSet, ...]]:
     """The feature sets of the sources; corpora are extracted as the first feature set was, if one is given."""
     sets = {name: source for name, source in sources.items() if not isinstance(source, Path)}
     like = next(iter(sets.values()))[0] if sets else None
@@ -121,7 +123,7 @@ def _extracted(sources: dict[str, OpenSets], options: HeadOptions, folder: Path)
     extractor = head_extractor(options, like) if corpora else None
     for name, corpus in corpora.items():
         assert extractor is not None
-        sets[name] = extract_sets(corpus, options, extractor, folder / FEATURES_NAME, name)
+        sets[name] = extract_sets(corpus, options, extractor, folder / FEATURES_NAME, name, overwrite=overwrite)
     return sets
 
 
