@@ -107,6 +107,7 @@ def train_head(
         sets = _extracted(sources, options, folder, overwrite=overwrite)
         loop = _open_loop(sets, options, folder, settings, extractor.get("device"))
         report = _run_loop(loop, options, overwrite=overwrite, on_epoch=on_epoch, begun=begun)
+        report = replace(report, warnings=_dev_warnings(loop))
         if not picture:
             return report
         warnings = draw_if_possible(lambda: draw_curves(report.record, folder / PICTURE_NAME))
@@ -171,6 +172,14 @@ def _check_dev(dev: HeadExamples, labels: tuple[str, ...]) -> None:
     """Refuse a development set on which nothing can be right."""
     if labels and not set(labels) & {str(label) for label in dev.gold}:
         raise HeadError("the development set has only labels that the training set lacks", where=dev.origin)
+
+
+def _dev_warnings(loop: HeadLoop) -> tuple[str, ...]:
+    """Labels of the development set that no head of this training can predict."""
+    labels = loop.outputs.labels
+    unknown = sorted({str(label) for label in loop.dev.gold} - set(labels)) if labels else []
+    told = f"the development set has labels that the training set lacks: {', '.join(unknown[:12])}"
+    return (told,) if unknown else ()
 
 
 def head_input(sets: tuple[FeatureSet, ...], options: HeadOptions) -> HeadInput:

@@ -75,7 +75,7 @@ def make_command(kind: str) -> click.Command:
         settings = training()
         from bertfeat.heads import train_head
 
-        with dataset_display(console) as display:
+        with dataset_display(console, "row") as display:
             report = train_head(
                 kind,
                 train,
