@@ -13,6 +13,7 @@ from bertfeat.corpus import CorpusSettings
 from bertfeat.encoder import Precision
 from bertfeat.extraction import PART_ROWS, verify_features
 from bertfeat.features import EXPORT_FORMATS, export_features
+from bertfeat.heads import Head, HeadKind, HeadSettings
 from bertfeat.plots import draw_layers, draw_map
 from bertfeat.probes import ProbeSettings
 from bertfeat.search import BuildOptions, Metric, OwnIds, evaluate_beir, export_to_lance, export_to_qdrant
@@ -38,11 +39,15 @@ OWNERS: dict[tuple[str, ...], tuple[Callable[..., Any], ...]] = {
     ("tag", "train"): (TrainingSettings, Extractor, CorpusSettings),
     ("tag", "table7"): (TrainingSettings, Extractor, CorpusSettings),
     ("tag", "predict"): (CorpusSettings, tag_corpus),
+    **{(kind, "train"): (HeadSettings, Extractor, CorpusSettings) for kind in HeadKind},
+    **{(kind, verb): (CorpusSettings, Head) for kind in HeadKind for verb in ("predict", "evaluate")},
 }
 
 DECIDED_LATER = {
     ("tag", "predict", "to"): "by whether stdout is a terminal",
     ("tag", "train", "layers"): "by the feature set, where one is given",
+    **{(kind, "train", "layers"): "by the feature set, where one is given" for kind in HeadKind},
+    **{(kind, "train", "hidden"): "by the kind of head" for kind in HeadKind},
 }
 """Options whose default depends on what the command meets."""
 

@@ -1,6 +1,9 @@
 """A command of every verb that ends well, to which cases add what is wrong."""
 
+from collections.abc import Iterator
+
 from tests.hostile.process import Command, words
+from tests.hostile.world import HEADS
 from tests.hostile.yard import Use
 
 
@@ -11,6 +14,17 @@ def _base(name: str, arguments: str, needs: str, writes: str = "", quoted: str =
 
 _TINY = "--model model --device cpu --precision fp32"
 _SETS = "--train train.features --dev dev.features"
+
+
+def _head_bases() -> Iterator[Use]:
+    for kind, (ending, columns) in HEADS.items():
+        corpora, head = f"train.{ending} dev.{ending}", f"{kind}.head"
+        given = f"--train train.{ending} --dev dev.{ending} {columns} -o out.head --epochs 1 --hidden 4 --layers last"
+        yield _base(f"{kind} train", f"{kind} train {given} {_TINY}", f"{corpora} model", "out.head")
+        on_it = f"{head} dev.{ending} --model model --device cpu"
+        yield _base(f"{kind} predict", f"{kind} predict {on_it}", f"{head} dev.{ending} model", "out*")
+        yield _base(f"{kind} evaluate", f"{kind} evaluate {on_it}", f"{head} dev.{ending} model")
+
 
 BASES = {
     use.name: use
@@ -63,6 +77,7 @@ BASES = {
             "train.features dev.features train.conll dev.conll test.features model",
             "out.table7",
         ),
+        *_head_bases(),
         _base("probe", "probe docs.features --label author --pooling mean --folds 2", "docs.features"),
         _base("plot map", "plot map docs.features --column last_mean -o out.png", "docs.features", "out.*"),
         _base("plot layers", "plot layers probe.json -o out.png", "probe.json", "out.*"),
