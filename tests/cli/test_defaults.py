@@ -39,15 +39,15 @@ OWNERS: dict[tuple[str, ...], tuple[Callable[..., Any], ...]] = {
     ("tag", "train"): (TrainingSettings, Extractor, CorpusSettings),
     ("tag", "table7"): (TrainingSettings, Extractor, CorpusSettings),
     ("tag", "predict"): (CorpusSettings, tag_corpus),
-    **{(kind, "train"): (HeadSettings, Extractor, CorpusSettings) for kind in HeadKind},
-    **{(kind, verb): (CorpusSettings, Head) for kind in HeadKind for verb in ("predict", "evaluate")},
+    **{(kind.value, "train"): (HeadSettings, Extractor, CorpusSettings) for kind in HeadKind},
+    **{(kind.value, verb): (CorpusSettings, Head) for kind in HeadKind for verb in ("predict", "evaluate")},
 }
 
-DECIDED_LATER = {
+DECIDED_LATER: dict[tuple[str, ...], str] = {
     ("tag", "predict", "to"): "by whether stdout is a terminal",
     ("tag", "train", "layers"): "by the feature set, where one is given",
-    **{(kind, "train", "layers"): "by the feature set, where one is given" for kind in HeadKind},
-    **{(kind, "train", "hidden"): "by the kind of head" for kind in HeadKind},
+    **{(kind.value, "train", "layers"): "by the feature set, where one is given" for kind in HeadKind},
+    **{(kind.value, "train", "hidden"): "by the kind of head" for kind in HeadKind},
 }
 """Options whose default depends on what the command meets."""
 

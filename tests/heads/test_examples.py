@@ -114,10 +114,12 @@ def test_numbers_are_standardised(home: Path, tmp_path: Path) -> None:
         HeadKind.CLASSIFY, sets, parse_input("last", 5), Pooling.MEAN, label="n", regression=True, budget=GREAT
     )
     outputs = learn_outputs(examples, regression=True)
-    assert (outputs.labels, outputs.mean, outputs.spread) == ((), np.mean(given), np.std(given))
+    assert outputs.labels == ()
+    assert (outputs.mean, outputs.spread) == (float(np.mean(given)), float(np.std(given)))
     targets = make_targets(examples, outputs, regression=True)
     assert targets.dtype == np.float32
-    np.testing.assert_allclose(targets * outputs.spread + outputs.mean, given, atol=1e-5)
+    values = np.asarray(targets, np.float64)
+    np.testing.assert_allclose(values * outputs.spread + outputs.mean, np.array(given), atol=1e-5)
 
 
 def test_answers_are_the_tokens_that_have_their_characters(extracted: Extract) -> None:
@@ -126,6 +128,7 @@ def test_answers_are_the_tokens_that_have_their_characters(extracted: Extract) -
     targets = make_targets(examples, learn_outputs(examples, regression=False), regression=False)
     for document, (first, last) in zip(features, targets, strict=True):
         assert document.tokens is not None
+        assert document.tokens.segment is not None
         answers = json.loads(str(document.values["answers"]))
         if not answers:
             assert (first, last) == (0, 0)

@@ -30,7 +30,7 @@ def sound(extracted: Extract, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A classifier with its features beside it."""
     folder = tmp_path_factory.mktemp("sound")
     for name in ("train", "dev"):
-        shutil.copytree(extracted(f"{name}.csv", keep=("topic",)).folder, folder / name)
+        shutil.copytree(str(extracted(f"{name}.csv", keep=("topic",)).folder), folder / name)
     settings = replace(QUICK, epochs=5, hidden=3)
     train(
         "classify", folder / "train", folder / "dev", folder / "head", label="topic", layers="last", settings=settings
