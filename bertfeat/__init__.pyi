@@ -22,6 +22,7 @@ from .heads import (
     HeadSettings as HeadSettings,
     evaluate_head as evaluate_head,
     train_head as train_head,
+    train_head_table7 as train_head_table7,
     write_predictions as write_predictions,
 )
 from .plots import (

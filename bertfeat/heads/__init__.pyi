@@ -27,4 +27,12 @@ from .scores import (
     score_numbers as score_numbers,
 )
 from .settings import HeadRecord as HeadRecord, HeadSettings as HeadSettings
+from .table7 import (
+    HeadRow as HeadRow,
+    HeadRun as HeadRun,
+    HeadTable as HeadTable,
+    HeadTableReport as HeadTableReport,
+    format_head_table as format_head_table,
+    train_head_table7 as train_head_table7,
+)
 from .training import HeadReport as HeadReport, train_head as train_head

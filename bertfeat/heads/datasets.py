@@ -24,6 +24,9 @@ OpenSets = tuple[FeatureSet, ...] | Path
 """A source whose feature sets, if it is such, are open; else the path of a corpus."""
 
 STDIN = "-"
+ALL_LAYERS = "all"
+"""The specification of every single layer, from which all rows of a table are derived."""
+
 _SEPARATOR = ","  # of the folders of two sets in one string
 
 
@@ -115,7 +118,7 @@ def head_extractor(options: HeadOptions, like: FeatureSet | None) -> Extractor:
     arguments = options.extractor
     layers = options.layers or DEFAULT_LAYERS
     num_layers = Extractor(**arguments).model.num_layers
-    extracted = [parse_input(spec, num_layers).extracted for spec in layers.split(",")]
+    extracted = [layers] if layers == ALL_LAYERS else [parse_input(spec, num_layers).extracted for spec in layers.split(",")]
     extractor = Extractor(layers=extracted, pooling=None if pooling is None else str(pooling), **arguments)
     if options.kind is not HeadKind.ANSWER and not extractor.columns[0].pooling.per_document:
         problem = f"{options.kind.noun} reads one vector a text"

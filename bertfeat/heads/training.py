@@ -1,6 +1,7 @@
 """One call from labelled examples to a saved head."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -103,7 +104,7 @@ def train_head(
     )
     sources = {"train": open_sets(train), "dev": open_sets(dev)}
     with hold_result_folder(folder, ResultKind.HEAD):
-        sets = _extracted(sources, options, folder)
+        sets = extracted_sets(sources, options, folder)
         loop = _open_loop(sets, options, folder, settings, extractor.get("device"))
         report = _run_loop(loop, options, overwrite=overwrite, on_epoch=on_epoch, begun=begun)
         if not picture:
@@ -112,7 +113,9 @@ def train_head(
     return replace(report, warnings=(*report.warnings, *warnings))
 
 
-def _extracted(sources: dict[str, OpenSets], options: HeadOptions, folder: Path) -> dict[str, tuple[FeatureSet, ...]]:
+def extracted_sets(
+    sources: dict[str, OpenSets], options: HeadOptions, folder: Path
+) -> dict[str, tuple[FeatureSet, ...]]:
     """The feature sets of the sources; corpora are extracted as the first feature set was, if one is given."""
     sets = {name: source for name, source in sources.items() if not isinstance(source, Path)}
     like = next(iter(sets.values()))[0] if sets else None
@@ -137,7 +140,7 @@ def _open_loop(
         for features in sets[name]:
             check_same_features(features, reads.model, reads.extraction, str(sets["train"][0].folder), reads.pooling)
         share = settings.memory // 4 if name == "dev" else settings.memory * 3 // 4
-        opened[name] = _open_known(options, sets[name], reads, settings, share)
+        opened[name] = open_known(options, sets[name], reads, settings, share)
     train, dev = opened["train"], opened["dev"]
     if len(train.sets) != len(dev.sets):
         raise HeadError("of train and dev, one is of pairs that are apart", remedy="give both in one form")
@@ -146,7 +149,7 @@ def _open_loop(
     return HeadLoop(folder, settings, device, train, dev, reads, outputs)
 
 
-def _open_known(
+def open_known(
     options: HeadOptions, sets: tuple[FeatureSet, ...], reads: HeadInput, settings: HeadSettings, budget: int
 ) -> HeadExamples:
     """Examples of which is known what is to be predicted."""

@@ -48,6 +48,21 @@ def column_options(function: Callback) -> Callback:
     return label(choices(function))
 
 
+def pair_options(function: Callback) -> Callback:
+    """Declare how texts and pairs become vectors; they reach the command as ``pooling`` and ``embed_pairs``."""
+    pooling = option(
+        "--pooling", metavar="KIND", further=True, help="mean, cls or max.", show_default="the model's own, else mean"
+    )
+    pairs = option(
+        "--embed-pairs",
+        type=click.Choice(["apart", "together"]),
+        further=True,
+        help="Each text by itself (u, v, |u-v|, u·v), or both as one sequence with segment ids.",
+        show_default="apart",
+    )
+    return pooling(pairs(function))
+
+
 def _defer_settings(**values: Any) -> "Callable[[], HeadSettings]":
     """A function that makes the settings when the command runs, because that imports torch."""
 

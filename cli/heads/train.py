@@ -13,7 +13,14 @@ from ..console import Console, fields_of, format_duration, two_columns
 from ..options import ModelOptions, model_options, output_options, reading_options
 from ..paths import default_output
 from ..tag.options import dataset_display
-from .options import EXAMPLES, column_options, head_training_options, leave_out_unused, source_option
+from .options import (
+    EXAMPLES,
+    column_options,
+    head_training_options,
+    leave_out_unused,
+    pair_options,
+    source_option,
+)
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings
@@ -42,16 +49,7 @@ def make_command(kind: str) -> click.Command:
         show_default="concat4, or the only ones that are stored",
         help="What is read: last, sum4, 3, …; mix4, mix-all: a weighted sum that is learnt.",
     )
-    @option(
-        "--pooling", metavar="KIND", further=True, help="mean, cls or max.", show_default="the model's own, else mean"
-    )
-    @option(
-        "--embed-pairs",
-        type=click.Choice(["apart", "together"]),
-        further=True,
-        help="Each text by itself (u, v, |u-v|, u·v), or both as one sequence with segment ids.",
-        show_default="apart",
-    )
+    @pair_options
     @head_training_options
     @model_options
     @reading_options
