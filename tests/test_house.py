@@ -64,9 +64,9 @@ HOMES = {
     "qdrant_client": {"search"},
     "ray": {"distributed"},
     "rich": {"cli"},
-    "torch": {"encoder", "extraction", "speed", "training", "tagging"},
+    "torch": {"encoder", "extraction", "speed", "training", "tagging", "heads"},
     "starlette": {"server"},
-    "transformers": {"models", "tokens", "encoder", "training", "tagging"},
+    "transformers": {"models", "tokens", "encoder", "training", "tagging", "heads"},
     "uvicorn": {"server"},
 }
 

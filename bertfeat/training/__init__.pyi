@@ -53,4 +53,6 @@ from .trainer import (
     UNLABELLED as UNLABELLED,
     Example as Example,
     OnStep as OnStep,
+    load_fine_tuned as load_fine_tuned,
+    make_collator as make_collator,
 )
