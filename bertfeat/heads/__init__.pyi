@@ -31,7 +31,9 @@ from .table7 import (
     HeadRow as HeadRow,
     HeadRun as HeadRun,
     HeadTable as HeadTable,
+    HeadTableEstimate as HeadTableEstimate,
     HeadTableReport as HeadTableReport,
+    estimate_head_table7 as estimate_head_table7,
     format_head_table as format_head_table,
     train_head_table7 as train_head_table7,
 )

@@ -1,7 +1,6 @@
 """One call from labelled examples to a saved head."""
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path

@@ -1,6 +1,6 @@
 """``bertfeat classify table7``, and the same of other heads: which layers make the best features for the task."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +9,7 @@ import click
 
 from ..app import Command, option
 from ..bundles import set_aside
-from ..console import Console, format_duration
+from ..console import Console, format_duration, pluralize, two_columns
 from ..option_types import listed_option
 from ..options import ModelOptions, model_options, output_options, reading_options
 from ..paths import default_output
@@ -26,7 +26,7 @@ from .options import (
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings
-    from bertfeat.heads import HeadRun, HeadSettings
+    from bertfeat.heads import HeadRun, HeadSettings, HeadTableEstimate
 
 
 def make_command(kind: str) -> click.Command:
@@ -105,7 +105,7 @@ def make_command(kind: str) -> click.Command:
         }
         if dry_run:
             estimate = estimate_head_table7(kind, train, dev, test, **request)
-            console.result(estimate, estimate_lines(estimate))
+            console.result(estimate, _estimate_lines(estimate, seeds))
             return
         with dataset_display(console) as display:
             report = train_head_table7(
@@ -146,3 +146,16 @@ def _head_run_line(title: str, run: "HeadRun", was_stored: bool) -> str:
     how = "there already" if was_stored else f"{run.epochs} epochs, {format_duration(run.seconds)}"
     point = "" if run.grid is None else f" {run.grid.batch_size}:{run.grid.learning_rate:g}:{run.grid.epochs}"
     return f"{title}{point}, seed {run.seed}: dev {run.dev:.4f}{test} ({how})"
+
+
+def _estimate_lines(estimate: "HeadTableEstimate", seeds: int) -> Iterator[str]:
+    tuning = estimate.fine_tuning
+    yield from two_columns(
+        [
+            ("rows", f"{estimate.rows}, with {pluralize(seeds, 'training')} each, on {estimate.examples:,} examples"),
+            ("extraction", f"about {format_duration(estimate.extraction)}"),
+            ("training", f"about {format_duration(estimate.training)}, if each takes {estimate.epochs} epochs"),
+            ("fine-tuning", f"about {format_duration(tuning)}" if tuning else None),
+            ("together", f"about {estimate.hours:.1f} hours"),
+        ]
+    )

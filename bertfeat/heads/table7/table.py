@@ -135,8 +135,11 @@ class HeadTableTraining:
         opened = self._open("last")
         others = {name: examples for name, examples in opened.items() if name != "train"}
         regression = self.settings.regression
-        guesses = {MOST_FREQUENT: lambda e: frequent_guesses(opened["train"], len(e.gold), regression=regression)}
-        if regression and len(opened["train"].sets) == 2:
+        train = opened["train"]
+        guesses: dict[str, Callable[[HeadExamples], list[Guess]]] = {
+            MOST_FREQUENT: lambda examples: frequent_guesses(train, len(examples.gold), regression=regression)
+        }
+        if regression and len(train.sets) == 2:
             guesses[COSINE] = cosine_guesses
         rows = []
         for name, guess in guesses.items():
