@@ -90,3 +90,8 @@ def score_guesses(
     if regression:
         return score_numbers([float(value) for value in gold], [float(guess.value) for guess in guesses])  # type: ignore[arg-type]
     return score_classes([str(value) for value in gold], [str(guess.value) for guess in guesses])
+
+
+def measure_of(kind: HeadKind, *, regression: bool) -> str:
+    """The name of the score that chooses the best epoch."""
+    return {HeadKind.ANSWER: "F1"}.get(kind, "Spearman" if regression else "accuracy")

@@ -15,7 +15,7 @@ from bertfeat.features import FeatureSet
 from bertfeat.heads.answer_scores import SpanScores
 from bertfeat.heads.datasets import HeadOptions, HeadSource, OpenSets, extract_sets, head_extractor, open_sets
 from bertfeat.heads.examples import HeadExamples, learn_outputs, open_examples
-from bertfeat.heads.guesses import HeadScores
+from bertfeat.heads.guesses import HeadScores, measure_of
 from bertfeat.heads.head_files import (
     FORMAT_VERSION,
     PICTURE_NAME,
@@ -29,12 +29,15 @@ from bertfeat.heads.head_files import (
 from bertfeat.heads.kinds import HeadKind, PairForm
 from bertfeat.heads.loop import HeadLoop
 from bertfeat.heads.settings import ExampleColumns, HeadInput, HeadRecord, HeadSettings
+from bertfeat.heads.tuned_training import tune_head
 from bertfeat.io import ResultKind, keep_freed_memory
 from bertfeat.plots import draw_curves
 from bertfeat.recipe import Pooling
 from bertfeat.tagging import ExtractorArguments, OnDataset
 from bertfeat.training import (
+    GridPoint,
     OnEpoch,
+    OnStep,
     best_epoch,
     check_same_features,
     choose_input,
@@ -73,11 +76,13 @@ def train_head(
     embed_pairs: PairForm | str | None = None,
     settings: HeadSettings | None = None,
     corpus_settings: CorpusSettings | None = None,
+    fine_tune: GridPoint | None = None,
     overwrite: bool = False,
     picture: bool = True,
     progress: OnProgress | None = None,
     on_dataset: OnDataset | None = None,
     on_epoch: OnEpoch | None = None,
+    on_step: OnStep | None = None,
     **extractor: Unpack[ExtractorArguments],
 ) -> HeadReport:
     """Train a head (``classify``, ``answer``, ``choose``) on frozen features, and save it in ``folder``.
@@ -88,6 +93,8 @@ def train_head(
     learned weighted sum. Pairs are embedded (``embed_pairs``) ``apart`` (default; the head gets u, v, |u-v|,
     u·v) or ``together``. The epoch
     with the best score on ``dev`` is kept. An interrupted training goes on after its last whole epoch.
+
+    With ``fine_tune`` the whole model is fine-tuned on the texts instead, by transformers' own head and Trainer.
 
     Raises:
         NotDerivableError: the sets do not hold the layers.
@@ -103,9 +110,14 @@ def train_head(
     )
     sources = {"train": open_sets(train), "dev": open_sets(dev)}
     with hold_result_folder(folder, ResultKind.HEAD):
+        if overwrite:
+            remove_head(folder)
+            remove_checkpoint(folder)
+        if fine_tune is not None:
+            return HeadReport(folder, *tune_head(folder, sources, options, settings, fine_tune, on_step=on_step), 0)
         sets = extracted_sets(sources, options, folder)
         loop = _open_loop(sets, options, folder, settings, extractor.get("device"))
-        report = _run_loop(loop, options, overwrite=overwrite, on_epoch=on_epoch, begun=begun)
+        report = _run_loop(loop, options, on_epoch=on_epoch, begun=begun)
         if not picture:
             return report
         warnings = draw_if_possible(lambda: draw_curves(report.record, folder / PICTURE_NAME))
@@ -143,7 +155,7 @@ def _open_loop(
     train, dev = opened["train"], opened["dev"]
     if len(train.sets) != len(dev.sets):
         raise HeadError("of train and dev, one is of pairs that are apart", remedy="give both in one form")
-    outputs = learn_outputs(train, regression=settings.regression)
+    outputs = learn_outputs(options.kind, train.gold, train.origin, regression=settings.regression)
     _check_dev(dev, outputs.labels)
     return HeadLoop(folder, settings, device, train, dev, reads, outputs)
 
@@ -192,14 +204,9 @@ def head_input(sets: tuple[FeatureSet, ...], options: HeadOptions) -> HeadInput:
     return HeadInput(model, extraction_of(features, usable[0]), usable[0], layers, pairs)
 
 
-def _run_loop(
-    loop: HeadLoop, options: HeadOptions, *, overwrite: bool, on_epoch: OnEpoch | None, begun: float
-) -> HeadReport:
+def _run_loop(loop: HeadLoop, options: HeadOptions, *, on_epoch: OnEpoch | None, begun: float) -> HeadReport:
     keep_freed_memory()
     folder = loop.folder
-    if overwrite:
-        remove_head(folder)
-        remove_checkpoint(folder)
     if has_head(folder):
         record = read_head_record(folder)
         loop.check_same(record.identity(), "a head that was trained")
@@ -246,8 +253,3 @@ def _record(loop: HeadLoop, options: HeadOptions, scores: HeadScores) -> HeadRec
         best_epoch=best,
         history=tuple(loop.history),
     )
-
-
-def measure_of(kind: HeadKind, *, regression: bool) -> str:
-    """The name of the score that chooses the best epoch."""
-    return {HeadKind.ANSWER: "F1"}.get(kind, "Spearman" if regression else "accuracy")

@@ -13,6 +13,7 @@ from ..console import Console, fields_of, format_duration, two_columns
 from ..options import ModelOptions, model_options, output_options, reading_options
 from ..paths import default_output
 from ..tag.options import dataset_display
+from ..tag.table7 import GridPoints
 from .options import (
     EXAMPLES,
     column_options,
@@ -25,7 +26,7 @@ from .options import (
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings
     from bertfeat.heads import HeadReport, HeadSettings
-    from bertfeat.training import Epoch
+    from bertfeat.training import Epoch, GridPoint
 
 
 def make_command(kind: str) -> click.Command:
@@ -50,6 +51,15 @@ def make_command(kind: str) -> click.Command:
         help="What is read: last, sum4, 3, …; mix4, mix-all: a weighted sum that is learnt.",
     )
     @pair_options
+    @option("--fine-tune", is_flag=True, help="Fine-tune the whole model on the texts, instead of a head on features.")
+    @option(
+        "--grid",
+        type=GridPoints(),
+        further=True,
+        metavar="B:RATE:E",
+        show_default="32:3e-5:3",
+        help="Batch size, learning rate and epochs of --fine-tune.",
+    )
     @head_training_options
     @model_options
     @reading_options
@@ -64,6 +74,8 @@ def make_command(kind: str) -> click.Command:
         layers: str | None,
         pooling: str | None,
         embed_pairs: str | None,
+        fine_tune: bool,
+        grid: tuple[tuple[int, float, int], ...] | None,
         training: Callable[[], "HeadSettings"],
         model: ModelOptions,
         reading: "CorpusSettings",
@@ -72,6 +84,8 @@ def make_command(kind: str) -> click.Command:
     ) -> None:
         settings = training()
         from bertfeat.heads import train_head
+
+        point = _grid_point(fine_tune, grid)
 
         with dataset_display(console) as display:
             report = train_head(
@@ -86,6 +100,7 @@ def make_command(kind: str) -> click.Command:
                 embed_pairs=embed_pairs,
                 settings=settings,
                 corpus_settings=reading,
+                fine_tune=point,
                 overwrite=overwrite,
                 progress=display.progress,
                 on_dataset=display.report,
@@ -111,6 +126,24 @@ def _help_text(kind: str) -> str:
     """
 
 
+def _grid_point(fine_tune: bool, grid: tuple[tuple[int, float, int], ...] | None) -> "GridPoint | None":
+    """The one point of settings that a model is fine-tuned with.
+
+    Raises:
+        click.UsageError: several points, or no fine-tuning.
+    """
+    from bertfeat.training import GridPoint
+
+    if not fine_tune:
+        if grid:
+            raise click.UsageError("--grid is of --fine-tune: add that, or leave it out")
+        return None
+    points = grid or ((32, 3e-5, 3),)
+    if len(points) > 1:
+        raise click.UsageError("--grid: give one point; table7 looks for the best one")
+    return GridPoint(*points[0])
+
+
 def head_epoch_line(epoch: "Epoch") -> str:
     """How an epoch went."""
     best = " *" if epoch.best == epoch.number else ""
@@ -125,11 +158,13 @@ def _print_head(report: "HeadReport", console: Console) -> None:
     if report.scores is None:
         console.say(f"{report.folder}: trained already, nothing to do")
     labels = len(record.outputs.labels)
+    reads = "texts" if record.approach == "fine-tuned" else f"{record.input.name} ({record.pooling})"
+    epochs = f", in epoch {record.best_epoch} of {len(record.history)}" if record.history else ""
     rows = [
         ("head", report.folder),
-        ("reads", f"{record.input.name} ({record.pooling}) of {record.model.name}"),
+        ("reads", f"{reads} of {record.model.name}"),
         ("labels", f"{labels:,}" if labels else None),
-        (f"dev {record.measure}", f"{record.score:.4f}, in epoch {record.best_epoch} of {len(record.history)}"),
+        (f"dev {record.measure}", f"{record.score:.4f}{epochs}"),
         ("time", format_duration(report.seconds) if report.scores is not None else None),
     ]
     result = {"folder": report.folder, "measure": record.measure, "score": record.score}

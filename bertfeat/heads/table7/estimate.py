@@ -13,15 +13,14 @@ import torch
 from bertfeat.corpus import CorpusSettings
 from bertfeat.errors import HeadError
 from bertfeat.extraction import Extractor, estimate_extraction
-from bertfeat.features import FeatureSet
 from bertfeat.heads.datasets import ALL_LAYERS, HeadOptions, HeadSource, head_corpora, head_extractor, open_sets
 from bertfeat.heads.fine_tuning import fine_tuned_head
 from bertfeat.heads.gold import read_gold
 from bertfeat.heads.kinds import HeadKind, PairForm
 from bertfeat.heads.networks import HeadNetwork, HeadShape
 from bertfeat.heads.settings import HeadSettings, Outputs
-from bertfeat.heads.tables import CorpusTable, ExampleTable, FeatureTable
 from bertfeat.heads.texts import HeadTexts, read_texts
+from bertfeat.heads.tuned_training import open_table
 from bertfeat.models import find_model
 from bertfeat.tagging import ExtractorArguments, TableRow, parse_rows
 from bertfeat.training import PAPER_GRID, ExampleBatch, GridPoint, parse_input
@@ -81,7 +80,7 @@ def estimate_head_table7(
     made = head_extractor(options, given[0] if given else None)
     corpora = [corpus for source in sources if isinstance(source, Path) for _, corpus in head_corpora(source, options)]
     extraction = sum(estimate_extraction(made, corpus).seconds for corpus in corpora)
-    table = _training_table(sources[0], options)
+    table = open_table(sources[0], options)
     gold = read_gold(options.kind, table, label, regression=settings.regression)
     if not gold:
         raise HeadError("it does not say what is right", where=table.where)
@@ -97,13 +96,6 @@ def estimate_head_table7(
         _tuning_seconds(made, texts, outputs, settings, tuple(grid or PAPER_GRID), len(seeds)) if fine_tune else 0.0
     )
     return HeadTableEstimate(len(gold), len(chosen), epochs, extraction, training, tuning)
-
-
-def _training_table(source: Path | tuple[FeatureSet, ...], options: HeadOptions) -> ExampleTable:
-    if not isinstance(source, Path):
-        return FeatureTable(source)
-    _, corpus = next(iter(head_corpora(source, options, form=PairForm.TOGETHER)))
-    return CorpusTable(corpus)
 
 
 def _shape(row: TableRow, made: Extractor, options: HeadOptions, settings: HeadSettings, outputs: Outputs) -> HeadShape:

@@ -11,7 +11,7 @@ from bertfeat.heads.answer_scores import SpanScores
 from bertfeat.heads.datasets import HeadOptions
 from bertfeat.heads.examples import HeadExamples, learn_outputs
 from bertfeat.heads.fine_tuning import fine_tuned_head
-from bertfeat.heads.guesses import Guess, HeadScores, score_guesses
+from bertfeat.heads.guesses import Guess, HeadScores, measure_of, score_guesses
 from bertfeat.heads.loop import HeadLoop, store_guesses
 from bertfeat.heads.settings import HeadSettings
 from bertfeat.heads.table7.baselines import COSINE, MOST_FREQUENT, TITLES, cosine_guesses, frequent_guesses
@@ -19,7 +19,7 @@ from bertfeat.heads.table7.report import HeadRow, HeadTable
 from bertfeat.heads.table7.runs import HeadRun, HeadRuns
 from bertfeat.heads.tables import FeatureTable
 from bertfeat.heads.texts import HeadTexts, read_texts
-from bertfeat.heads.training import head_input, measure_of, open_known
+from bertfeat.heads.training import head_input, open_known
 from bertfeat.io import ResultKind, storage_errors
 from bertfeat.models import Model
 from bertfeat.tagging import FINE_TUNED_ROW, FINE_TUNING, TableRow
@@ -75,7 +75,7 @@ class HeadTableTraining:
         train, dev = opened["train"], opened["dev"]
         settings = replace(self.settings, seed=seed)
         reads = head_input(self.sets["train"], replace(self.options, layers=row.name))
-        outputs = learn_outputs(train, regression=settings.regression)
+        outputs = learn_outputs(train.kind, train.gold, train.origin, regression=settings.regression)
         device = self.options.extractor.get("device")
         loop = HeadLoop(folder, settings, device, train, dev, reads, outputs)
         loop.learn(self.on_epoch)
@@ -117,7 +117,8 @@ class HeadTableTraining:
         stored = self.runs.read(HeadRun(FINE_TUNING, seed, 0.0, None, {}, grid=point).place)
         if stored is not None:
             return self._told(FINE_TUNED_ROW.title, stored, True)
-        outputs = learn_outputs(opened["train"], regression=self.settings.regression)
+        train = opened["train"]
+        outputs = learn_outputs(train.kind, train.gold, train.origin, regression=self.settings.regression)
         device, longest = self.options.extractor.get("device"), self.settings.max_answer
         with fine_tuned_head(
             model, texts["train"], outputs, point, seed=seed, device=device, max_answer=longest
