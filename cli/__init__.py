@@ -15,6 +15,7 @@ SECTIONS = {
     "Features": ("extract", "merge", "info", "verify", "export", "bench"),
     "Search": ("index", "search", "usages", "evaluate", "serve"),
     "Tagging": ("tag", "probe"),
+    "Learning": ("pretrain",),
     "Pictures": ("plot",),
 }
 

@@ -44,6 +44,7 @@ ROOMS = (
     "probes",
     "plots",
     "tagging",
+    "pretraining",
     "server",
     "installation",
 )
@@ -61,9 +62,9 @@ HOMES = {
     "qdrant_client": {"search"},
     "ray": {"distributed"},
     "rich": {"cli"},
-    "torch": {"encoder", "extraction", "speed", "tagging"},
+    "torch": {"encoder", "extraction", "pretraining", "speed", "tagging"},
     "starlette": {"server"},
-    "transformers": {"models", "tokens", "encoder", "tagging"},
+    "transformers": {"models", "tokens", "encoder", "pretraining", "tagging"},
     "uvicorn": {"server"},
 }
 

@@ -46,11 +46,13 @@ class ResultKind(StrEnum):
     INDEX = "index"
     TAGGER = "tagger"
     TABLE7 = "table7"
+    MODEL = "model"
 
     @property
     def noun(self) -> str:
         """The name of the kind in messages."""
-        return {"features": "a feature set", "index": "an index", "tagger": "a tagger"}.get(self, "a Table 7")
+        nouns = {"features": "a feature set", "index": "an index", "tagger": "a tagger", "model": "a model"}
+        return nouns.get(self, "a Table 7")
 
 
 def make_state_folder(folder: Place) -> Place:
@@ -174,4 +176,5 @@ _CONTENTS = {
     ResultKind.INDEX: {"index.json", "index.faiss", "documents.arrow"},
     ResultKind.TAGGER: {"tagger.json", "tagger.safetensors"},
     ResultKind.TABLE7: {"_settings.json", "runs"},
+    ResultKind.MODEL: {"pretraining.json", "config.json"},
 }

@@ -9,6 +9,7 @@ from .evaluation import (
     evaluate_predictions as evaluate_predictions,
     evaluate_tagger as evaluate_tagger,
 )
+from .pictures import draw_if_possible as draw_if_possible
 from .prediction import (
     PredictionReport as PredictionReport,
     predict_tags as predict_tags,
@@ -16,6 +17,7 @@ from .prediction import (
 )
 from .prediction_files import TagPredictions as TagPredictions, read_predictions as read_predictions
 from .prediction_forms import PredictionForm as PredictionForm
+from .result_lock import hold_result_folder as hold_result_folder
 from .schemes import (
     Scheme as Scheme,
     TagSpan as TagSpan,
@@ -51,5 +53,6 @@ from .table7 import (
     verify_table7 as verify_table7,
 )
 from .tagger import TaggedText as TaggedText, Tagger as Tagger, TextSpan as TextSpan
+from .trainer import keep_random_state as keep_random_state
 from .training import train_tagger as train_tagger
 from .verification import TaggerVerifyReport as TaggerVerifyReport, verify_tagger as verify_tagger
