@@ -77,7 +77,7 @@ def _tokenizer(
         copy_tokenizer(model, folder / "tokenizer")
         return open_tokenizer(folder / "tokenizer", model.name, model.sizes.vocab_size)
     size = settings.vocabulary or VOCABULARY
-    learnt = learn_vocabulary((row.text for row in rows), size, cased=settings.cased, at_most=True)
+    learnt = learn_vocabulary([row.text for row in rows], size, cased=settings.cased, at_most=True)
     write_vocabulary(folder / "tokenizer", learnt, cased=settings.cased, positions=settings.max_length)
     return open_tokenizer(folder / "tokenizer", "the new vocabulary", size)
 

@@ -46,10 +46,20 @@ def make_tokenizer(folder: Path, texts: CorpusTexts, settings: PretrainingSettin
         CorpusError: the corpus cannot be read, or gives too few pieces.
         StorageError: the folder cannot be written.
     """
-    stream = (row.text for row in _told(texts, texts, "learning a vocabulary", told))
-    tokenizer = learn_vocabulary(stream, settings.vocabulary or 0, cased=settings.cased)
+    tokenizer = learn_vocabulary(_PlainTexts(texts, told), settings.vocabulary or 0, cased=settings.cased)
     positions = settings.positions or settings.max_length
     write_vocabulary(folder, tokenizer, cased=settings.cased, positions=positions)
+
+
+@dataclass(frozen=True, slots=True)
+class _PlainTexts:
+    """The texts of a corpus alone, any number of times."""
+
+    texts: CorpusTexts
+    told: OnPretraining | None
+
+    def __iter__(self) -> Iterator[str]:
+        return (row.text for row in _told(self.texts, self.texts, "learning a vocabulary", self.told))
 
 
 def copy_tokenizer(model: Model, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""A random order of the numbers below n that needs no memory."""
+"""Random numbers that are functions of their place alone: an order of the numbers below n, and shares."""
 
 import numpy as np
 
@@ -27,6 +27,14 @@ class Permutation:
         for key in self._keys:
             left, right = right, left ^ (_scramble(right ^ key) & mask)
         return left << self._half | right
+
+
+def uniform(*seed: int) -> float:
+    """A number from 0 up to, not including, 1."""
+    state = 0
+    for number in seed:
+        state = _scramble((state + number + 0x9E3779B97F4A7C15) & _WORD)
+    return (state >> 11) / (1 << 53)
 
 
 def _scramble(number: int) -> int:

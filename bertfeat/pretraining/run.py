@@ -2,6 +2,7 @@
 
 import shutil
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -43,7 +44,7 @@ from bertfeat.pretraining.result_files import (
     remove_result,
     write_result,
 )
-from bertfeat.pretraining.settings import PretrainingSettings
+from bertfeat.pretraining.settings import Objective, PretrainingSettings
 from bertfeat.pretraining.texts import CorpusTexts, read_digest
 from bertfeat.pretraining.token_store import TokenStore
 from bertfeat.pretraining.training import TrainingTask, seconds_a_step, train
@@ -90,7 +91,7 @@ class PretrainingRun:
         self.device, self.checkpoint_minutes, self.told = device, checkpoint_minutes, told
         self.state = make_state_folder(folder) / "pretraining"
         self._digest = ""
-        self.warnings: list[str] = list(_drift_warnings(model, settings))
+        self.warnings: list[str] = list(_warnings_before(model, settings))
         self.notes: tuple[str, ...] = ()
 
     def run(self, *, overwrite: bool) -> PretrainingReport:
@@ -293,13 +294,18 @@ def _read_plan(state: Path) -> _Plan | None:
         return None
 
 
-def _drift_warnings(model: Model | None, settings: PretrainingSettings) -> tuple[str, ...]:
-    if model is None or settings.anchor is not None or not is_sentence_model(model):
-        return ()
-    return (
-        f"{model.name} was trained to give one vector a text. Going on without {parameter('anchor')} its last layer "
-        f"forgets that and will serve search less well; {parameter('anchor', 10)} holds it",
-    )
+def _warnings_before(model: Model | None, settings: PretrainingSettings) -> Iterator[str]:
+    """What the user should know before the first step."""
+    if settings.goal is Objective.LTR:
+        yield (
+            "a left-to-right model is no encoder: each vector knows only what stands before it. transformers opens it "
+            f"(AutoModelForCausalLM); extract {parameter('model')} refuses it"
+        )
+    if model is not None and settings.anchor is None and is_sentence_model(model):
+        yield (
+            f"{model.name} was trained to give one vector a text. Going on without {parameter('anchor')} its last "
+            f"layer forgets that and will serve search less well; {parameter('anchor', 10)} holds it"
+        )
 
 
 def with_warnings(report: PretrainingReport, warnings: tuple[str, ...]) -> PretrainingReport:

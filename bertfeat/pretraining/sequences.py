@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bertfeat.errors import CorpusError, parameter
-from bertfeat.pretraining.permutation import Permutation
+from bertfeat.pretraining.permutation import Permutation, uniform
 from bertfeat.pretraining.ranges import DocumentRanges
 from bertfeat.pretraining.settings import Objective
 from bertfeat.pretraining.token_store import TokenStore, last_word_start
@@ -65,16 +65,23 @@ class SegmentDrawer:
         place = self._order[1](number)
         rng = _generator(self._seed, _DRAW, epoch, place)
         document = int(np.searchsorted(self._first, place, side="right")) - 1
-        shift = _generator(self._seed, _OFFSET, epoch, document).random()
-        share = (place - int(self._first[document]) + shift) / int(self._counts[document])
-        length = int(self._ranges.ends[document] - self._ranges.starts[document])
-        position = int(self._ranges.starts[document]) + min(length - 1, int(share * length))
+        position = self._position(epoch, document, place - int(self._first[document]))
         room = int(rng.integers(2, self._room + 1)) if rng.random() < SHORTER else self._room
         start, end = self._stretch(document, position, room)
         if self._pairs and end - start < 2:
             end = min(start + 2, int(self._ranges.ends[document]))
             start = end - 2
         return (self._pair(document, start, end, rng) if self._pairs else Segments((start, end))), rng
+
+    def _position(self, epoch: int, document: int, number: int) -> int:
+        """About where sequence ``number`` of a document begins: evenly spread, from another place on in each epoch.
+
+        Of those that would run over the document's end the last half begin at its start, which few others reach.
+        """
+        start, end = int(self._ranges.starts[document]), int(self._ranges.ends[document])
+        shift = uniform(self._seed, _OFFSET, epoch, document)
+        position = start + int((number + shift) / int(self._counts[document]) * (end - start))
+        return start if end - position < self._room // 2 else position
 
     def _stretch(self, document: int, position: int, length: int) -> Segment:
         """Up to so many pieces from the sentence around a position on, or from an earlier one near the end."""

@@ -70,7 +70,9 @@ def write_tokens(texts: Iterable[CorpusText], tokenizer: FastTokenizer, folder: 
     with storage_errors(folder), _Files(folder) as files:
         stream = iter(texts)
         while rows := list(islice(stream, _ROWS)):
-            encodings = tokenizer.encode_batch_fast([row.text for row in rows], add_special_tokens=False)
+            encodings = tokenizer.encode_batch(
+                [row.text for row in rows], add_special_tokens=False
+            )  # the fast one names no words
             for row, encoding in zip(rows, encodings, strict=True):
                 files.add(row.begins, _with_continuations(encoding), cutter)
 

@@ -1,5 +1,6 @@
 """A WordPiece vocabulary learnt from the texts of a corpus, by the tokenizers library."""
 
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,26 +20,57 @@ _LEAST_SEEN = 2  # times that a piece occurs
 def learn_vocabulary(texts: Iterable[str], size: int, *, cased: bool, at_most: bool = False) -> "FastTokenizer":
     """Learn a vocabulary of so many pieces (or ``at_most`` so many), single characters and special tokens included.
 
+    The texts are read twice; equal texts give equal vocabularies.
+
     Raises:
         CorpusError: the texts give fewer pieces that occur at least twice.
     """
-    from tokenizers.trainers import WordPieceTrainer
+    from tokenizers import models
 
     tokenizer = _untrained(cased)
+    _train(tokenizer, texts, size)
+    pieces = tokenizer.get_vocab()
+    if len(pieces) < size and not at_most:
+        problem = f"its words give a vocabulary of {len(pieces):,} pieces, and {size:,} are asked for"
+        remedy = f"give {parameter('vocabulary', len(pieces))} or fewer, or more text"
+        raise CorpusError(problem, where="the corpus", remedy=remedy)
+    learnt = _untrained(cased)  # without what the trainer took for special tokens
+    learnt.model = models.WordPiece(vocab=pieces, unk_token=SPECIAL[1])
+    learnt.add_special_tokens(list(SPECIAL))
+    return learnt
+
+
+def _train(tokenizer: "FastTokenizer", texts: Iterable[str], size: int) -> None:
+    """Train a tokenizer whose trainer is told all characters.
+
+    Left to itself it would number those inside of words in the order of a hash map, another one each time.
+    """
+    from tokenizers.trainers import WordPieceTrainer
+
+    alphabet, inner = _characters(tokenizer, texts, size // 3)
     trainer = WordPieceTrainer(
         vocab_size=size,
         min_frequency=_LEAST_SEEN,
-        special_tokens=list(SPECIAL),
-        limit_alphabet=size // 2,  # thousands of characters where the language has them
+        special_tokens=[*SPECIAL, *(f"##{letter}" for letter in inner)],
+        initial_alphabet=alphabet,
+        limit_alphabet=len(alphabet),
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
-    got = tokenizer.get_vocab_size()
-    if got < size and not at_most:
-        problem = f"its words give a vocabulary of {got:,} pieces, and {size:,} are asked for"
-        remedy = f"give {parameter('vocabulary', got)} or fewer, or more text"
-        raise CorpusError(problem, where="the corpus", remedy=remedy)
-    return tokenizer
+
+
+def _characters(tokenizer: "FastTokenizer", texts: Iterable[str], most: int) -> tuple[list[str], list[str]]:
+    """The most frequent characters of the texts, and those of them that stand inside of words."""
+    runs = Counter(run for text in texts for run in tokenizer.normalizer.normalize_str(text).split())
+    counts: Counter[str] = Counter()
+    inner: set[str] = set()
+    for run, count in runs.items():
+        for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(run):
+            inner.update(word[1:])
+            for letter in word:
+                counts[letter] += count
+    alphabet = sorted(counts, key=lambda letter: (-counts[letter], letter))[:most]
+    return alphabet, sorted(inner.intersection(alphabet))
 
 
 def _untrained(cased: bool) -> "FastTokenizer":
