@@ -52,7 +52,7 @@ def score_examples(
         predicted=int(predicted),
         next_accuracy=pairs_right / pairs if pairs else None,
         sequences=len(examples),
-        perplexity=math.exp(min(mean, 700)) if module.config.is_decoder else None,
+        perplexity=math.exp(min(mean, 700)) if getattr(module.config, "is_decoder", False) else None,
     )
 
 

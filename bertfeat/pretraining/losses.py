@@ -34,7 +34,7 @@ class BatchLoss:
 
 def batch_loss(module: "PreTrainedModel", batch: Batch, anchor: Anchor | None = None) -> BatchLoss:
     """Run a batch through a model with heads."""
-    if module.config.is_decoder:
+    if getattr(module.config, "is_decoder", False):
         return _next_piece_loss(module, batch)
     inputs = {name: values for name, values in batch.items() if name != "unmasked_ids"}
     predicted = batch["labels"] != UNPREDICTED  # [S, T]

@@ -18,7 +18,7 @@ TEXTS = [
     CorpusText("unbelievable unhappiness reopening", False),
     CorpusText("", False),
     CorpusText("\u200b", True),  # no piece
-    CorpusText('He said: "Walk." Then he walked.', False),
+    CorpusText("He went (every day!) Then he walked.", False),
     *(CorpusText(sentence, False) for sentence in SENTENCES),
 ]
 
@@ -49,7 +49,7 @@ def test_a_store_has_the_pieces_of_the_texts(made: FastTokenizer, tmp_path: Path
 def test_pieces_with_two_number_signs_continue_a_word(tmp_path: Path) -> None:
     made = tokenizer()
     store = stored(TEXTS, made, tmp_path)
-    pieces = [made.id_to_token(int(number)) for number in store.ids(0, len(store.pieces))]
+    pieces = [str(made.id_to_token(int(number))) for number in store.ids(0, len(store.pieces))]
     assert [not piece.startswith("##") for piece in pieces] == store.starts(0, len(pieces)).tolist()
 
 
@@ -58,12 +58,12 @@ def test_sentences_end_after_full_stops_and_what_closes_them(tmp_path: Path) -> 
     store = stored(TEXTS, made, tmp_path, longest=1000)
     ends = [*store.sentences[1:], len(store.pieces)]
     shown = [
-        "".join(made.id_to_token(int(number)) for number in store.ids(*pair))
+        "".join(str(made.id_to_token(int(number))) for number in store.ids(*pair))
         for pair in zip(store.sentences, ends, strict=True)
     ]
     bare = [sentence.replace("##", "") for sentence in shown]
     assert bare[:3] == ["thebank.", "money!", "hewenttothebank."]
-    assert bare[4:6] == ['hesaid:"walk."', "thenhewalked."]
+    assert bare[4:6] == ["hewent(everyday!)", "thenhewalked."]
 
 
 def test_sentences_are_no_longer_than_allowed_and_cut_at_words(tmp_path: Path) -> None:
