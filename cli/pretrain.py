@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from .app import Command, option
-from .bundles import bundle, leave_out, set_aside
+from .bundles import bundle, deferred, leave_out, set_aside
 from .console import Console
 from .errors import SigtermInterrupt
 from .option_types import LOCAL_PATH
@@ -24,20 +24,15 @@ SHAPES = ("tiny", "mini", "small", "medium", "base", "large")
 OBJECTIVES = ("mlm+nsp", "mlm", "ltr")
 
 
-def _defer_pretraining(**values: Any) -> Callable[[], "PretrainingSettings"]:
-    """A function that makes the settings when the command runs, because that imports NumPy."""
+def _settings_class() -> "type[PretrainingSettings]":
+    from bertfeat.pretraining import PretrainingSettings
 
-    def make() -> "PretrainingSettings":
-        from bertfeat.pretraining import PretrainingSettings
-
-        return PretrainingSettings(**values)
-
-    return make
+    return PretrainingSettings
 
 
 learning_options = bundle(
     "settings",
-    _defer_pretraining,
+    deferred(_settings_class),
     (
         *("shape", "vocabulary", "cased", "objective", "steps", "epochs", "minutes", "mask", "mask_rate"),
         *("whole_words", "max_length", "positions", "batch_size", "learning_rate", "held_out", "anchor", "seed"),
@@ -190,22 +185,34 @@ def command(
     """
     folder = output or default_output(sources, ".model")
     made = settings()
-    shared: dict[str, Any] = {"model": model, "revision": revision, "corpus_settings": reading}
-    shared |= {"document_column": document_column, "device": device, "settings": made}
     from bertfeat.pretraining import estimate_pretraining, pretrain_model
 
     if dry_run:
-        print_pretraining_estimate(estimate_pretraining(sources, **shared), console)
+        estimate = estimate_pretraining(
+            sources,
+            model=model,
+            revision=revision,
+            settings=made,
+            corpus_settings=reading,
+            document_column=document_column,
+            device=device,
+        )
+        print_pretraining_estimate(estimate, console)
         return
     try:
         with progress_display(console, view_pretraining) as progress:
             report = pretrain_model(
                 sources,
                 folder,
+                model=model,
+                revision=revision,
+                settings=made,
+                corpus_settings=reading,
+                document_column=document_column,
+                device=device,
                 checkpoint_minutes=checkpoint_minutes,
                 overwrite=overwrite,
                 progress=progress,
-                **shared,
             )
     except (KeyboardInterrupt, SigtermInterrupt):
         console.say(f"the last checkpoint stays in {folder}; the same command goes on from there")

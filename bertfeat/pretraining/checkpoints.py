@@ -80,12 +80,12 @@ def newest_checkpoint(folder: Path) -> SealedCheckpoint | None:
         except (FileNotFoundError, NotADirectoryError):
             shutil.rmtree(checkpoint, ignore_errors=True)
             continue
-        _check_files(checkpoint, seal.files)
+        _check_sealed_files(checkpoint, seal.files)
         return SealedCheckpoint(checkpoint, seal.progress)
     return None
 
 
-def _check_files(checkpoint: Path, digests: Mapping[str, str]) -> None:
+def _check_sealed_files(checkpoint: Path, digests: Mapping[str, str]) -> None:
     for name, digest in digests.items():
         try:
             sound = _digest(checkpoint / name) == digest

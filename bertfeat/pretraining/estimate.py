@@ -10,8 +10,8 @@ import torch
 from bertfeat.errors import CorpusError
 from bertfeat.models import Model
 from bertfeat.pretraining.anchor import Anchor
-from bertfeat.pretraining.examples import Collator, Examples
-from bertfeat.pretraining.material import LoadedTokenizer, copy_tokenizer, open_tokenizer
+from bertfeat.pretraining.examples import Collator, SequenceExamples
+from bertfeat.pretraining.material import PretrainingTokenizer, copy_tokenizer, open_tokenizer
 from bertfeat.pretraining.networks import continued_network, new_network
 from bertfeat.pretraining.ranges import split_corpus
 from bertfeat.pretraining.report import PretrainingEstimate
@@ -41,7 +41,7 @@ def estimate_run(
         write_tokens(rows, tokenizer.fast, folder, max(2, settings.max_length // 2))
         store = TokenStore.open(folder)
         split = split_corpus(store, 0, settings.seed)
-        examples = Examples(store, split.training, settings, tokenizer.special)
+        examples = SequenceExamples(store, split.training, settings, tokenizer.special)
         task = _task(examples, tokenizer, settings, model, device)
         seconds, tokens = seconds_a_step(task, _SECONDS)
         sequences = max(1, round(len(examples) / fraction * (1 - settings.held_out)))
@@ -70,7 +70,7 @@ def _first_rows(texts: CorpusTexts) -> Iterator[CorpusText]:
 
 def _tokenizer(
     folder: Path, rows: list[CorpusText], settings: PretrainingSettings, model: Model | None
-) -> LoadedTokenizer:
+) -> PretrainingTokenizer:
     """The model's own tokenizer; of a new model one with as many pieces as the rows give."""
     (folder / "tokenizer").mkdir()
     if model is not None:
@@ -83,8 +83,8 @@ def _tokenizer(
 
 
 def _task(
-    examples: Examples,
-    tokenizer: LoadedTokenizer,
+    examples: SequenceExamples,
+    tokenizer: PretrainingTokenizer,
     settings: PretrainingSettings,
     model: Model | None,
     device: torch.device,

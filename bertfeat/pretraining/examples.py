@@ -42,7 +42,7 @@ class Example:
     is_next: bool
 
 
-class Examples(Sequence[Example]):
+class SequenceExamples(Sequence[Example]):
     """The examples of a training in their order, each made when it is asked for.
 
     Number i is sequence i mod n of epoch i // n, where an epoch has n.

@@ -31,7 +31,7 @@ _UNKNOWN = 0.05  # share of unknown pieces above which the user is warned
 
 
 @dataclass(frozen=True, slots=True)
-class LoadedTokenizer:
+class PretrainingTokenizer:
     """A tokenizer without its length limits, and its special tokens."""
 
     fast: FastTokenizer
@@ -59,7 +59,7 @@ class _PlainTexts:
     told: OnPretraining | None
 
     def __iter__(self) -> Iterator[str]:
-        return (row.text for row in _told(self.texts, self.texts, "learning a vocabulary", self.told))
+        return (row.text for row in _telling(self.texts, self.texts, "learning a vocabulary", self.told))
 
 
 def copy_tokenizer(model: Model, folder: Path) -> None:
@@ -78,7 +78,7 @@ def copy_tokenizer(model: Model, folder: Path) -> None:
         raise ModelError(f"{model.folder} has no tokenizer files", where=model.name, remedy="put tokenizer.json there")
 
 
-def open_tokenizer(folder: Path, name: str, rows: int | None = None) -> LoadedTokenizer:
+def open_tokenizer(folder: Path, name: str, rows: int | None = None) -> PretrainingTokenizer:
     """Open a tokenizer's folder; ``rows`` is for how many ids the model has embeddings.
 
     Raises:
@@ -105,7 +105,7 @@ def open_tokenizer(folder: Path, name: str, rows: int | None = None) -> LoadedTo
     if rows is not None and size > rows:
         raise ModelError(f"its tokenizer gives more ids than its {rows:,} embeddings", where=name)
     special = SpecialTokens(cls, sep, pad, mask, _ordinary(loaded, fast, size))
-    return LoadedTokenizer(fast, special, loaded.unk_token_id)
+    return PretrainingTokenizer(fast, special, loaded.unk_token_id)
 
 
 def _ordinary(loaded: "PreTrainedTokenizerBase", fast: FastTokenizer, size: int) -> "np.typing.NDArray[np.bool_]":
@@ -117,7 +117,7 @@ def _ordinary(loaded: "PreTrainedTokenizerBase", fast: FastTokenizer, size: int)
 
 
 def tokenize_corpus(
-    texts: CorpusTexts, tokenizer: LoadedTokenizer, folder: Path, max_length: int, told: OnPretraining | None
+    texts: CorpusTexts, tokenizer: PretrainingTokenizer, folder: Path, max_length: int, told: OnPretraining | None
 ) -> TokenStore:
     """Write the pieces of a corpus into a folder.
 
@@ -125,7 +125,7 @@ def tokenize_corpus(
         CorpusError: the corpus cannot be read.
         StorageError: the folder cannot be written.
     """
-    rows = _told(texts, texts, "tokenizing", told)
+    rows = _telling(texts, texts, "tokenizing", told)
     write_tokens(rows, tokenizer.fast, folder, max(2, max_length // 2))
     return TokenStore.open(folder)
 
@@ -146,7 +146,7 @@ def corpus_figures(
     )
 
 
-def corpus_warnings(figures: CorpusFigures, first_failure: str) -> tuple[str, ...]:
+def warn_of_corpus(figures: CorpusFigures, first_failure: str) -> tuple[str, ...]:
     """What the user should know of a corpus."""
     warnings = []
     if figures.failed:
@@ -167,7 +167,7 @@ def _occurrences(store: TokenStore, piece: int) -> int:
     )
 
 
-def _told(
+def _telling(
     rows: Iterable[CorpusText], texts: CorpusTexts, stage: str, told: OnPretraining | None
 ) -> Iterator[CorpusText]:
     """Pass rows on, and tell how far they are."""

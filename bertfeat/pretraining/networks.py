@@ -1,9 +1,13 @@
 """transformers' models with the heads of pre-training: new ones of a shape, and those that go on from a model."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, cast
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from bertfeat.errors import ModelError, UsageError, parameter
 from bertfeat.models import Model, silence_transformers, wrap_library_errors
@@ -22,6 +26,7 @@ class StartedNetwork:
 
     module: "PreTrainedModel"
     notes: tuple[str, ...] = ()  # for the user, a sentence each
+    new_head: bool = False  # whether a model that goes on got a new head for words
 
 
 def new_network(settings: PretrainingSettings) -> StartedNetwork:
@@ -53,8 +58,7 @@ def continued_network(model: Model, settings: PretrainingSettings) -> StartedNet
     """
     _check_fits(model, settings)
     goal = settings.goal
-    decoder: dict[str, Any] = {"is_decoder": True} if goal is Objective.LTR else {}
-    module: PreTrainedModel
+    decoder = {"is_decoder": True} if goal is Objective.LTR else {}
     with silence_transformers(), wrap_library_errors(f"transformers cannot train it for {goal}", where=model.name):
         module, info = _class_for(goal).from_pretrained(
             model.folder,
@@ -69,13 +73,28 @@ def continued_network(model: Model, settings: PretrainingSettings) -> StartedNet
     encoder = f"{module.base_model_prefix}."
     if lacking := [name for name in missing if name.startswith(encoder) and "pooler" not in name]:
         raise ModelError(f"its weights lack {lacking[0]} and {len(lacking) - 1} more", where=model.name)
-    return StartedNetwork(module, tuple(_notes_on_heads(module, missing)))
+    new_head = any("seq_relationship" not in name and "pooler" not in name for name in missing)
+    return StartedNetwork(module, tuple(_notes_on_heads(module, missing, new_head)), new_head)
 
 
-def _notes_on_heads(module: "PreTrainedModel", missing: list[str]) -> list[str]:
+@torch.no_grad()
+def start_from_frequencies(module: "PreTrainedModel", logs: NDArray[np.float64]) -> None:
+    """Let a new head begin with the pieces' frequencies in place of equal chances, so that it teaches less nonsense.
+
+    ``logs`` are their logarithms, ``[V]``; pieces that cannot be predicted get the least of them.
+    """
+    bias = getattr(module.get_output_embeddings(), "bias", None)
+    if bias is not None:
+        least = logs[np.isfinite(logs)].min()
+        known = torch.from_numpy(np.where(np.isfinite(logs), logs, least))
+        bias.fill_(float(least))
+        bias[: len(known)] = known.to(bias.dtype)
+
+
+def _notes_on_heads(module: "PreTrainedModel", missing: list[str], new_head: bool) -> list[str]:
     """Which heads are new."""
     notes = []
-    if any("seq_relationship" not in name and "pooler" not in name for name in missing):
+    if new_head:
         tied = "tied to its embeddings" if module.config.tie_word_embeddings else "of its own"
         notes.append(f"the model has no head for masked words: it gets a new one, {tied}")
     if any("seq_relationship" in name for name in missing):
@@ -98,11 +117,17 @@ def _check_fits(model: Model, settings: PretrainingSettings) -> None:
         raise UsageError(problem, where=model.name, remedy=remedy)
 
 
-def _class_for(goal: Objective) -> Any:
-    """The class that loads a model with its heads; transformers does not say that it may give two things."""
+class _Loader(Protocol):
+    """A class of transformers, as it loads a model and tells which weights were missing."""
+
+    def from_pretrained(self, folder: Path, **options: object) -> "tuple[PreTrainedModel, Mapping[str, set[str]]]": ...
+
+
+def _class_for(goal: Objective) -> _Loader:
+    """The class that loads a model with its heads."""
     from transformers import AutoModelForMaskedLM
 
-    return AutoModelForMaskedLM if goal is Objective.MLM else _bert_class(goal)
+    return cast(_Loader, AutoModelForMaskedLM if goal is Objective.MLM else _bert_class(goal))
 
 
 def _bert_class(goal: Objective) -> "type[PreTrainedModel]":

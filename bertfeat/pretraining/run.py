@@ -2,34 +2,35 @@
 
 import shutil
 import time
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from bertfeat.errors import PretrainingError, parameter
-from bertfeat.io import JsonFormat, make_state_folder, storage_errors, write_json
+from bertfeat.io import make_state_folder, storage_errors, write_json
 from bertfeat.models import Model
 from bertfeat.pretraining.anchor import Anchor
 from bertfeat.pretraining.checkpoints import TrainingProgress, newest_checkpoint
 from bertfeat.pretraining.evaluation import SEQUENCES, score_examples, unigram_logs
-from bertfeat.pretraining.examples import Collator, Examples
+from bertfeat.pretraining.examples import Collator, SequenceExamples
 from bertfeat.pretraining.material import (
-    LoadedTokenizer,
+    PretrainingTokenizer,
     copy_tokenizer,
     corpus_figures,
-    corpus_warnings,
     make_tokenizer,
     open_tokenizer,
     refuse_changed_corpus,
     tokenize_corpus,
+    warn_of_corpus,
 )
-from bertfeat.pretraining.networks import StartedNetwork, continued_network, new_network
-from bertfeat.pretraining.ranges import CorpusSplit, split_corpus
+from bertfeat.pretraining.networks import StartedNetwork, continued_network, new_network, start_from_frequencies
+from bertfeat.pretraining.plan import PLAN_NAME, PLAN_VERSION, TrainingPlan, read_plan, warnings_before
+from bertfeat.pretraining.ranges import CorpusSplit, DocumentRanges, split_corpus
 from bertfeat.pretraining.report import (
-    CorpusFigures,
     HeldOutScores,
     OnPretraining,
     PretrainingIdentity,
@@ -39,39 +40,37 @@ from bertfeat.pretraining.report import (
 )
 from bertfeat.pretraining.result_files import (
     FORMAT_VERSION,
-    is_sentence_model,
     read_record,
     remove_result,
     write_result,
 )
-from bertfeat.pretraining.settings import Objective, PretrainingSettings
+from bertfeat.pretraining.settings import PretrainingSettings
 from bertfeat.pretraining.texts import CorpusTexts, read_digest
 from bertfeat.pretraining.token_store import TokenStore
-from bertfeat.pretraining.training import TrainingTask, seconds_a_step, train
+from bertfeat.pretraining.training import TrainingTask, run_training, seconds_a_step
 
 MEASURED = 0.05  # share of the minutes in which the speed is measured
 _MOST_MEASURED = 20.0  # seconds
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
-    """``plan.json``: what was decided before the first step."""
-
-    format_version: int
-    identity: PretrainingIdentity
-    stamps: tuple[str, ...]
-    steps: int
-    figures: CorpusFigures
-    before: HeldOutScores | None
-
-
-@dataclass(frozen=True, slots=True)
 class _Material:
     """The tokenizer and the corpus, ready to be learnt from."""
 
-    tokenizer: LoadedTokenizer
+    tokenizer: PretrainingTokenizer
     store: TokenStore
     split: CorpusSplit
+
+    def examples(
+        self, ranges: DocumentRanges, settings: PretrainingSettings, count: int | None = None
+    ) -> SequenceExamples:
+        """The examples of some of the documents; ``count`` of them, else those of an epoch."""
+        return SequenceExamples(self.store, ranges, settings, self.tokenizer.special, count)
+
+    @property
+    def frequencies(self) -> NDArray[np.float64]:
+        """The logarithm of each piece's frequency in what is learnt from. Shape: ``[V]``."""
+        return unigram_logs(self.store, self.split, self.tokenizer.special)
 
 
 class PretrainingRun:
@@ -91,7 +90,7 @@ class PretrainingRun:
         self.device, self.checkpoint_minutes, self.told = device, checkpoint_minutes, told
         self.state = make_state_folder(folder) / "pretraining"
         self._digest = ""
-        self.warnings: list[str] = list(_warnings_before(model, settings))
+        self.warnings: list[str] = list(warnings_before(model, settings))
         self.notes: tuple[str, ...] = ()
 
     def run(self, *, overwrite: bool) -> PretrainingReport:
@@ -104,12 +103,12 @@ class PretrainingRun:
             self._check_same(record.identity, record.stamps, "a model that was trained")
             self._remove_state()
             return self._report(record, 0, begun, trained=False)
-        plan = _read_plan(self.state)
+        plan = read_plan(self.state)
         material = self._prepare() if plan is None else self._reopen(plan)
-        network = self._network()
+        network = self._network(material)
         self.notes = network.notes
         plan = plan or self._decide(material, network)
-        self.warnings += corpus_warnings(plan.figures, self.texts.first_failure)
+        self.warnings += warn_of_corpus(plan.figures, self.texts.first_failure)
         record, resumed = self._train(material, network, plan)
         self._remove_state()
         return self._report(record, resumed, begun, trained=True)
@@ -131,34 +130,38 @@ class PretrainingRun:
         self._digest = self.texts.digest
         return _Material(tokenizer, store, split_corpus(store, self.settings.held_out, self.settings.seed))
 
-    def _reopen(self, plan: _Plan) -> _Material:
+    def _reopen(self, plan: TrainingPlan) -> _Material:
         """Open what an earlier run prepared."""
         self._check_same(plan.identity, plan.stamps, "a training that was begun")
         store = TokenStore.open(self.state)
         split = split_corpus(store, self.settings.held_out, self.settings.seed)
         return _Material(self._open_tokenizer(), store, split)
 
-    def _open_tokenizer(self) -> LoadedTokenizer:
+    def _open_tokenizer(self) -> PretrainingTokenizer:
         name, rows = ("the new vocabulary", self.settings.vocabulary)
         if self.model is not None:
             name, rows = self.model.name, self.model.sizes.vocab_size
         return open_tokenizer(self.state / "tokenizer", name, rows)
 
-    def _network(self) -> StartedNetwork:
+    def _network(self, material: _Material) -> StartedNetwork:
         torch.manual_seed(self.settings.seed % (1 << 63))
         network = new_network(self.settings) if self.model is None else continued_network(self.model, self.settings)
+        if network.new_head:
+            start_from_frequencies(network.module, material.frequencies)
         network.module.to(self.device)  # type: ignore[arg-type]  # transformers' own to() is typed too narrowly
         return network
 
-    def _decide(self, material: _Material, network: StartedNetwork) -> _Plan:
+    def _decide(self, material: _Material, network: StartedNetwork) -> TrainingPlan:
         """Score the model as it is, fix the number of steps, and write both down."""
-        sequences = Examples(material.store, material.split.training, self.settings, material.tokenizer.special).epoch
+        sequences = SequenceExamples(
+            material.store, material.split.training, self.settings, material.tokenizer.special
+        ).epoch
         figures = corpus_figures(self.texts, material.store, material.split, sequences, material.tokenizer.unknown)
         before = self._score(material, network, "scoring the model as it is")
         task = self._task(material, network, 0)
         steps = self._steps(task, sequences)
-        plan = _Plan(FORMAT_VERSION, self._identity(), self.texts.stamps, steps, figures, before)
-        write_json(self.state / "plan.json", plan)
+        plan = TrainingPlan(PLAN_VERSION, self._identity(), self.texts.stamps, steps, figures, before)
+        write_json(self.state / PLAN_NAME, plan)
         return plan
 
     def _steps(self, task: TrainingTask, sequences: int) -> int:
@@ -170,10 +173,10 @@ class PretrainingRun:
 
     # ── training ────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _train(self, material: _Material, network: StartedNetwork, plan: _Plan) -> tuple[PretrainingRecord, int]:
+    def _train(self, material: _Material, network: StartedNetwork, plan: TrainingPlan) -> tuple[PretrainingRecord, int]:
         task = self._task(material, network, plan.steps)
         checkpoint = newest_checkpoint(task.folder)
-        log = train(task, checkpoint, self.told)
+        log = run_training(task, checkpoint, self.told)
         progress = log.progress(plan.steps)
         after = self._score(material, network, "scoring the model as it became")
         record = self._record(plan, progress, after)
@@ -189,7 +192,9 @@ class PretrainingRun:
         count = steps * settings.batch_size or None
         return TrainingTask(
             module=network.module,
-            examples=Examples(material.store, material.split.training, settings, material.tokenizer.special, count),
+            examples=SequenceExamples(
+                material.store, material.split.training, settings, material.tokenizer.special, count
+            ),
             collator=self._collator(material, network, anchor is not None),
             anchor=anchor,
             batch_size=settings.batch_size,
@@ -206,15 +211,14 @@ class PretrainingRun:
 
     def _score(self, material: _Material, network: StartedNetwork, stage: str) -> HeldOutScores | None:
         """Score the model on the held-out sequences; None where there are none."""
-        held_out, special = material.split.held_out, material.tokenizer.special
+        held_out = material.split.held_out
         if not len(held_out):
             return None
         if self.told is not None:
             self.told(PretrainingProgress(stage, 0.0))
-        examples = Examples(material.store, held_out, self.settings, special)
-        examples = Examples(material.store, held_out, self.settings, special, min(SEQUENCES, len(examples)))
-        logs = unigram_logs(material.store, material.split, special)
-        return score_examples(network.module, examples, self._collator(material, network), logs)
+        count = min(SEQUENCES, material.examples(held_out, self.settings).epoch)
+        examples = material.examples(held_out, self.settings, count)
+        return score_examples(network.module, examples, self._collator(material, network), material.frequencies)
 
     # ── what it is ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -245,7 +249,7 @@ class PretrainingRun:
                 f"{parameter('overwrite', True)}",
             )
 
-    def _record(self, plan: _Plan, progress: TrainingProgress, after: HeldOutScores | None) -> PretrainingRecord:
+    def _record(self, plan: TrainingPlan, progress: TrainingProgress, after: HeldOutScores | None) -> PretrainingRecord:
         return PretrainingRecord(
             format_version=FORMAT_VERSION,
             identity=plan.identity,
@@ -276,36 +280,6 @@ class PretrainingRun:
 def steps_of_epochs(settings: PretrainingSettings, sequences: int) -> int:
     """The steps in which all epochs are learnt from."""
     return -(-sequences * (settings.epochs or 1) // settings.batch_size)
-
-
-_PLAN = JsonFormat(
-    _Plan,
-    FORMAT_VERSION,
-    error=PretrainingError,
-    remedy=lambda: f"train anew with {parameter('overwrite', True)}",
-    digest_from=0,
-)
-
-
-def _read_plan(state: Path) -> _Plan | None:
-    try:
-        return _PLAN.read(state / "plan.json")
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-
-
-def _warnings_before(model: Model | None, settings: PretrainingSettings) -> Iterator[str]:
-    """What the user should know before the first step."""
-    if settings.goal is Objective.LTR:
-        yield (
-            "a left-to-right model is no encoder: each vector knows only what stands before it. transformers opens it "
-            f"(AutoModelForCausalLM); extract {parameter('model')} refuses it"
-        )
-    if model is not None and settings.anchor is None and is_sentence_model(model):
-        yield (
-            f"{model.name} was trained to give one vector a text. Going on without {parameter('anchor')} its last "
-            f"layer forgets that and will serve search less well; {parameter('anchor', 10)} holds it"
-        )
 
 
 def with_warnings(report: PretrainingReport, warnings: tuple[str, ...]) -> PretrainingReport:

@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import torch
@@ -18,12 +18,20 @@ from bertfeat.pretraining.checkpoints import (
     library_disk_errors,
     seal_checkpoint,
 )
-from bertfeat.pretraining.examples import Batch, Collator, Examples
+from bertfeat.pretraining.examples import Batch, Collator, SequenceExamples
 from bertfeat.pretraining.losses import BatchLoss, batch_loss
 from bertfeat.pretraining.report import HistoryPoint, OnPretraining, PretrainingProgress
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, Trainer, TrainerControl, TrainerState, TrainingArguments
+    from torch.optim.lr_scheduler import LRScheduler
+    from transformers import (
+        PreTrainedModel,
+        Trainer,
+        TrainerCallback,
+        TrainerControl,
+        TrainerState,
+        TrainingArguments,
+    )
 
 WARM_UP = 0.1  # share of the steps over which the learning rate rises; then it falls to 0
 WEIGHT_DECAY = 0.01  # of all weights but biases and layer norms
@@ -38,7 +46,7 @@ class TrainingTask:
     """One training: what is trained, on what, how long, and where its checkpoints go."""
 
     module: "PreTrainedModel"
-    examples: Examples
+    examples: SequenceExamples
     collator: Collator
     anchor: Anchor | None
     batch_size: int
@@ -117,7 +125,9 @@ class TrainingLog:
         return PretrainingProgress("training", step / self.steps, self.fresh / here, loss, left)
 
 
-def train(task: TrainingTask, checkpoint: SealedCheckpoint | None, on_progress: OnPretraining | None) -> TrainingLog:
+def run_training(
+    task: TrainingTask, checkpoint: SealedCheckpoint | None, on_progress: OnPretraining | None
+) -> TrainingLog:
     """Train a module in place, from a checkpoint on where there is one.
 
     Raises:
@@ -158,7 +168,7 @@ def _trainer(task: TrainingTask, log: TrainingLog, on_progress: OnPretraining | 
         def _get_train_sampler(self, *_: object) -> SequentialSampler:
             return SequentialSampler(task.examples)
 
-        def compute_loss(self, model: torch.nn.Module, inputs: Batch, *_: object, **__: object) -> Any:
+        def compute_loss(self, model: torch.nn.Module, inputs: Batch, *_: object, **__: object) -> torch.Tensor:
             loss = batch_loss(task.module, inputs, task.anchor)
             log.add(loss, inputs)
             return loss.total
@@ -174,11 +184,11 @@ def _trainer(task: TrainingTask, log: TrainingLog, on_progress: OnPretraining | 
     return trainer
 
 
-def _callback(task: TrainingTask, log: TrainingLog, on_progress: OnPretraining | None) -> Any:
+def _callback(task: TrainingTask, log: TrainingLog, on_progress: OnPretraining | None) -> "TrainerCallback":
     """Seeds each step, notes it, and asks for a checkpoint when it is time for one, and after the last step."""
     from transformers import TrainerCallback
 
-    class StepCallback(TrainerCallback):
+    class TrainingCallback(TrainerCallback):
         def __init__(self) -> None:
             self._saved = time.monotonic()
 
@@ -188,9 +198,10 @@ def _callback(task: TrainingTask, log: TrainingLog, on_progress: OnPretraining |
             torch.manual_seed(step_seed(task.seed, state.global_step))
 
         def on_step_end(
-            self, args: "TrainingArguments", state: "TrainerState", control: "TrainerControl", **others: Any
+            self, args: "TrainingArguments", state: "TrainerState", control: "TrainerControl", **others: object
         ) -> None:
-            log.end_step(state.global_step, others["lr_scheduler"].get_last_lr()[0])
+            scheduler = cast("LRScheduler", others["lr_scheduler"])
+            log.end_step(state.global_step, float(scheduler.get_last_lr()[0]))
             due = time.monotonic() - self._saved >= task.checkpoint_seconds
             control.should_save = due or state.global_step == task.steps
             if on_progress is not None:
@@ -203,7 +214,7 @@ def _callback(task: TrainingTask, log: TrainingLog, on_progress: OnPretraining |
             seal_checkpoint(task.folder / f"checkpoint-{step}", log.progress(step))
             self._saved = time.monotonic()
 
-    return StepCallback()
+    return TrainingCallback()
 
 
 def _arguments(task: TrainingTask) -> "TrainingArguments":
@@ -221,17 +232,17 @@ def _arguments(task: TrainingTask) -> "TrainingArguments":
         adam_epsilon=_EPSILON,
         weight_decay=WEIGHT_DECAY,
         max_grad_norm=CLIPPED_TO,
+        dataloader_pin_memory=not on_cpu,
+        disable_tqdm=True,
+        eval_strategy="no",
+        log_level="error",
+        logging_nan_inf_filter=False,
+        logging_strategy="no",
+        remove_unused_columns=False,
+        report_to="none",
+        save_strategy="no",
         seed=task.seed % (1 << 32),
         use_cpu=on_cpu,
-        report_to="none",
-        logging_strategy="no",
-        logging_nan_inf_filter=False,
-        save_strategy="no",
-        eval_strategy="no",
-        disable_tqdm=True,
-        log_level="error",
-        remove_unused_columns=False,
-        dataloader_pin_memory=not on_cpu,
     )
     arguments._n_gpu = min(arguments.n_gpu, 1)  # else several GPUs multiply the batch size
     return arguments

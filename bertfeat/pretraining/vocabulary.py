@@ -47,7 +47,7 @@ def _train(tokenizer: "FastTokenizer", texts: Iterable[str], size: int) -> None:
     """
     from tokenizers.trainers import WordPieceTrainer
 
-    alphabet, inner = _characters(tokenizer, texts, size // 3)
+    alphabet, inner = _letters(tokenizer, texts, size // 3)
     trainer = WordPieceTrainer(
         vocab_size=size,
         min_frequency=_LEAST_SEEN,
@@ -59,7 +59,7 @@ def _train(tokenizer: "FastTokenizer", texts: Iterable[str], size: int) -> None:
     tokenizer.train_from_iterator(texts, trainer)
 
 
-def _characters(tokenizer: "FastTokenizer", texts: Iterable[str], most: int) -> tuple[list[str], list[str]]:
+def _letters(tokenizer: "FastTokenizer", texts: Iterable[str], most: int) -> tuple[list[str], list[str]]:
     """The most frequent characters of the texts, and those of them that stand inside of words."""
     runs = Counter(run for text in texts for run in tokenizer.normalizer.normalize_str(text).split())
     counts: Counter[str] = Counter()

@@ -13,11 +13,11 @@ from bertfeat.errors import ModelError, UsageError
 from bertfeat.models import Model
 from bertfeat.pretraining.anchor import Anchor, pool
 from bertfeat.pretraining.evaluation import score_examples, unigram_logs
-from bertfeat.pretraining.examples import Collator, Examples
+from bertfeat.pretraining.examples import Collator, SequenceExamples
 from bertfeat.pretraining.losses import batch_loss
 from bertfeat.pretraining.masking import UNPREDICTED
-from bertfeat.pretraining.material import LoadedTokenizer, open_tokenizer
-from bertfeat.pretraining.networks import continued_network
+from bertfeat.pretraining.material import PretrainingTokenizer, open_tokenizer
+from bertfeat.pretraining.networks import continued_network, start_from_frequencies
 from bertfeat.pretraining.ranges import CorpusSplit, split_corpus
 from bertfeat.pretraining.settings import Objective, PretrainingSettings
 from bertfeat.pretraining.texts import CorpusText
@@ -36,13 +36,13 @@ class World:
 
     def __init__(self, tiny: Tiny, folder: Path, objective: Objective, **more: Any) -> None:
         self.settings = PretrainingSettings(objective=objective, max_length=32, batch_size=6, **more)
-        self.tokenizer: LoadedTokenizer = open_tokenizer(tiny.folder, "tiny", tiny.model.sizes.vocab_size)
+        self.tokenizer: PretrainingTokenizer = open_tokenizer(tiny.folder, "tiny", tiny.model.sizes.vocab_size)
         write_tokens(TEXTS, self.tokenizer.fast, folder, 16)
         self.store = TokenStore.open(folder)
         self.split: CorpusSplit = split_corpus(self.store, 0.1, 1)
         torch.manual_seed(1)
         self.module = continued_network(tiny.model, self.settings).module.eval()
-        self.examples = Examples(self.store, self.split.training, self.settings, self.tokenizer.special)
+        self.examples = SequenceExamples(self.store, self.split.training, self.settings, self.tokenizer.special)
         has_types = (getattr(self.module.config, "type_vocab_size", 0) or 0) > 1
         self.collator = Collator(self.tokenizer.special.pad, has_types, objective.has_pairs, True)
 
@@ -79,6 +79,7 @@ def test_the_losses_of_bert_are_those_of_transformers(bert: Tiny, tmp_path: Path
     if objective is Objective.MLM_NSP:
         assert ours.pairs is not None
         assert ours.total.item() == pytest.approx(ours.words.item() + ours.pairs.item(), abs=1e-5)
+        assert ours.pair_logits is not None
         assert torch.allclose(ours.pair_logits, theirs.seq_relationship_logits, atol=1e-5)
 
 
@@ -140,7 +141,9 @@ def test_a_batch_is_padded(bert: Tiny, tmp_path: Path) -> None:
 
 def test_the_next_epoch_has_other_masks_over_all_documents(bert: Tiny, tmp_path: Path) -> None:
     world = World(bert, tmp_path, Objective.MLM)
-    made = Examples(world.store, world.split.training, world.settings, world.tokenizer.special, 3 * len(world.examples))
+    made = SequenceExamples(
+        world.store, world.split.training, world.settings, world.tokenizer.special, 3 * len(world.examples)
+    )
     first, second = ([made[at].seen.tolist() for at in range(e * made.epoch, (e + 1) * made.epoch)] for e in (0, 1))
     assert sorted(first) != sorted(second)
     with pytest.raises(IndexError):
@@ -155,7 +158,7 @@ def test_scores_are_those_of_one_sequence_after_the_other(bert: Tiny, tmp_path: 
     world = World(bert, tmp_path, objective)
     collator = Collator(world.tokenizer.special.pad, True, objective.has_pairs, False)
     logs = unigram_logs(world.store, world.split, world.tokenizer.special)
-    held_out = Examples(world.store, world.split.held_out, world.settings, world.tokenizer.special)
+    held_out = SequenceExamples(world.store, world.split.held_out, world.settings, world.tokenizer.special)
     scores = score_examples(world.module, held_out, collator, logs)
     losses, right, next_right, unigram = [], [], [], []
     ranges = zip(world.split.training.starts.tolist(), world.split.training.ends.tolist(), strict=True)
@@ -208,7 +211,7 @@ def test_the_anchor_is_the_distance_of_pooled_vectors(bert: Tiny, tmp_path: Path
             state = encoder(input_ids=ids[row : row + 1, :length], token_type_ids=types).last_hidden_state[0]
             ways = {Pooling.MEAN: state.mean(0), Pooling.CLS: state[0], Pooling.MAX: state.amax(0)}
             vectors.append(ways[pooling])
-        distances.append(1 - cosine_similarity(*vectors, dim=0).item())
+        distances.append(1 - cosine_similarity(vectors[0], vectors[1], dim=0).item())
     assert ours.anchor is not None
     assert ours.anchor.item() == pytest.approx(np.mean(distances), abs=1e-4)
     assert ours.total.item() == pytest.approx(ours.words.item() + 3 * ours.anchor.item(), abs=1e-4)
@@ -231,6 +234,18 @@ def test_new_heads_are_tied_to_the_embeddings_and_told_of(bert: Tiny) -> None:
     assert module.cls.predictions.decoder.weight is module.bert.embeddings.word_embeddings.weight
     assert ["tied to its embeddings" in note for note in network.notes] == [True, False]
     assert "next sentences" in network.notes[1]
+
+
+def test_a_new_head_begins_with_the_frequencies_of_pieces(bert: Tiny, tmp_path: Path) -> None:
+    world = World(bert, tmp_path, Objective.MLM)
+    logs = unigram_logs(world.store, world.split, world.tokenizer.special)
+    start_from_frequencies(world.module, logs)
+    module: Any = world.module
+    bias = module.cls.predictions.bias.detach().numpy()
+    assert bias is not None
+    known = np.isfinite(logs)
+    assert np.allclose(bias[known], logs[known])
+    assert np.allclose(bias[~known], logs[known].min())
 
 
 def test_heads_that_are_there_are_kept(bert: Tiny, tmp_path: Path) -> None:
