@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 SHAPES = ("tiny", "mini", "small", "medium", "base", "large")
 OBJECTIVES = ("mlm+nsp", "mlm", "ltr")
+_MOST = (1 << 31) - 1  # steps, or epochs
 
 
 def _settings_class() -> "type[PretrainingSettings]":
@@ -35,7 +36,17 @@ learning_options = bundle(
     deferred(_settings_class),
     (
         *("shape", "vocabulary", "cased", "objective", "steps", "epochs", "minutes", "mask", "mask_rate"),
-        *("whole_words", "max_length", "positions", "batch_size", "learning_rate", "held_out", "anchor", "seed"),
+        *(
+            "whole_words",
+            "max_length",
+            "positions",
+            "batch_size",
+            "learning_rate",
+            "held_out",
+            "anchor",
+            "seed",
+            "precision",
+        ),
     ),
     option(
         "--shape",
@@ -58,8 +69,10 @@ learning_options = bundle(
         help="Masked pieces and next sentences, masked pieces alone, or the next piece (left to right).",
     ),
     option("--minutes", type=float, metavar="M", help="Train as long; the steps are fixed by the speed at the start."),
-    option("--epochs", type=click.IntRange(1, 1 << 40), metavar="N", show_default="1", help="Train N times over."),
-    option("--steps", type=click.IntRange(1, 1 << 40), metavar="N", help="Train so many batches."),
+    option(
+        "--epochs", type=click.IntRange(1, (1 << 31) - 1), metavar="N", show_default="1", help="Train N times over."
+    ),
+    option("--steps", type=click.IntRange(1, _MOST), metavar="N", help="Train so many batches."),
     option(
         "--anchor",
         type=float,
@@ -122,6 +135,13 @@ learning_options = bundle(
         further=True,
         metavar="N",
         help="Of the random numbers: another one, another model.",
+    ),
+    option(
+        "--precision",
+        type=click.Choice(["auto", "fp32", "bf16"]),
+        default="auto",
+        further=True,
+        help="auto: bf16 where the hardware multiplies it natively, else fp32; weights are fp32 in any case.",
     ),
 )
 """How a model is pre-trained; the command gets ``settings``, which makes the ``PretrainingSettings``."""

@@ -1,12 +1,13 @@
 """One call from a corpus to a pre-trained model, and one that says beforehand what it would take."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from bertfeat.corpus import CorpusSettings
-from bertfeat.encoder import resolve_device
+from bertfeat.encoder import resolve_device, resolve_precision
 from bertfeat.errors import UsageError, parameter
 from bertfeat.io import Location, ResultKind
 from bertfeat.models import Model, find_model, silence_transformers
@@ -21,6 +22,7 @@ from bertfeat.pretraining.texts import CorpusTexts
 from bertfeat.pretraining.training import require_accelerate
 
 CHECKPOINT_MINUTES = 5.0
+_MOST_MINUTES = 1e7
 
 CorpusPaths = str | Path | Sequence[str | Location]
 """A file, a folder or a pattern, or several."""
@@ -57,10 +59,13 @@ def pretrain_model(
         StorageError: the folder cannot be written, or holds something else.
     """
     require_accelerate()
-    if not checkpoint_minutes >= 0:
-        raise UsageError("this cannot be right", where=parameter("checkpoint_minutes", checkpoint_minutes))
-    folder, going_on, resolved = Path(folder), *_resolved(model, revision, settings)
-    where = _one_device(device)
+    if not 0 <= checkpoint_minutes < _MOST_MINUTES:
+        remedy = "give 0 or more"
+        raise UsageError(
+            "this cannot be right", where=parameter("checkpoint_minutes", checkpoint_minutes), remedy=remedy
+        )
+    folder, where = Path(folder), _one_device(device)
+    going_on, resolved = _resolved(model, revision, settings, where)
     texts = CorpusTexts(corpus, corpus_settings or CorpusSettings(), document_column)
     with hold_result_folder(folder, ResultKind.MODEL), silence_transformers(), keep_random_state():
         run = PretrainingRun(texts, folder, resolved, going_on, where, checkpoint_minutes, progress)
@@ -85,20 +90,21 @@ def estimate_pretraining(
     Raises:
         CorpusError, ModelError, UsageError: as :func:`pretrain_model`.
     """
-    going_on, resolved = _resolved(model, revision, settings)
     where = _one_device(device)
+    going_on, resolved = _resolved(model, revision, settings, where)
     texts = CorpusTexts(corpus, corpus_settings or CorpusSettings(), document_column)
     with silence_transformers(), keep_random_state():
         return estimate_run(texts, resolved, going_on, where)
 
 
 def _resolved(
-    model: str | Path | None, revision: str | None, settings: PretrainingSettings | None
+    model: str | Path | None, revision: str | None, settings: PretrainingSettings | None, device: torch.device
 ) -> tuple[Model | None, PretrainingSettings]:
     if model is None and revision is not None:
         raise UsageError(f"{parameter('revision')} is of a model, and none is given", remedy="leave it out")
     going_on = None if model is None else find_model(model, revision=revision)
-    return going_on, (settings or PretrainingSettings()).resolved(from_scratch=going_on is None)
+    resolved = (settings or PretrainingSettings()).resolved(from_scratch=going_on is None)
+    return going_on, replace(resolved, precision=str(resolve_precision(resolved.precision, device)))
 
 
 def _one_device(device: str | None) -> torch.device:

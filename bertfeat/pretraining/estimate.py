@@ -95,5 +95,15 @@ def _task(
     has_types = (getattr(module.config, "type_vocab_size", 0) or 0) > 1
     collator = Collator(tokenizer.special.pad, has_types, settings.goal.has_pairs, anchor is not None)
     return TrainingTask(
-        module, examples, collator, anchor, settings.batch_size, 0, settings.rate, settings.seed, Path(), 0.0
+        module=module,
+        examples=examples,
+        collator=collator,
+        anchor=anchor,
+        batch_size=settings.batch_size,
+        steps=0,
+        rate=settings.rate,
+        seed=settings.seed,
+        folder=Path(),
+        checkpoint_seconds=0.0,
+        precision=settings.precision,
     )

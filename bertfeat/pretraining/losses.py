@@ -39,19 +39,25 @@ def batch_loss(module: "PreTrainedModel", batch: Batch, anchor: Anchor | None = 
     inputs = {name: values for name, values in batch.items() if name != "unmasked_ids"}
     predicted = batch["labels"] != UNPREDICTED  # [S, T]
     labels = inputs.pop("labels")[predicted]  # [P]
+    next_labels = inputs.pop("next_sentence_label", None)
     with _only(module.base_model, predicted) as states:
-        output = module(**inputs, labels=labels[None])
-    pairs = distance = None
-    pair_logits = getattr(output, "seq_relationship_logits", None)
-    if pair_logits is not None:
-        pairs = nn.functional.cross_entropy(pair_logits, batch["next_sentence_label"])
-    total = output.loss
+        output = module(**inputs)
+    pairs = distance = pair_logits = None
+    logits = (output.logits if next_labels is None else output.prediction_logits)[0]
+    total = words = _cross_entropy(logits, labels)
+    if next_labels is not None:
+        pair_logits = output.seq_relationship_logits
+        pairs = _cross_entropy(pair_logits, next_labels)
+        total = total + pairs
     if anchor is not None:
         distance = anchor.distance(states[0], batch)
         total = total + anchor.weight * distance
-    logits = output.prediction_logits if pair_logits is not None else output.logits
-    words = output.loss if pairs is None else output.loss - pairs
-    return BatchLoss(total, words.detach(), pairs, distance, logits[0], labels, pair_logits)
+    return BatchLoss(total, words, pairs, distance, logits, labels, pair_logits)
+
+
+def _cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
+    """The mean loss, as transformers' models have it; in float32 whatever the logits are."""
+    return nn.functional.cross_entropy(logits.float(), labels)
 
 
 @contextmanager
@@ -73,8 +79,10 @@ def _only(encoder: nn.Module, predicted: Tensor) -> Iterator[list[Tensor]]:
 
 def _next_piece_loss(module: "PreTrainedModel", batch: Batch) -> BatchLoss:
     """The loss of a left-to-right model: each piece from those before it."""
-    output = module(**batch, use_cache=False)
-    labels = batch["labels"][:, 1:]
-    predicted = labels != UNPREDICTED
+    inputs = {name: values for name, values in batch.items() if name != "labels"}
+    output = module(**inputs, use_cache=False)
+    predicted = batch["labels"][:, 1:] != UNPREDICTED
+    labels = batch["labels"][:, 1:][predicted]
     logits = output.logits[:, :-1][predicted]
-    return BatchLoss(output.loss, output.loss.detach(), None, None, logits, labels[predicted], None)
+    loss = _cross_entropy(logits, labels)
+    return BatchLoss(loss, loss, None, None, logits, labels, None)

@@ -203,6 +203,7 @@ class PretrainingRun:
             seed=settings.seed,
             folder=self.state / "checkpoints",
             checkpoint_seconds=60 * self.checkpoint_minutes,
+            precision=settings.precision,
         )
 
     def _collator(self, material: _Material, network: StartedNetwork, anchored: bool = False) -> Collator:

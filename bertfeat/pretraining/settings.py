@@ -8,6 +8,7 @@ from bertfeat.pretraining.shapes import SHAPES, ModelShape, parse_shape
 
 LEAST_LENGTH = 8
 VOCABULARY = 30_000
+PRECISIONS = ("auto", "fp32", "bf16")
 _BUDGETS = ("steps", "epochs", "minutes")
 _AT_LEAST = {"vocabulary": 100, "batch_size": 1, "max_length": LEAST_LENGTH, "positions": LEAST_LENGTH}
 _AT_MOST = {"vocabulary": 1 << 24, "batch_size": 1 << 20, "max_length": 1 << 16, "positions": 1 << 16}
@@ -96,12 +97,13 @@ class PretrainingSettings:
     held_out: float = 0.01  # share of the corpus
     anchor: float | None = None  # weight of the distance from the model's old vectors
     seed: int = 1
+    precision: str = "auto"  # bf16: products of matrices in bfloat16, weights and sums in float32
 
     def __post_init__(self) -> None:
         for name, least in _AT_LEAST.items():
             self._check_range(name, least, _AT_MOST[name])
         for name in ("steps", "epochs"):
-            self._check_range(name, 1, 1 << 40)
+            self._check_range(name, 1, (1 << 31) - 1)
         self._check_range("seed", 0, 1 << 62)
         if self.minutes is not None and not 0 < self.minutes < 1e7:
             raise _wrong("minutes", self.minutes, "give a positive number")
@@ -123,6 +125,8 @@ class PretrainingSettings:
     def _check_words(self) -> None:
         if self.objective is not None and self.objective not in tuple(Objective):
             raise _wrong("objective", self.objective, f"give one of {', '.join(Objective)}")
+        if self.precision not in PRECISIONS:
+            raise _wrong("precision", self.precision, f"give one of {', '.join(PRECISIONS)}")
         if self.shape is not None:
             parse_shape(self.shape)
         parse_mask(self.mask)

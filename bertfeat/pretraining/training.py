@@ -55,6 +55,12 @@ class TrainingTask:
     seed: int
     folder: Path  # of the checkpoints
     checkpoint_seconds: float
+    precision: str  # fp32 or bf16
+
+    def loss(self, module: "PreTrainedModel", batch: Batch) -> BatchLoss:
+        """The loss of a batch, computed in the precision of the training."""
+        with torch.autocast(module.device.type, torch.bfloat16, enabled=self.precision == "bf16"):
+            return batch_loss(module, batch, self.anchor)
 
 
 @dataclass(slots=True)
@@ -169,7 +175,7 @@ def _trainer(task: TrainingTask, log: TrainingLog, on_progress: OnPretraining | 
             return SequentialSampler(task.examples)
 
         def compute_loss(self, model: torch.nn.Module, inputs: Batch, *_: object, **__: object) -> torch.Tensor:
-            loss = batch_loss(task.module, inputs, task.anchor)
+            loss = task.loss(task.module, inputs)
             log.add(loss, inputs)
             return loss.total
 
@@ -259,7 +265,7 @@ def seconds_a_step(task: TrainingTask, budget: float) -> tuple[float, float]:
         started = time.perf_counter()
         rows = [task.examples[(step * task.batch_size + at) % len(task.examples)] for at in range(task.batch_size)]
         batch = {name: values.to(module.device) for name, values in task.collator(rows).items()}
-        torch.autograd.backward(batch_loss(module, batch, task.anchor).total)
+        torch.autograd.backward(task.loss(module, batch).total)
         torch.nn.utils.clip_grad_norm_(module.parameters(), CLIPPED_TO)
         optimizer.step()
         optimizer.zero_grad()
