@@ -36,6 +36,7 @@ from tests.support.tiny_models import Tiny
 SETTINGS = PretrainingSettings(
     shape="L=2,H=32,A=2", vocabulary=120, steps=12, max_length=32, batch_size=4, learning_rate=3e-3, held_out=0.1
 )
+SLOW = pytest.mark.slow
 GOING_ON = replace(SETTINGS, shape=None, vocabulary=None, steps=6)
 
 
@@ -107,8 +108,10 @@ def test_the_fingerprint_is_of_weights_and_tokenizer(made: tuple[Path, Pretraini
     assert find_model(copy).fingerprint == find_model(folder).fingerprint
 
 
-def test_it_learns(corpus: Path, tmp_path: Path) -> None:
-    settings = replace(SETTINGS, steps=100, batch_size=16, objective="mlm", held_out=0.3)
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_it_learns(corpus: Path, tmp_path: Path, precision: str) -> None:
+    settings = replace(SETTINGS, steps=100, batch_size=16, objective="mlm", held_out=0.3, precision=precision)
     report = pretrain(corpus, tmp_path / "m", settings)
     before, after = report.record.before, report.record.after
     assert before is not None
@@ -119,6 +122,7 @@ def test_it_learns(corpus: Path, tmp_path: Path) -> None:
     assert report.record.history[0].words > report.record.history[-1].words
 
 
+@pytest.mark.slow
 def test_equal_trainings_give_equal_weights(made: tuple[Path, PretrainingReport], corpus: Path, tmp_path: Path) -> None:
     torch.manual_seed(99)  # of someone else
     before = torch.random.get_rng_state()
@@ -143,6 +147,7 @@ def test_a_left_to_right_model_says_so_and_extract_refuses_it(corpus: Path, tmp_
         Extractor(tmp_path / "m").encode(["a text"])
 
 
+@pytest.mark.slow
 def test_epochs_and_whole_words(corpus: Path, tmp_path: Path) -> None:
     settings = replace(SETTINGS, steps=None, epochs=1, objective="mlm", whole_words=True, mask="100:0:0", mask_rate=0.2)
     record = pretrain(corpus, tmp_path / "m", settings).record
@@ -156,6 +161,7 @@ def test_minutes_fix_the_steps_once(corpus: Path, tmp_path: Path) -> None:
     assert report.record.history[-1].step == report.record.steps
 
 
+@pytest.mark.slow
 def test_nothing_held_out(corpus: Path, tmp_path: Path) -> None:
     report = pretrain(corpus, tmp_path / "m", replace(SETTINGS, held_out=0, steps=2), picture=True)
     assert report.record.after is None
@@ -183,6 +189,7 @@ def test_a_model_goes_on_and_keeps_its_tokenizer(bert: Tiny, corpus: Path, tmp_p
     assert report.record.model == str(bert.folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["roberta", "distilbert"])
 def test_other_families_go_on(tiny: Callable[[str], Tiny], corpus: Path, tmp_path: Path, family: str) -> None:
     pretrain(corpus, tmp_path / "m", replace(GOING_ON, steps=2), model=tiny(family).folder)
@@ -190,6 +197,7 @@ def test_other_families_go_on(tiny: Callable[[str], Tiny], corpus: Path, tmp_pat
     assert np.isfinite(np.asarray(vectors)).all()
 
 
+@pytest.mark.slow
 def test_sentence_models_are_warned_about_and_anchored(bert: Tiny, corpus: Path, tmp_path: Path) -> None:
     folder = sentence_folder(bert.folder, tmp_path / "sentence", pooling="cls", heads=("Normalize",))
     loose = pretrain(corpus, tmp_path / "loose", replace(GOING_ON, steps=20), model=folder)
@@ -221,7 +229,7 @@ def stop_at(step: int) -> Callable[[PretrainingProgress], None]:
     return stop
 
 
-@pytest.mark.parametrize("step", [1, 7, 12])
+@pytest.mark.parametrize("step", [pytest.param(1, marks=SLOW), 7, pytest.param(12, marks=SLOW)])
 def test_a_training_that_was_stopped_goes_on_to_the_same_weights(
     made: tuple[Path, PretrainingReport], corpus: Path, tmp_path: Path, step: int
 ) -> None:
@@ -238,6 +246,7 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_weights(
     assert [point.step for point in report.record.history] == list(range(1, 13))
 
 
+@pytest.mark.slow
 def test_a_training_that_was_stopped_after_its_last_step(
     made: tuple[Path, PretrainingReport], corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
