@@ -31,6 +31,11 @@ from .plots import (
     draw_map as draw_map,
     draw_table7 as draw_table7,
 )
+from .pretraining import (
+    PretrainingSettings as PretrainingSettings,
+    estimate_pretraining as estimate_pretraining,
+    pretrain_model as pretrain_model,
+)
 from .probes import ProbeSettings as ProbeSettings, probe_layers as probe_layers, read_probes as read_probes
 from .recipe import FeatureColumn as FeatureColumn, Operation as Operation, Pooling as Pooling, Recipe as Recipe
 from .search import (

@@ -2,10 +2,13 @@
 
 import functools
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import click
 
 from .app import Callback, Decorator, Option
+
+Made = TypeVar("Made")
 
 
 def bundle(argument: str, make: Callable[..., object], names: Sequence[str], *options: Decorator) -> Decorator:
@@ -23,6 +26,15 @@ def bundle(argument: str, make: Callable[..., object], names: Sequence[str], *op
         return decorated
 
     return decorate
+
+
+def deferred(load: Callable[[], Callable[..., Made]]) -> Callable[..., Callable[[], Made]]:
+    """What a bundle makes of its options whose class, which ``load`` imports, is heavy: a function."""
+
+    def make(**values: object) -> Callable[[], Made]:
+        return lambda: load()(**values)
+
+    return make
 
 
 def set_aside(command: click.Command, *names: str) -> None:

@@ -49,6 +49,8 @@ USES: dict[str, set[str]] = {
     "verify some.index": {*CORPUS, *SAMPLE},
     "verify some.tagger": {*CORPUS, *SAMPLE},
     "verify some.table7": {*CORPUS, *SAMPLE},
+    "info some.model": {*READING, "revision"},
+    "verify some.model": {*CORPUS, *SAMPLE},
 }
 
 

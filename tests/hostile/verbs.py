@@ -63,6 +63,13 @@ BASES = {
             "train.features dev.features train.conll dev.conll test.features model",
             "out.table7",
         ),
+        _base(
+            "pretrain",
+            "pretrain docs.jsonl -o out.model --model model --device cpu --max-length 16 --batch-size 2 --steps 2 "
+            "--held-out 0.1",
+            "docs.jsonl model",
+            "out.model",
+        ),
         _base("probe", "probe docs.features --label author --pooling mean --folds 2", "docs.features"),
         _base("plot map", "plot map docs.features --column last_mean -o out.png", "docs.features", "out.*"),
         _base("plot layers", "plot layers probe.json -o out.png", "probe.json", "out.*"),
