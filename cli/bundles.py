@@ -1,6 +1,7 @@
 """Bundles of options: several commands share them, and each reaches its command as one object."""
 
 import functools
+import importlib
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -33,6 +34,19 @@ def deferred(load: Callable[[], Callable[..., Made]]) -> Callable[..., Callable[
 
     def make(**values: object) -> Callable[[], Made]:
         return lambda: load()(**values)
+
+    return make
+
+
+def defer_settings(module: str, name: str) -> Callable[..., Callable[[], object]]:
+    """A maker for :func:`bundle` of settings that are made when the command runs, since that imports torch.
+
+    Options that are not given have the settings' own defaults.
+    """
+
+    def make(**values: object) -> Callable[[], object]:
+        given = {key: value for key, value in values.items() if value is not None}
+        return lambda: getattr(importlib.import_module(module), name)(**given)
 
     return make
 

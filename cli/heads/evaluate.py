@@ -9,60 +9,61 @@ import click
 
 from bertfeat.errors import ROWS_FAILED
 
-from ..app import Command
 from ..console import Console, pluralize, two_columns
 from ..options import output_options, reading_options
 from ..tag.options import tagger_options
-from .options import EXAMPLES, column_options, leave_out_unused
+from .options import column_options, head_command
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings
     from bertfeat.heads import HeadScores
 
 
-def make_command(kind: str) -> click.Command:
+_OPTIONS = (
+    click.argument("folder", metavar="HEAD", type=click.Path(path_type=Path)),
+    click.argument("source", metavar="INPUT"),
+    column_options,
+    tagger_options,
+    reading_options,
+    output_options,
+)
+
+_HELP = """\
+Score a head on examples of which is known what is right: a corpus, or a feature set.
+
+\b
+bertfeat {kind} evaluate train.head {test} --json
+"""
+
+
+def evaluate_command(kind: str) -> click.Command:
     """The command of a kind of head."""
-
-    @click.command(cls=Command, name="evaluate", help=_help_text(kind))
-    @click.argument("folder", metavar="HEAD", type=click.Path(path_type=Path))
-    @click.argument("source", metavar="INPUT")
-    @column_options
-    @tagger_options
-    @reading_options
-    @output_options
-    def command(
-        folder: Path,
-        source: str,
-        label: str | None,
-        choices: tuple[str, ...],
-        model: str | None,
-        device: str | None,
-        reading: "CorpusSettings",
-        console: Console,
-    ) -> None:
-        from bertfeat.heads import evaluate_head
-
-        report = evaluate_head(
-            folder, source, kind=kind, label=label, choices=choices, corpus_settings=reading, model=model, device=device
-        )
-        console.result(report.scores, head_score_lines(report.scores))
-        if report.unknown:
-            console.warn(f"{source} has labels that the head never learnt: {', '.join(report.unknown[:12])}")
-        if report.failures:
-            rows, first = pluralize(len(report.failures), "row"), report.failures[0].reason
-            console.warn(f"{rows} failed and could not be scored; the first: {first}")
-            raise click.exceptions.Exit(ROWS_FAILED)
-
-    leave_out_unused(command, kind)
-    return command
+    return head_command(kind, "evaluate", _evaluate, _OPTIONS, _HELP)
 
 
-def _help_text(kind: str) -> str:
-    return f"""Score a head on examples of which is known what is right: a corpus, or a feature set.
+def _evaluate(
+    kind: str,
+    folder: Path,
+    source: str,
+    label: str | None,
+    choices: tuple[str, ...],
+    model: str | None,
+    device: str | None,
+    reading: "CorpusSettings",
+    console: Console,
+) -> None:
+    from bertfeat.heads import evaluate_head
 
-    \b
-    bertfeat {kind} evaluate train.head {EXAMPLES[kind][1]} --json
-    """
+    report = evaluate_head(
+        folder, source, kind=kind, label=label, choices=choices, corpus_settings=reading, model=model, device=device
+    )
+    console.result(report.scores, head_score_lines(report.scores))
+    if report.unknown:
+        console.warn(f"{source} has labels that the head never learnt: {', '.join(report.unknown[:12])}")
+    if report.failures:
+        rows, first = pluralize(len(report.failures), "row"), report.failures[0].reason
+        console.warn(f"{rows} failed and could not be scored; the first: {first}")
+        raise click.exceptions.Exit(ROWS_FAILED)
 
 
 def head_score_lines(scores: "HeadScores") -> Iterator[str]:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..app import Command, option
-from ..bundles import set_aside
+from ..app import option
 from ..console import Console, format_duration, pluralize, two_columns
 from ..option_types import listed_option
 from ..options import ModelOptions, model_options, output_options, reading_options
@@ -16,10 +15,9 @@ from ..paths import default_output
 from ..tag.options import dataset_display
 from ..tag.table7 import GridPoints
 from .options import (
-    EXAMPLES,
     column_options,
+    head_command,
     head_training_options,
-    leave_out_unused,
     pair_options,
     source_option,
 )
@@ -29,116 +27,119 @@ if TYPE_CHECKING:
     from bertfeat.heads import HeadRun, HeadSettings, HeadTableEstimate
 
 
-def make_command(kind: str) -> click.Command:
-    """The command of a kind of head."""
-
-    @click.command(cls=Command, name="table7", help=_help_text(kind))
-    @source_option("--train", "Examples to learn from: a corpus, or features of single layers.", required=True)
-    @source_option("--dev", "Examples that choose the best epoch.", required=True)
-    @source_option("--test", "Scored, never chosen by.")
-    @column_options
-    @option(
+_OPTIONS = (
+    source_option("--train", "Examples to learn from: a corpus, or features of single layers.", required=True),
+    source_option("--dev", "Examples that choose the best epoch.", required=True),
+    source_option("--test", "Scored, never chosen by."),
+    column_options,
+    option(
         "-o",
         "--output",
         type=click.Path(path_type=Path),
         metavar="DIR",
         show_default="train.table7",
         help="Where the table and its runs go.",
-    )
-    @listed_option(
+    ),
+    listed_option(
         "--rows",
         metavar="ROW[,ROW]",
         show_default="paper",
         help="paper: its six; all: every layer; others: sum4, sum-all, mix=1..3, 7, …",
-    )
-    @option("--seeds", type=click.IntRange(1, 1000), default=5, metavar="N", help="Trainings of each row.")
-    @option("--fine-tune", is_flag=True, help="Fine-tune the model itself, too, with the paper's grid of settings.")
-    @option("--dry-run", is_flag=True, help="Say the hours, and write nothing.")
-    @option(
+    ),
+    option("--seeds", type=click.IntRange(1, 1000), default=5, metavar="N", help="Trainings of each row."),
+    option("--fine-tune", is_flag=True, help="Fine-tune the model itself, too, with the paper's grid of settings."),
+    option("--dry-run", is_flag=True, help="Say the hours, and write nothing."),
+    option(
         "--grid",
         type=GridPoints(),
         further=True,
         metavar="B:RATE:E,…",
         show_default="the paper's 18",
         help="Batch sizes, learning rates and epochs that --fine-tune tries, such as 32:5e-5:3.",
+    ),
+    pair_options,
+    head_training_options,
+    model_options,
+    reading_options,
+    output_options,
+)
+
+_HELP = """\
+Compare layers as features for a head, as Table 7 of the BERT paper does for tagging.
+
+The layers are extracted once; every row is trained with every seed (--seed and those after it). Beside them stand
+the most frequent answer and, with --fine-tune, the whole model fine-tuned. What is done is kept in DIR by row and
+seed: interrupted, or asked for more rows or seeds, the same command does the rest.
+
+\b
+bertfeat {kind} table7 {train} --test {test}
+"""
+
+
+def table7_command(kind: str) -> click.Command:
+    """The command of a kind of head."""
+    return head_command(
+        kind, "table7", _compare, _OPTIONS, _HELP, "seed", "regression", "precision", "text_columns", "choices"
     )
-    @pair_options
-    @head_training_options
-    @model_options
-    @reading_options
-    @output_options
-    def command(
-        train: str,
-        dev: str,
-        test: str | None,
-        label: str | None,
-        choices: tuple[str, ...],
-        output: Path | None,
-        rows: tuple[str, ...],
-        seeds: int,
-        fine_tune: bool,
-        dry_run: bool,
-        grid: tuple[tuple[int, float, int], ...] | None,
-        pooling: str | None,
-        embed_pairs: str | None,
-        training: Callable[[], "HeadSettings"],
-        model: ModelOptions,
-        reading: "CorpusSettings",
-        console: Console,
-    ) -> None:
-        settings = training()
-        from bertfeat.heads import estimate_head_table7, format_head_table, train_head_table7
-        from bertfeat.training import GridPoint
-
-        request = {
-            "rows": rows or ("paper",),
-            "seeds": range(settings.seed, settings.seed + seeds),
-            "label": label,
-            "choices": choices,
-            "pooling": pooling,
-            "embed_pairs": embed_pairs,
-            "settings": settings,
-            "fine_tune": fine_tune,
-            "grid": tuple(GridPoint(*point) for point in grid or ()),
-            "corpus_settings": reading,
-            **asdict(model),
-        }
-        if dry_run:
-            estimate = estimate_head_table7(kind, train, dev, test, **request)
-            console.result(estimate, _estimate_lines(estimate, seeds))
-            return
-        with dataset_display(console) as display:
-            report = train_head_table7(
-                kind,
-                train,
-                dev,
-                test,
-                output or default_output([train], ".table7"),
-                **request,
-                progress=display.progress,
-                on_dataset=display.report,
-                on_run=lambda title, run, was_stored: console.say(_head_run_line(title, run, was_stored)),
-            )
-        for warning in report.warnings:
-            console.warn(warning)
-        console.result(asdict(report.table), [format_head_table(report.table).rstrip()])
-        console.say(f"{report.folder}: table7.md, table7.json")
-
-    leave_out_unused(command, kind)
-    set_aside(command, "seed", "regression", "precision", "text_columns", "choices")
-    return command
 
 
-def _help_text(kind: str) -> str:
-    return f"""Compare layers as features for a head, as Table 7 of the BERT paper does for tagging.
+def _compare(
+    kind: str,
+    train: str,
+    dev: str,
+    test: str | None,
+    label: str | None,
+    choices: tuple[str, ...],
+    output: Path | None,
+    rows: tuple[str, ...],
+    seeds: int,
+    fine_tune: bool,
+    dry_run: bool,
+    grid: tuple[tuple[int, float, int], ...] | None,
+    pooling: str | None,
+    embed_pairs: str | None,
+    training: Callable[[], "HeadSettings"],
+    model: ModelOptions,
+    reading: "CorpusSettings",
+    console: Console,
+) -> None:
+    settings = training()
+    from bertfeat.heads import estimate_head_table7, format_head_table, train_head_table7
+    from bertfeat.training import GridPoint
 
-    The layers are extracted once; every row is trained with every seed (--seed and those after it). Beside them stand
-    the most frequent answer and, with --fine-tune, the whole model fine-tuned. What is done is kept in DIR by row and
-    seed: interrupted, or asked for more rows or seeds, the same command does the rest.
-
-    \b
-    bertfeat {kind} table7 {EXAMPLES[kind][0]} --test {EXAMPLES[kind][1]}
-    """
+    request = {
+        "rows": rows or ("paper",),
+        "seeds": range(settings.seed, settings.seed + seeds),
+        "label": label,
+        "choices": choices,
+        "pooling": pooling,
+        "embed_pairs": embed_pairs,
+        "settings": settings,
+        "fine_tune": fine_tune,
+        "grid": tuple(GridPoint(*point) for point in grid or ()),
+        "corpus_settings": reading,
+        **asdict(model),
+    }
+    if dry_run:
+        estimate = estimate_head_table7(kind, train, dev, test, **request)
+        console.result(estimate, _estimate_lines(estimate, seeds))
+        return
+    with dataset_display(console) as display:
+        report = train_head_table7(
+            kind,
+            train,
+            dev,
+            test,
+            output or default_output([train], ".table7"),
+            **request,
+            progress=display.progress,
+            on_dataset=display.report,
+            on_run=lambda title, run, was_stored: console.say(_head_run_line(title, run, was_stored)),
+        )
+    for warning in report.warnings:
+        console.warn(warning)
+    console.result(asdict(report.table), [format_head_table(report.table).rstrip()])
+    console.say(f"{report.folder}: table7.md, table7.json")
 
 
 def _head_run_line(title: str, run: "HeadRun", was_stored: bool) -> str:

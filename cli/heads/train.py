@@ -7,18 +7,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..app import Command, option
-from ..bundles import set_aside
+from ..app import option
 from ..console import Console, fields_of, format_duration, two_columns
 from ..options import ModelOptions, model_options, output_options, reading_options
 from ..paths import default_output
 from ..tag.options import dataset_display
 from ..tag.table7 import GridPoints
 from .options import (
-    EXAMPLES,
     column_options,
+    head_command,
     head_training_options,
-    leave_out_unused,
     pair_options,
     source_option,
 )
@@ -29,101 +27,102 @@ if TYPE_CHECKING:
     from bertfeat.training import Epoch, GridPoint
 
 
-def make_command(kind: str) -> click.Command:
-    """The command of a kind of head."""
-
-    @click.command(cls=Command, name="train", help=_help_text(kind))
-    @source_option("--train", "Examples to learn from: a corpus with a column of labels, or features.", required=True)
-    @source_option("--dev", "Examples that choose the best epoch.", required=True)
-    @column_options
-    @option(
+_OPTIONS = (
+    source_option("--train", "Examples to learn from: a corpus with a column of labels, or features.", required=True),
+    source_option("--dev", "Examples that choose the best epoch.", required=True),
+    column_options,
+    option(
         "-o",
         "--output",
         type=click.Path(path_type=Path),
         metavar="DIR",
         show_default="train.head",
         help="Where the head goes.",
-    )
-    @option(
+    ),
+    option(
         "--layers",
         metavar="SPEC",
         show_default="concat4, or the only ones that are stored",
         help="What is read: last, sum4, 3, …; mix4, mix-all: a weighted sum that is learnt.",
-    )
-    @pair_options
-    @option("--fine-tune", is_flag=True, help="Fine-tune the whole model on the texts, instead of a head on features.")
-    @option(
+    ),
+    pair_options,
+    option("--fine-tune", is_flag=True, help="Fine-tune the whole model on the texts, instead of a head on features."),
+    option(
         "--grid",
         type=GridPoints(),
         further=True,
         metavar="B:RATE:E",
         show_default="32:3e-5:3",
         help="Batch size, learning rate and epochs of --fine-tune.",
-    )
-    @head_training_options
-    @model_options
-    @reading_options
-    @option("--overwrite", is_flag=True, further=True, help="Start anew where another training's folder is.")
-    @output_options
-    def command(
-        train: str,
-        dev: str,
-        label: str | None,
-        choices: tuple[str, ...],
-        output: Path | None,
-        layers: str | None,
-        pooling: str | None,
-        embed_pairs: str | None,
-        fine_tune: bool,
-        grid: tuple[tuple[int, float, int], ...] | None,
-        training: Callable[[], "HeadSettings"],
-        model: ModelOptions,
-        reading: "CorpusSettings",
-        overwrite: bool,
-        console: Console,
-    ) -> None:
-        settings = training()
-        from bertfeat.heads import train_head
+    ),
+    head_training_options,
+    model_options,
+    reading_options,
+    option("--overwrite", is_flag=True, further=True, help="Start anew where another training's folder is."),
+    output_options,
+)
 
-        point = _grid_point(fine_tune, grid)
+_HELP = """\
+Train a head on frozen features.
 
-        with dataset_display(console) as display:
-            report = train_head(
-                kind,
-                train,
-                dev,
-                output or default_output([train], ".head"),
-                label=label,
-                choices=choices,
-                layers=layers,
-                pooling=pooling,
-                embed_pairs=embed_pairs,
-                settings=settings,
-                corpus_settings=reading,
-                fine_tune=point,
-                overwrite=overwrite,
-                progress=display.progress,
-                on_dataset=display.report,
-                on_epoch=lambda epoch: console.say(head_epoch_line(epoch)),
-                **asdict(model),
-            )
-        _print_head(report, console)
+A corpus is extracted first, into the head's folder; features that were extracted with the labels kept (--keep) are
+read as they are. The epoch with the best score on the development set is kept. Interrupted, the same command goes
+on.
 
-    leave_out_unused(command, kind)
-    set_aside(command, "precision")
-    return command
+\b
+bertfeat {kind} train {train}
+"""
 
 
-def _help_text(kind: str) -> str:
-    return f"""Train a head on frozen features.
+def train_command(kind: str) -> click.Command:
+    """The command of a kind of head."""
+    return head_command(kind, "train", _train, _OPTIONS, _HELP, "precision")
 
-    A corpus is extracted first, into the head's folder; features that were extracted with the labels kept (--keep) are
-    read as they are. The epoch with the best score on the development set is kept. Interrupted, the same command goes
-    on.
 
-    \b
-    bertfeat {kind} train {EXAMPLES[kind][0]}
-    """
+def _train(
+    kind: str,
+    train: str,
+    dev: str,
+    label: str | None,
+    choices: tuple[str, ...],
+    output: Path | None,
+    layers: str | None,
+    pooling: str | None,
+    embed_pairs: str | None,
+    fine_tune: bool,
+    grid: tuple[tuple[int, float, int], ...] | None,
+    training: Callable[[], "HeadSettings"],
+    model: ModelOptions,
+    reading: "CorpusSettings",
+    overwrite: bool,
+    console: Console,
+) -> None:
+    settings = training()
+    from bertfeat.heads import train_head
+
+    point = _grid_point(fine_tune, grid)
+
+    with dataset_display(console) as display:
+        report = train_head(
+            kind,
+            train,
+            dev,
+            output or default_output([train], ".head"),
+            label=label,
+            choices=choices,
+            layers=layers,
+            pooling=pooling,
+            embed_pairs=embed_pairs,
+            settings=settings,
+            corpus_settings=reading,
+            fine_tune=point,
+            overwrite=overwrite,
+            progress=display.progress,
+            on_dataset=display.report,
+            on_epoch=lambda epoch: console.say(head_epoch_line(epoch)),
+            **asdict(model),
+        )
+    _print_head(report, console)
 
 
 def _grid_point(fine_tune: bool, grid: tuple[tuple[int, float, int], ...] | None) -> "GridPoint | None":
