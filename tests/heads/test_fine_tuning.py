@@ -243,7 +243,7 @@ def test_guesses_are_the_same_after_saving(trained: Trained) -> None:
 def test_long_texts_are_counted(trained: Trained) -> None:
     reference = Reference.of(trained).tokenizer
     expected = sum(
-        max(len(reference(text, *pair)["input_ids"]) for pair in ([(each,) for each in others] or [()])) > POSITIONS
+        max(len(reference(text, other)["input_ids"]) for other in others or (None,)) > POSITIONS
         for text, others in zip(trained.given["long"].texts, trained.given["long"].others, strict=True)
     )
     assert expected > 2

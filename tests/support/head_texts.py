@@ -45,13 +45,14 @@ def numbered(count: int, seed: int) -> HeadTexts:
 def asked(count: int, seed: int, *, most: int = 6) -> HeadTexts:
     """Questions whose answer is the only river of the passage; one in five has none."""
     chance = random.Random(seed)
-    passages, gold = [], []
+    passages: list[tuple[str, ...]] = []
+    gold: list[Gold] = []
     for number in range(count):
         filler = words(chance, 4, most)
         passage = put(chance, filler, "river") if number % 5 else " ".join(filler)
         passages.append((passage,))
         gold.append((GoldAnswer("river", passage.index("river")),) if number % 5 else ())
-    return head_texts(HeadKind.ANSWER, passages, [" ".join(words(chance, 1, 3)) for _ in range(count)], list(gold))
+    return head_texts(HeadKind.ANSWER, passages, [" ".join(words(chance, 1, 3)) for _ in range(count)], gold)
 
 
 def choosable(count: int, seed: int, *, most: int = 4) -> HeadTexts:
