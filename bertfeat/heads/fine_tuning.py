@@ -95,7 +95,7 @@ def fine_tuned_head(
     with fine_tuned(
         model,
         MODELS[train.kind],
-        _training_examples(train, read, outputs),
+        training_examples(train, read, outputs),
         point,
         seed=seed,
         device=device,
@@ -123,8 +123,12 @@ def _config(kind: HeadKind, outputs: Outputs) -> Mapping[str, object]:
 # ── what is learnt ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _training_examples(train: HeadTexts, read: HeadSequences, outputs: Outputs) -> list[Example]:
-    """The examples with what the model is to give, under the names that transformers has for it."""
+def training_examples(train: HeadTexts, read: HeadSequences, outputs: Outputs) -> list[Example]:
+    """The examples with what the model is to give, under the names that transformers has for it.
+
+    Raises:
+        HeadError: a label that is none of the head's, no right choice, or an answer that is no stretch of its passage.
+    """
     if train.kind is HeadKind.ANSWER:
         spans = _window_spans(train, read.windows)
         return [

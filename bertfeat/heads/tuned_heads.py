@@ -84,7 +84,9 @@ class SavedTunedHead:
                 output = self.module(**{name: tensor.to(self.module.device) for name, tensor in batch.items()})
             found = _output_scores(output, self.sequencer.kind).float().cpu().numpy()
             for number, row in zip(numbers, found, strict=True):
-                scores[number] = row if self.sequencer.kind is HeadKind.CLASSIFY else row[: _rows_of(examples[number])]
+                scores[number] = (
+                    row if self.sequencer.kind is HeadKind.CLASSIFY else row[: _score_count(examples[number])]
+                )
         return scores
 
 
@@ -123,7 +125,7 @@ def _batch_numbers(examples: Sequence[Example]) -> Iterator[list[int]]:
     yield from (order[at : at + size] for at in range(0, len(order), size))
 
 
-def _rows_of(example: Example) -> int:
+def _score_count(example: Example) -> int:
     """How many choices an example has, or tokens."""
     return len(example["input_ids"])
 

@@ -41,9 +41,10 @@ def load_to_fine_tune(model: Model, kind: str, **config: object) -> "PreTrainedM
     Raises:
         ModelError: transformers has no such model for it, or its weights are incomplete.
     """
-    module, missing = _load(model, kind, **config)
+    module, missing = _load_pretrained(model, kind, **config)
     encoder = f"{module.base_model_prefix}."
-    _refuse_missing(model, [name for name in missing if name.startswith(encoder) and "pooler" not in name])
+    lacking = [name for name in missing if name.startswith(encoder) and "pooler" not in name]
+    _refuse_incomplete(model, lacking, remedy="it cannot be used")
     return module
 
 
@@ -54,13 +55,13 @@ def load_fine_tuned(model: Model, kind: str) -> "PreTrainedModel":
         ModelError: transformers has no such model for it, or its weights are incomplete.
     """
     with silence_transformers(), keep_random_state():
-        module, missing = _load(model, kind)
-        _refuse_missing(model, missing)
+        module, missing = _load_pretrained(model, kind)
+    _refuse_incomplete(model, missing, remedy="copy all of its files again, or fine-tune it again")
     module.eval()
     return module
 
 
-def _load(model: Model, kind: str, **config: object) -> tuple["PreTrainedModel", list[str]]:
+def _load_pretrained(model: Model, kind: str, **config: object) -> tuple["PreTrainedModel", list[str]]:
     """transformers' model, and the weights that its files lack."""
     import transformers
 
@@ -78,15 +79,15 @@ def _load(model: Model, kind: str, **config: object) -> tuple["PreTrainedModel",
             output_loading_info=True,
         )
     except (ValueError, OSError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
-        raise ModelError(f"transformers cannot load this model to fine-tune it: {error}", where=model.name) from error
+        raise ModelError(f"transformers cannot load this model as {kind}: {error}", where=model.name) from error
     mismatched = [str(each[0] if isinstance(each, tuple) else each) for each in info["mismatched_keys"]]
     return module, sorted({*info["missing_keys"], *mismatched})
 
 
-def _refuse_missing(model: Model, missing: Sequence[str]) -> None:
+def _refuse_incomplete(model: Model, missing: Sequence[str], *, remedy: str) -> None:
     if missing:
         problem = f"its weights lack {missing[0]} and {len(missing) - 1} more"
-        raise ModelError(problem, where=model.name, remedy="it cannot be used")
+        raise ModelError(problem, where=model.name, remedy=remedy)
 
 
 def make_trainer(

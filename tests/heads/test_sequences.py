@@ -1,0 +1,58 @@
+"""Texts as a whole model reads them: as Hugging Face's tokenizers cut them, and windows that hold what is learnt."""
+
+import random
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import pytest
+import transformers
+
+from bertfeat.heads.fine_tuning import training_examples
+from bertfeat.heads.kinds import HeadKind
+from bertfeat.heads.sequences import Sequencer
+from bertfeat.heads.settings import Outputs
+from tests.support.head_texts import asked, head_texts, words
+from tests.support.tiny_models import POSITIONS, Tiny
+
+
+@pytest.mark.parametrize("family", ["bert", "distilbert", "roberta", "xlm-roberta", "albert"])
+def test_sequences_are_hugging_faces(tiny: Any, family: str) -> None:
+    chance = random.Random(4)
+    pairs = [(" ".join(words(chance, 0, 25)), (" ".join(words(chance, 1, 25)),)) for _ in range(60)]
+    given = head_texts(HeadKind.CLASSIFY, [other for _, other in pairs], [text for text, _ in pairs], [])
+    read = Sequencer(tiny(family).model, HeadKind.CLASSIFY).read(given)
+    reference = transformers.AutoTokenizer.from_pretrained(tiny(family).folder)
+    whole = 0
+    for (text, other), example in zip(pairs, read.examples, strict=True):
+        expected = reference(text, other[0], truncation="longest_first", max_length=POSITIONS)
+        assert example["input_ids"].tolist() == expected["input_ids"]
+        assert example["token_type_ids"].tolist() == expected["token_type_ids"]
+        whole += len(reference(text, other[0])["input_ids"]) <= POSITIONS
+    assert 0 < read.truncated == len(pairs) - whole < len(pairs)
+
+
+def test_answers_are_learnt_in_the_windows_that_hold_them(bert: Tiny) -> None:
+    given = asked(30, 2, most=120)
+    read = Sequencer(bert.model, HeadKind.ANSWER).read(given)
+    examples = training_examples(given, read, Outputs())
+    reference = transformers.AutoTokenizer.from_pretrained(bert.folder)
+    held = 0
+    for example, window in zip(examples, read.windows, strict=True):
+        first, last = int(example["start_positions"]), int(example["end_positions"])
+        ids = example["input_ids"].tolist()
+        held += first > 0
+        if first:
+            assert reference.decode(ids[first : last + 1]) == "river"
+        else:
+            assert last == 0
+            whole = str(reference.decode(ids[window.place :], skip_special_tokens=True))
+            assert "river" not in whole.split() or not given.gold[window.example]
+    numbers = [number for number, _ in groupby(window.example for window in read.windows)]
+    assert numbers == list(range(30))
+    assert len(read.windows) > 60
+    assert held >= 24
+    for _, group in groupby(read.windows, key=lambda window: window.example):
+        windows = list(group)
+        own = np.concatenate([window.begin + np.flatnonzero(window.own) for window in windows])
+        assert sorted(own.tolist()) == list(range(len(windows[0].spans)))
