@@ -29,7 +29,7 @@ from bertfeat.pretraining.material import (
 )
 from bertfeat.pretraining.networks import StartedNetwork, continued_network, new_network, start_from_frequencies
 from bertfeat.pretraining.plan import PLAN_NAME, PLAN_VERSION, TrainingPlan, read_plan, warnings_before
-from bertfeat.pretraining.ranges import CorpusSplit, DocumentRanges, split_corpus
+from bertfeat.pretraining.ranges import CorpusSplit, DocumentRanges, refuse_few_pairs, split_corpus
 from bertfeat.pretraining.report import (
     HeldOutScores,
     OnPretraining,
@@ -156,6 +156,8 @@ class PretrainingRun:
         sequences = SequenceExamples(
             material.store, material.split.training, self.settings, material.tokenizer.special
         ).epoch
+        if self.settings.goal.has_pairs:
+            refuse_few_pairs(material.split.held_out, self.settings.held_out)
         figures = corpus_figures(self.texts, material.store, material.split, sequences, material.tokenizer.unknown)
         before = self._score(material, network, "scoring the model as it is")
         task = self._task(material, network, 0)
