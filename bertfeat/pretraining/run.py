@@ -153,9 +153,7 @@ class PretrainingRun:
 
     def _decide(self, material: _Material, network: StartedNetwork) -> TrainingPlan:
         """Score the model as it is, fix the number of steps, and write both down."""
-        sequences = SequenceExamples(
-            material.store, material.split.training, self.settings, material.tokenizer.special
-        ).epoch
+        sequences = material.examples(material.split.training, self.settings).epoch
         if self.settings.goal.has_pairs:
             refuse_few_pairs(material.split.held_out, self.settings.held_out)
         figures = corpus_figures(self.texts, material.store, material.split, sequences, material.tokenizer.unknown)
@@ -194,9 +192,7 @@ class PretrainingRun:
         count = steps * settings.batch_size or None
         return TrainingTask(
             module=network.module,
-            examples=SequenceExamples(
-                material.store, material.split.training, settings, material.tokenizer.special, count
-            ),
+            examples=material.examples(material.split.training, settings, count),
             collator=self._collator(material, network, anchor is not None),
             anchor=anchor,
             batch_size=settings.batch_size,
