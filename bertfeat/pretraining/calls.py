@@ -66,6 +66,9 @@ def pretrain_model(
         )
     folder, where = Path(folder), _one_device(device)
     going_on, resolved = _resolved(model, revision, settings, where)
+    if going_on is not None and going_on.folder.resolve() == folder.resolve():
+        problem = "the model that goes on lies there, and would be overwritten"
+        raise UsageError(problem, where=folder, remedy=f"name another folder with {parameter('folder')}")
     texts = CorpusTexts(corpus, corpus_settings or CorpusSettings(), document_column)
     with hold_result_folder(folder, ResultKind.MODEL), silence_transformers(), keep_random_state():
         run = PretrainingRun(texts, folder, resolved, going_on, where, checkpoint_minutes, progress)

@@ -117,6 +117,9 @@ def _start_anew() -> str:
     return f"train anew with {parameter('overwrite', True)}"
 
 
+_WRITERS = ("PytorchStreamWriter", "inline_container")  # what torch's errors of writing name
+
+
 @contextmanager
 def library_disk_errors(folder: Path) -> Iterator[None]:
     """Turn what safetensors and torch raise over a full or read-only disk into a StorageError."""
@@ -125,7 +128,7 @@ def library_disk_errors(folder: Path) -> Iterator[None]:
             yield
         except (SafetensorError, RuntimeError) as error:
             number = re.search(r"os error (\d+)", str(error))
-            if number is None and "PytorchStreamWriter" not in str(error):
+            if number is None and not any(name in str(error) for name in _WRITERS):
                 raise
             full = shutil.disk_usage(folder).free < 1 << 20
             code = int(number[1]) if number else errno.ENOSPC if full else errno.EIO

@@ -45,6 +45,17 @@ class CorpusSplit:
     described: str  # for people: what is held out
 
 
+def refuse_few_pairs(held_out: DocumentRanges, share: float) -> None:
+    """Refuse held-out pieces that give no pairs of segments.
+
+    Raises:
+        CorpusError: they are of fewer than two documents.
+    """
+    if len(held_out) and (held_out.lengths >= 2).sum() < 2:
+        problem = f"the {share:g} of the corpus that is held out is of one document, and next sentences need two"
+        raise CorpusError(problem, remedy=f"give a larger {parameter('held_out')}, or {parameter('held_out', 0)}")
+
+
 def split_corpus(store: TokenStore, share: float, seed: int) -> CorpusSplit:
     """Hold a share of the corpus out: whole documents drawn at random, or the last sentences of each document.
 

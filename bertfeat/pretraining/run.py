@@ -29,7 +29,7 @@ from bertfeat.pretraining.material import (
 )
 from bertfeat.pretraining.networks import StartedNetwork, continued_network, new_network, start_from_frequencies
 from bertfeat.pretraining.plan import PLAN_NAME, PLAN_VERSION, TrainingPlan, read_plan, warnings_before
-from bertfeat.pretraining.ranges import CorpusSplit, DocumentRanges, split_corpus
+from bertfeat.pretraining.ranges import CorpusSplit, DocumentRanges, refuse_few_pairs, split_corpus
 from bertfeat.pretraining.report import (
     HeldOutScores,
     OnPretraining,
@@ -153,9 +153,9 @@ class PretrainingRun:
 
     def _decide(self, material: _Material, network: StartedNetwork) -> TrainingPlan:
         """Score the model as it is, fix the number of steps, and write both down."""
-        sequences = SequenceExamples(
-            material.store, material.split.training, self.settings, material.tokenizer.special
-        ).epoch
+        sequences = material.examples(material.split.training, self.settings).epoch
+        if self.settings.goal.has_pairs:
+            refuse_few_pairs(material.split.held_out, self.settings.held_out)
         figures = corpus_figures(self.texts, material.store, material.split, sequences, material.tokenizer.unknown)
         before = self._score(material, network, "scoring the model as it is")
         task = self._task(material, network, 0)
@@ -192,9 +192,7 @@ class PretrainingRun:
         count = steps * settings.batch_size or None
         return TrainingTask(
             module=network.module,
-            examples=SequenceExamples(
-                material.store, material.split.training, settings, material.tokenizer.special, count
-            ),
+            examples=material.examples(material.split.training, settings, count),
             collator=self._collator(material, network, anchor is not None),
             anchor=anchor,
             batch_size=settings.batch_size,

@@ -162,34 +162,36 @@ class PretrainingSettings:
         return self.learning_rate or _GOING_ON
 
     def resolved(self, *, from_scratch: bool) -> "PretrainingSettings":
-        """The same settings with nothing left open.
+        """The same settings with nothing left open but the precision, which the device decides.
 
         Raises:
             UsageError: a setting of a new model where another one goes on, or the other way round.
         """
-        settings = self if any(getattr(self, name) is not None for name in _BUDGETS) else replace(self, epochs=1)
-        if from_scratch:
-            return settings._of_new_model()
-        for name in _SCRATCH_ONLY:
-            if getattr(self, name):
-                problem = f"{parameter(name)} is for a new model, and {parameter('model')} brings its own"
-                raise UsageError(problem, remedy="leave one of them out")
-        objective = self.objective or Objective.MLM
-        return replace(settings, objective=str(objective), learning_rate=self.learning_rate or _GOING_ON)
+        has_budget = any(getattr(self, name) is not None for name in _BUDGETS)
+        settings = self if has_budget else replace(self, epochs=1)
+        return settings._of_new_model() if from_scratch else settings._going_on()
 
     def _of_new_model(self) -> "PretrainingSettings":
         if self.anchor is not None:
             problem = f"{parameter('anchor')} holds a model to its old vectors, and a new one has none"
             raise UsageError(problem, remedy=f"give {parameter('model')}, or leave it out")
-        shape = parse_shape(self.shape or "mini")
+        shape = self.model_shape
         return replace(
             self,
             shape=next((name for name, known in SHAPES.items() if known == shape), shape.spec),
             vocabulary=self.vocabulary or VOCABULARY,
-            objective=str(self.objective or Objective.MLM_NSP),
+            objective=str(self.goal),
             positions=self.positions or self.max_length,
             learning_rate=self.learning_rate or default_rate(shape.width),
         )
+
+    def _going_on(self) -> "PretrainingSettings":
+        for name in _SCRATCH_ONLY:
+            if getattr(self, name):
+                problem = f"{parameter(name)} is for a new model, and {parameter('model')} brings its own"
+                raise UsageError(problem, remedy="leave one of them out")
+        objective = self.objective or str(Objective.MLM)
+        return replace(self, objective=objective, learning_rate=self.learning_rate or _GOING_ON)
 
 
 def default_rate(width: int) -> float:

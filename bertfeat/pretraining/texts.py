@@ -38,6 +38,9 @@ class CorpusTexts:
             if getattr(settings, name):
                 raise UsageError(f"{parameter(name)} means nothing for pre-training", remedy="leave it out")
         paths = [corpus] if isinstance(corpus, str | Path) else list(corpus)
+        if any(str(path) == "-" for path in paths):
+            problem = "standard input can be read once, and pre-training reads a corpus several times"
+            raise UsageError(problem, remedy="write it to a file")
         self._corpus = open_corpus(paths, settings)
         if document_column is not None:
             _check_column(self._corpus, document_column)

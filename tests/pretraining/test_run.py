@@ -364,6 +364,23 @@ def test_a_loss_that_is_no_number(corpus: Path, tmp_path: Path, monkeypatch: pyt
         pretrain(corpus, tmp_path / "m")
 
 
+def test_held_out_pieces_of_one_document_give_no_pairs(corpus: Path, tmp_path: Path) -> None:
+    text = "one river.\n\n" + "\n".join(line for line in corpus.read_text().splitlines() if line)
+    (tmp_path / "c.txt").write_text(text)
+    with pytest.raises(CorpusError, match=r"held out is of one document.*held_out=0"):
+        pretrain(tmp_path / "c.txt", tmp_path / "m", replace(SETTINGS, held_out=0.01))
+
+
+def test_a_model_is_not_overwritten_by_what_goes_on_from_it(made: tuple[Path, PretrainingReport], corpus: Path) -> None:
+    with pytest.raises(UsageError, match="lies there, and would be overwritten"):
+        pretrain(corpus, made[0], GOING_ON, model=made[0], overwrite=True)
+
+
+def test_standard_input_is_no_corpus(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="standard input can be read once"):
+        pretrain(Path("-"), tmp_path / "m")
+
+
 def test_scratch_settings_for_a_model_that_goes_on(bert: Tiny, corpus: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="shape is for a new model"):
         pretrain(corpus, tmp_path / "m", SETTINGS, model=bert.folder)
