@@ -79,7 +79,7 @@ def write_predictions(
         raise UsageError(f"{out} is what is read, and would be lost", remedy="name another file")
     opened = open_head(head, kind, model=model, device=device)
     predictions = opened.predict(source, corpus_settings=corpus_settings, label=label, choices=choices)
-    lines = [json.dumps(_plain(row, opened), ensure_ascii=False, allow_nan=False) for row in predictions.rows]
+    lines = [json.dumps(_as_line(row, opened), ensure_ascii=False, allow_nan=False) for row in predictions.rows]
     if callable(out):
         for line in lines:
             out(line)
@@ -106,7 +106,7 @@ def open_head(
     return opened
 
 
-def _plain(row: HeadPrediction, head: Head) -> dict[str, object]:
+def _as_line(row: HeadPrediction, head: Head) -> dict[str, object]:
     """A prediction as its line has it."""
     kind = head.record.kind
     if kind is HeadKind.ANSWER:

@@ -20,7 +20,7 @@ from bertfeat.heads.head_files import (
     FORMAT_VERSION,
     PICTURE_NAME,
     has_head,
-    network_forms,
+    head_forms,
     read_head_record,
     read_head_weights,
     remove_head,
@@ -156,7 +156,7 @@ def _open_loop(
     if len(train.sets) != len(dev.sets):
         raise HeadError("of train and dev, one is of pairs that are apart", remedy="give both in one form")
     outputs = learn_outputs(options.kind, train.gold, train.origin, regression=settings.regression)
-    _check_dev(dev, outputs.labels)
+    _check_dev_labels(dev, outputs.labels)
     return HeadLoop(folder, settings, device, train, dev, reads, outputs)
 
 
@@ -177,7 +177,7 @@ def open_known(
     return examples
 
 
-def _check_dev(dev: HeadExamples, labels: tuple[str, ...]) -> None:
+def _check_dev_labels(dev: HeadExamples, labels: tuple[str, ...]) -> None:
     """Refuse a development set on which nothing can be right."""
     if labels and not set(labels) & {str(label) for label in dev.gold}:
         raise HeadError("the development set has only labels that the training set lacks", where=dev.origin)
@@ -212,7 +212,7 @@ def _run_loop(loop: HeadLoop, options: HeadOptions, *, on_epoch: OnEpoch | None,
         loop.check_same(record.identity(), "a head that was trained")
         read_head_weights(folder, record)  # one that is reported as finished must be sound
         return HeadReport(folder, record, None, 0.0, len(record.history))
-    network_forms(loop.shape)
+    head_forms(loop.shape)
     resumed = loop.learn(on_epoch)
     scores = loop.evaluate()
     record = write_head(folder, _record(loop, options, scores), loop.network.state_dict())

@@ -38,10 +38,10 @@ bertfeat {kind} evaluate train.head {test} --json
 
 def evaluate_command(kind: str) -> click.Command:
     """The command of a kind of head."""
-    return head_command(kind, "evaluate", _evaluate, _OPTIONS, _HELP)
+    return head_command(kind, "evaluate", _run_evaluation, _OPTIONS, _HELP)
 
 
-def _evaluate(
+def _run_evaluation(
     kind: str,
     folder: Path,
     source: str,
@@ -69,7 +69,7 @@ def _evaluate(
 def head_score_lines(scores: "HeadScores") -> Iterator[str]:
     """Scores for people: single numbers, then one line a label."""
     values = asdict(scores)
-    single = [(name.replace("_", " "), _shown(value)) for name, value in values.items() if not _is_table(value)]
+    single = [(name.replace("_", " "), _score_text(value)) for name, value in values.items() if not _is_mapping(value)]
     yield from two_columns([(name, shown) for name, shown in single if shown])
     by_label = getattr(scores, "by_label", {})
     if by_label:
@@ -81,11 +81,11 @@ def head_score_lines(scores: "HeadScores") -> Iterator[str]:
             yield f"{name:<{wide}}  {shares}  {counts.gold:7,}  {counts.predicted:9,}"
 
 
-def _is_table(value: object) -> bool:
+def _is_mapping(value: object) -> bool:
     return isinstance(value, dict) and set(value) != {"score", "threshold"}
 
 
-def _shown(value: object) -> str:
+def _score_text(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, dict):

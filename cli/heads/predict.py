@@ -44,10 +44,10 @@ bertfeat {kind} predict train.head {test} > predictions.jsonl
 
 def predict_command(kind: str) -> click.Command:
     """The command of a kind of head."""
-    return head_command(kind, "predict", _predict, _OPTIONS, _HELP)
+    return head_command(kind, "predict", _predict_head, _OPTIONS, _HELP)
 
 
-def _predict(
+def _predict_head(
     kind: str,
     folder: Path,
     source: str,

@@ -117,7 +117,7 @@ def _examples_a_second(shape: HeadShape, texts: HeadTexts, settings: HeadSetting
     network = HeadNetwork(shape)
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3, fused=True)
     done, begun = 0, time.perf_counter()
-    for number, batch in enumerate(islice(_batches(shape, texts, settings.batch_size), _TIMED + _TIMED // 2)):
+    for number, batch in enumerate(islice(_empty_batches(shape, texts, settings.batch_size), _TIMED + _TIMED // 2)):
         if number == _TIMED // 2:
             done, begun = 0, time.perf_counter()
         loss = network(batch).square().mean()
@@ -128,7 +128,7 @@ def _examples_a_second(shape: HeadShape, texts: HeadTexts, settings: HeadSetting
     return done / (time.perf_counter() - begun)
 
 
-def _batches(shape: HeadShape, texts: HeadTexts, size: int) -> Iterator[ExampleBatch]:
+def _empty_batches(shape: HeadShape, texts: HeadTexts, size: int) -> Iterator[ExampleBatch]:
     """Batches of the usual number of vectors an example: of tokens about one in four characters."""
     lengths = [1 + len("".join((text, *others))) // 4 for text, others in zip(texts.texts, texts.others, strict=True)]
     mean = {HeadKind.ANSWER: int(np.mean(lengths)), HeadKind.CHOOSE: len(texts.others[0])}.get(texts.kind, 1)

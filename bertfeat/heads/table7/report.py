@@ -21,20 +21,18 @@ class HeadRow:
     name: str  # a layer specification, "fine-tuning", or a baseline
     title: str
     runs: tuple[HeadRun, ...]
+    dev: tuple[float, ...]  # the score of each run on the development set
+    test: tuple[float, ...]  # and on the test set; empty where there is none
+
+    @classmethod
+    def of(cls, name: str, title: str, runs: Sequence[HeadRun]) -> "HeadRow":
+        """The row of some runs."""
+        test = tuple(run.test for run in runs if run.test is not None)
+        return cls(name, title, tuple(runs), tuple(run.dev for run in runs), test)
 
     @property
     def paper(self) -> None:
         """The paper has no numbers for frozen features of these tasks."""
-
-    @property
-    def dev(self) -> tuple[float, ...]:
-        """The score of each run on the development set."""
-        return tuple(run.dev for run in self.runs)
-
-    @property
-    def test(self) -> tuple[float, ...]:
-        """The score of each run on the test set; empty where there is none."""
-        return tuple(run.test for run in self.runs if run.test is not None)
 
     @property
     def seconds(self) -> float:

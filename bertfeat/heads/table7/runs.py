@@ -68,7 +68,7 @@ class HeadRuns:
     def __init__(self, folder: Path, identity: Mapping[str, object]) -> None:
         self._folder = folder
         self.digest = hashlib.sha256(canonical_json(identity)).hexdigest()
-        existing = _read_identity(folder)
+        existing = _read_table_identity(folder)
         if existing is None:
             write_json(folder / SETTINGS_NAME, _IdentityFile(FORMAT_VERSION, identity))
         elif differ := [name for name in identity if identity[name] != existing.get(name)]:
@@ -104,7 +104,7 @@ class HeadRuns:
         write_json(path, asdict(_HeadRunFile(FORMAT_VERSION, self.digest, run)))
 
 
-def _read_identity(folder: Path) -> Mapping[str, object] | None:
+def _read_table_identity(folder: Path) -> Mapping[str, object] | None:
     try:
         return _IDENTITY_FORMAT.read(folder / SETTINGS_NAME).identity
     except (FileNotFoundError, NotADirectoryError):

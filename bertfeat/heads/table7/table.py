@@ -45,7 +45,7 @@ class HeadTableTraining:
     ) -> HeadTable:
         """Do the missing runs of those rows and seeds, and give the table."""
         results = [*self._baselines()]
-        results += [HeadRow(row.name, row.title, tuple(self._train(row, seed) for seed in seeds)) for row in rows]
+        results += [HeadRow.of(row.name, row.title, [self._train(row, seed) for seed in seeds]) for row in rows]
         if tuned is not None:
             results.append(self._fine_tune(tuned, grid, seeds))
         measure = measure_of(self.options.kind, regression=self.settings.regression)
@@ -104,7 +104,7 @@ class HeadTableTraining:
         }
         tune = partial(self._fine_tune_point, model, opened, texts)
         points = grid if len(grid) == 1 else [max(grid, key=lambda point: tune(point, seeds[0]).dev)]
-        return HeadRow(FINE_TUNING, FINE_TUNED_ROW.title, tuple(tune(points[0], seed) for seed in seeds))
+        return HeadRow.of(FINE_TUNING, FINE_TUNED_ROW.title, [tune(points[0], seed) for seed in seeds])
 
     def _fine_tune_point(
         self,
@@ -145,7 +145,7 @@ class HeadTableTraining:
         rows = []
         for name, guess in guesses.items():
             scores = {which: self._scores(examples, guess(examples)) for which, examples in others.items()}
-            rows.append(HeadRow(name, TITLES[name], (self._run(name, 0, scores),)))
+            rows.append(HeadRow.of(name, TITLES[name], [self._run(name, 0, scores)]))
         return rows
 
     def _scores(self, examples: HeadExamples, guesses: Sequence[Guess]) -> HeadScores:
