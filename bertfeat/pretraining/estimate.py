@@ -13,13 +13,14 @@ from bertfeat.pretraining.anchor import Anchor
 from bertfeat.pretraining.examples import Collator, SequenceExamples
 from bertfeat.pretraining.material import PretrainingTokenizer, copy_tokenizer, open_tokenizer
 from bertfeat.pretraining.networks import continued_network, new_network
+from bertfeat.pretraining.pace import seconds_a_step
 from bertfeat.pretraining.ranges import split_corpus
 from bertfeat.pretraining.report import PretrainingEstimate
 from bertfeat.pretraining.run import steps_of_epochs
 from bertfeat.pretraining.settings import VOCABULARY, PretrainingSettings
 from bertfeat.pretraining.texts import CorpusText, CorpusTexts
 from bertfeat.pretraining.token_store import TokenStore, write_tokens
-from bertfeat.pretraining.training import TrainingTask, seconds_a_step
+from bertfeat.pretraining.training import TrainingTask
 from bertfeat.pretraining.vocabulary import learn_vocabulary, write_vocabulary
 
 _ROWS = 20_000  # that are looked at

@@ -58,7 +58,8 @@ def score_examples(
 
 def _unigram_loss(examples: Sequence[Example], unigram: NDArray[np.float64]) -> float:
     labels = np.concatenate([examples[at].labels for at in range(len(examples))])
-    return float(-unigram[labels[labels != UNPREDICTED]].mean())
+    predicted = labels[labels != UNPREDICTED]
+    return float(-unigram[predicted].mean()) if len(predicted) else 0.0
 
 
 def unigram_logs(store: TokenStore, split: CorpusSplit, special: SpecialTokens) -> NDArray[np.float64]:

@@ -142,16 +142,17 @@ def corpus_figures(
         held_out=split.described,
         sequences=sequences,
         failed=texts.failed,
+        first_failure=texts.first_failure,
         unknown=0 if unknown is None else _occurrences(store, unknown),
     )
 
 
-def warn_of_corpus(figures: CorpusFigures, first_failure: str) -> tuple[str, ...]:
+def warn_of_corpus(figures: CorpusFigures) -> tuple[str, ...]:
     """What the user should know of a corpus."""
     warnings = []
     if figures.failed:
         warnings.append(
-            f"{figures.failed:,} rows could not be read and were left out, the first because: {first_failure}"
+            f"{figures.failed:,} rows cannot be read and were left out, the first because: {figures.first_failure}"
         )
     if figures.unknown > _UNKNOWN * figures.pieces:
         share = figures.unknown / figures.pieces

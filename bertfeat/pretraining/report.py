@@ -51,6 +51,7 @@ class CorpusFigures:
     held_out: str  # what is held out
     sequences: int  # of an epoch
     failed: int  # rows that cannot be read
+    first_failure: str  # why the first of them cannot
     unknown: int  # pieces that the vocabulary does not know
 
 

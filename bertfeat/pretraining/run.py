@@ -28,6 +28,7 @@ from bertfeat.pretraining.material import (
     warn_of_corpus,
 )
 from bertfeat.pretraining.networks import StartedNetwork, continued_network, new_network, start_from_frequencies
+from bertfeat.pretraining.pace import seconds_a_step
 from bertfeat.pretraining.plan import PLAN_NAME, PLAN_VERSION, TrainingPlan, read_plan, warnings_before
 from bertfeat.pretraining.ranges import CorpusSplit, DocumentRanges, refuse_few_pairs, split_corpus
 from bertfeat.pretraining.report import (
@@ -47,7 +48,7 @@ from bertfeat.pretraining.result_files import (
 from bertfeat.pretraining.settings import PretrainingSettings
 from bertfeat.pretraining.texts import CorpusTexts, read_digest
 from bertfeat.pretraining.token_store import TokenStore
-from bertfeat.pretraining.training import TrainingTask, run_training, seconds_a_step
+from bertfeat.pretraining.training import TrainingTask, refuse_no_number, run_training
 
 MEASURED = 0.05  # share of the minutes in which the speed is measured
 _MOST_MEASURED = 20.0  # seconds
@@ -108,7 +109,7 @@ class PretrainingRun:
         network = self._network(material)
         self.notes = network.notes
         plan = plan or self._decide(material, network)
-        self.warnings += warn_of_corpus(plan.figures, self.texts.first_failure)
+        self.warnings += warn_of_corpus(plan.figures)
         record, resumed = self._train(material, network, plan)
         self._remove_state()
         return self._report(record, resumed, begun, trained=True)
@@ -134,6 +135,12 @@ class PretrainingRun:
         """Open what an earlier run prepared."""
         self._check_same(plan.identity, plan.stamps, "a training that was begun")
         store = TokenStore.open(self.state)
+        sizes = len(store.pieces), len(store.sentences), len(store.documents)
+        if sizes != (plan.figures.pieces, plan.figures.sentences, plan.figures.documents):
+            remedy = f"train anew with {parameter('overwrite', True)}"
+            raise PretrainingError(
+                "its tokenized corpus is not the one that was written", where=self.state, remedy=remedy
+            )
         split = split_corpus(store, self.settings.held_out, self.settings.seed)
         return _Material(self._open_tokenizer(), store, split)
 
@@ -178,6 +185,7 @@ class PretrainingRun:
         checkpoint = newest_checkpoint(task.folder)
         log = run_training(task, checkpoint, self.told)
         progress = log.progress(plan.steps)
+        refuse_no_number(sum(float(weight.sum()) for weight in network.module.state_dict().values()), task.rate)
         after = self._score(material, network, "scoring the model as it became")
         record = self._record(plan, progress, after)
         network.module.eval()
@@ -217,7 +225,9 @@ class PretrainingRun:
             self.told(PretrainingProgress(stage, 0.0))
         count = min(SEQUENCES, material.examples(held_out, self.settings).epoch)
         examples = material.examples(held_out, self.settings, count)
-        return score_examples(network.module, examples, self._collator(material, network), material.frequencies)
+        scores = score_examples(network.module, examples, self._collator(material, network), material.frequencies)
+        refuse_no_number(scores.loss, self.settings.rate)
+        return scores
 
     # ── what it is ──────────────────────────────────────────────────────────────────────────────────────────
 

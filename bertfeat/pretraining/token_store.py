@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Encoding, Tokenizer as FastTokenizer
 
-from bertfeat.io import storage_errors
+from bertfeat.io import storage_errors, sync
 from bertfeat.pretraining.texts import CorpusText
 
 CONTINUES = np.uint32(1 << 31)
@@ -92,6 +92,8 @@ class _Files:
     def __exit__(self, *_: object) -> None:
         for file in self._open:
             file.close()
+        for name in _NAMES:
+            sync(self._folder / name)
 
     def add(self, begins: bool, pieces: NDArray[np.uint32], cutter: "SentenceCutter") -> None:
         """Append the pieces of a text."""

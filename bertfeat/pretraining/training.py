@@ -2,6 +2,8 @@
 
 import math
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import torch
 
+from bertfeat.encoder import is_out_of_memory
 from bertfeat.errors import BertfeatError, PretrainingError, parameter
 from bertfeat.pretraining.anchor import Anchor
 from bertfeat.pretraining.checkpoints import (
@@ -99,10 +102,7 @@ class TrainingLog:
         Raises:
             PretrainingError: it is no finite number.
         """
-        if not math.isfinite(float(loss.total.detach())):
-            problem = f"the loss is no finite number at a learning rate of {self.rate:g}"
-            remedy = f"give a lower one with {parameter('learning_rate')}, and {parameter('overwrite', True)}"
-            raise PretrainingError(problem, remedy=remedy)
+        refuse_no_number(float(loss.total.detach()), self.rate)
         parts = {"words": loss.words, "pairs": loss.pairs, "anchor": loss.anchor}
         for name, value in parts.items():
             if value is not None:
@@ -143,10 +143,22 @@ def run_training(
     log = TrainingLog(task.steps, task.rate)
     if checkpoint is not None:
         log.restore(checkpoint.progress)
-    with library_disk_errors(task.folder):
+    with library_disk_errors(task.folder), _memory_errors(task):
         trainer = _trainer(task, log, on_progress)
         trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint.folder))
     return log
+
+
+@contextmanager
+def _memory_errors(task: TrainingTask) -> Iterator[None]:
+    """Turn the exception of a memory that is too small into one that says what to do."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        problem = f"the memory is too small for batches of {task.batch_size} sequences"
+        raise PretrainingError(problem, remedy=f"give a smaller {parameter('batch_size')}") from error
 
 
 def require_accelerate() -> None:
@@ -157,6 +169,18 @@ def require_accelerate() -> None:
     """
     if find_spec("accelerate") is None:
         raise BertfeatError("pre-training needs accelerate", remedy="pip install 'bertfeat[finetune]'")
+
+
+def refuse_no_number(loss: float, rate: float) -> None:
+    """Refuse a loss, or a sum of weights, that is no finite number.
+
+    Raises:
+        PretrainingError: it is not.
+    """
+    if not math.isfinite(loss):
+        problem = f"the loss is no finite number at a learning rate of {rate:g}"
+        remedy = f"give a lower one with {parameter('learning_rate')}, and {parameter('overwrite', True)}"
+        raise PretrainingError(problem, remedy=remedy)
 
 
 def step_seed(seed: int, step: int) -> int:
@@ -252,27 +276,3 @@ def _arguments(task: TrainingTask) -> "TrainingArguments":
     )
     arguments._n_gpu = min(arguments.n_gpu, 1)  # else several GPUs multiply the batch size
     return arguments
-
-
-def seconds_a_step(task: TrainingTask, budget: float) -> tuple[float, float]:
-    """Seconds and tokens of a step, measured on a copy of the module for about so many seconds."""
-    from copy import deepcopy
-
-    module = deepcopy(task.module).train()
-    optimizer = torch.optim.AdamW(module.parameters(), lr=1e-9)
-    times, tokens, begun = [], 0, time.perf_counter()
-    for step in range(1 << 20):
-        started = time.perf_counter()
-        rows = [task.examples[(step * task.batch_size + at) % len(task.examples)] for at in range(task.batch_size)]
-        batch = {name: values.to(module.device) for name, values in task.collator(rows).items()}
-        torch.autograd.backward(task.loss(module, batch).total)
-        torch.nn.utils.clip_grad_norm_(module.parameters(), CLIPPED_TO)
-        optimizer.step()
-        optimizer.zero_grad()
-        if module.device.type == "cuda":
-            torch.cuda.synchronize()
-        times.append(time.perf_counter() - started)
-        tokens += int(batch["attention_mask"].sum())
-        if step >= 2 and time.perf_counter() - begun > budget:
-            break
-    return float(np.mean(times[1:])), tokens / len(times)

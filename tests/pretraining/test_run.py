@@ -307,6 +307,30 @@ def test_a_checkpoint_that_was_changed_is_told(corpus: Path, tmp_path: Path, nam
         pretrain(corpus, tmp_path / "m")
 
 
+def test_a_tokenized_corpus_that_was_changed_is_told(corpus: Path, tmp_path: Path) -> None:
+    with pytest.raises(Stopped):
+        pretrain(corpus, tmp_path / "m", checkpoint_minutes=0, progress=stop_at(3))
+    with (tmp_path / "m" / ".bertfeat" / "pretraining" / "pieces.bin").open("ab") as file:
+        file.write(bytes(8))
+    with pytest.raises(PretrainingError, match=r"not the one that was written.*overwrite=True"):
+        pretrain(corpus, tmp_path / "m")
+
+
+def test_memory_that_is_too_small(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_memory(*_: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr("bertfeat.pretraining.training.batch_loss", no_memory)
+    with pytest.raises(PretrainingError, match="too small for batches of 4 sequences; give a smaller batch_size"):
+        pretrain(corpus, tmp_path / "m")
+
+
+def test_a_text_of_unknown_words_alone(bert: Tiny, tmp_path: Path) -> None:
+    (tmp_path / "c.txt").write_text("ꙮꙮ ꙮꙮ ꙮꙮ\n" * 40)
+    report = pretrain(tmp_path / "c.txt", tmp_path / "m", GOING_ON, model=bert.folder)
+    assert "100% of the pieces are unknown" in report.warnings[0]
+
+
 def test_two_runs_at_once(corpus: Path, tmp_path: Path) -> None:
     (tmp_path / "m").mkdir()
     with folder_lock(tmp_path / "m"), pytest.raises(FolderLockedError):
