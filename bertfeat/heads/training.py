@@ -244,7 +244,7 @@ def _record(loop: HeadLoop, options: HeadOptions, scores: HeadScores) -> HeadRec
         | {"threads": str(torch.get_num_threads())},
         extraction=loop.reads.extraction,
         pooling=loop.reads.pooling,
-        layers=loop.reads.layers.spec,
+        layers=loop.reads.layers.spelling or loop.reads.layers.spec,
         network=loop.shape,
         places={
             name: tuple(record_place(folder, loop.folder) for folder in examples.folders)
