@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @reading_options
 @output_options
 def command(thing: str | None, revision: str | None, reading: "CorpusSettings", console: Console) -> None:
-    """Show what a feature set, index, tagger, model or corpus is, or what is installed.
+    """Show what a feature set, index, tagger, head, model or corpus is, or what is installed.
 
     A corpus is read to its end and counted. What is not a path is taken for a model's name. Without an argument:
     versions, kernels, hardware, the default model.

@@ -1,18 +1,9 @@
 """The output of ``bertfeat info`` of a model, pre-trained by bertfeat or not."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from .info_description import Description
 from .pretrain_output import pretraining_rows
-
-
-@dataclass(frozen=True, slots=True)
-class Description:
-    """The output of ``bertfeat info``: ``value`` as JSON, ``rows`` as a table."""
-
-    value: dict[str, object]
-    rows: Sequence[tuple[str, object]]
 
 
 def describe_pretrained(folder: Path) -> Description:

@@ -8,7 +8,9 @@ from bertfeat.errors import UsageError
 
 from .console import fields_of, format_size
 from .index_output import recall_line
-from .info_model import Description, describe_pretrained
+from .info_description import Description
+from .info_head import describe_head
+from .info_model import describe_pretrained
 from .info_work import describe_work
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ def describe_result(kind: "ResultKind", folder: "Location") -> Description:
     """The content of a folder that bertfeat wrote.
 
     Raises:
-        UsageError: a tagger or a Table 7 at an address.
+        UsageError: a tagger, a head or a Table 7 at an address.
     """
     if kind == "features":
         return _describe_features(folder)
@@ -50,6 +52,8 @@ def describe_result(kind: "ResultKind", folder: "Location") -> Description:
     path = local_result(kind, folder)
     if kind == "model":
         return describe_pretrained(path)
+    if kind == "head":
+        return describe_head(path)
     return _describe_tagger(path) if kind == "tagger" else _describe_table7(path)
 
 

@@ -1,4 +1,4 @@
-"""``bertfeat verify``: is a feature set, an index or a tagger what it says?"""
+"""``bertfeat verify``: is a feature set, an index, a tagger or a head what it says?"""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,7 +14,13 @@ from .console import Console
 from .info_output import local_result
 from .option_types import LOCATION, listed_option
 from .options import output_options, reading_options, refuse_reading_options
-from .verify_output import print_features_check, print_index_check, print_table7_check, print_tagger_check
+from .verify_output import (
+    print_features_check,
+    print_head_check,
+    print_index_check,
+    print_table7_check,
+    print_tagger_check,
+)
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings
@@ -69,12 +75,12 @@ sample_options = bundle(
 
 
 @click.command(cls=Command, name="verify")
-@click.argument("folder", metavar="FEATURES|INDEX|TAGGER", type=LOCATION)
+@click.argument("folder", metavar="FEATURES|INDEX|TAGGER|HEAD", type=LOCATION)
 @sample_options
 @reading_options
 @output_options
 def command(folder: "Location", again: SampleOptions, reading: "CorpusSettings", console: Console) -> None:
-    """Check a feature set, an index, a tagger or a Table 7: every byte, and what is derived.
+    """Check a feature set, an index, a tagger, a head or a Table 7: every byte, and what is derived.
 
     In a feature set the counts of its rows are checked too, and a sample of its features is computed again in fp32
     from the texts. The exit code is 1 if a check fails.
@@ -103,6 +109,10 @@ def command(folder: "Location", again: SampleOptions, reading: "CorpusSettings",
         print_table7_check(verify_table7(local_result(kind, folder)), folder, console)
     elif kind is ResultKind.MODEL:
         raise UsageError("this is a model, of which nothing is stored that could be verified", where=folder)
+    elif kind is ResultKind.HEAD:
+        from bertfeat.heads import verify_head
+
+        print_head_check(verify_head(local_result(kind, folder)), folder, console)
     elif kind is ResultKind.FEATURES or isinstance(folder, Address) or folder.is_dir():
         _verify_feature_set(folder, again, reading, console)
     else:

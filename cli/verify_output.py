@@ -7,6 +7,7 @@ from .console import Console, fields_of, format_size, pluralize, two_columns
 
 if TYPE_CHECKING:
     from bertfeat.extraction import VerifyReport
+    from bertfeat.heads import HeadVerifyReport
     from bertfeat.io import Location
     from bertfeat.search import IndexReport
     from bertfeat.tagging import Table7VerifyReport, TaggerVerifyReport
@@ -37,6 +38,19 @@ def print_tagger_check(report: "TaggerVerifyReport", folder: "Location", console
         *_features_rows(report.features),
     ]
     _print_sound("tagger", fields_of(report), rows, console)
+
+
+def print_head_check(report: "HeadVerifyReport", folder: "Location", console: Console) -> None:
+    """Print what was checked of a head."""
+    labels = f", {pluralize(report.labels, 'label')}" if report.labels else ""
+    checked = f"{pluralize(report.tensors, 'tensor')}{labels}: digests, shapes and history hold"
+    rows = [
+        ("head", f"{folder}: {report.head.noun}"),
+        ("read", format_size(report.bytes)),
+        ("sound", checked if report.tensors else "its record; of a fine-tuned model no more is read"),
+        *_features_rows(report.features),
+    ]
+    _print_sound("head", fields_of(report), rows, console)
 
 
 def print_table7_check(report: "Table7VerifyReport", folder: "Location", console: Console) -> None:

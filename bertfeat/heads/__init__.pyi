@@ -38,3 +38,4 @@ from .table7 import (
     train_head_table7 as train_head_table7,
 )
 from .training import HeadReport as HeadReport, train_head as train_head
+from .verification import HeadVerifyReport as HeadVerifyReport, verify_head as verify_head

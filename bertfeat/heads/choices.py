@@ -15,13 +15,13 @@ def choice_corpora(
 ) -> Iterator[tuple[str, Corpus]]:
     """The choices of all questions, in memory: pairs of question and choice, or (apart) the questions and the choices.
 
-    Each row keeps which question it is of, and whether it is the right choice.
+    Each row keeps which question it is of, and, where there is a column ``label``, whether it is the right choice.
 
     Raises:
         HeadError: a question that cannot be read, lacks a choice, or whose label names none.
     """
     documents = [row for question in questions.rows() for row in _choice_rows(question, questions, choices, label)]
-    keep = CorpusSettings(keep=(f"{QUESTION}:string", f"{RIGHT}:bool"))
+    keep = CorpusSettings(keep=(f"{QUESTION}:string", *([] if label is None else [f"{RIGHT}:bool"])))
     if form is PairForm.TOGETHER:
         yield "", memory_corpus(documents, keep)
         return
@@ -44,7 +44,7 @@ def _choice_rows(
             raise HeadError(problem, where=where, remedy=remedy)
     right = None if label is None else _right_choice(values[label], choices, where)
     for number, name in enumerate(choices):
-        kept = (question.id, number == right)
+        kept = (question.id,) if right is None else (question.id, number == right)
         yield Document(question.row, f"{question.id}:{name}", question.text, str(values[name]), kept=kept)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bertfeat.corpus import FORMATS, Corpus, CorpusSettings, open_corpus
-from bertfeat.errors import CorpusError, HeadError, UsageError, parameter
+from bertfeat.errors import AnotherCorpusError, CorpusError, HeadError, SettingsDifferError, UsageError, parameter
 from bertfeat.extraction import Extractor, OnProgress
 from bertfeat.features import FeatureSet
 from bertfeat.heads.choices import choice_corpora
@@ -82,9 +82,11 @@ def file_source(corpus: Path, reading: CorpusSettings) -> Iterator[Path]:
 
 
 def extract_sets(
-    corpus: Path, options: HeadOptions, extractor: Extractor, folder: Path, name: str
+    corpus: Path, options: HeadOptions, extractor: Extractor, folder: Path, name: str, *, overwrite: bool = False
 ) -> tuple[FeatureSet, ...]:
     """Extract a corpus into the feature sets that a head of the kind reads: ``folder/name.features``, perhaps another.
+
+    Sets that are there go on; those of another corpus, or made in another way, are replaced if ``overwrite``.
 
     Raises:
         CorpusError: there is no such file, or it cannot be read.
@@ -95,7 +97,12 @@ def extract_sets(
     sets = []
     for suffix, rows in head_corpora(corpus, options):
         place = folder / f"{name}{suffix}.features"
-        report = extractor.extract(rows, place, progress=options.progress)
+        try:
+            report = extractor.extract(rows, place, progress=options.progress)
+        except (AnotherCorpusError, SettingsDifferError):
+            if not overwrite:
+                raise
+            report = extractor.extract(rows, place, progress=options.progress, overwrite=True)
         if not report.counts.documents:
             raise HeadError("there is no row in it that could be embedded", where=corpus)
         features = FeatureSet(place)
@@ -134,9 +141,11 @@ def head_corpora(corpus: Path, options: HeadOptions, *, form: PairForm | None = 
     form = options.pair_form and (form or options.pair_form)
     if options.kind is HeadKind.CHOOSE:
         assert form is not None
-        yield from choice_corpora(open_corpus([corpus], choice_reading(options)), options.choices, options.label, form)
+        questions = _kept_if_there(corpus, choice_reading(options), options.label)
+        label = options.label if options.label in {column.name for column in questions.kept} else None
+        yield from choice_corpora(questions, options.choices, label, form)
     elif options.kind is HeadKind.ANSWER:
-        yield "", _kept_if_there(corpus, reading, f"{ANSWERS}:string")
+        yield "", _kept_if_there(corpus, reading, ANSWERS, ":string")
     elif form is PairForm.APART:
         if reading.pair_column is None:
             raise UsageError(f"pairs of lines have no labels: name columns with {parameter('pair_column')}")
@@ -148,7 +157,7 @@ def head_corpora(corpus: Path, options: HeadOptions, *, form: PairForm | None = 
 
 
 def choice_reading(options: HeadOptions) -> CorpusSettings:
-    """How the corpus of a chooser is read: its choices and label are kept columns.
+    """How the corpus of a chooser is read: its choices are kept columns.
 
     Raises:
         UsageError: no choices are named.
@@ -156,16 +165,12 @@ def choice_reading(options: HeadOptions) -> CorpusSettings:
     if len(options.choices) < 2:
         problem = "a chooser needs the columns of the choices, at least two"
         raise UsageError(problem, remedy=f"name them with {parameter('choices')}")
-    keep = [f"{name}:string" for name in options.choices]
-    return replace(options.reading, keep=(*keep, *([] if options.label is None else [options.label])))
+    return replace(options.reading, keep=tuple(f"{name}:string" for name in options.choices))
 
 
-def _kept_if_there(corpus: Path, reading: CorpusSettings, column: str | None) -> Corpus:
+def _kept_if_there(corpus: Path, reading: CorpusSettings, column: str | None, kind: str = "") -> Corpus:
     """A corpus that keeps a column where it has it: what is only predicted need not have it."""
-    if column is None:
-        return open_corpus([corpus], reading)
     plain = open_corpus([corpus], reading)
-    name = column.partition(":")[0]
-    if name not in plain.columns:
+    if column is None or column not in plain.columns:
         return plain
-    return open_corpus([corpus], replace(reading, keep=(*reading.keep, column)))
+    return open_corpus([corpus], replace(reading, keep=(*reading.keep, f"{column}{kind}")))

@@ -17,7 +17,7 @@ from bertfeat.heads.tables import FeatureTable
 from bertfeat.heads.tokens import PassageTokens
 from bertfeat.io import Location
 from bertfeat.recipe import Pooling
-from bertfeat.training import ExampleRows, ExampleStore, LayerInput, derive_input, describe_source, parts_digest
+from bertfeat.training import ExampleRows, ExampleStore, LayerInput, derive_input, describe_source, join_digests
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class HeadExamples:
     @property
     def digest(self) -> str:
         """What identifies the features."""
-        return "+".join(map(parts_digest, self.sets))
+        return join_digests(self.sets)
 
     @property
     def folders(self) -> tuple[Location, ...]:

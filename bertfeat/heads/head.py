@@ -21,7 +21,7 @@ from bertfeat.heads.loop import store_guesses
 from bertfeat.heads.networks import HeadNetwork
 from bertfeat.heads.settings import ExampleColumns
 from bertfeat.heads.tables import FeatureTable
-from bertfeat.heads.texts import HeadTexts, read_texts
+from bertfeat.heads.texts import HeadTexts, name_examples, read_texts
 from bertfeat.heads.tuned_heads import SavedTunedHead, load_tuned_head
 from bertfeat.heads.tuned_training import open_table
 from bertfeat.recipe import FeatureColumn
@@ -176,8 +176,7 @@ class Head:
             record.kind, sets, reads.layers, reads.pooling, label=options.label, regression=regression, budget=MEMORY
         )
         guesses = store_guesses(self._network, examples, record.outputs, record.training, self.device)
-        table = FeatureTable(sets)
-        texts = read_texts(record.kind, table, examples.gold)
+        texts = name_examples(record.kind, FeatureTable(sets), examples.passages, examples.gold)
         failures = tuple(failure for features in sets for failure in features.failures())
         return self._predictions(texts, guesses, failures)
 

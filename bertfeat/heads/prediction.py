@@ -79,7 +79,9 @@ def write_predictions(
         raise UsageError(f"{out} is what is read, and would be lost", remedy="name another file")
     opened = open_head(head, kind, model=model, device=device)
     predictions = opened.predict(source, corpus_settings=corpus_settings, label=label, choices=choices)
-    lines = [json.dumps(_as_line(row, opened), ensure_ascii=False, allow_nan=False) for row in predictions.rows]
+    names = choices or opened.record.columns.choices
+    plain = (_as_line(row, opened.record.kind, names) for row in predictions.rows)
+    lines = [json.dumps(values, ensure_ascii=False, allow_nan=False) for values in plain]
     if callable(out):
         for line in lines:
             out(line)
@@ -106,14 +108,13 @@ def open_head(
     return opened
 
 
-def _as_line(row: HeadPrediction, head: Head) -> dict[str, object]:
+def _as_line(row: HeadPrediction, kind: HeadKind, choices: tuple[str, ...]) -> dict[str, object]:
     """A prediction as its line has it."""
-    kind = head.record.kind
     if kind is HeadKind.ANSWER:
         return {"id": row.id, "answer": row.value, "start": row.start, "end": row.end, "no_answer": row.no_answer}
     if kind is HeadKind.CHOOSE:
-        names = head.record.columns.choices
-        name = names[int(row.value)] if names else None
+        number = int(row.value)
+        name = choices[number] if number < len(choices) else None
         return {"id": row.id, "choice": row.value, "column": name, "probability": row.probability}
     if row.probability is None:
         return {"id": row.id, "value": row.value}

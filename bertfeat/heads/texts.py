@@ -35,3 +35,13 @@ def read_texts(kind: HeadKind, table: ExampleTable, gold: Sequence[Gold]) -> Hea
     listed = list(rows)
     others = tuple(() if second is None else (second,) for _, _, second in listed)
     return HeadTexts(kind, tuple(row[0] for row in listed), tuple(row[1] for row in listed), others, tuple(gold))
+
+
+def name_examples(kind: HeadKind, table: ExampleTable, passages: Sequence[str], gold: Sequence[Gold]) -> HeadTexts:
+    """Examples by their ids, with nothing of their texts but the passages of questions: those of textless sets, too."""
+    if kind is HeadKind.CHOOSE:
+        ids = read_choices(table).questions
+    else:
+        ids = tuple(str(owner) for _, owner in table.column("id"))
+    others = tuple((passage,) for passage in passages) or ((),) * len(ids)
+    return HeadTexts(kind, ids, (), others, tuple(gold))

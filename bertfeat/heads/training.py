@@ -15,6 +15,7 @@ from bertfeat.features import FeatureSet
 from bertfeat.heads.answer_scores import SpanScores
 from bertfeat.heads.datasets import HeadOptions, HeadSource, OpenSets, extract_sets, head_extractor, open_sets
 from bertfeat.heads.examples import HeadExamples, learn_outputs, open_examples
+from bertfeat.heads.gold import ANSWERS
 from bertfeat.heads.guesses import HeadScores, measure_of
 from bertfeat.heads.head_files import (
     FORMAT_VERSION,
@@ -115,9 +116,10 @@ def train_head(
             remove_checkpoint(folder)
         if fine_tune is not None:
             return HeadReport(folder, *tune_head(folder, sources, options, settings, fine_tune, on_step=on_step), 0)
-        sets = extracted_sets(sources, options, folder)
+        sets = extracted_sets(sources, options, folder, overwrite=overwrite)
         loop = _open_loop(sets, options, folder, settings, extractor.get("device"))
         report = _run_loop(loop, options, on_epoch=on_epoch, begun=begun)
+        report = replace(report, warnings=_dev_warnings(loop))
         if not picture:
             return report
         warnings = draw_if_possible(lambda: draw_curves(report.record, folder / PICTURE_NAME))
@@ -125,7 +127,7 @@ def train_head(
 
 
 def extracted_sets(
-    sources: dict[str, OpenSets], options: HeadOptions, folder: Path
+    sources: dict[str, OpenSets], options: HeadOptions, folder: Path, *, overwrite: bool = False
 ) -> dict[str, tuple[FeatureSet, ...]]:
     """The feature sets of the sources; corpora are extracted as the first feature set was, if one is given."""
     sets = {name: source for name, source in sources.items() if not isinstance(source, Path)}
@@ -134,7 +136,7 @@ def extracted_sets(
     extractor = head_extractor(options, like) if corpora else None
     for name, corpus in corpora.items():
         assert extractor is not None
-        sets[name] = extract_sets(corpus, options, extractor, folder / FEATURES_NAME, name)
+        sets[name] = extract_sets(corpus, options, extractor, folder / FEATURES_NAME, name, overwrite=overwrite)
     return sets
 
 
@@ -171,7 +173,8 @@ def open_known(
         options.kind, sets, reads.layers, reads.pooling, label=label, regression=regression, budget=budget
     )
     if not examples.gold:
-        what = {HeadKind.CLASSIFY: f"column {label!r}", HeadKind.ANSWER: "column 'answers'", HeadKind.CHOOSE: "label"}
+        named = "right choice" if label is None else f"column {label!r}"
+        what = {HeadKind.CLASSIFY: named, HeadKind.ANSWER: f"column {ANSWERS!r}", HeadKind.CHOOSE: named}
         remedy = f"name the column with {parameter('label')}, and extract feature sets with {parameter('keep')}"
         raise HeadError(f"there is no {what[options.kind]} to learn from", where=examples.origin, remedy=remedy)
     return examples
@@ -181,6 +184,14 @@ def _check_dev_labels(dev: HeadExamples, labels: tuple[str, ...]) -> None:
     """Refuse a development set on which nothing can be right."""
     if labels and not set(labels) & {str(label) for label in dev.gold}:
         raise HeadError("the development set has only labels that the training set lacks", where=dev.origin)
+
+
+def _dev_warnings(loop: HeadLoop) -> tuple[str, ...]:
+    """Labels of the development set that no head of this training can predict."""
+    labels = loop.outputs.labels
+    unknown = sorted({str(label) for label in loop.dev.gold} - set(labels)) if labels else []
+    told = f"the development set has labels that the training set lacks: {', '.join(unknown[:12])}"
+    return (told,) if unknown else ()
 
 
 def head_input(sets: tuple[FeatureSet, ...], options: HeadOptions) -> HeadInput:

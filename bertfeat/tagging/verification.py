@@ -2,25 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 
-from bertfeat.errors import BertfeatError, DamagedError, TaggerError, parameter
+from bertfeat.errors import TaggerError, parameter
 from bertfeat.features import FeatureSet
 from bertfeat.tagging.labels import LabelSet
 from bertfeat.tagging.schemes import Scheme
 from bertfeat.tagging.sentences import SentenceStore
 from bertfeat.tagging.settings import TaggerSettings
 from bertfeat.tagging.tagger_files import SETTINGS_NAME, WEIGHTS_NAME, read_tagger_settings, read_tagger_weights
-from bertfeat.training import STATE_NAME, best_epoch, derive_input, find_place, history_problem, is_over, parts_digest
-
-
-class FeaturesState(StrEnum):
-    """The state of features that something was trained on."""
-
-    SAME = "the same"
-    CHANGED = "changed since"
-    ABSENT = "not there"
+from bertfeat.training import FeaturesState, derive_input, features_state, find_place, training_problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +40,14 @@ def verify_tagger(folder: str | Path) -> TaggerVerifyReport:
     folder = Path(folder)
     settings = read_tagger_settings(folder)
     weights = read_tagger_weights(folder, settings)
-    if problem := _tagger_problem(folder, settings):
+    score = settings.score if settings.format_version >= 2 else None  # measured twice before
+    problem = training_problem(
+        folder, settings.history, settings.training, best=settings.best_epoch, score=score, data=settings.data
+    )
+    if problem:
         raise TaggerError(problem, where=folder / SETTINGS_NAME, remedy=_retrain_tagger_remedy())
-    features = {name: _tagger_features_state(folder, settings, name) for name in settings.data}
+    places = {name: (settings.places[name],) if name in settings.places else () for name in settings.data}
+    features = {name: features_state(folder, places[name], digest) for name, digest in settings.data.items()}
     if features.get("train") is FeaturesState.SAME:
         _check_labels(folder, settings)
     return TaggerVerifyReport(
@@ -63,36 +59,6 @@ def verify_tagger(folder: str | Path) -> TaggerVerifyReport:
         epochs=len(settings.history),
         features=features,
     )
-
-
-def _tagger_problem(folder: Path, settings: TaggerSettings) -> str | None:
-    """The setting that does not follow from the others, if there is one."""
-    history, best = settings.history, settings.best_epoch
-    if problem := history_problem(history, settings.training):
-        return problem
-    if not is_over(history, settings.training):
-        return f"the training was not over after {len(history)} epochs"
-    if best != best_epoch(history):
-        return f"the best epoch is number {best_epoch(history)}, not {best}"
-    if settings.format_version >= 2 and settings.score != history[best - 1]["score"]:  # measured twice before
-        return f"the score is {settings.score}, and that of its best epoch {history[best - 1]['score']}"
-    if set(settings.data) != {"train", "dev"}:
-        return f"it was trained on {', '.join(settings.data) or 'nothing'}, and has to be on train and dev"
-    if (folder / STATE_NAME).exists():
-        return f"there is a {STATE_NAME} beside a tagger that is done; the command that trained it removes it"
-    return None
-
-
-def _tagger_features_state(folder: Path, settings: TaggerSettings, name: str) -> FeaturesState:
-    if name not in settings.places:
-        return FeaturesState.ABSENT
-    try:
-        features = FeatureSet(find_place(folder, settings.places[name]))
-    except DamagedError:
-        return FeaturesState.CHANGED
-    except BertfeatError:
-        return FeaturesState.ABSENT
-    return FeaturesState.SAME if parts_digest(features) == settings.data[name] else FeaturesState.CHANGED
 
 
 def _check_labels(folder: Path, settings: TaggerSettings) -> None:

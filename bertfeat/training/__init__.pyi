@@ -57,3 +57,9 @@ from .trainer import (
     load_fine_tuned as load_fine_tuned,
     make_collator as make_collator,
 )
+from .verification import (
+    FeaturesState as FeaturesState,
+    features_state as features_state,
+    join_digests as join_digests,
+    training_problem as training_problem,
+)

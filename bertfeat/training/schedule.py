@@ -1,6 +1,6 @@
 """What follows from the epochs so far: which one is best, the next learning rate, and whether the training is over."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, TypedDict
 
 from msgspec import Meta
@@ -22,8 +22,17 @@ class EpochRecord(TypedDict):
 
 def best_epoch(history: Sequence[EpochRecord]) -> int:
     """Number of the epoch with the best score, the first of equal ones; while every score is 0, the last one."""
-    scores = [epoch["score"] for epoch in history]
-    return 1 + scores.index(max(scores)) if any(scores) else len(scores)
+    return max(_best_so_far(history), default=0)
+
+
+def _best_so_far(history: Sequence[EpochRecord]) -> Iterator[int]:
+    """The number of the best epoch after each one."""
+    best, top, found = 0, 0.0, False
+    for number, epoch in enumerate(history, 1):
+        found = found or epoch["score"] != 0
+        if best == 0 or not found or epoch["score"] > top:
+            best, top = number, epoch["score"]
+        yield best
 
 
 def next_rate(history: Sequence[EpochRecord], training: LoopSettings) -> float:
@@ -46,14 +55,13 @@ def is_over(history: Sequence[EpochRecord], training: LoopSettings) -> bool:
 def history_problem(history: Sequence[EpochRecord], training: LoopSettings) -> str | None:
     """Why a training with these settings cannot have this history; None if it can."""
     rate, best = training.learning_rate, 0
-    for number, epoch in enumerate(history, 1):
+    for number, (epoch, best_now) in enumerate(zip(history, _best_so_far(history), strict=True), 1):
         if number > training.epochs or number - 1 - best >= training.patience:
             return f"epoch {number} comes after the end of the training"
         if epoch["rate"] != rate:
             return f"the learning rate of epoch {number} is {epoch['rate']}, not {rate}"
         if epoch["words"] != history[0]["words"]:
             return f"epoch {number} has {epoch['words']:,} words, and the first {history[0]['words']:,}"
-        top = history[best - 1]["score"] if best else 0.0
-        best = number if epoch["score"] > top or top == 0.0 else best
+        best = best_now
         rate = _rate_after(rate, number - best)
     return None

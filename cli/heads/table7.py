@@ -124,7 +124,7 @@ def _compare(
         estimate = estimate_head_table7(kind, train, dev, test, **request)
         console.result(estimate, _estimate_lines(estimate, seeds))
         return
-    with dataset_display(console) as display:
+    with dataset_display(console, "row") as display:
         report = train_head_table7(
             kind,
             train,

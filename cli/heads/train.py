@@ -102,7 +102,7 @@ def _run_training(
 
     point = _grid_point(fine_tune, grid)
 
-    with dataset_display(console) as display:
+    with dataset_display(console, "row") as display:
         report = train_head(
             kind,
             train,

@@ -39,8 +39,8 @@ def tagger_options(function: Callback) -> Callback:
 class DatasetDisplay:
     """Shows the extraction of one corpus after another: progress meanwhile, a line at the end of each."""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    def __init__(self, console: Console, noun: str) -> None:
+        self._console, self._noun = console, noun
         self._open = ExitStack()
         self._show: Callable[[Progress], None] | None = None
 
@@ -56,13 +56,13 @@ class DatasetDisplay:
         self.close()
         extraction = report.extraction
         if extraction is None:
-            sentences = pluralize(len(report.features), "sentence")
+            sentences = pluralize(len(report.features), self._noun)
             self._console.say(f"{report.features.folder}: {sentences}, with these layers already")
             return
         done = "nothing to do" if extraction.nothing_to_do else format_duration(extraction.seconds)
-        self._console.say(f"{extraction.folder}: {pluralize(extraction.counts.documents, 'sentence')}, {done}")
+        self._console.say(f"{extraction.folder}: {pluralize(extraction.counts.documents, self._noun)}, {done}")
         if extraction.failed:
-            failed = pluralize(extraction.failed, "sentence")
+            failed = pluralize(extraction.failed, self._noun)
             self._console.warn(f"{failed} of {report.source} failed; see {extraction.failure_list}")
 
     def close(self) -> None:
@@ -72,9 +72,9 @@ class DatasetDisplay:
 
 
 @contextmanager
-def dataset_display(console: Console) -> Iterator[DatasetDisplay]:
-    """A display of the extraction of corpora, closed at the end."""
-    display = DatasetDisplay(console)
+def dataset_display(console: Console, noun: str = "sentence") -> Iterator[DatasetDisplay]:
+    """A display of the extraction of corpora, which calls a row by ``noun``; closed at the end."""
+    display = DatasetDisplay(console, noun)
     try:
         yield display
     finally:

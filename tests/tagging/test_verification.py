@@ -123,7 +123,7 @@ def test_features_that_changed_or_went_are_told(tagger: Path) -> None:
 
 def test_a_left_over_checkpoint_is_told(tagger: Path) -> None:
     (tagger / "checkpoint.json").write_text("{}")
-    with pytest.raises(TaggerError, match=r"there is a checkpoint\.json beside a tagger that is done"):
+    with pytest.raises(TaggerError, match=r"there is a checkpoint\.json beside it, though it is done"):
         verify_tagger(tagger)
 
 

@@ -11,8 +11,7 @@ from bertfeat.tagging.sentences import sentences_digest
 from bertfeat.tagging.table7.report import MARKDOWN_NAME, RESULTS_NAME, RowResult, Table7, format_markdown
 from bertfeat.tagging.table7.rows import FINE_TUNED_ROW, PAPER_ROWS, PAPER_SOURCE, TableRow
 from bertfeat.tagging.table7.runs import FORMAT_VERSION, Measure, StoredRun, TableIdentity, read_identity, read_runs
-from bertfeat.tagging.verification import FeaturesState
-from bertfeat.training import find_place
+from bertfeat.training import FeaturesState, find_place
 
 
 @dataclass(frozen=True, slots=True)
