@@ -34,6 +34,7 @@ from tests.support.head_texts import (
     made_texts,
     outputs_of,
 )
+from tests.support.run_squad import best_of
 from tests.support.tiny_models import POSITIONS, Tiny, rewrite
 
 pytest.importorskip("accelerate")
@@ -176,30 +177,6 @@ class Reference:
             starts, ends = output.start_logits[0], output.end_logits[0]
             windows.append((float(starts[0] + ends[0]), offsets, starts[own].tolist(), ends[own].tolist()))
         return best_of(windows, max_answer), len(windows)
-
-
-def best_of(windows: list[Any], max_answer: int) -> Guess:
-    """Every span of every window that begins where the window has most context."""
-    best, place = -np.inf, (0, 0)
-    for number, (_, offsets, starts, ends) in enumerate(windows):
-        for i, start in enumerate(starts):
-            if number == most_context([each[1] for each in windows], offsets[i]):
-                for j in range(i, min(i + max_answer, len(ends))):
-                    if start + ends[j] > best:
-                        best, place = start + ends[j], (offsets[i][0], offsets[j][1])
-    return Guess("", start=place[0], end=place[1], no_answer=min(each[0] for each in windows) - best)
-
-
-def most_context(windows: list[list[tuple[int, int]]], token: tuple[int, int]) -> int:
-    """The window of ``_check_is_max_context`` in run_squad.py."""
-    best, whose = None, -1
-    for number, offsets in enumerate(windows):
-        if token in offsets:
-            left = offsets.index(token)
-            score = min(left, len(offsets) - 1 - left) + 0.01 * len(offsets)
-            if best is None or score > best:
-                best, whose = score, number
-    return whose
 
 
 def test_guesses_are_those_of_a_plain_loop(trained: Trained) -> None:
