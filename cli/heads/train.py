@@ -76,10 +76,10 @@ bertfeat {kind} train {train}
 
 def train_command(kind: str) -> click.Command:
     """The command of a kind of head."""
-    return head_command(kind, "train", _run_training, _OPTIONS, _HELP, "precision")
+    return head_command(kind, "train", _learn_head, _OPTIONS, _HELP, "precision")
 
 
-def _run_training(
+def _learn_head(
     kind: str,
     train: str,
     dev: str,
