@@ -22,6 +22,7 @@ from .heads import (
     HeadSettings as HeadSettings,
     evaluate_head as evaluate_head,
     train_head as train_head,
+    train_head_table7 as train_head_table7,
     write_predictions as write_predictions,
 )
 from .plots import (
@@ -29,6 +30,11 @@ from .plots import (
     draw_layers as draw_layers,
     draw_map as draw_map,
     draw_table7 as draw_table7,
+)
+from .pretraining import (
+    PretrainingSettings as PretrainingSettings,
+    estimate_pretraining as estimate_pretraining,
+    pretrain_model as pretrain_model,
 )
 from .probes import ProbeSettings as ProbeSettings, probe_layers as probe_layers, read_probes as read_probes
 from .recipe import FeatureColumn as FeatureColumn, Operation as Operation, Pooling as Pooling, Recipe as Recipe

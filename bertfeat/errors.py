@@ -18,7 +18,8 @@
     │   └── NotDerivableError    2   the stored columns do not contain the recipe that is asked for
     ├── IndexFolderError         1   a folder that is not a sound index, or does not fit its features
     ├── DatabaseError            1   a vector database that cannot be reached or written, or holds something else
-    └── TaggerError              1   a folder that is not a sound tagger, or does not fit what it is given
+    ├── TaggerError              1   a folder that is not a sound tagger, or does not fit what it is given
+    └── PretrainingError         1   a pre-training that cannot go on, or a folder of another one
 
 Interruptions are not errors: Ctrl-C ends a command with 130, SIGTERM with 143, both resumable.
 A run in which rows failed ends with 3 (:data:`ROWS_FAILED`).
@@ -225,3 +226,7 @@ class TaggerError(TrainingError):
 
 class HeadError(TrainingError):
     """A folder that is not a sound head, or does not fit what it is given."""
+
+
+class PretrainingError(TrainingError):
+    """A pre-training that cannot go on, or a folder of another one."""

@@ -14,7 +14,7 @@ __all__ = ["main", "run"]
 SECTIONS = {
     "Features": ("extract", "merge", "info", "verify", "export", "bench"),
     "Search": ("index", "search", "usages", "evaluate", "serve"),
-    "Learning": ("tag", "classify", "answer", "choose", "probe"),
+    "Learning": ("tag", "classify", "answer", "choose", "probe", "pretrain"),
     "Pictures": ("plot",),
 }
 

@@ -1,11 +1,15 @@
 """Bundles of options: several commands share them, and each reaches its command as one object."""
 
 import functools
+import importlib
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import click
 
 from .app import Callback, Decorator, Option
+
+Made = TypeVar("Made")
 
 
 def bundle(argument: str, make: Callable[..., object], names: Sequence[str], *options: Decorator) -> Decorator:
@@ -23,6 +27,28 @@ def bundle(argument: str, make: Callable[..., object], names: Sequence[str], *op
         return decorated
 
     return decorate
+
+
+def deferred(load: Callable[[], Callable[..., Made]]) -> Callable[..., Callable[[], Made]]:
+    """What a bundle makes of its options whose class, which ``load`` imports, is heavy: a function."""
+
+    def make(**values: object) -> Callable[[], Made]:
+        return lambda: load()(**values)
+
+    return make
+
+
+def defer_settings(module: str, name: str) -> Callable[..., Callable[[], object]]:
+    """A maker for :func:`bundle` of settings that are made when the command runs, since that imports torch.
+
+    Options that are not given have the settings' own defaults.
+    """
+
+    def make(**values: object) -> Callable[[], object]:
+        given = {key: value for key, value in values.items() if value is not None}
+        return lambda: getattr(importlib.import_module(module), name)(**given)
+
+    return make
 
 
 def set_aside(command: click.Command, *names: str) -> None:

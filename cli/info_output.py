@@ -1,4 +1,4 @@
-"""The output of ``bertfeat info``: of an installation, each kind of result, a model and a corpus."""
+"""The output of ``bertfeat info``: of an installation, each kind of result and a corpus."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,6 +10,7 @@ from .console import fields_of, format_size
 from .index_output import recall_line
 from .info_description import Description
 from .info_head import describe_head
+from .info_model import describe_pretrained
 from .info_work import describe_work
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ def describe_result(kind: "ResultKind", folder: "Location") -> Description:
     if kind == "index":
         return _describe_index(folder)
     path = local_result(kind, folder)
+    if kind == "model":
+        return describe_pretrained(path)
     if kind == "head":
         return describe_head(path)
     return _describe_tagger(path) if kind == "tagger" else _describe_table7(path)
@@ -197,55 +200,6 @@ def _describe_table7(folder: Path) -> Description:
         ("runs", "\n".join(runs) or "none yet"),
     ]
     return Description({"kind": "table7", "finished": finished, "runs": runs}, rows)
-
-
-def describe_model(name: str, revision: str | None) -> Description:
-    """The properties of a model, and which of its own settings are followed."""
-    from bertfeat.encoder import planned_path
-    from bertfeat.errors import ModelError
-    from bertfeat.models import find_model
-
-    model = find_model(name, revision=revision)
-    path = planned_path(model)
-    try:
-        pooling = str(model.pooling)
-    except ModelError as error:
-        pooling = f"none ({error})"
-    value = {
-        "kind": "model",
-        "name": model.name,
-        "folder": model.folder,
-        "revision": model.revision,
-        "fingerprint": model.fingerprint,
-        "type": model.config.model_type,
-        "num_layers": model.num_layers,
-        "hidden_size": model.hidden_size,
-        "max_tokens": model.max_tokens,
-        "pooling": pooling,
-        "path": path,
-        "prompts": model.prompts,
-        "default_prompt": model.default_prompt,
-        "heads_not_applied": model.heads_not_applied,
-        "stored_limits": model.stored_limits,
-    }
-    rows = [
-        ("model", f"{model.name}, of the {model.config.model_type} family"),
-        ("layers", f"0 (embeddings) to {model.num_layers}, each {model.hidden_size} wide"),
-        ("positions", f"{model.max_tokens:,} tokens at once; longer texts are read in windows"),
-        (
-            "switched off",
-            "\n".join(f"{limit} tokens, says {file}" for file, limit in model.stored_limits.items()) or None,
-        ),
-        ("pooling", f"{pooling}, as its own configuration says, or by default"),
-        ("path", path.sentence),
-        ("notes", "\n".join(path.notes) or None),
-        ("not applied", ", ".join(model.heads_not_applied) or None),
-        ("prompts", "\n".join(f"{key}: {prompt!r}" for key, prompt in model.prompts.items()) or None),
-        ("folder", model.folder),
-        ("fingerprint", model.fingerprint),
-        ("revision", model.revision),
-    ]
-    return Description(value, rows)
 
 
 def describe_corpus(source: str, reading: "CorpusSettings") -> Description:

@@ -12,6 +12,7 @@ from .console import Console, format_duration, write_stderr
 if TYPE_CHECKING:
     from bertfeat.distributed import MergeProgress
     from bertfeat.extraction import Progress
+    from bertfeat.pretraining import PretrainingProgress
     from bertfeat.search import BuildProgress
 
 SECONDS_BETWEEN_LINES = 60.0
@@ -47,6 +48,18 @@ def view_merge(progress: "MergeProgress") -> ProgressView:
     return ProgressView(
         progress.done / max(progress.total, 1), f"{progress.step} {progress.done:,} of {progress.total:,} parts"
     )
+
+
+def view_pretraining(progress: "PretrainingProgress") -> ProgressView:
+    """The stage of a pre-training, its speed and loss, and the time left, as far as they are known."""
+    text = progress.stage
+    if progress.tokens_per_second is not None:
+        text += f", {progress.tokens_per_second:,.0f} tokens/s"
+    if progress.loss is not None:
+        text += f", loss {progress.loss:.3f}"
+    if progress.seconds_left is not None:
+        text += f", {format_duration(progress.seconds_left)} left"
+    return ProgressView(progress.fraction, text)
 
 
 @contextmanager

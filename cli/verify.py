@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bertfeat.errors import StorageError
+from bertfeat.errors import StorageError, UsageError
 
 from .app import Command, option
 from .bundles import bundle, leave_out
@@ -107,6 +107,8 @@ def command(folder: "Location", again: SampleOptions, reading: "CorpusSettings",
         from bertfeat.tagging import verify_table7
 
         print_table7_check(verify_table7(local_result(kind, folder)), folder, console)
+    elif kind is ResultKind.MODEL:
+        raise UsageError("this is a model, of which nothing is stored that could be verified", where=folder)
     elif kind is ResultKind.HEAD:
         from bertfeat.heads import verify_head
 

@@ -47,6 +47,7 @@ ROOMS = (
     "training",
     "tagging",
     "heads",
+    "pretraining",
     "server",
     "installation",
 )
@@ -64,9 +65,9 @@ HOMES = {
     "qdrant_client": {"search"},
     "ray": {"distributed"},
     "rich": {"cli"},
-    "torch": {"encoder", "extraction", "speed", "training", "tagging"},
+    "torch": {"encoder", "extraction", "speed", "training", "tagging", "heads", "pretraining"},
     "starlette": {"server"},
-    "transformers": {"models", "tokens", "encoder", "training", "tagging"},
+    "transformers": {"models", "tokens", "encoder", "training", "tagging", "heads", "pretraining"},
     "uvicorn": {"server"},
 }
 

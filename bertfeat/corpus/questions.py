@@ -71,7 +71,7 @@ def _read_question(question: object, paragraph: _Object, article: _Object, where
 
 def _make_record(question: _Object, paragraph: _Object, article: _Object) -> Record:
     context = _string_in(paragraph, "context")
-    answers = _read_answers(question, context)
+    answers = _gold_answers(question, context)
     impossible = question.get("is_impossible", False)
     if not isinstance(impossible, bool):
         raise _BadQuestionError(f"is_impossible is {type_name(impossible)}, not true or false; correct it")
@@ -89,7 +89,7 @@ def _make_record(question: _Object, paragraph: _Object, article: _Object) -> Rec
     }
 
 
-def _read_answers(question: _Object, context: str) -> list[tuple[str, int]]:
+def _gold_answers(question: _Object, context: str) -> list[tuple[str, int]]:
     answers = question.get("answers", [])
     if not isinstance(answers, list):
         raise _BadQuestionError(f"answers is {type_name(answers)}, not a list of objects; correct it")

@@ -27,5 +27,15 @@ from .scores import (
     score_numbers as score_numbers,
 )
 from .settings import HeadRecord as HeadRecord, HeadSettings as HeadSettings
+from .table7 import (
+    HeadRow as HeadRow,
+    HeadRun as HeadRun,
+    HeadTable as HeadTable,
+    HeadTableEstimate as HeadTableEstimate,
+    HeadTableReport as HeadTableReport,
+    estimate_head_table7 as estimate_head_table7,
+    format_head_table as format_head_table,
+    train_head_table7 as train_head_table7,
+)
 from .training import HeadReport as HeadReport, train_head as train_head
 from .verification import HeadVerifyReport as HeadVerifyReport, verify_head as verify_head

@@ -24,6 +24,9 @@ OpenSets = tuple[FeatureSet, ...] | Path
 """A source whose feature sets, if it is such, are open; else the path of a corpus."""
 
 STDIN = "-"
+ALL_LAYERS = "all"
+"""The specification of every single layer, from which all rows of a table are derived."""
+
 _SEPARATOR = ","  # of the folders of two sets in one string
 
 
@@ -92,7 +95,7 @@ def extract_sets(
     if not corpus.is_file():
         raise CorpusError("no such file or feature set", where=corpus, remedy="check the path")
     sets = []
-    for suffix, rows in _corpora(corpus, options):
+    for suffix, rows in head_corpora(corpus, options):
         place = folder / f"{name}{suffix}.features"
         try:
             report = extractor.extract(rows, place, progress=options.progress)
@@ -122,7 +125,9 @@ def head_extractor(options: HeadOptions, like: FeatureSet | None) -> Extractor:
     arguments = options.extractor
     layers = options.layers or DEFAULT_LAYERS
     num_layers = Extractor(**arguments).model.num_layers
-    extracted = [parse_input(spec, num_layers).extracted for spec in layers.split(",")]
+    extracted = (
+        [layers] if layers == ALL_LAYERS else [parse_input(spec, num_layers).extracted for spec in layers.split(",")]
+    )
     extractor = Extractor(layers=extracted, pooling=None if pooling is None else str(pooling), **arguments)
     if options.kind is not HeadKind.ANSWER and not extractor.columns[0].pooling.per_document:
         problem = f"{options.kind.noun} reads one vector a text"
@@ -130,9 +135,10 @@ def head_extractor(options: HeadOptions, like: FeatureSet | None) -> Extractor:
     return extractor
 
 
-def _corpora(corpus: Path, options: HeadOptions) -> Iterator[tuple[str, Corpus]]:
+def head_corpora(corpus: Path, options: HeadOptions, *, form: PairForm | None = None) -> Iterator[tuple[str, Corpus]]:
     """The corpora of the feature sets of one corpus file, each with what its set's name has after the corpus's."""
-    reading, form = options.reading, options.pair_form
+    reading = options.reading
+    form = options.pair_form and (form or options.pair_form)
     if options.kind is HeadKind.CHOOSE:
         assert form is not None
         questions = _kept_if_there(corpus, choice_reading(options), options.label)

@@ -89,23 +89,23 @@ def open_examples(
     )
 
 
-def learn_outputs(examples: HeadExamples, *, regression: bool) -> Outputs:
+def learn_outputs(kind: HeadKind, gold: Sequence[Gold], origin: str, *, regression: bool) -> Outputs:
     """What a head has to predict, by what is to be predicted in the training set.
 
     Raises:
         HeadError: one label only, or all numbers are equal, so that there is nothing to learn.
     """
-    if examples.kind is not HeadKind.CLASSIFY:
+    if kind is not HeadKind.CLASSIFY:
         return Outputs()
     if regression:
-        numbers = np.array(examples.gold, np.float64)
+        numbers = np.array(gold, np.float64)
         if not numbers.std() > 0:
-            raise HeadError(f"every number is {numbers[0]:g}: there is nothing to learn", where=examples.origin)
+            raise HeadError(f"every number is {numbers[0]:g}: there is nothing to learn", where=origin)
         return Outputs((), float(numbers.mean()), float(numbers.std()))
-    labels = tuple(sorted(set(cast("tuple[str, ...]", examples.gold))))
+    labels = tuple(sorted(set(cast("Sequence[str]", gold))))
     if len(labels) < 2:
         problem = f"every example has the label {labels[0]!r}: there is nothing to learn"
-        raise HeadError(problem, where=examples.origin)
+        raise HeadError(problem, where=origin)
     return Outputs(labels)
 
 

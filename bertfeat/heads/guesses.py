@@ -20,7 +20,8 @@ from bertfeat.heads.tokens import PassageTokens
 from bertfeat.training import ExampleChunk, batches_by_length, gather_batch
 
 _EVALUATED = 256  # examples of a batch where nothing is learnt
-_NEVER = 1e30  # the no-answer score of a passage without tokens
+NEVER = 1e30
+"""The no-answer score of a passage without tokens."""
 
 HeadScores = ClassScores | NumberScores | SpanScores
 
@@ -70,7 +71,7 @@ def span_guesses(scores: NDArray[np.float32], tokens: PassageTokens, max_answer:
         passage = first + tokens.passage(example)
         best = best_answers(scores[passage, 0], scores[passage, 1], 1, max_answer)
         if not best:
-            guesses.append(Guess("", no_answer=_NEVER))
+            guesses.append(Guess("", no_answer=NEVER))
             continue
         begin, end = passage[best[0].tokens.first], passage[best[0].tokens.last]
         none = float(scores[first].sum()) - best[0].score
@@ -89,3 +90,8 @@ def score_guesses(
     if regression:
         return score_numbers([float(value) for value in gold], [float(guess.value) for guess in guesses])  # type: ignore[arg-type]
     return score_classes([str(value) for value in gold], [str(guess.value) for guess in guesses])
+
+
+def measure_of(kind: HeadKind, *, regression: bool) -> str:
+    """The name of the score that chooses the best epoch."""
+    return {HeadKind.ANSWER: "F1"}.get(kind, "Spearman" if regression else "accuracy")

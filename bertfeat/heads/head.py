@@ -1,7 +1,7 @@
 """A saved head: it predicts from feature sets, and from texts, which the model of its features embeds."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,17 +11,19 @@ from bertfeat.encoder import resolve_device
 from bertfeat.errors import HeadError
 from bertfeat.extraction import Extractor, OnProgress
 from bertfeat.features import FeatureSet
-from bertfeat.heads.datasets import HeadOptions, HeadSource, extract_sets, file_source, open_sets
+from bertfeat.heads.datasets import HeadOptions, HeadSource, OpenSets, extract_sets, file_source, open_sets
 from bertfeat.heads.examples import open_examples
-from bertfeat.heads.gold import Gold
+from bertfeat.heads.gold import Gold, read_gold
 from bertfeat.heads.guesses import Guess, HeadScores, score_guesses
-from bertfeat.heads.head_files import read_head_record, read_head_weights
+from bertfeat.heads.head_files import MODEL_NAME, read_head_record, read_head_weights
 from bertfeat.heads.kinds import HeadKind
 from bertfeat.heads.loop import store_guesses
 from bertfeat.heads.networks import HeadNetwork
 from bertfeat.heads.settings import ExampleColumns
 from bertfeat.heads.tables import FeatureTable
-from bertfeat.heads.texts import HeadTexts, name_examples
+from bertfeat.heads.texts import HeadTexts, name_examples, read_texts
+from bertfeat.heads.tuned_heads import SavedTunedHead, load_tuned_head
+from bertfeat.heads.tuned_training import open_table
 from bertfeat.recipe import FeatureColumn
 from bertfeat.tagging import refuse_corpus_settings
 from bertfeat.training import MEMORY, check_same_features
@@ -63,7 +65,16 @@ class Head:
         self.record = read_head_record(self.folder)
         self.device = resolve_device(device)
         self._model, self._device = model, device
-        if self.record.network is not None:
+        self._tuned: SavedTunedHead | None = None
+        if self.record.network is None:
+            self._tuned = load_tuned_head(
+                self.folder / MODEL_NAME,
+                self.record.kind,
+                self.record.outputs,
+                device=device,
+                max_answer=self.record.training.max_answer,
+            )
+        else:
             self._network = HeadNetwork(self.record.network)
             self._network.load_state_dict(read_head_weights(self.folder, self.record))
             self._network.to(self.device).eval()
@@ -107,12 +118,26 @@ class Head:
             progress=progress,
         )
         opened = open_sets(source)
+        if self._tuned is not None:
+            return self._predict_texts(self._tuned, opened, options)
         if not isinstance(opened, Path):
             refuse_corpus_settings(reading, f"{opened[0].folder} is a feature set")
             return self._predict_sets(opened, options)
         options = replace(options, reading=_with_columns(reading, opened, columns))
         with self._extracted(opened, options) as sets:
             return self._predict_sets(sets, options)
+
+    def _predict_texts(self, tuned: SavedTunedHead, source: OpenSets, options: HeadOptions) -> HeadPredictions:
+        """What a fine-tuned model says of the texts of a source."""
+        record = self.record
+        with ExitStack() as stack:
+            if isinstance(source, Path):
+                options = replace(options, reading=_with_columns(options.reading, source, record.columns))
+                source = stack.enter_context(file_source(source, options.reading))
+            table = open_table(source, options)
+            gold = read_gold(record.kind, table, options.label, regression=record.training.regression)
+            texts = read_texts(record.kind, table, gold)
+        return self._predictions(texts, tuned.guesses(texts), table.failures)
 
     @contextmanager
     def _extracted(self, corpus: Path, options: HeadOptions) -> Iterator[tuple[FeatureSet, ...]]:

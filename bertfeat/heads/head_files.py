@@ -24,7 +24,7 @@ MODEL_NAME = "model"  # folder of a fine-tuned model
 PICTURE_NAME = "curves.png"
 
 
-def network_forms(shape: HeadShape) -> dict[str, TensorForm]:
+def head_forms(shape: HeadShape) -> dict[str, TensorForm]:
     """The tensors of a head's network, without making it."""
     with torch.device("meta"):
         network = HeadNetwork(shape)
@@ -84,7 +84,7 @@ def read_head_weights(folder: Path, record: HeadRecord) -> dict[str, Tensor]:
     path = folder / WEIGHTS_NAME
     assert record.network is not None
     try:
-        return read_tensors(path, network_forms(record.network), record.weights)
+        return read_tensors(path, head_forms(record.network), record.weights)
     except (OSError, TensorsError) as error:
         problem = f"these are not the weights of {RECORD_NAME}: {error}"
         raise HeadError(problem, where=path, remedy=_copy_head_remedy()) from error

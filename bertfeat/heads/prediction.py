@@ -80,7 +80,7 @@ def write_predictions(
     opened = open_head(head, kind, model=model, device=device)
     predictions = opened.predict(source, corpus_settings=corpus_settings, label=label, choices=choices)
     names = choices or opened.record.columns.choices
-    plain = (_plain(row, opened.record.kind, names) for row in predictions.rows)
+    plain = (_as_line(row, opened.record.kind, names) for row in predictions.rows)
     lines = [json.dumps(values, ensure_ascii=False, allow_nan=False) for values in plain]
     if callable(out):
         for line in lines:
@@ -108,7 +108,7 @@ def open_head(
     return opened
 
 
-def _plain(row: HeadPrediction, kind: HeadKind, choices: tuple[str, ...]) -> dict[str, object]:
+def _as_line(row: HeadPrediction, kind: HeadKind, choices: tuple[str, ...]) -> dict[str, object]:
     """A prediction as its line has it."""
     if kind is HeadKind.ANSWER:
         return {"id": row.id, "answer": row.value, "start": row.start, "end": row.end, "no_answer": row.no_answer}

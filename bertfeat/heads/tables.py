@@ -23,6 +23,10 @@ class ExampleTable(Protocol):
     def kept(self) -> tuple[str, ...]:
         """The names of the kept columns."""
 
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        """Rows that are not among them, since they could not be read or embedded."""
+
     def column(self, name: str) -> Iterator[tuple[int, object]]:
         """The values of a kept column, each after its row."""
 
@@ -37,6 +41,7 @@ class FeatureTable:
         self._sets = sets
         self.where = describe_source(sets[0])
         self.kept = tuple(column.name for column in sets[0].kept)
+        self.failures = tuple(failure for features in sets for failure in features.failures())
 
     def column(self, name: str) -> Iterator[tuple[int, object]]:
         """The values of a kept column, each after its row; nothing else is read."""

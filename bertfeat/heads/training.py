@@ -16,12 +16,12 @@ from bertfeat.heads.answer_scores import SpanScores
 from bertfeat.heads.datasets import HeadOptions, HeadSource, OpenSets, extract_sets, head_extractor, open_sets
 from bertfeat.heads.examples import HeadExamples, learn_outputs, open_examples
 from bertfeat.heads.gold import ANSWERS
-from bertfeat.heads.guesses import HeadScores
+from bertfeat.heads.guesses import HeadScores, measure_of
 from bertfeat.heads.head_files import (
     FORMAT_VERSION,
     PICTURE_NAME,
     has_head,
-    network_forms,
+    head_forms,
     read_head_record,
     read_head_weights,
     remove_head,
@@ -30,12 +30,15 @@ from bertfeat.heads.head_files import (
 from bertfeat.heads.kinds import HeadKind, PairForm
 from bertfeat.heads.loop import HeadLoop
 from bertfeat.heads.settings import ExampleColumns, HeadInput, HeadRecord, HeadSettings
+from bertfeat.heads.tuned_training import tune_head
 from bertfeat.io import ResultKind, keep_freed_memory
 from bertfeat.plots import draw_curves
 from bertfeat.recipe import Pooling
 from bertfeat.tagging import ExtractorArguments, OnDataset
 from bertfeat.training import (
+    GridPoint,
     OnEpoch,
+    OnStep,
     best_epoch,
     check_same_features,
     choose_input,
@@ -74,11 +77,13 @@ def train_head(
     embed_pairs: PairForm | str | None = None,
     settings: HeadSettings | None = None,
     corpus_settings: CorpusSettings | None = None,
+    fine_tune: GridPoint | None = None,
     overwrite: bool = False,
     picture: bool = True,
     progress: OnProgress | None = None,
     on_dataset: OnDataset | None = None,
     on_epoch: OnEpoch | None = None,
+    on_step: OnStep | None = None,
     **extractor: Unpack[ExtractorArguments],
 ) -> HeadReport:
     """Train a head (``classify``, ``answer``, ``choose``) on frozen features, and save it in ``folder``.
@@ -89,6 +94,8 @@ def train_head(
     learned weighted sum. Pairs are embedded (``embed_pairs``) ``apart`` (default; the head gets u, v, |u-v|,
     u·v) or ``together``. The epoch
     with the best score on ``dev`` is kept. An interrupted training goes on after its last whole epoch.
+
+    With ``fine_tune`` the whole model is fine-tuned on the texts instead, by transformers' own head and Trainer.
 
     Raises:
         NotDerivableError: the sets do not hold the layers.
@@ -104,9 +111,14 @@ def train_head(
     )
     sources = {"train": open_sets(train), "dev": open_sets(dev)}
     with hold_result_folder(folder, ResultKind.HEAD):
-        sets = _extracted(sources, options, folder, overwrite=overwrite)
+        if overwrite:
+            remove_head(folder)
+            remove_checkpoint(folder)
+        if fine_tune is not None:
+            return HeadReport(folder, *tune_head(folder, sources, options, settings, fine_tune, on_step=on_step), 0)
+        sets = extracted_sets(sources, options, folder, overwrite=overwrite)
         loop = _open_loop(sets, options, folder, settings, extractor.get("device"))
-        report = _run_loop(loop, options, overwrite=overwrite, on_epoch=on_epoch, begun=begun)
+        report = _run_loop(loop, options, on_epoch=on_epoch, begun=begun)
         report = replace(report, warnings=_dev_warnings(loop))
         if not picture:
             return report
@@ -114,8 +126,8 @@ def train_head(
     return replace(report, warnings=(*report.warnings, *warnings))
 
 
-def _extracted(
-    sources: dict[str, OpenSets], options: HeadOptions, folder: Path, *, overwrite: bool
+def extracted_sets(
+    sources: dict[str, OpenSets], options: HeadOptions, folder: Path, *, overwrite: bool = False
 ) -> dict[str, tuple[FeatureSet, ...]]:
     """The feature sets of the sources; corpora are extracted as the first feature set was, if one is given."""
     sets = {name: source for name, source in sources.items() if not isinstance(source, Path)}
@@ -141,16 +153,16 @@ def _open_loop(
         for features in sets[name]:
             check_same_features(features, reads.model, reads.extraction, str(sets["train"][0].folder), reads.pooling)
         share = settings.memory // 4 if name == "dev" else settings.memory * 3 // 4
-        opened[name] = _open_known(options, sets[name], reads, settings, share)
+        opened[name] = open_known(options, sets[name], reads, settings, share)
     train, dev = opened["train"], opened["dev"]
     if len(train.sets) != len(dev.sets):
         raise HeadError("of train and dev, one is of pairs that are apart", remedy="give both in one form")
-    outputs = learn_outputs(train, regression=settings.regression)
-    _check_dev(dev, outputs.labels)
+    outputs = learn_outputs(options.kind, train.gold, train.origin, regression=settings.regression)
+    _check_dev_labels(dev, outputs.labels)
     return HeadLoop(folder, settings, device, train, dev, reads, outputs)
 
 
-def _open_known(
+def open_known(
     options: HeadOptions, sets: tuple[FeatureSet, ...], reads: HeadInput, settings: HeadSettings, budget: int
 ) -> HeadExamples:
     """Examples of which is known what is to be predicted."""
@@ -168,7 +180,7 @@ def _open_known(
     return examples
 
 
-def _check_dev(dev: HeadExamples, labels: tuple[str, ...]) -> None:
+def _check_dev_labels(dev: HeadExamples, labels: tuple[str, ...]) -> None:
     """Refuse a development set on which nothing can be right."""
     if labels and not set(labels) & {str(label) for label in dev.gold}:
         raise HeadError("the development set has only labels that the training set lacks", where=dev.origin)
@@ -203,20 +215,15 @@ def head_input(sets: tuple[FeatureSet, ...], options: HeadOptions) -> HeadInput:
     return HeadInput(model, extraction_of(features, usable[0]), usable[0], layers, pairs)
 
 
-def _run_loop(
-    loop: HeadLoop, options: HeadOptions, *, overwrite: bool, on_epoch: OnEpoch | None, begun: float
-) -> HeadReport:
+def _run_loop(loop: HeadLoop, options: HeadOptions, *, on_epoch: OnEpoch | None, begun: float) -> HeadReport:
     keep_freed_memory()
     folder = loop.folder
-    if overwrite:
-        remove_head(folder)
-        remove_checkpoint(folder)
     if has_head(folder):
         record = read_head_record(folder)
         loop.check_same(record.identity(), "a head that was trained")
         read_head_weights(folder, record)  # one that is reported as finished must be sound
         return HeadReport(folder, record, None, 0.0, len(record.history))
-    network_forms(loop.shape)
+    head_forms(loop.shape)
     resumed = loop.learn(on_epoch)
     scores = loop.evaluate()
     record = write_head(folder, _record(loop, options, scores), loop.network.state_dict())
@@ -248,7 +255,7 @@ def _record(loop: HeadLoop, options: HeadOptions, scores: HeadScores) -> HeadRec
         | {"threads": str(torch.get_num_threads())},
         extraction=loop.reads.extraction,
         pooling=loop.reads.pooling,
-        layers=loop.reads.layers.spec,
+        layers=loop.reads.layers.spelling or loop.reads.layers.spec,
         network=loop.shape,
         places={
             name: tuple(record_place(folder, loop.folder) for folder in examples.folders)
@@ -257,8 +264,3 @@ def _record(loop: HeadLoop, options: HeadOptions, scores: HeadScores) -> HeadRec
         best_epoch=best,
         history=tuple(loop.history),
     )
-
-
-def measure_of(kind: HeadKind, *, regression: bool) -> str:
-    """The name of the score that chooses the best epoch."""
-    return {HeadKind.ANSWER: "F1"}.get(kind, "Spearman" if regression else "accuracy")

@@ -47,11 +47,13 @@ class ResultKind(StrEnum):
     TAGGER = "tagger"
     TABLE7 = "table7"
     HEAD = "head"
+    MODEL = "model"
 
     @property
     def noun(self) -> str:
         """The name of the kind in messages."""
-        nouns = {"features": "a feature set", "index": "an index", "tagger": "a tagger", "head": "a head"}
+        nouns = {"features": "a feature set", "index": "an index", "tagger": "a tagger"}
+        nouns |= {"head": "a head", "model": "a model"}
         return nouns.get(self, "a Table 7")
 
 
@@ -177,4 +179,5 @@ _CONTENTS = {
     ResultKind.TAGGER: {"tagger.json", "tagger.safetensors"},
     ResultKind.TABLE7: {"_settings.json", "runs"},
     ResultKind.HEAD: {"head.json"},
+    ResultKind.MODEL: {"pretraining.json", "config.json"},
 }

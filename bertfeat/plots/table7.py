@@ -38,6 +38,8 @@ class _TableScores(Protocol):
     @property
     def measure(self) -> str: ...
     @property
+    def purpose(self) -> str: ...  # "tag"
+    @property
     def rows(self) -> Sequence[_RowScores]: ...
 
 
@@ -66,7 +68,9 @@ def draw_table7(table: _TableScores, path: str | Path) -> None:
         path, 2.2 + 2.0 * len(panels), fair_height(1.6 + 0.35 * len(titles)), [*titles, table.model]
     ) as figure:
         header(
-            figure, f"Which layers of {table.model.rstrip('/').rsplit('/', 1)[-1]} tag best", _table_note(table, panels)
+            figure,
+            f"Which layers of {table.model.rstrip('/').rsplit('/', 1)[-1]} {table.purpose} best",
+            _table_note(table, panels),
         )
         drawn = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
         for axes, panel in zip(drawn, panels, strict=True):

@@ -37,6 +37,8 @@ from .scores import (
 )
 from .settings import TaggerSettings as TaggerSettings, TrainingSettings as TrainingSettings
 from .table7 import (
+    FINE_TUNED_ROW as FINE_TUNED_ROW,
+    FINE_TUNING as FINE_TUNING,
     PAPER_ROWS as PAPER_ROWS,
     FineTuningReport as FineTuningReport,
     RowResult as RowResult,
@@ -49,6 +51,7 @@ from .table7 import (
     estimate_table7 as estimate_table7,
     fine_tune_model as fine_tune_model,
     format_markdown as format_markdown,
+    mean_and_deviation as mean_and_deviation,
     parse_rows as parse_rows,
     train_table7 as train_table7,
     verify_table7 as verify_table7,

@@ -53,6 +53,9 @@ from .trainer import (
     UNLABELLED as UNLABELLED,
     Example as Example,
     OnStep as OnStep,
+    keep_random_state as keep_random_state,
+    load_fine_tuned as load_fine_tuned,
+    make_collator as make_collator,
 )
 from .verification import (
     FeaturesState as FeaturesState,

@@ -64,5 +64,6 @@ _HALF_WRITTEN = (
     ".curves.*.tmp",
     "._settings.json.tmp",
     ".table7.*.tmp",
+    ".pretraining.*.tmp",
     "runs/*/.*.json.tmp",
 )

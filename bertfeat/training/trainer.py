@@ -14,7 +14,7 @@ from torch import Tensor
 
 from bertfeat.encoder import resolve_device
 from bertfeat.errors import BertfeatError, ModelError, UsageError
-from bertfeat.models import Model
+from bertfeat.models import Model, silence_transformers
 from bertfeat.training.grid import GridPoint
 
 if TYPE_CHECKING:
@@ -41,6 +41,28 @@ def load_to_fine_tune(model: Model, kind: str, **config: object) -> "PreTrainedM
     Raises:
         ModelError: transformers has no such model for it, or its weights are incomplete.
     """
+    module, missing = _load_pretrained(model, kind, **config)
+    encoder = f"{module.base_model_prefix}."
+    lacking = [name for name in missing if name.startswith(encoder) and "pooler" not in name]
+    _refuse_incomplete(model, lacking, remedy="it cannot be used")
+    return module
+
+
+def load_fine_tuned(model: Model, kind: str) -> "PreTrainedModel":
+    """transformers' model of a ``kind`` whose head has learnt; it predicts.
+
+    Raises:
+        ModelError: transformers has no such model for it, or its weights are incomplete.
+    """
+    with silence_transformers(), keep_random_state():
+        module, missing = _load_pretrained(model, kind)
+    _refuse_incomplete(model, missing, remedy="copy all of its files again, or fine-tune it again")
+    module.eval()
+    return module
+
+
+def _load_pretrained(model: Model, kind: str, **config: object) -> tuple["PreTrainedModel", list[str]]:
+    """transformers' model, and the weights that its files lack."""
     import transformers
 
     _ = model.config, model.weight_files  # raises the error with the remedy if they are wrong
@@ -57,13 +79,15 @@ def load_to_fine_tune(model: Model, kind: str, **config: object) -> "PreTrainedM
             output_loading_info=True,
         )
     except (ValueError, OSError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
-        raise ModelError(f"transformers cannot load this model to fine-tune it: {error}", where=model.name) from error
-    encoder = f"{module.base_model_prefix}."
-    missing = sorted(name for name in info["missing_keys"] if name.startswith(encoder) and "pooler" not in name)
+        raise ModelError(f"transformers cannot load this model as {kind}: {error}", where=model.name) from error
+    mismatched = [str(each[0] if isinstance(each, tuple) else each) for each in info["mismatched_keys"]]
+    return module, sorted({*info["missing_keys"], *mismatched})
+
+
+def _refuse_incomplete(model: Model, missing: Sequence[str], *, remedy: str) -> None:
     if missing:
         problem = f"its weights lack {missing[0]} and {len(missing) - 1} more"
-        raise ModelError(problem, where=model.name, remedy="it cannot be used")
-    return module
+        raise ModelError(problem, where=model.name, remedy=remedy)
 
 
 def make_trainer(
@@ -98,7 +122,7 @@ def make_trainer(
         model=module,
         args=_training_arguments(point, len(examples), seed, on_cpu, scratch_dir),
         train_dataset=examples,
-        data_collator=_collator(module.config),
+        data_collator=make_collator(module.config),
         callbacks=[StepCallback()],
         preprocess_logits_for_metrics=None if reduce is None else lambda logits, _: reduce(logits),
     )
@@ -149,8 +173,11 @@ def _training_arguments(
     return arguments
 
 
-def _collator(config: "PreTrainedConfig") -> Callable[[Sequence[Example]], dict[str, Tensor]]:
-    """Pads examples in every dimension: ``[…, T]`` each → ``[S, …, longest]``; numbers become ``[S]``."""
+def make_collator(config: "PreTrainedConfig") -> Callable[[Sequence[Example]], dict[str, Tensor]]:
+    """A function that pads examples in every dimension: ``[…, T]`` each → ``[S, …, longest]``; numbers become ``[S]``.
+
+    Examples that hold padding themselves have an ``attention_mask``; for others it is made.
+    """
     pads = {"input_ids": int(getattr(config, "pad_token_id", None) or 0), "token_type_ids": 0, "labels": UNLABELLED}
     has_types = int(getattr(config, "type_vocab_size", 0) or 0) > 1
 
@@ -159,7 +186,8 @@ def _collator(config: "PreTrainedConfig") -> Callable[[Sequence[Example]], dict[
         for name in (name for name in examples[0] if has_types or name != "token_type_ids"):
             values = [example[name] for example in examples]
             batch[name] = _stack(values, pads.get(name, 0))
-        batch["attention_mask"] = _stack([np.ones_like(example["input_ids"]) for example in examples], 0)
+        if "attention_mask" not in batch:
+            batch["attention_mask"] = _stack([np.ones_like(example["input_ids"]) for example in examples], 0)
         return batch
 
     return collate

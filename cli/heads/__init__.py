@@ -3,12 +3,15 @@
 import click
 
 from ..app import CommandGroup
-from . import evaluate, predict, train
+from .evaluate import evaluate_command
+from .predict import predict_command
+from .table7 import table7_command
+from .train import train_command
 
 
 def head_group(kind: str, summary: str) -> click.Group:
     """The group of a kind of head."""
     group = CommandGroup(name=kind, help=summary)
-    for make in (train.make_command, evaluate.make_command, predict.make_command):
+    for make in (train_command, evaluate_command, predict_command, table7_command):
         group.add_command(make(kind))
     return group

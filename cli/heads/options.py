@@ -1,16 +1,17 @@
 """What the commands of heads share: options, and what a kind of head has no use for."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+import functools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
-from ..app import Callback, Decorator, option
-from ..bundles import bundle, leave_out
+from ..app import Callback, Command, Decorator, option
+from ..bundles import bundle, defer_settings, leave_out, set_aside
 from ..option_types import ByteSize, listed_option
 
 if TYPE_CHECKING:
-    from bertfeat.heads import HeadSettings
+    pass
 
 _WORDS = ("tag_column", "pretokenized", "document_context", "pairs", "keep")
 _UNUSED = {
@@ -27,9 +28,23 @@ EXAMPLES = {
 """What follows ``train``, and what is predicted, in the help of a kind."""
 
 
-def leave_out_unused(command: click.Command, kind: str) -> None:
-    """Take the options away that a kind of head does not use."""
+def head_command(
+    kind: str, name: str, run: Callback, options: Sequence[Decorator], help_text: str, *further: str
+) -> click.Command:
+    """The command of a kind of head: ``run`` gets the kind and the values of the options.
+
+    In the help ``{kind}``, ``{train}`` and ``{test}`` stand for what the kind has; options named in ``further`` come
+    after those that matter more.
+    """
+    decorated: Callback = functools.partial(run, kind)
+    for add in reversed(options):  # click lists the option that was added last first
+        decorated = add(decorated)
+    train, test = EXAMPLES[kind]
+    shown = help_text.format(kind=kind, train=train, test=test)
+    command = click.command(cls=Command, name=name, help=shown)(decorated)
     leave_out(command, *_UNUSED[kind])
+    set_aside(command, *further)
+    return command
 
 
 def source_option(name: str, help_text: str, *, required: bool = False) -> Decorator:
@@ -48,21 +63,24 @@ def column_options(function: Callback) -> Callback:
     return label(choices(function))
 
 
-def _defer_settings(**values: Any) -> "Callable[[], HeadSettings]":
-    """A function that makes the settings when the command runs, because that imports torch."""
-
-    def make() -> "HeadSettings":
-        from bertfeat.heads import HeadSettings
-
-        given = {name: value for name, value in values.items() if value is not None}
-        return HeadSettings(**given)
-
-    return make
+def pair_options(function: Callback) -> Callback:
+    """Declare how texts and pairs become vectors; they reach the command as ``pooling`` and ``embed_pairs``."""
+    pooling = option(
+        "--pooling", metavar="KIND", further=True, help="mean, cls or max.", show_default="the model's own, else mean"
+    )
+    pairs = option(
+        "--embed-pairs",
+        type=click.Choice(["apart", "together"]),
+        further=True,
+        help="Each text by itself (u, v, |u-v|, u·v), or both as one sequence with segment ids.",
+        show_default="apart",
+    )
+    return pooling(pairs(function))
 
 
 head_training_options = bundle(
     "training",
-    _defer_settings,
+    defer_settings("bertfeat.heads", "HeadSettings"),
     (
         *("regression", "hidden", "seed", "dropout", "batch_size", "learning_rate", "epochs", "patience"),
         *("max_answer", "memory"),

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from ..app import Command, option
-from ..bundles import bundle, leave_out, set_aside
+from ..bundles import bundle, defer_settings, leave_out, set_aside
 from ..console import Console, fields_of, format_duration, two_columns
 from ..option_types import ByteSize
 from ..options import ModelOptions, model_options, output_options, reading_options
@@ -21,20 +21,9 @@ if TYPE_CHECKING:
     from bertfeat.training import Epoch
 
 
-def _defer_settings(**values: Any) -> Callable[[], "TrainingSettings"]:
-    """A function that makes the settings when the command runs, because that imports torch."""
-
-    def make() -> "TrainingSettings":
-        from bertfeat.tagging import TrainingSettings
-
-        return TrainingSettings(**values)
-
-    return make
-
-
 training_options = bundle(
     "training",
-    _defer_settings,
+    defer_settings("bertfeat.tagging", "TrainingSettings"),
     ("hidden", "crf", "seed", "scheme", "dropout", "batch_size", "learning_rate", "epochs", "patience", "memory"),
     option(
         "--hidden",

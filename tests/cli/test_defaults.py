@@ -15,6 +15,7 @@ from bertfeat.extraction import PART_ROWS, verify_features
 from bertfeat.features import EXPORT_FORMATS, export_features
 from bertfeat.heads import Head, HeadKind, HeadSettings
 from bertfeat.plots import draw_layers, draw_map
+from bertfeat.pretraining import SHAPES, Objective, PretrainingSettings, pretrain_model
 from bertfeat.probes import ProbeSettings
 from bertfeat.search import BuildOptions, Metric, OwnIds, evaluate_beir, export_to_lance, export_to_qdrant
 from bertfeat.speed import measure_speed
@@ -41,6 +42,7 @@ OWNERS: dict[tuple[str, ...], tuple[Callable[..., Any], ...]] = {
     ("tag", "predict"): (CorpusSettings, tag_corpus),
     **{(kind.value, "train"): (HeadSettings, Extractor, CorpusSettings) for kind in HeadKind},
     **{(kind.value, verb): (CorpusSettings, Head) for kind in HeadKind for verb in ("predict", "evaluate")},
+    ("pretrain",): (PretrainingSettings, pretrain_model, CorpusSettings),
 }
 
 DECIDED_LATER: dict[tuple[str, ...], str] = {
@@ -106,6 +108,7 @@ def test_part_rows() -> None:
         (("index",), "metric", Metric),
         (("usages",), "match", Match),
         (("evaluate",), "own_ids", OwnIds),
+        (("pretrain",), "objective", Objective),
         (("export",), "to", (*EXPORT_FORMATS, "lance", "qdrant")),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -114,3 +117,9 @@ def test_choices_are_those_of_the_library(words: tuple[str, ...], name: str, val
     option = next(option for option in find_command(words).params if option.name == name)
     assert isinstance(option.type, click.Choice)
     assert sorted(option.type.choices) == sorted(values)
+
+
+def test_shapes_are_those_of_the_library() -> None:
+    shape = next(option for option in find_command(("pretrain",)).params if option.name == "shape")
+    assert isinstance(shape, click.Option)
+    assert f"{', '.join(SHAPES)}, or" in str(shape.help)

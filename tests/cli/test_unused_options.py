@@ -51,6 +51,8 @@ USES: dict[str, set[str]] = {
     "verify some.tagger": {*CORPUS, *SAMPLE},
     "verify some.table7": {*CORPUS, *SAMPLE},
     "verify some.head": {*CORPUS, *SAMPLE},
+    "info some.model": {*READING, "revision"},
+    "verify some.model": {*CORPUS, *SAMPLE},
 }
 
 

@@ -60,7 +60,7 @@ TIMES = {
     *("seconds", "times", "queries_per_second", "exact_queries_per_second", "tokens_per_second", "since"),
     *("waited_for_tokens", "waited_for_disk", "computed_tokens", "padded_tokens"),
     *("resumed", "cached", "kept_parts", "nothing_to_do", "told"),  # what was there already
-    *("digest", "bytes", "xxh3", "run"),  # over times
+    *("digest", "bytes", "xxh3", "run", "stamps"),  # over times; when a file was written
 }
 """Fields of JSON that differ from run to run: how long something took, and digests of files that say so."""
 

@@ -74,6 +74,13 @@ WRITERS = (
         "out.table7",
     ),
     _writer(
+        "pretrain",
+        "pretrain plain.txt -o out.model --model model --device cpu --max-length 16 --batch-size 2 --steps 2 "
+        "--held-out 0 --checkpoint-minutes 0",
+        "plain.txt model",
+        "out.model",
+    ),
+    _writer(
         "predict",
         "tag predict plain.tagger plain.txt --model model -o out.conll",
         "plain.tagger plain.txt model",

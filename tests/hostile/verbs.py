@@ -19,8 +19,10 @@ _SETS = "--train train.features --dev dev.features"
 def _head_bases() -> Iterator[Use]:
     for kind, (ending, columns) in HEADS.items():
         corpora, head = f"train.{ending} dev.{ending}", f"{kind}.head"
-        given = f"--train train.{ending} --dev dev.{ending} {columns} -o out.head --epochs 1 --hidden 4 --layers last"
-        yield _base(f"{kind} train", f"{kind} train {given} {_TINY}", f"{corpora} model", "out.head")
+        both = f"--train train.{ending} --dev dev.{ending} {columns} --epochs 1 --hidden 4 {_TINY}"
+        yield _base(f"{kind} train", f"{kind} train {both} -o out.head --layers last", f"{corpora} model", "out.head")
+        table = f"{kind} table7 {both} -o out.table7 --rows last --seeds 1"
+        yield _base(f"{kind} table7", table, f"{corpora} model", "out.table7")
         on_it = f"{head} dev.{ending} --model model --device cpu"
         yield _base(f"{kind} predict", f"{kind} predict {on_it}", f"{head} dev.{ending} model", "out*")
         yield _base(f"{kind} evaluate", f"{kind} evaluate {on_it}", f"{head} dev.{ending} model")
@@ -78,6 +80,13 @@ BASES = {
             "out.table7",
         ),
         *_head_bases(),
+        _base(
+            "pretrain",
+            "pretrain docs.jsonl -o out.model --model model --device cpu --max-length 16 --batch-size 2 --steps 2 "
+            "--held-out 0.1",
+            "docs.jsonl model",
+            "out.model",
+        ),
         _base("probe", "probe docs.features --label author --pooling mean --folds 2", "docs.features"),
         _base("plot map", "plot map docs.features --column last_mean -o out.png", "docs.features", "out.*"),
         _base("plot layers", "plot layers probe.json -o out.png", "probe.json", "out.*"),

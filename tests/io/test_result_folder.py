@@ -46,9 +46,11 @@ def test_a_claimed_folder_says_what_it_is(tmp_path: Path, kind: ResultKind) -> N
         ({"part-00000.parquet": "no Parquet"}, None),
         ({".bertfeat/kind": "nonsense\n", "a.txt": "b"}, None),
         ({".bertfeat/kind": "tagger\n"}, ResultKind.TAGGER),
+        ({"pretraining.json": "{}", "config.json": "{}"}, ResultKind.MODEL),
+        ({"config.json": "{}", "model.safetensors": ""}, None),
         ({}, None),
     ],
-    ids=range(11),
+    ids=range(13),
 )
 def test_a_folder_without_a_marker_is_known_by_its_content(
     tmp_path: Path, files: dict[str, str], kind: ResultKind | None

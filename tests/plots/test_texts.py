@@ -112,7 +112,7 @@ def test_curves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epochs: int, lo
     history = tuple({"loss": losses[number % 2], "score": number / 50} for number in range(epochs))
     settings: Any = SimpleNamespace(
         history=history,
-        labels=SimpleNamespace(has_spans=True),
+        measure="span F1",
         input=SimpleNamespace(name="concat4"),
         model=SimpleNamespace(name=f"someone/{LONG}"),
         best_epoch=1,
@@ -136,7 +136,7 @@ def table(rows: Sequence[tuple[str, float | None]], runs: int, test: bool) -> An
         )
         for title, paper in rows
     ]
-    return SimpleNamespace(model=f"someone/{LONG}", measure="accuracy", rows=results)
+    return SimpleNamespace(model=f"someone/{LONG}", measure="accuracy", purpose="tag", rows=results)
 
 
 TABLES = {

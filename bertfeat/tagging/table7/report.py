@@ -52,6 +52,11 @@ class Table7:
     rows: tuple[RowResult, ...]
 
     @property
+    def purpose(self) -> str:
+        """What the layers are compared for."""
+        return "tag"
+
+    @property
     def plain(self) -> dict[str, object]:
         """The same as JSON has it."""
         return asdict(self) | {"settings": self.settings.plain}

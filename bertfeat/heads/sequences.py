@@ -1,0 +1,197 @@
+"""Texts as sequences of tokens, as a whole model reads them: a pair as one sequence, a long passage in windows.
+
+Texts become pieces as they do for features, so that both approaches see the same.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bertfeat.errors import HeadError
+from bertfeat.heads.kinds import HeadKind
+from bertfeat.heads.texts import HeadTexts
+from bertfeat.models import Model
+from bertfeat.tokens import TextPieces, Tokenizer
+from bertfeat.training import Example
+from bertfeat.words import CharSpans
+
+_LONGEST = {HeadKind.CLASSIFY: 512, HeadKind.ANSWER: 384, HeadKind.CHOOSE: 512}  # tokens
+_LONGEST_QUESTION = 64  # tokens, as in BERT's run_squad.py, from which the 384 and the next are too
+_STEP = 128  # tokens from one window to the next
+
+
+@dataclass(frozen=True, slots=True)
+class PassageWindow:
+    """Which part of a passage is in a sequence of T tokens, n of them the passage's, out of its N."""
+
+    example: int
+    spans: CharSpans  # [N] characters of all tokens of the passage
+    begin: int  # first token of the passage that is read
+    stop: int
+    place: int  # where it stands in the sequence
+    own: NDArray[np.bool_]  # [n] tokens that no other window reads with more context
+
+
+@dataclass(frozen=True, slots=True)
+class HeadSequences:
+    """What a model reads of texts: E sequences, stacks of choices, or windows."""
+
+    examples: list[Example]  # [E]
+    windows: list[PassageWindow]  # [E] of questions with passages, those of a question one after the other
+    truncated: int  # texts, pairs, questions of which something was cut off
+
+
+@dataclass(frozen=True, slots=True)
+class _Sequence:
+    """T tokens, special ones included."""
+
+    ids: NDArray[np.int32]  # [T]
+    types: NDArray[np.int32]  # [T]
+    cut: bool
+
+    @property
+    def example(self) -> dict[str, NDArray[np.generic]]:
+        return {"input_ids": self.ids, "token_type_ids": self.types}
+
+
+class Sequencer:
+    """Makes sequences of texts, for one model and kind of head.
+
+    Of two texts that are too long together, the longer one is cut first. Of a question that is asked of a passage at
+    most 64 tokens are read. A passage that does not fit beside it is read in windows, each 128 tokens (at most half a
+    window) after the one before, as in BERT's ``run_squad.py``.
+
+    Raises:
+        ModelError: the model has no fast tokenizer.
+    """
+
+    def __init__(self, model: Model, kind: HeadKind) -> None:
+        self.kind = kind
+        self._tokenizer = Tokenizer(model)
+        self._size = min(model.max_tokens, _LONGEST[kind])
+        self._padding = max(model.sizes.pad_token_id or 0, 0)
+
+    def read(self, texts: HeadTexts) -> HeadSequences:
+        """The sequences of texts, in order.
+
+        Raises:
+            HeadError: a question without a passage, or with a single choice.
+        """
+        assert texts.kind is self.kind
+        if self.kind is HeadKind.ANSWER:
+            return self._read_passages(texts)
+        if self.kind is HeadKind.CHOOSE:
+            return self._read_choices(texts)
+        seconds = [other[0] if other else None for other in texts.others]
+        sequences = self._sequences(texts.texts, seconds)
+        return HeadSequences([sequence.example for sequence in sequences], [], sum(each.cut for each in sequences))
+
+    def _read_choices(self, texts: HeadTexts) -> HeadSequences:
+        counts = [len(choices) for choices in texts.others]
+        if counts and min(counts) < 2:
+            raise HeadError("it has fewer than two choices", where=f"question {texts.ids[int(np.argmin(counts))]}")
+        questions = [text for text, count in zip(texts.texts, counts, strict=True) for _ in range(count)]
+        sequences = iter(self._sequences(questions, [choice for choices in texts.others for choice in choices]))
+        groups = [[next(sequences) for _ in range(count)] for count in counts]
+        examples = [_stack_choices(group, self._padding) for group in groups]
+        return HeadSequences(examples, [], sum(any(sequence.cut for sequence in group) for group in groups))
+
+    def _read_passages(self, texts: HeadTexts) -> HeadSequences:
+        for number, other in enumerate(texts.others):
+            if not other:
+                raise HeadError("it has no passage", where=f"question {texts.ids[number]}")
+        questions = self._tokenizer.pieces(texts.texts, offsets=False)
+        passages = self._tokenizer.pieces([other[0] for other in texts.others], offsets=True)
+        examples: list[Example] = []
+        windows = []
+        cut = set()
+        for number, (question, passage) in enumerate(zip(questions, passages, strict=True)):
+            for sequence, window in self._windows(number, question, passage):
+                examples.append(sequence.example)
+                windows.append(window)
+                cut |= {number} if sequence.cut else set()
+        return HeadSequences(examples, windows, len(cut))
+
+    def _windows(
+        self, number: int, question: TextPieces, passage: TextPieces
+    ) -> Iterator[tuple[_Sequence, PassageWindow]]:
+        assert passage.spans is not None
+        room = self._size - self._tokenizer.pair.size
+        asked = question.ids[: min(_LONGEST_QUESTION, room // 2)]
+        place = len(self._tokenizer.pair.before) + len(asked) + len(self._tokenizer.pair.between)
+        stretches = _overlapping_stretches(len(passage.ids), room - len(asked))
+        for (begin, stop), own in zip(stretches, _best_places(stretches), strict=True):
+            sequence = self._join(asked, passage.ids[begin:stop], cut=len(asked) < len(question.ids))
+            yield sequence, PassageWindow(number, passage.spans, begin, stop, place, own)
+
+    def _sequences(self, firsts: Sequence[str], seconds: Sequence[str | None]) -> list[_Sequence]:
+        """Texts, or pairs of them, as sequences."""
+        first_pieces = self._tokenizer.pieces(firsts, offsets=False)
+        second_pieces = iter(self._tokenizer.pieces([text for text in seconds if text is not None], offsets=False))
+        return [
+            self._sequence(pieces.ids, None if second is None else next(second_pieces).ids)
+            for pieces, second in zip(first_pieces, seconds, strict=True)
+        ]
+
+    def _sequence(self, first: NDArray[np.int32], second: NDArray[np.int32] | None) -> _Sequence:
+        if second is None:
+            room = self._size - self._tokenizer.single.size
+            return self._join(first[:room], None, cut=len(first) > room)
+        room = self._size - self._tokenizer.pair.size
+        first_size, second_size = _share_room(len(first), len(second), room)
+        return self._join(first[:first_size], second[:second_size], cut=len(first) + len(second) > room)
+
+    def _join(self, first: NDArray[np.int32], second: NDArray[np.int32] | None, *, cut: bool) -> _Sequence:
+        """One or two texts between the special tokens."""
+        template = self._tokenizer.single if second is None else self._tokenizer.pair
+        last = np.empty(0, np.int32) if second is None else second
+        ids: list[ArrayLike] = [template.before, first, template.between, last, template.after]
+        types: list[ArrayLike] = [
+            template.before_types,
+            np.full(len(first), template.text_types[0]),
+            template.between_types,
+            np.full(len(last), template.text_types[1]),
+            template.after_types,
+        ]
+        return _Sequence(_concatenated(ids), _concatenated(types), cut)
+
+
+def _concatenated(parts: Sequence[ArrayLike]) -> NDArray[np.int32]:
+    return np.concatenate([np.asarray(part, np.int32) for part in parts])
+
+
+def _share_room(first: int, second: int, room: int) -> tuple[int, int]:
+    """How many pieces of two texts are read where there is room for so many: the longer text is cut first."""
+    if first + second <= room:
+        return first, second
+    short = min(first, second, room // 2)
+    return (short, room - short) if first <= second else (room - short, short)
+
+
+def _stack_choices(choices: Sequence[_Sequence], padding: int) -> Example:
+    """The sequences of a question's C choices as one example: ``[C, T]``."""
+    shape = (len(choices), max(len(choice.ids) for choice in choices))
+    ids, types, mask = np.full(shape, padding, np.int32), np.zeros(shape, np.int32), np.zeros(shape, np.int32)
+    for number, choice in enumerate(choices):
+        stop = len(choice.ids)
+        ids[number, :stop], types[number, :stop], mask[number, :stop] = choice.ids, choice.types, 1
+    return {"input_ids": ids, "token_type_ids": types, "attention_mask": mask}
+
+
+def _overlapping_stretches(length: int, capacity: int) -> list[tuple[int, int]]:
+    """The stretches of a passage's tokens that its windows read; one, which may be empty, where it is short."""
+    step = max(1, min(_STEP, capacity // 2))
+    return [(begin, min(begin + capacity, length)) for begin in range(0, max(length - capacity, 0) + step, step)]
+
+
+def _best_places(stretches: Sequence[tuple[int, int]]) -> list[NDArray[np.bool_]]:
+    """For each stretch, which of its tokens have nowhere more context: on the shorter side, and a little in all."""
+    most, whose = np.full(stretches[-1][1], -1.0), np.zeros(stretches[-1][1], np.int64)
+    for number, (begin, stop) in enumerate(stretches):
+        left = np.arange(stop - begin)
+        context = np.minimum(left, left[::-1]) + 0.01 * (stop - begin)
+        better = context > most[begin:stop]
+        most[begin:stop][better], whose[begin:stop][better] = context[better], number
+    return [whose[begin:stop] == number for number, (begin, stop) in enumerate(stretches)]

@@ -1,0 +1,151 @@
+"""Fine-tuning a head: from texts to a saved model and its ``head.json``."""
+
+import hashlib
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+
+from bertfeat.errors import HeadError, parameter
+from bertfeat.extraction import Embedder
+from bertfeat.features import ModelIdentity
+from bertfeat.heads.answer_scores import SpanScores
+from bertfeat.heads.datasets import HeadOptions, OpenSets, head_corpora
+from bertfeat.heads.examples import learn_outputs
+from bertfeat.heads.fine_tuning import fine_tuned_head
+from bertfeat.heads.gold import read_gold
+from bertfeat.heads.guesses import Guess, HeadScores, measure_of, score_guesses
+from bertfeat.heads.head_files import FORMAT_VERSION, MODEL_NAME, has_head, read_head_record, write_head
+from bertfeat.heads.kinds import PairForm
+from bertfeat.heads.settings import ExampleColumns, HeadRecord, HeadSettings, Outputs
+from bertfeat.heads.tables import CorpusTable, ExampleTable, FeatureTable
+from bertfeat.heads.texts import HeadTexts, read_texts
+from bertfeat.io import canonical_json, to_plain
+from bertfeat.models import Model
+from bertfeat.training import GridPoint, OnStep
+
+
+def tune_head(
+    folder: Path,
+    sources: Mapping[str, OpenSets],
+    options: HeadOptions,
+    settings: HeadSettings,
+    point: GridPoint,
+    *,
+    on_step: OnStep | None = None,
+) -> tuple[HeadRecord, HeadScores | None, float]:
+    """Fine-tune a model for a head and save it, in a folder that :func:`hold_result_folder` holds.
+
+    Returns the record, the scores on the development set (None where nothing was left to do), and the seconds.
+
+    Raises:
+        HeadError: examples that nothing can be learnt from, or a folder with another training.
+    """
+    begun = time.perf_counter()
+    tables = {name: open_table(source, options) for name, source in sources.items()}
+    texts = {name: _known_texts(table, options, settings) for name, table in tables.items()}
+    train, dev = texts["train"], texts["dev"]
+    outputs = learn_outputs(options.kind, train.gold, tables["train"].where, regression=settings.regression)
+    model, identity = _model_to_tune(sources["train"], options)
+    data = {name: _texts_digest(listed) for name, listed in texts.items()}
+    record = _tuned_record(options, settings, point, identity, outputs, data)
+    if has_head(folder):
+        return _same_record(folder, record), None, 0.0
+    device = options.extractor.get("device")
+    with fine_tuned_head(
+        model, train, outputs, point, seed=settings.seed, device=device, on_step=on_step, max_answer=settings.max_answer
+    ) as tuned:
+        scores = _dev_scores(dev, tuned.guesses(dev), regression=settings.regression)
+        tuned.save(folder / MODEL_NAME)
+        threshold = scores.best_f1 if isinstance(scores, SpanScores) else None
+        found = None if threshold is None else threshold.threshold
+        record = replace(record, score=scores.value, threshold=found, seconds=tuned.seconds)
+    return write_head(folder, record, None), scores, time.perf_counter() - begun
+
+
+def open_table(source: OpenSets, options: HeadOptions) -> ExampleTable:
+    """The rows of feature sets, or of a corpus file, pairs of it together.
+
+    Raises:
+        CorpusError: the corpus cannot be read.
+    """
+    if not isinstance(source, Path):
+        return FeatureTable(source)
+    _, corpus = next(iter(head_corpora(source, options, form=PairForm.TOGETHER)))
+    return CorpusTable(corpus)
+
+
+def _known_texts(table: ExampleTable, options: HeadOptions, settings: HeadSettings) -> HeadTexts:
+    """Examples of which is known what is to be predicted."""
+    gold = read_gold(options.kind, table, options.label, regression=settings.regression)
+    if not gold:
+        remedy = f"name the column with {parameter('label')}"
+        raise HeadError("it does not say what is to be predicted", where=table.where, remedy=remedy)
+    return read_texts(options.kind, table, gold)
+
+
+def _model_to_tune(source: OpenSets, options: HeadOptions) -> tuple[Model, ModelIdentity]:
+    """The model that made the features, or the one that is named."""
+    arguments = dict(options.extractor)
+    if not isinstance(source, Path) and arguments.get("model") is None:
+        recorded = source[0].header.model
+        arguments |= {"model": recorded.name, "revision": recorded.revision}
+    embedder = Embedder(arguments.get("model"), revision=arguments.get("revision"))  # type: ignore[arg-type]
+    return embedder.model, embedder.identity
+
+
+def _dev_scores(dev: HeadTexts, guesses: Sequence[Guess], *, regression: bool) -> HeadScores:
+    passages = [others[0] if others else "" for others in dev.others]
+    return score_guesses(dev.kind, dev.gold, guesses, regression=regression, passages=passages)
+
+
+def _tuned_record(
+    options: HeadOptions,
+    settings: HeadSettings,
+    point: GridPoint,
+    model: ModelIdentity,
+    outputs: Outputs,
+    data: Mapping[str, str],
+) -> HeadRecord:
+    """What is known of a head before it is fine-tuned."""
+    reading = options.reading
+    return HeadRecord(
+        format_version=FORMAT_VERSION,
+        kind=options.kind,
+        approach="fine-tuned",
+        model=model,
+        pairs=options.pair_form and PairForm.TOGETHER,
+        outputs=outputs,
+        training=settings,
+        columns=ExampleColumns(reading.text_columns, reading.pair_column, options.label, options.choices),
+        measure=measure_of(options.kind, regression=settings.regression),
+        score=0.0,
+        threshold=None,
+        seconds=0.0,
+        data=data,
+        versions={name: version(name) for name in ("bertfeat", "torch", "transformers")},
+        point=point,
+    )
+
+
+def _same_record(folder: Path, wanted: HeadRecord) -> HeadRecord:
+    """The head that is there already.
+
+    Raises:
+        HeadError: it was made in another way.
+    """
+    record = read_head_record(folder)
+    names = ("kind", "approach", "model", "outputs", "training", "data", "point")
+    if differ := [name for name in names if getattr(record, name) != getattr(wanted, name)]:
+        raise HeadError(
+            f"{folder} holds a head that was trained in another way (they differ in: {', '.join(differ)})",
+            remedy=f"name another folder with {parameter('folder')}, or start anew with {parameter('overwrite', True)}",
+        )
+    return record
+
+
+def _texts_digest(texts: HeadTexts) -> str:
+    """What identifies examples: their texts and what is to be predicted."""
+    gold = [to_plain(value) for value in texts.gold]
+    return hashlib.sha256(canonical_json([texts.texts, texts.others, gold])).hexdigest()

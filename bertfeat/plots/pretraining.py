@@ -1,0 +1,102 @@
+"""How a pre-training went: the losses by step, and what the model predicted before and after."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from bertfeat.plots.figure import drawing, picture_path
+from bertfeat.plots.header import header
+from bertfeat.plots.palette import NAMED, NO_VALUE
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+class _StepLosses(Protocol):
+    """A point of the history."""
+
+    @property
+    def step(self) -> int: ...
+    @property
+    def words(self) -> float: ...
+    @property
+    def pairs(self) -> float | None: ...
+    @property
+    def anchor(self) -> float | None: ...
+
+
+class _Predicted(Protocol):
+    """Scores of held-out sequences."""
+
+    @property
+    def loss(self) -> float: ...
+    @property
+    def unigram_loss(self) -> float: ...
+    @property
+    def accuracy(self) -> float: ...
+
+
+class _PretrainingHistory(Protocol):
+    """The part of a pre-training's record that the curves show."""
+
+    @property
+    def model(self) -> str | None: ...
+    @property
+    def steps(self) -> int: ...
+    @property
+    def history(self) -> Sequence[_StepLosses]: ...
+    @property
+    def before(self) -> _Predicted | None: ...
+    @property
+    def after(self) -> _Predicted | None: ...
+
+
+def draw_pretraining(record: _PretrainingHistory, path: str | Path) -> None:
+    """Draw the losses of a pre-training by step, as png, pdf or svg.
+
+    Raises:
+        UsageError: the name's ending stands for no form.
+        BertfeatError: matplotlib is not installed.
+        StorageError: the file cannot be written.
+    """
+    path = picture_path(path)
+    with drawing(path, 5.5, 4.5, [record.model or ""]) as figure:
+        paint_pretraining(figure, record)
+
+
+def paint_pretraining(figure: "Figure", record: _PretrainingHistory) -> None:
+    """Draw the curves on an empty figure: the loss of words above, those of pairs and of the anchor below it."""
+    name = "A new model" if record.model is None else record.model.rsplit("/", 1)[-1]
+    header(figure, f"{name} learns for {record.steps:,} steps", _note(record))
+    below = [
+        (label, values)
+        for label, values in (
+            ("loss of next sentences", [point.pairs for point in record.history]),
+            ("distance from the old vectors", [point.anchor for point in record.history]),
+        )
+        if any(value is not None for value in values)
+    ]
+    panels: list[Axes] = figure.subplots(1 + len(below), 1, sharex=True, squeeze=False)[:, 0].tolist()
+    steps = [point.step for point in record.history]
+    panels[0].plot(steps, [point.words for point in record.history], color=NAMED[0])
+    panels[0].set(ylabel="loss of predicted pieces")
+    if record.after is not None:
+        panels[0].axhline(record.after.unigram_loss, color=NO_VALUE, linestyle=":", linewidth=1)
+    for panel, (label, values) in zip(panels[1:], below, strict=True):
+        panel.plot(steps, [float("nan") if value is None else value for value in values], color=NAMED[1])
+        panel.set(ylabel=label)
+    panels[-1].set(xlabel="step")
+    figure.align_ylabels()
+    for panel in panels:
+        panel.grid(axis="y")
+
+
+def _note(record: _PretrainingHistory) -> str:
+    if record.before is None or record.after is None:
+        return "Nothing was held out."
+    return (
+        f"Held out: loss {record.before.loss:.3f} before, {record.after.loss:.3f} after; "
+        f"accuracy {record.before.accuracy:.1%} before, {record.after.accuracy:.1%} after; "
+        f"frequencies alone (dotted): loss {record.after.unigram_loss:.3f}."
+    )

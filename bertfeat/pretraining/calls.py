@@ -1,0 +1,118 @@
+"""One call from a corpus to a pre-trained model, and one that says beforehand what it would take."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from bertfeat.corpus import CorpusSettings
+from bertfeat.encoder import resolve_device, resolve_precision
+from bertfeat.errors import UsageError, parameter
+from bertfeat.io import Location, ResultKind
+from bertfeat.models import Model, find_model, silence_transformers
+from bertfeat.plots import draw_pretraining
+from bertfeat.pretraining.estimate import estimate_run
+from bertfeat.pretraining.report import OnPretraining, PretrainingEstimate, PretrainingReport
+from bertfeat.pretraining.result_files import PICTURE_NAME
+from bertfeat.pretraining.run import PretrainingRun, with_warnings
+from bertfeat.pretraining.settings import PretrainingSettings
+from bertfeat.pretraining.texts import CorpusTexts
+from bertfeat.pretraining.training import require_accelerate
+from bertfeat.training import draw_if_possible, hold_result_folder, keep_random_state
+
+CHECKPOINT_MINUTES = 5.0
+_MOST_MINUTES = 1e7
+
+CorpusPaths = str | Path | Sequence[str | Location]
+"""A file, a folder or a pattern, or several."""
+
+
+def pretrain_model(
+    corpus: CorpusPaths,
+    folder: str | Path,
+    *,
+    model: str | Path | None = None,
+    revision: str | None = None,
+    settings: PretrainingSettings | None = None,
+    corpus_settings: CorpusSettings | None = None,
+    document_column: str | None = None,
+    device: str | None = None,
+    checkpoint_minutes: float = CHECKPOINT_MINUTES,
+    overwrite: bool = False,
+    picture: bool = True,
+    progress: OnPretraining | None = None,
+) -> PretrainingReport:
+    """Pre-train a model on a corpus, from scratch or from ``model`` on; ``folder`` gets a model of Hugging Face.
+
+    A document of the corpus is: consecutive rows with one value in ``document_column``; else, in text files, what
+    blank lines separate; else a file. ``picture``: draw ``curves.png`` too. An interrupted training goes on from its
+    last checkpoint, which is written every ``checkpoint_minutes`` and after the last step; the weights are then those
+    of one that was not interrupted.
+
+    Raises:
+        CorpusError: an empty corpus, one that is too small, or of one document where there have to be several.
+        ModelError: the model cannot be found, or cannot be trained.
+        UsageError: settings that do not fit the model or the corpus.
+        PretrainingError: a folder of another training, unless ``overwrite``; a loss that is no finite number.
+        FolderLockedError: another run is at work on the folder.
+        StorageError: the folder cannot be written, or holds something else.
+    """
+    require_accelerate()
+    if not 0 <= checkpoint_minutes < _MOST_MINUTES:
+        remedy = "give 0 or more"
+        raise UsageError(
+            "this cannot be right", where=parameter("checkpoint_minutes", checkpoint_minutes), remedy=remedy
+        )
+    folder, where = Path(folder), _one_device(device)
+    going_on, resolved = _resolved(model, revision, settings, where)
+    if going_on is not None and going_on.folder.resolve() == folder.resolve():
+        problem = "the model that goes on lies there, and would be overwritten"
+        raise UsageError(problem, where=folder, remedy=f"name another folder with {parameter('folder')}")
+    texts = CorpusTexts(corpus, corpus_settings or CorpusSettings(), document_column)
+    with hold_result_folder(folder, ResultKind.MODEL), silence_transformers(), keep_random_state():
+        run = PretrainingRun(texts, folder, resolved, going_on, where, checkpoint_minutes, progress)
+        report = run.run(overwrite=overwrite)
+        if not picture:
+            return report
+        return with_warnings(report, draw_if_possible(lambda: draw_pretraining(report.record, folder / PICTURE_NAME)))
+
+
+def estimate_pretraining(
+    corpus: CorpusPaths,
+    *,
+    model: str | Path | None = None,
+    revision: str | None = None,
+    settings: PretrainingSettings | None = None,
+    corpus_settings: CorpusSettings | None = None,
+    document_column: str | None = None,
+    device: str | None = None,
+) -> PretrainingEstimate:
+    """Measure on the beginning of a corpus how long :func:`pretrain_model` would take; nothing is written.
+
+    Raises:
+        CorpusError, ModelError, UsageError: as :func:`pretrain_model`.
+    """
+    where = _one_device(device)
+    going_on, resolved = _resolved(model, revision, settings, where)
+    texts = CorpusTexts(corpus, corpus_settings or CorpusSettings(), document_column)
+    with silence_transformers(), keep_random_state():
+        return estimate_run(texts, resolved, going_on, where)
+
+
+def _resolved(
+    model: str | Path | None, revision: str | None, settings: PretrainingSettings | None, device: torch.device
+) -> tuple[Model | None, PretrainingSettings]:
+    if model is None and revision is not None:
+        raise UsageError(f"{parameter('revision')} is of a model, and none is given", remedy="leave it out")
+    going_on = None if model is None else find_model(model, revision=revision)
+    resolved = (settings or PretrainingSettings()).resolved(from_scratch=going_on is None)
+    return going_on, replace(resolved, precision=str(resolve_precision(resolved.precision, device)))
+
+
+def _one_device(device: str | None) -> torch.device:
+    resolved = resolve_device(device)
+    if resolved.index:
+        remedy = "CUDA_VISIBLE_DEVICES chooses among several"
+        raise UsageError(f"pre-training runs on cpu or cuda, not on {device}", remedy=remedy)
+    return resolved

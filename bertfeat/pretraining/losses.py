@@ -1,0 +1,90 @@
+"""The loss of a batch and its parts, by transformers' own models.
+
+The head for masked words is the widest product of a small model, and most pieces are not predicted. So only the hidden
+states of the predicted ones are given to it: the loss is the same, a mean over these pieces.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torch import Tensor, nn
+
+from bertfeat.pretraining.anchor import Anchor
+from bertfeat.pretraining.examples import Batch
+from bertfeat.pretraining.masking import UNPREDICTED
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLoss:
+    """The loss of a batch, and what it is made of."""
+
+    total: Tensor  # []
+    words: Tensor  # [], mean over the predicted pieces
+    pairs: Tensor | None  # [], of next sentences
+    anchor: Tensor | None  # [], distance from the old vectors, without its weight
+    word_logits: Tensor  # [P, V] of the predicted pieces
+    word_labels: Tensor  # [P]
+    pair_logits: Tensor | None  # [S, 2]
+
+
+def batch_loss(module: "PreTrainedModel", batch: Batch, anchor: Anchor | None = None) -> BatchLoss:
+    """Run a batch through a model with heads."""
+    if getattr(module.config, "is_decoder", False):
+        return _next_piece_loss(module, batch)
+    inputs = {name: values for name, values in batch.items() if name != "unmasked_ids"}
+    predicted = batch["labels"] != UNPREDICTED  # [S, T]
+    labels = inputs.pop("labels")[predicted]  # [P]
+    next_labels = inputs.pop("next_sentence_label", None)
+    with _only(module.base_model, predicted) as states:
+        output = module(**inputs)
+    pairs = distance = pair_logits = None
+    logits = (output.logits if next_labels is None else output.prediction_logits)[0]
+    total = words = _cross_entropy(logits, labels)
+    if next_labels is not None:
+        pair_logits = output.seq_relationship_logits
+        pairs = _cross_entropy(pair_logits, next_labels)
+        total = total + pairs
+    if anchor is not None:
+        distance = anchor.distance(states[0], batch)
+        total = total + anchor.weight * distance
+    return BatchLoss(total, words, pairs, distance, logits, labels, pair_logits)
+
+
+def _cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
+    """The mean loss, as transformers' models have it; in float32 whatever the logits are."""
+    if not len(labels):  # of unknown words alone
+        return logits.float().sum() * 0.0
+    return nn.functional.cross_entropy(logits.float(), labels)
+
+
+@contextmanager
+def _only(encoder: nn.Module, predicted: Tensor) -> Iterator[list[Tensor]]:
+    """Give the heads the hidden states of the predicted pieces alone; yields a list with all, ``[S, T, H]``."""
+    states: list[Tensor] = []
+
+    def select(_module: nn.Module, _inputs: object, output: "dict[str, Tensor]") -> "dict[str, Tensor]":
+        states.append(output["last_hidden_state"])
+        output["last_hidden_state"] = states[0][predicted][None]
+        return output
+
+    hook = encoder.register_forward_hook(select)
+    try:
+        yield states
+    finally:
+        hook.remove()
+
+
+def _next_piece_loss(module: "PreTrainedModel", batch: Batch) -> BatchLoss:
+    """The loss of a left-to-right model: each piece from those before it."""
+    inputs = {name: values for name, values in batch.items() if name != "labels"}
+    output = module(**inputs, use_cache=False)
+    predicted = batch["labels"][:, 1:] != UNPREDICTED
+    labels = batch["labels"][:, 1:][predicted]
+    logits = output.logits[:, :-1][predicted]
+    loss = _cross_entropy(logits, labels)
+    return BatchLoss(loss, loss, None, None, logits, labels, None)

@@ -1,0 +1,114 @@
+"""What a pre-training tells while it runs, when it is done, and in ``pretraining.json``."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from bertfeat.pretraining.settings import PretrainingSettings
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOutScores:
+    """How a model does on the sequences that are held out, with the same masks each time."""
+
+    loss: float  # mean over the predicted pieces
+    unigram_loss: float  # of the pieces' frequencies in what is learnt from, add-one, on the same pieces
+    accuracy: float  # of the predicted pieces
+    predicted: int  # pieces
+    next_accuracy: float | None  # of next sentences; None without pairs
+    sequences: int
+    perplexity: float | None  # of a left-to-right model
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPoint:
+    """Means over the steps since the last point."""
+
+    step: int
+    words: float  # loss of the predicted pieces
+    pairs: float | None  # loss of next sentences
+    anchor: float | None  # distance from the old vectors
+    rate: float  # learning rate after the step
+
+
+@dataclass(frozen=True, slots=True)
+class PretrainingIdentity:
+    """All that decides a result: pre-trainings of one identity give one model, on one machine."""
+
+    settings: PretrainingSettings
+    model: str | None  # fingerprint of the model that goes on
+    corpus: str  # digest of the texts, and of where documents begin
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusFigures:
+    """The counts of a tokenized corpus."""
+
+    documents: int
+    sentences: int
+    pieces: int
+    held_out_pieces: int
+    held_out: str  # what is held out
+    sequences: int  # of an epoch
+    failed: int  # rows that cannot be read
+    first_failure: str  # why the first of them cannot
+    unknown: int  # pieces that the vocabulary does not know
+
+
+@dataclass(frozen=True, slots=True)
+class PretrainingRecord:
+    """``pretraining.json``."""
+
+    format_version: int
+    identity: PretrainingIdentity
+    model: str | None  # name of the model that went on
+    sources: tuple[str, ...]
+    stamps: tuple[str, ...]  # of the sources
+    figures: CorpusFigures
+    steps: int
+    history: tuple[HistoryPoint, ...]
+    before: HeldOutScores | None
+    after: HeldOutScores | None
+    tokens: int  # in all steps, special ones included, padding not
+    seconds: float  # of training alone
+    versions: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class PretrainingReport:
+    """The result of a pre-training."""
+
+    folder: Path
+    record: PretrainingRecord
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...]
+    resumed: int  # steps that an earlier run had done
+    trained: bool  # False where nothing was left to do
+    seconds: float  # of this run in all
+
+
+@dataclass(frozen=True, slots=True)
+class PretrainingProgress:
+    """How far a pre-training is."""
+
+    stage: str
+    fraction: float  # of the stage, 0 to 1
+    tokens_per_second: float | None = None
+    loss: float | None = None
+    seconds_left: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PretrainingEstimate:
+    """What a pre-training would take, measured on a part of the corpus."""
+
+    parameters: int
+    pieces: int  # of the corpus, extrapolated
+    sequences: int  # of an epoch
+    steps: int
+    tokens_per_second: float
+    seconds: float  # of all steps
+    warnings: tuple[str, ...]
+
+
+OnPretraining = Callable[[PretrainingProgress], None]

@@ -1,0 +1,156 @@
+"""The pieces of a corpus in flat files, which are mapped into memory: what is read of them is all that takes room.
+
+``pieces.bin`` has all pieces, one document after the other, 4 bytes each, of which the highest bit says that a piece
+continues a word. ``sentences.bin`` and ``documents.bin`` say at which pieces sentences and documents begin.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Encoding, Tokenizer as FastTokenizer
+
+from bertfeat.io import storage_errors, sync
+from bertfeat.pretraining.texts import CorpusText
+
+CONTINUES = np.uint32(1 << 31)
+"""Marks a piece that continues the word of the piece before it."""
+
+_ID = np.uint32(CONTINUES - 1)
+_ROWS = 1000  # that are tokenized at a time
+_ENDS, _CLOSERS = ".!?…。！？", "\"'”’)]»」』"
+_NAMES = ("pieces.bin", "sentences.bin", "documents.bin")
+
+Number = TypeVar("Number", np.uint32, np.int64)
+Positions = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenStore:
+    """The pieces of a corpus, and where its sentences and documents begin."""
+
+    pieces: NDArray[np.uint32]  # [P]
+    sentences: Positions  # [S], ascending; 0 is the first
+    documents: Positions  # [D], ascending; each begins a sentence too
+
+    @classmethod
+    def open(cls, folder: Path) -> "TokenStore":
+        """Map the files of a folder."""
+        pieces, sentences, documents = (folder / name for name in _NAMES)
+        return cls(_mapped(pieces, np.uint32), _mapped(sentences, np.int64), _mapped(documents, np.int64))
+
+    def ids(self, start: int, end: int) -> NDArray[np.int64]:
+        """The ids of the pieces of a range."""
+        return (self.pieces[start:end] & _ID).astype(np.int64)
+
+    def starts(self, start: int, end: int) -> NDArray[np.bool_]:
+        """Whether each piece of a range begins a word."""
+        return np.asarray(self.pieces[start:end] < CONTINUES)
+
+
+def _mapped(path: Path, dtype: type[Number]) -> NDArray[Number]:
+    if not path.stat().st_size:  # which cannot be mapped
+        return np.empty(0, dtype)
+    return np.memmap(path, dtype, mode="r")
+
+
+def write_tokens(texts: Iterable[CorpusText], tokenizer: FastTokenizer, folder: Path, longest: int) -> None:
+    """Tokenize texts into the files of a store; sentences have at most ``longest`` pieces.
+
+    A text is a sentence, or several, which end after full stops and the like. Texts without a piece are left out.
+
+    Raises:
+        StorageError: the folder cannot be written.
+    """
+    cutter = SentenceCutter(tokenizer, longest)
+    with storage_errors(folder), _Files(folder) as files:
+        stream = iter(texts)
+        while rows := list(islice(stream, _ROWS)):
+            encodings = tokenizer.encode_batch(
+                [row.text for row in rows], add_special_tokens=False
+            )  # the fast one names no words
+            for row, encoding in zip(rows, encodings, strict=True):
+                files.add(row.begins, _with_continuations(encoding), cutter)
+
+
+class _Files:
+    """The open files of a store, which are written from their start to their end."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._open: list[BinaryIO] = []
+        self._count, self._begins = 0, True
+
+    def __enter__(self) -> "_Files":
+        self._open = [(self._folder / name).open("wb") for name in _NAMES]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for file in self._open:
+            file.close()
+        for name in _NAMES:
+            sync(self._folder / name)
+
+    def add(self, begins: bool, pieces: NDArray[np.uint32], cutter: "SentenceCutter") -> None:
+        """Append the pieces of a text."""
+        self._begins = self._begins or begins
+        if not len(pieces):
+            return
+        tokens, sentences, documents = self._open
+        tokens.write(pieces.tobytes())
+        sentences.write((self._count + cutter.starts(pieces)).tobytes())
+        if self._begins:
+            documents.write(np.int64(self._count).tobytes())
+        self._count, self._begins = self._count + len(pieces), False
+
+
+def _with_continuations(encoding: Encoding) -> NDArray[np.uint32]:
+    """The ids of a text, those that continue a word marked."""
+    ids = np.array(encoding.ids, np.uint32)
+    words = np.array([-1 if word is None else word for word in encoding.word_ids], np.int64)
+    ids[1:][(words[1:] == words[:-1]) & (words[1:] >= 0)] |= CONTINUES
+    return ids
+
+
+class SentenceCutter:
+    """Finds where the sentences of a text begin, as far as full stops tell."""
+
+    def __init__(self, tokenizer: FastTokenizer, longest: int) -> None:
+        size = tokenizer.get_vocab_size(with_added_tokens=True)
+        self._ends, self._closers = (_table(tokenizer, signs, size) for signs in (_ENDS, _CLOSERS))
+        self._longest = longest
+
+    def starts(self, pieces: NDArray[np.uint32]) -> Positions:
+        """Where sentences begin in the pieces of a text; the first does at 0."""
+        ids = pieces & _ID
+        ends, closers = self._ends[ids], self._closers[ids]
+        ends = ends | (closers & np.concatenate(([False], ends[:-1])))
+        begins = ends[:-1] & ~ends[1:] & ~closers[1:] & (pieces[1:] < CONTINUES)
+        starts = np.concatenate(([0], np.flatnonzero(begins) + 1)).astype(np.int64)
+        if np.diff(starts, append=len(pieces)).max() <= self._longest:
+            return starts
+        return np.array(list(self._shortened(starts.tolist(), pieces)), np.int64)
+
+    def _shortened(self, starts: list[int], pieces: NDArray[np.uint32]) -> Iterator[int]:
+        """Starts between which there are at most as many pieces as are allowed, at words where that can be."""
+        for start, end in zip(starts, [*starts[1:], len(pieces)], strict=True):
+            yield start
+            while end - start > self._longest:
+                start = last_word_start(pieces, start, start + self._longest)
+                yield start
+
+
+def last_word_start(pieces: NDArray[np.uint32], start: int, end: int) -> int:
+    """The last place up to ``end`` and after ``start`` where a word begins; ``end`` where none does."""
+    words = np.flatnonzero(pieces[start + 1 : end + 1] < CONTINUES)
+    return start + 1 + int(words[-1]) if len(words) else end
+
+
+def _table(tokenizer: FastTokenizer, signs: str, size: int) -> NDArray[np.bool_]:
+    table = np.zeros(size, bool)
+    table[[number for sign in signs if (number := tokenizer.token_to_id(sign)) is not None]] = True
+    return table
