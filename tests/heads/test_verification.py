@@ -180,7 +180,7 @@ def test_info_and_verify(head: Path) -> None:
         "head",
         "classify",
         "frozen",
-        "layer5",
+        "last",
     )
     assert (value["pooling"], value["labels"], value["measure"]) == ("mean", ["money", "water"], "accuracy")
     assert value["training"]["hidden"] == 3
