@@ -220,6 +220,8 @@ def _run_loop(loop: HeadLoop, options: HeadOptions, *, on_epoch: OnEpoch | None,
     folder = loop.folder
     if has_head(folder):
         record = read_head_record(folder)
+        if record.network is None:
+            loop.check_same({**loop.identity, "layers": None}, "a model that was fine-tuned")
         loop.check_same(record.identity(), "a head that was trained")
         read_head_weights(folder, record)  # one that is reported as finished must be sound
         return HeadReport(folder, record, None, 0.0, len(record.history))

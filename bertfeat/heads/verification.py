@@ -42,7 +42,8 @@ def verify_head(folder: str | Path) -> HeadVerifyReport:
     frozen = record.network is not None
     tensors = len(read_head_weights(folder, record)) if frozen else 0
     places = record.places or {}
-    features = {name: features_state(folder, places.get(name, ()), digest) for name, digest in record.data.items()}
+    data = record.data if frozen else {}  # what is fine-tuned reads texts
+    features = {name: features_state(folder, places.get(name, ()), digest) for name, digest in data.items()}
     if frozen:
         _check_training(folder, record)
     if frozen and features.get("train") is FeaturesState.SAME:

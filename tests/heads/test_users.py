@@ -290,6 +290,15 @@ def test_a_head_of_another_kind_or_none() -> None:
     assert run("classify", "train", *given, "--overwrite").exit_code == 0
 
 
+def test_a_fine_tuned_model_in_the_place_of_a_head_on_features() -> None:
+    given = ("--train", "train.csv", "--dev", "dev.csv", "--label", "topic", "-o", "out.head", *TINY[:4])
+    tuned = run("classify", "train", *given, "--fine-tune", "--grid", "32:1e-3:1")
+    assert tuned.exit_code == 0, tuned.stderr
+    problem = r"out.head holds a model that was fine-tuned in another way \(they differ in: layers\).*--overwrite"
+    refused(run("classify", "train", *given, "--precision", "fp32"), problem)
+    assert json.loads(run("verify", "out.head", "--json").stdout)["features"] == {}
+
+
 def test_folders_that_hold_something_else_or_are_held() -> None:
     given = ("classify", "train.csv", "dev.csv", "--label", "topic")
     Path("out.head").mkdir()
