@@ -47,7 +47,7 @@ def verify_head(folder: str | Path) -> HeadVerifyReport:
     if frozen:
         _check_training(folder, record)
     if frozen and features.get("train") is FeaturesState.SAME:
-        _check_outputs(folder, record)
+        _check_learnt(folder, record)
     names = (RECORD_NAME, WEIGHTS_NAME) if frozen else (RECORD_NAME,)
     return HeadVerifyReport(
         folder=folder,
@@ -69,7 +69,7 @@ def _check_training(folder: Path, record: HeadRecord) -> None:
         raise _unsound_head(problem, folder)
 
 
-def _check_outputs(folder: Path, record: HeadRecord) -> None:
+def _check_learnt(folder: Path, record: HeadRecord) -> None:
     """Derive what the head predicts from its training features again."""
     assert record.places is not None
     sets = [FeatureSet(find_place(folder, place)) for place in record.places["train"]]
