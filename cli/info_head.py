@@ -11,7 +11,7 @@ def describe_head(folder: Path) -> Description:
 
     record = Head(folder).record
     frozen, outputs = record.network is not None, record.outputs
-    value = {
+    value: dict[str, object] = {
         "kind": "head",
         "head": record.kind,
         "approach": record.approach,
@@ -32,7 +32,7 @@ def describe_head(folder: Path) -> Description:
         "versions": record.versions,
     }
     epoch = f", in epoch {record.best_epoch} of {len(record.history)}" if frozen else ""
-    rows = [
+    rows: list[tuple[str, object]] = [
         ("head", f"{folder}: {record.kind.noun}"),
         ("reads", f"{record.input.name} ({record.pooling}) of {record.model.name}" if frozen else None),
         ("fine-tuned", None if frozen else record.model.name),

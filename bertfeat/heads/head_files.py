@@ -2,15 +2,16 @@
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from bertfeat.errors import HeadError, UsageError, parameter
+from bertfeat.heads.kinds import HeadKind
 from bertfeat.heads.networks import HeadNetwork, HeadShape
-from bertfeat.heads.settings import HeadRecord
+from bertfeat.heads.settings import HeadRecord, head_shape
 from bertfeat.io import JsonError, JsonFormat, remove_file, storage_errors, write_json
 from bertfeat.training import TensorForm, TensorsError, read_tensors, write_tensors
 
@@ -95,13 +96,11 @@ def _record_problem(record: HeadRecord) -> str | None:
         return None if record.point is not None else "it does not say how it was fine-tuned"
     if record.network is None or record.extraction is None or record.pooling is None or record.weights is None:
         return "it does not say what it reads"
-    width = record.reads().layers.recipe.width(record.model.hidden_size) * record.network.texts
-    if record.network.width != width:
-        return f"its network reads {record.network.width} values, and its layers have {width}"
-    outputs = len(record.outputs.labels)
-    if outputs and record.network.outputs != outputs:
-        return f"its network has {record.network.outputs} outputs for {outputs} labels"
-    return None
+    if record.kind is HeadKind.CLASSIFY and bool(record.outputs.labels) == record.training.regression:
+        return "a classifier has either labels or numbers to predict"
+    wanted = asdict(head_shape(record.kind, record.reads(), record.training, record.outputs))
+    differ = [name for name, value in asdict(record.network).items() if value != wanted[name]]
+    return f"its network has another {differ[0]} than follows from the rest" if differ else None
 
 
 def _copy_head_remedy() -> str:

@@ -20,8 +20,8 @@ from bertfeat.heads.guesses import (
 )
 from bertfeat.heads.kinds import HeadKind
 from bertfeat.heads.losses import choice_loss, class_loss, number_loss, span_loss
-from bertfeat.heads.networks import HeadNetwork, HeadShape
-from bertfeat.heads.settings import HeadInput, HeadSettings, Outputs, head_identity
+from bertfeat.heads.networks import HeadNetwork
+from bertfeat.heads.settings import HeadInput, HeadSettings, Outputs, head_identity, head_shape
 from bertfeat.heads.tokens import PassageTokens
 from bertfeat.training import EpochLoop, ExampleBatch, ExampleChunk, PackedExamples
 
@@ -44,15 +44,7 @@ class HeadLoop(EpochLoop):
         super().__init__(folder, settings, device, train.store)
         self.head_settings, self.examples, self.dev, self.reads, self.outputs = settings, train, dev, reads, outputs
         self.kind = train.kind
-        self.shape = HeadShape(
-            width=train.store.width,
-            texts=len(train.sets),
-            mixed_layers=reads.layers.mixed_layers,
-            hidden=settings.hidden_of(self.kind),
-            recurrent=self.kind is HeadKind.ANSWER,
-            outputs=_output_count(self.kind, outputs),
-            dropout=settings.dropout,
-        )
+        self.shape = head_shape(self.kind, reads, settings, outputs)
         self._targets = torch.from_numpy(make_targets(train, outputs, regression=settings.regression))
 
     @property
@@ -131,8 +123,3 @@ def chunk_guesses(
         assert tokens is not None
         return span_guesses(scores, tokens, settings.max_answer)
     return choice_guesses(scores, chunk.offsets) if kind is HeadKind.CHOOSE else class_guesses(scores, outputs)
-
-
-def _output_count(kind: HeadKind, outputs: Outputs) -> int:
-    """How many scores a vector gets: of each label; of first and last token; one for a number or a choice."""
-    return {HeadKind.ANSWER: 2, HeadKind.CHOOSE: 1}.get(kind, len(outputs.labels) or 1)

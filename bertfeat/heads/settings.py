@@ -129,3 +129,17 @@ def head_identity(
         "training": to_plain(training),
         "data": dict(data),
     }
+
+
+def head_shape(kind: HeadKind, reads: HeadInput, training: HeadSettings, outputs: Outputs) -> HeadShape:
+    """The shape of the network of a head on stored features."""
+    texts = 2 if reads.pairs is PairForm.APART else 1
+    return HeadShape(
+        width=texts * reads.layers.recipe.width(reads.model.hidden_size),
+        texts=texts,
+        mixed_layers=reads.layers.mixed_layers,
+        hidden=training.hidden_of(kind),
+        recurrent=kind is HeadKind.ANSWER,
+        outputs={HeadKind.ANSWER: 2, HeadKind.CHOOSE: 1}.get(kind, len(outputs.labels) or 1),  # a vector's scores
+        dropout=training.dropout,
+    )

@@ -76,7 +76,7 @@ def _check_outputs(folder: Path, record: HeadRecord) -> None:
     examples = open_examples(
         record.kind, sets, reads.layers, reads.pooling, label=record.columns.label, regression=regression, budget=1
     )
-    if learn_outputs(examples, regression=regression) != record.outputs:
+    if learn_outputs(record.kind, examples.gold, examples.origin, regression=regression) != record.outputs:
         raise _unsound_head(f"what it predicts is not what {examples.origin} says, on which it was trained", folder)
 
 

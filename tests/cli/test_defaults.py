@@ -13,6 +13,7 @@ from bertfeat.corpus import CorpusSettings
 from bertfeat.encoder import Precision
 from bertfeat.extraction import PART_ROWS, verify_features
 from bertfeat.features import EXPORT_FORMATS, export_features
+from bertfeat.heads import Head, HeadKind, HeadSettings
 from bertfeat.plots import draw_layers, draw_map
 from bertfeat.pretraining import SHAPES, Objective, PretrainingSettings, pretrain_model
 from bertfeat.probes import ProbeSettings
@@ -39,12 +40,16 @@ OWNERS: dict[tuple[str, ...], tuple[Callable[..., Any], ...]] = {
     ("tag", "train"): (TrainingSettings, Extractor, CorpusSettings),
     ("tag", "table7"): (TrainingSettings, Extractor, CorpusSettings),
     ("tag", "predict"): (CorpusSettings, tag_corpus),
+    **{(kind.value, "train"): (HeadSettings, Extractor, CorpusSettings) for kind in HeadKind},
+    **{(kind.value, verb): (CorpusSettings, Head) for kind in HeadKind for verb in ("predict", "evaluate")},
     ("pretrain",): (PretrainingSettings, pretrain_model, CorpusSettings),
 }
 
-DECIDED_LATER = {
+DECIDED_LATER: dict[tuple[str, ...], str] = {
     ("tag", "predict", "to"): "by whether stdout is a terminal",
     ("tag", "train", "layers"): "by the feature set, where one is given",
+    **{(kind.value, "train", "layers"): "by the feature set, where one is given" for kind in HeadKind},
+    **{(kind.value, "train", "hidden"): "by the kind of head" for kind in HeadKind},
 }
 """Options whose default depends on what the command meets."""
 

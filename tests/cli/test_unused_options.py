@@ -34,6 +34,7 @@ USES: dict[str, set[str]] = {
     "info some.index": {*READING, "revision"},
     "info some.tagger": {*READING, "revision"},
     "info some.table7": {*READING, "revision"},
+    "info some.head": {*READING, "revision"},
     "info no/model": READING,
     "search some.index query": {"queries", "vectors"},
     "search some.index query --json": {"queries", "vectors", "width"},
@@ -49,6 +50,7 @@ USES: dict[str, set[str]] = {
     "verify some.index": {*CORPUS, *SAMPLE},
     "verify some.tagger": {*CORPUS, *SAMPLE},
     "verify some.table7": {*CORPUS, *SAMPLE},
+    "verify some.head": {*CORPUS, *SAMPLE},
     "info some.model": {*READING, "revision"},
     "verify some.model": {*CORPUS, *SAMPLE},
 }

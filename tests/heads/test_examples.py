@@ -13,6 +13,7 @@ from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
 from bertfeat.heads.examples import HeadExamples, learn_outputs, make_targets, open_examples
 from bertfeat.heads.kinds import HeadKind
+from bertfeat.heads.settings import Outputs
 from bertfeat.recipe import Pooling
 from bertfeat.training import parse_input
 from tests.support.heads_toy import FP32, choices, pairs, questions, topics
@@ -27,6 +28,10 @@ def opened(
     pooling = Pooling.TOKEN if kind == "answer" else sets[0].columns[0].pooling
     label = "topic" if "topic" in sets[0].names else "relation" if "relation" in sets[0].names else None
     return open_examples(HeadKind(kind), sets, parse_input(layers, 5), pooling, label=label, budget=budget)
+
+
+def outputs_of(examples: HeadExamples, *, regression: bool = False) -> Outputs:
+    return learn_outputs(examples.kind, examples.gold, examples.origin, regression=regression)
 
 
 def vectors(examples: HeadExamples) -> tuple[list[list[int]], np.ndarray]:
@@ -98,7 +103,7 @@ def test_sets_of_other_rows_are_refused(extracted: Extract, home: Path, tmp_path
 
 def test_labels_are_numbered_in_their_order(extracted: Extract) -> None:
     examples = opened([extracted("train.csv", keep=("topic",))])
-    outputs = learn_outputs(examples, regression=False)
+    outputs = outputs_of(examples)
     assert outputs.labels == ("money", "water")
     right = [("money", "water").index(record["topic"]) for record in topics(120, 1)]
     assert make_targets(examples, outputs, regression=False).tolist() == right
@@ -113,19 +118,22 @@ def test_numbers_are_standardised(home: Path, tmp_path: Path) -> None:
     examples = open_examples(
         HeadKind.CLASSIFY, sets, parse_input("last", 5), Pooling.MEAN, label="n", regression=True, budget=GREAT
     )
-    outputs = learn_outputs(examples, regression=True)
-    assert (outputs.labels, outputs.mean, outputs.spread) == ((), np.mean(given), np.std(given))
+    outputs = outputs_of(examples, regression=True)
+    assert outputs.labels == ()
+    assert (outputs.mean, outputs.spread) == (float(np.mean(given)), float(np.std(given)))
     targets = make_targets(examples, outputs, regression=True)
     assert targets.dtype == np.float32
-    np.testing.assert_allclose(targets * outputs.spread + outputs.mean, given, atol=1e-5)
+    values = np.asarray(targets, np.float64)
+    np.testing.assert_allclose(values * outputs.spread + outputs.mean, np.array(given), atol=1e-5)
 
 
 def test_answers_are_the_tokens_that_have_their_characters(extracted: Extract) -> None:
     features = extracted("train.json", "token", keep=("answers",))
     examples = opened([features], "answer")
-    targets = make_targets(examples, learn_outputs(examples, regression=False), regression=False)
+    targets = make_targets(examples, outputs_of(examples), regression=False)
     for document, (first, last) in zip(features, targets, strict=True):
         assert document.tokens is not None
+        assert document.tokens.segment is not None
         answers = json.loads(str(document.values["answers"]))
         if not answers:
             assert (first, last) == (0, 0)
@@ -158,5 +166,5 @@ def test_choices_are_rows_of_one_question(home: Path, tmp_path: Path) -> None:
         numbers, values = vectors(examples)
         assert sorted(number for chunk in numbers for number in chunk) == list(range(8))
         np.testing.assert_array_equal(values, np.stack([document.vector("last", "cls") for document in sets[0]]))
-    targets = make_targets(examples, learn_outputs(examples, regression=False), regression=False)
+    targets = make_targets(examples, outputs_of(examples), regression=False)
     assert targets.tolist() == [record["right"] for record in made]

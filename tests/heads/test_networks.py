@@ -26,12 +26,12 @@ def made(shape: HeadShape, features: np.ndarray) -> HeadNetwork:
 def scores_of(network: HeadNetwork, features: np.ndarray) -> np.ndarray:
     packed = pack_examples(np.arange(len(features) + 1), np.arange(len(features)))
     with torch.no_grad():
-        return network(gather_batch(features, packed, CPU)).numpy()
+        return np.asarray(network(gather_batch(features, packed, CPU)))
 
 
 def linear(network: HeadNetwork, name: str, values: np.ndarray) -> np.ndarray:
     weights = {key: tensor.double().numpy() for key, tensor in network.state_dict().items()}
-    return values @ weights[f"{name}.weight"].T + weights[f"{name}.bias"]
+    return np.asarray(values @ weights[f"{name}.weight"].T + weights[f"{name}.bias"])
 
 
 def random_features(width: int) -> np.ndarray:

@@ -56,17 +56,21 @@ def told(predictions: list[HeadPrediction]) -> list[tuple[object, ...]]:
     ]
 
 
+def values_of(predictions: list[HeadPrediction], name: str) -> np.ndarray:
+    return np.array([getattr(row, name) for row in predictions], np.float64)
+
+
 def standardised(weights: dict[str, torch.Tensor], features: np.ndarray) -> np.ndarray:
-    return (features - weights["mean"].double().numpy()) * weights["scale"].double().numpy()
+    return np.asarray((features - weights["mean"].double().numpy()) * weights["scale"].double().numpy())
 
 
 def linear(weights: dict[str, torch.Tensor], name: str, values: np.ndarray) -> np.ndarray:
-    return values @ weights[f"{name}.weight"].double().numpy().T + weights[f"{name}.bias"].double().numpy()
+    return np.asarray(values @ weights[f"{name}.weight"].double().numpy().T + weights[f"{name}.bias"].double().numpy())
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:
     shares = np.exp(scores - scores.max(-1, keepdims=True))
-    return shares / shares.sum(-1, keepdims=True)
+    return np.asarray(shares / shares.sum(-1, keepdims=True))
 
 
 # ── labels ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -97,7 +101,7 @@ def test_labels_from_features_are_what_numpy_computes(extracted: Extract, home: 
     shares = softmax(linear(weights, "out", standardised(weights, features)))
     predicted = rows(tmp_path / "head", sets[1])
     assert [row.value for row in predicted] == [("money", "water")[number] for number in shares.argmax(1)]
-    np.testing.assert_allclose([row.probability for row in predicted], shares.max(1), atol=1e-5)
+    np.testing.assert_allclose(values_of(predicted, "probability"), shares.max(1), atol=1e-5)
     assert [row.gold for row in predicted] == [record["topic"] for record in topics(40, 2)]
     assert told(rows(tmp_path / "head", home / "dev.csv")) == told(predicted)
 
@@ -115,7 +119,7 @@ def test_pairs_apart_and_together(extracted: Extract, home: Path, tmp_path: Path
     u, v = (standardised(weights, np.stack([each.vector("concat4", "mean") for each in side])) for side in sides)
     shares = softmax(linear(weights, "out", np.concatenate([u, v, np.abs(u - v), u * v], 1)))
     predicted = rows(tmp_path / "apart", sides)
-    np.testing.assert_allclose([row.probability for row in predicted], shares.max(1), atol=1e-4)
+    np.testing.assert_allclose(values_of(predicted, "probability"), shares.max(1), atol=1e-4)
     joined = f"{sides[0].folder},{sides[1].folder}"
     assert told(rows(tmp_path / "apart", joined)) == told(predicted)
     assert told(rows(tmp_path / "apart", sources[1])) == told(predicted)  # the columns are recorded
@@ -124,7 +128,7 @@ def test_pairs_apart_and_together(extracted: Extract, home: Path, tmp_path: Path
     features = np.stack([document.vector("concat4", "mean") for document in one])
     shares = softmax(linear(weights, "out", standardised(weights, features)))
     predicted = rows(tmp_path / "together", one)
-    np.testing.assert_allclose([row.probability for row in predicted], shares.max(1), atol=1e-4)
+    np.testing.assert_allclose(values_of(predicted, "probability"), shares.max(1), atol=1e-4)
     assert told(rows(tmp_path / "together", sources[1])) == told(predicted)
 
 
@@ -141,7 +145,7 @@ def test_numbers(home: Path, tmp_path: Path) -> None:
     )
     expected = values[:, 0] * done.record.outputs.spread + done.record.outputs.mean
     predicted = rows(tmp_path / "head", features)
-    np.testing.assert_allclose([row.value for row in predicted], expected, atol=1e-4)
+    np.testing.assert_allclose(values_of(predicted, "value"), expected, atol=1e-4)
     gold = [record["wet"] for record in numbers(80, 2)]
     scores = evaluate_head(tmp_path / "head", sources[1], device="cpu").scores
     assert scores.pearson == pytest.approx(np.corrcoef(gold, expected)[0, 1], abs=1e-4)  # type: ignore[union-attr]
@@ -179,6 +183,7 @@ def test_answers(extracted: Extract, home: Path, tmp_path: Path) -> None:
     for document in sets[1]:
         tokens = document.tokens
         assert tokens is not None
+        assert tokens.segment is not None
         scores = token_scores(weights, document.matrix("concat4", "token"))
         inside = [at for at, second in enumerate(tokens.segment) if second == 1 and tokens.end[at] > tokens.start[at]]
         best = max(
@@ -193,7 +198,7 @@ def test_answers(extracted: Extract, home: Path, tmp_path: Path) -> None:
     assert done.scores.value == right.best_f1.score == done.record.score
     assert done.record.threshold == pytest.approx(right.best_f1.threshold, abs=0.02)  # bf16 where there is AMX
     predicted = rows(tmp_path / "head", sets[1])
-    np.testing.assert_allclose([row.no_answer for row in predicted], absent, atol=0.02)
+    np.testing.assert_allclose(values_of(predicted, "no_answer"), np.array(absent), atol=0.02)
     threshold = done.record.threshold
     assert threshold is not None
     assert [row.value for row in predicted] == [
@@ -241,7 +246,7 @@ def test_choices(home: Path, tmp_path: Path, form: str, named: bool) -> None:
     predicted = rows(tmp_path / "head", sources[1])
     assert [row.id for row in predicted] == [f"q{at}" for at in range(30)]
     assert [row.value for row in predicted] == shares.argmax(1).tolist()
-    np.testing.assert_allclose([row.probability for row in predicted], shares.max(1), atol=1e-4)
+    np.testing.assert_allclose(values_of(predicted, "probability"), shares.max(1), atol=1e-4)
     assert [row.gold for row in predicted] == [record["right"] for record in choices(30, 2)]
     lines: list[str] = []
     write_predictions(tmp_path / "head", sources[1], lines.append, device="cpu")

@@ -10,7 +10,10 @@ import pytest
 from tests.hostile.damage import Damage, damages
 from tests.hostile.judge import Rule
 from tests.hostile.uses import (
+    ANSWER,
     BEGUN,
+    CHOOSE,
+    CLASSIFY,
     CRF,
     FEATURES,
     FLAT,
@@ -76,6 +79,10 @@ TARGETS = (
     Target("plain.tagger/.bertfeat/kind", "docs.features/.bertfeat/kind", PLAIN, hint=True),
     Target("crf.tagger/tagger.safetensors", "plain.tagger/tagger.safetensors", CRF),
     Target("begun.tagger/checkpoint.json", "plain.tagger/tagger.json", BEGUN),
+    Target("classify.head/head.json", "choose.head/head.json", CLASSIFY),
+    Target("classify.head/head.safetensors", "plain.tagger/tagger.safetensors", CLASSIFY),
+    Target("answer.head/head.json", "choose.head/head.json", ANSWER),
+    Target("choose.head/head.safetensors", "classify.head/head.safetensors", CHOOSE),
     Target("begun.tagger/checkpoint-1.safetensors", "plain.tagger/tagger.safetensors", BEGUN),
     Target("paper.table7/_settings.json", "plain.tagger/tagger.json", TABLE),
     Target("paper.table7/runs/last/seed-1.json", "paper.table7/runs/mix_4to5/seed-1.json", TABLE),

@@ -22,7 +22,7 @@ from tests.hostile.json_walk import (
     write_raw,
 )
 from tests.hostile.judge import Rule
-from tests.hostile.uses import BEGUN, CRF, FEATURES, FLAT, HNSW, PLAIN, PROBE, SHARDS, TABLE, WORD
+from tests.hostile.uses import BEGUN, CLASSIFY, CRF, FEATURES, FLAT, HNSW, PLAIN, PROBE, SHARDS, TABLE, WORD
 from tests.hostile.yard import Result, Tell, Use, Yard
 
 
@@ -45,6 +45,7 @@ TARGETS = (
     Target("word.index/index.json", WORD, ("type", "reason", "sources*", "seconds*", "versions*", "updates", *_MODEL)),
     Target("plain.tagger/tagger.json", PLAIN, ("versions*", "places*", "history/*/seconds", *_MODEL)),
     Target("crf.tagger/tagger.json", CRF, ("versions*", "places*", "history/*/seconds", *_MODEL)),
+    Target("classify.head/head.json", CLASSIFY, ("versions*", "places*", "seconds", "history/*/seconds", *_MODEL)),
     Target("begun.tagger/checkpoint.json", BEGUN, ("history/*",)),
     Target("paper.table7/_settings.json", TABLE),
     Target("paper.table7/runs/last/seed-1.json", TABLE, ("seconds",)),

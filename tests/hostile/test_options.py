@@ -13,7 +13,8 @@ from bertfeat.cli.option_types import ByteSize, CommaList
 from tests.hostile.judge import Rule
 from tests.hostile.process import Command
 from tests.hostile.verbs import BASES
-from tests.hostile.yard import Result, Tell, Use, Yard
+from tests.hostile.world import HEADS
+from tests.hostile.yard import GROUPS, Result, Tell, Use, Yard
 
 NOBODY = 65534
 _TEXTS = (
@@ -47,7 +48,8 @@ _OUTPUTS = (
     ),
     *("nowhere", "itself", "null", "full", "/", "\u202eabc", "no/such/folder/out"),
 )
-_REPLACES = ("tag predict", "plot map", "plot layers")  # verbs that write over a file, but never over their input
+_PREDICT = ("tag predict", *(f"{kind} predict" for kind in HEADS))
+_REPLACES = (*_PREDICT, "plot map", "plot layers")  # verbs that write over a file, but never over their input
 _TAKEN = ("", ".", "docs.jsonl", "plain.txt", "plain.txt/x", "nowhere", "itself")
 """Outputs that there are already, and that no command may touch that was not told to."""
 _INPUTS = (
@@ -161,7 +163,7 @@ def test_arguments(yard: Yard, tell: Tell, verb: str) -> None:
         "10,000 arguments": ((*head, *["x"] * 10_000), (1, 2)),
         "a misspelt verb": ((verb.split()[0] + "x", *given[1:]), (2,)),
     }
-    if verb.startswith(("tag", "plot")):
+    if verb.split()[0] in GROUPS:
         cases["a group alone"] = (head[:1], (0, 2))
         cases["a verb of no group"] = ((head[0], "nonsense"), (2,))
     tell(_case(yard, verb, arguments, what, codes) for what, (arguments, codes) in cases.items())

@@ -1,7 +1,7 @@
 """Every verb at work on the world's results, as cases use them."""
 
 from tests.hostile.process import Command, words
-from tests.hostile.world import FP32, READ
+from tests.hostile.world import FP32, HEADS, READ
 from tests.hostile.yard import Use
 
 
@@ -129,6 +129,22 @@ def _of_tagger(name: str) -> tuple[Use, ...]:
     )
 
 
+def _of_head(kind: str) -> tuple[Use, ...]:
+    (ending, columns), head = HEADS[kind], f"{kind}.head"
+    corpora = f"train.{ending} dev.{ending}"
+    given = f"--train train.{ending} --dev dev.{ending} {columns} -o {head} --epochs 2 --hidden 4 --layers last {FP32}"
+    test = f"{head} test.{ending} --model model"
+    return (
+        _use(f"verify {head}", f"verify {head} --json", head),
+        _use(f"info {head}", f"info {head} --json", head),
+        _use(f"predict {head}", f"{kind} predict {test}", f"{head} test.{ending} model"),
+        _use(f"evaluate {head}", f"{kind} evaluate {test} --json", f"{head} test.{ending} model"),
+        _use(f"train {head} again", f"{kind} train {given} --json", f"{head} {corpora} model", f"{head}/*"),
+    )
+
+
+CLASSIFY, ANSWER, CHOOSE = (_of_head(kind) for kind in HEADS)
+
 _AGAIN = "tag train --train train.features --dev dev.features --layers last --hidden 6 --patience 9"
 PLAIN = (
     *_of_tagger("plain"),
@@ -160,5 +176,6 @@ PREDICTIONS = (_use("predictions", "tag evaluate --predictions predictions.tsv -
 
 USES = (
     *(*FEATURES, *SHARDS, *TAGGED, *FLAT, *IVF, *HNSW, *WORD, *PLAIN, *CRF, *BEGUN, *TABLE, *PROBE),
+    *(*CLASSIFY, *ANSWER, *CHOOSE),
     *(*QUERIES, *VECTORS, *IDS, *JUDGED, *PREDICTIONS),
 )

@@ -1,6 +1,9 @@
 """A command of every verb that ends well, to which cases add what is wrong."""
 
+from collections.abc import Iterator
+
 from tests.hostile.process import Command, words
+from tests.hostile.world import HEADS
 from tests.hostile.yard import Use
 
 
@@ -11,6 +14,19 @@ def _base(name: str, arguments: str, needs: str, writes: str = "", quoted: str =
 
 _TINY = "--model model --device cpu --precision fp32"
 _SETS = "--train train.features --dev dev.features"
+
+
+def _head_bases() -> Iterator[Use]:
+    for kind, (ending, columns) in HEADS.items():
+        corpora, head = f"train.{ending} dev.{ending}", f"{kind}.head"
+        both = f"--train train.{ending} --dev dev.{ending} {columns} --epochs 1 --hidden 4 {_TINY}"
+        yield _base(f"{kind} train", f"{kind} train {both} -o out.head --layers last", f"{corpora} model", "out.head")
+        table = f"{kind} table7 {both} -o out.table7 --rows last --seeds 1"
+        yield _base(f"{kind} table7", table, f"{corpora} model", "out.table7")
+        on_it = f"{head} dev.{ending} --model model --device cpu"
+        yield _base(f"{kind} predict", f"{kind} predict {on_it}", f"{head} dev.{ending} model", "out*")
+        yield _base(f"{kind} evaluate", f"{kind} evaluate {on_it}", f"{head} dev.{ending} model")
+
 
 BASES = {
     use.name: use
@@ -63,6 +79,7 @@ BASES = {
             "train.features dev.features train.conll dev.conll test.features model",
             "out.table7",
         ),
+        *_head_bases(),
         _base(
             "pretrain",
             "pretrain docs.jsonl -o out.model --model model --device cpu --max-length 16 --batch-size 2 --steps 2 "

@@ -10,12 +10,19 @@ from pathlib import Path
 import numpy as np
 
 from tests.hostile.process import Command, Server, words
+from tests.support.heads_toy import choices, questions, topics, write_questions, write_records
 from tests.support.tagging_toy import sentences, write_conll
 
 AUTHORS = ("Ada", "Grace", "Emmy")
 PLACES = ("bank", "river", "mill", "water", "money", "north", "owners", "hearts", "flags", "walks")
 FP32 = "--model model --precision fp32 --device cpu"
 READ = "--keep year,author,score,flag --allow-failures --part-rows 6"
+HEADS = {
+    "classify": ("csv", "--label topic"),
+    "answer": ("json", "--seed 2"),
+    "choose": ("jsonl", "--choices a,b,c --label right"),
+}
+"""Of each kind of head the ending of its corpora, and the options that name their columns."""
 SEARCHED = 60  # documents of the sets that indexes are made of
 
 
@@ -72,6 +79,11 @@ def _commands(folder: Path) -> Iterator[Command]:
             yield Command(words(train, "last -o begun.tagger --epochs 3"), step=step, step_folder=place)
     table = "tag table7 --train train.features --dev dev.features --test test.features -o paper.table7"
     yield Command(words(table, "--rows last,mix=4..5 --seeds 1 --hidden 6 --epochs 1"))
+    for kind, (ending, columns) in HEADS.items():
+        given = (
+            f"--train train.{ending} --dev dev.{ending} {columns} -o {kind}.head --epochs 2 --hidden 4 --layers last"
+        )
+        yield Command(words(f"{kind} train {given} {FP32}"))
     yield Command(words("probe docs.features --label author --pooling mean --folds 2 --json"), stdout="probe.json")
     yield Command(words("tag predict plain.tagger test.features -o predicted.conll"))
 
@@ -84,6 +96,9 @@ def _write_corpora(folder: Path) -> None:
     _write_records(folder / "over.jsonl", SEARCHED, seed=5)
     for number, name in enumerate(("train", "dev", "test")):
         write_conll(folder / f"{name}.conll", sentences(30 if name == "train" else 12, seed=number))
+        write_records(folder / f"{name}.csv", topics(16, seed=number))
+        write_records(folder / f"{name}.jsonl", choices(8, seed=number))
+        write_questions(folder / f"{name}.json", questions(9, seed=number, without=True))
     (folder / "ids.txt").write_text("3\n5\n8\n", "utf-8")
     (folder / "queries.txt").write_text("the old mill\nmoney of the bank\n", "utf-8")
     (folder / "plain.txt").write_text("The bank of the river.\nThe old mill.\n\nHe went north.\n", "utf-8")

@@ -30,7 +30,7 @@ class Use:
     def verb(self) -> str:
         """The verb of the command line."""
         first, second = (*self.command.arguments, "")[:2]
-        return f"{first} {second}" if first in ("tag", "plot") else first
+        return f"{first} {second}" if first in GROUPS else first
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,9 @@ class Result:
         """The same with one more problem."""
         return replace(self, problems=(*self.problems, problem))
 
+
+GROUPS = ("tag", "plot", "classify", "answer", "choose")
+"""Words that are followed by a verb."""
 
 Tell = Callable[[Iterable[Result]], None]  # takes cases into the tally; the fixture ``tell``
 

@@ -113,6 +113,7 @@ def write_questions(path: Path, made: Mapping[str, Any]) -> Path:
     return path
 
 
-def train(kind: str, train_source: Any, dev_source: Any, folder: Path, **settings: Any) -> HeadReport:
+def train(kind: str, *sources_and_folder: Any, **settings: Any) -> HeadReport:
     """Train a head on corpora or features, without its picture."""
-    return train_head(kind, train_source, dev_source, folder, **{"picture": False, "settings": QUICK} | settings)
+    given: dict[str, Any] = {"picture": False, "settings": QUICK, **settings}
+    return train_head(kind, *sources_and_folder, **given)

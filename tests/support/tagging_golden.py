@@ -23,11 +23,12 @@ def rewritten(folder: Path, change: Callable[[dict[str, Any]], object], name: st
     write_json(folder / name, raw)
 
 
-def reweighted(folder: Path, tensors: dict[str, torch.Tensor]) -> None:
+def reweighted(folder: Path, tensors: dict[str, torch.Tensor], record: str = JSON, weights: str = WEIGHTS) -> None:
     """Put other tensors into the place of the weights, recorded as if they belonged there."""
     data = save(tensors)
-    (folder / WEIGHTS).write_bytes(data)
-    rewritten(folder, lambda raw: raw.update(weights={"bytes": len(data), "sha256": sha256(data).hexdigest()}))
+    (folder / weights).write_bytes(data)
+    digest = {"bytes": len(data), "sha256": sha256(data).hexdigest()}
+    rewritten(folder, lambda raw: raw.update(weights=digest), record)
 
 
 def put(*path: str | int, to: Any) -> Callable[[dict[str, Any]], None]:
