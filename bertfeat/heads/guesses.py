@@ -1,7 +1,7 @@
 """What a head predicts, from the scores of its network."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import cast
 
@@ -80,16 +80,47 @@ def span_guesses(scores: NDArray[np.float32], tokens: PassageTokens, max_answer:
 
 
 def score_guesses(
-    kind: HeadKind, gold: Sequence[Gold], guesses: Sequence[Guess], *, regression: bool, passages: Sequence[str] = ()
+    kind: HeadKind,
+    gold: Sequence[Gold],
+    guesses: Sequence[Guess],
+    *,
+    regression: bool,
+    passages: Sequence[str] = (),
+    threshold: float | None = None,
 ) -> HeadScores:
-    """How good guesses are; answers always give a span, and the best threshold is found."""
+    """How good guesses are.
+
+    A question counts as one without an answer where its no-answer score is above the ``threshold`` (None: never); the
+    best scores are those of the threshold that is best for these very questions.
+    """
     if kind is HeadKind.ANSWER:
         answers = [[answer.text for answer in given] for given in cast("Sequence[tuple[GoldAnswer, ...]]", gold)]
         texts = [passage[guess.start : guess.end] for passage, guess in zip(passages, guesses, strict=True)]
-        return score_answers(answers, texts, [guess.no_answer for guess in guesses])
+        best = score_answers(answers, texts, [guess.no_answer for guess in guesses])
+        if threshold is None:
+            return best
+        cut = ["" if guess.no_answer > threshold else text for guess, text in zip(guesses, texts, strict=True)]
+        return replace(score_answers(answers, cut), best_exact=best.best_exact, best_f1=best.best_f1)
     if regression:
         return score_numbers([float(value) for value in gold], [float(guess.value) for guess in guesses])  # type: ignore[arg-type]
     return score_classes([str(value) for value in gold], [str(guess.value) for guess in guesses])
+
+
+def score_by_own_threshold(
+    kind: HeadKind, gold: Sequence[Gold], guesses: Sequence[Guess], *, regression: bool, passages: Sequence[str] = ()
+) -> HeadScores:
+    """How good guesses are by the threshold that is best for these very questions: those of a development set."""
+    best = score_guesses(kind, gold, guesses, regression=regression, passages=passages)
+    threshold = threshold_of(best)
+    if threshold is None:
+        return best
+    return score_guesses(kind, gold, guesses, regression=regression, passages=passages, threshold=threshold)
+
+
+def threshold_of(scores: HeadScores) -> float | None:
+    """The best threshold of the no-answer score; None where every question has an answer, and for other kinds."""
+    best = scores.best_f1 if isinstance(scores, SpanScores) else None
+    return None if best is None else best.threshold
 
 
 def measure_of(kind: HeadKind, *, regression: bool) -> str:

@@ -15,7 +15,7 @@ from bertfeat.heads.datasets import HeadOptions, HeadSource, OpenSets, extract_s
 from bertfeat.heads.examples import open_examples
 from bertfeat.heads.gold import Gold, read_gold
 from bertfeat.heads.guesses import Guess, HeadScores, score_guesses
-from bertfeat.heads.head_files import MODEL_NAME, read_head_record, read_head_weights
+from bertfeat.heads.head_files import MODEL_NAME, check_tuned_weights, read_head_record, read_head_weights
 from bertfeat.heads.kinds import HeadKind
 from bertfeat.heads.loop import store_guesses
 from bertfeat.heads.networks import HeadNetwork
@@ -67,6 +67,7 @@ class Head:
         self._model, self._device = model, device
         self._tuned: SavedTunedHead | None = None
         if self.record.network is None:
+            check_tuned_weights(self.folder, self.record)
             self._tuned = load_tuned_head(
                 self.folder / MODEL_NAME,
                 self.record.kind,
@@ -193,7 +194,14 @@ class Head:
         scores = None
         if texts.gold:
             regression = record.training.regression
-            scores = score_guesses(record.kind, texts.gold, guesses, regression=regression, passages=passages)
+            scores = score_guesses(
+                record.kind,
+                texts.gold,
+                guesses,
+                regression=regression,
+                passages=passages,
+                threshold=record.threshold,
+            )
         return HeadPredictions(rows, failures, scores)
 
     def _prediction(self, owner: str, guess: Guess, passage: str, gold: Gold | None) -> HeadPrediction:

@@ -13,7 +13,7 @@ from bertfeat.heads.kinds import HeadKind
 from bertfeat.heads.networks import HeadNetwork, HeadShape
 from bertfeat.heads.settings import HeadRecord, head_shape
 from bertfeat.io import JsonError, JsonFormat, remove_file, storage_errors, write_json
-from bertfeat.training import TensorForm, TensorsError, read_tensors, write_tensors
+from bertfeat.training import TensorForm, TensorsError, digest_file, read_tensors, write_tensors
 
 FORMAT_VERSION = 1
 """Version of a head's format that this bertfeat writes; newer ones are refused."""
@@ -21,6 +21,7 @@ FORMAT_VERSION = 1
 RECORD_NAME = "head.json"
 WEIGHTS_NAME = "head.safetensors"
 MODEL_NAME = "model"  # folder of a fine-tuned model
+TUNED_WEIGHTS_NAME = "model.safetensors"  # in it
 PICTURE_NAME = "curves.png"
 
 
@@ -90,10 +91,27 @@ def read_head_weights(folder: Path, record: HeadRecord) -> dict[str, Tensor]:
         raise HeadError(problem, where=path, remedy=_copy_head_remedy()) from error
 
 
+def check_tuned_weights(folder: Path, record: HeadRecord) -> None:
+    """Check that the weights of a fine-tuned model are those that were saved.
+
+    Raises:
+        HeadError: they are not.
+    """
+    path = folder / MODEL_NAME / TUNED_WEIGHTS_NAME
+    try:
+        same = digest_file(path) == record.weights
+    except OSError as error:
+        raise HeadError(f"cannot be read ({error})", where=path, remedy=_copy_head_remedy()) from error
+    if not same:
+        problem = f"these are not the weights that {RECORD_NAME} describes"
+        raise HeadError(problem, where=path, remedy=_copy_head_remedy())
+
+
 def _record_problem(record: HeadRecord) -> str | None:
     """What in a record contradicts the rest, if anything does."""
     if record.approach == "fine-tuned":
-        return None if record.point is not None else "it does not say how it was fine-tuned"
+        told = record.point is not None and record.weights is not None
+        return None if told else "it does not say how it was fine-tuned"
     if record.network is None or record.extraction is None or record.pooling is None or record.weights is None:
         return "it does not say what it reads"
     if record.kind is HeadKind.CLASSIFY and bool(record.outputs.labels) == record.training.regression:

@@ -15,7 +15,7 @@ from bertfeat.heads.guesses import (
     choice_guesses,
     class_guesses,
     network_scores,
-    score_guesses,
+    score_by_own_threshold,
     span_guesses,
 )
 from bertfeat.heads.kinds import HeadKind
@@ -81,7 +81,9 @@ class HeadLoop(EpochLoop):
         """Score the head on the development set."""
         guesses = store_guesses(self.network, self.dev, self.outputs, self.head_settings, self.device)
         regression = self.head_settings.regression
-        return score_guesses(self.kind, self.dev.gold, guesses, regression=regression, passages=self.dev.passages)
+        return score_by_own_threshold(
+            self.kind, self.dev.gold, guesses, regression=regression, passages=self.dev.passages
+        )
 
     def check_unchanged(self) -> None:
         """Check that both sources did not change since they were opened."""

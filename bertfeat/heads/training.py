@@ -12,11 +12,10 @@ from bertfeat.corpus import CorpusSettings
 from bertfeat.errors import HeadError, parameter
 from bertfeat.extraction import OnProgress
 from bertfeat.features import FeatureSet
-from bertfeat.heads.answer_scores import SpanScores
 from bertfeat.heads.datasets import HeadOptions, HeadSource, OpenSets, extract_sets, head_extractor, open_sets
 from bertfeat.heads.examples import HeadExamples, learn_outputs, open_examples
 from bertfeat.heads.gold import ANSWERS
-from bertfeat.heads.guesses import HeadScores, measure_of
+from bertfeat.heads.guesses import HeadScores, measure_of, threshold_of
 from bertfeat.heads.head_files import (
     FORMAT_VERSION,
     PICTURE_NAME,
@@ -235,7 +234,6 @@ def _run_loop(loop: HeadLoop, options: HeadOptions, *, on_epoch: OnEpoch | None,
 
 def _record(loop: HeadLoop, options: HeadOptions, scores: HeadScores) -> HeadRecord:
     best = best_epoch(loop.history)
-    threshold = scores.best_f1 if isinstance(scores, SpanScores) else None
     data = {"train": loop.examples, "dev": loop.dev}
     return HeadRecord(
         format_version=FORMAT_VERSION,
@@ -250,7 +248,7 @@ def _record(loop: HeadLoop, options: HeadOptions, scores: HeadScores) -> HeadRec
         ),
         measure=measure_of(loop.kind, regression=loop.head_settings.regression),
         score=loop.history[best - 1]["score"],
-        threshold=None if threshold is None else threshold.threshold,
+        threshold=threshold_of(scores),
         seconds=sum(epoch["seconds"] for epoch in loop.history),
         data=loop.digests,
         versions={name: version(name) for name in ("bertfeat", "torch", "numpy")}

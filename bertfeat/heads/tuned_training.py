@@ -10,20 +10,26 @@ from pathlib import Path
 from bertfeat.errors import HeadError, parameter
 from bertfeat.extraction import Embedder
 from bertfeat.features import ModelIdentity
-from bertfeat.heads.answer_scores import SpanScores
 from bertfeat.heads.datasets import HeadOptions, OpenSets, head_corpora
 from bertfeat.heads.examples import learn_outputs
 from bertfeat.heads.fine_tuning import fine_tuned_head
 from bertfeat.heads.gold import read_gold
-from bertfeat.heads.guesses import Guess, HeadScores, measure_of, score_guesses
-from bertfeat.heads.head_files import FORMAT_VERSION, MODEL_NAME, has_head, read_head_record, write_head
+from bertfeat.heads.guesses import Guess, HeadScores, measure_of, score_by_own_threshold, threshold_of
+from bertfeat.heads.head_files import (
+    FORMAT_VERSION,
+    MODEL_NAME,
+    TUNED_WEIGHTS_NAME,
+    has_head,
+    read_head_record,
+    write_head,
+)
 from bertfeat.heads.kinds import PairForm
 from bertfeat.heads.settings import ExampleColumns, HeadRecord, HeadSettings, Outputs
 from bertfeat.heads.tables import CorpusTable, ExampleTable, FeatureTable
 from bertfeat.heads.texts import HeadTexts, read_texts
 from bertfeat.io import canonical_json, to_plain
 from bertfeat.models import Model
-from bertfeat.training import GridPoint, OnStep
+from bertfeat.training import GridPoint, OnStep, digest_file
 
 
 def tune_head(
@@ -58,9 +64,10 @@ def tune_head(
     ) as tuned:
         scores = _dev_scores(dev, tuned.guesses(dev), regression=settings.regression)
         tuned.save(folder / MODEL_NAME)
-        threshold = scores.best_f1 if isinstance(scores, SpanScores) else None
-        found = None if threshold is None else threshold.threshold
-        record = replace(record, score=scores.value, threshold=found, seconds=tuned.seconds)
+        weights = digest_file(folder / MODEL_NAME / TUNED_WEIGHTS_NAME)
+        record = replace(
+            record, weights=weights, score=scores.value, threshold=threshold_of(scores), seconds=tuned.seconds
+        )
     return write_head(folder, record, None), scores, time.perf_counter() - begun
 
 
@@ -97,7 +104,7 @@ def _model_to_tune(source: OpenSets, options: HeadOptions) -> tuple[Model, Model
 
 def _dev_scores(dev: HeadTexts, guesses: Sequence[Guess], *, regression: bool) -> HeadScores:
     passages = [others[0] if others else "" for others in dev.others]
-    return score_guesses(dev.kind, dev.gold, guesses, regression=regression, passages=passages)
+    return score_by_own_threshold(dev.kind, dev.gold, guesses, regression=regression, passages=passages)
 
 
 def _tuned_record(

@@ -7,7 +7,15 @@ from pathlib import Path
 from bertfeat.errors import HeadError, parameter
 from bertfeat.features import FeatureSet
 from bertfeat.heads.examples import learn_outputs, open_examples
-from bertfeat.heads.head_files import RECORD_NAME, WEIGHTS_NAME, read_head_record, read_head_weights
+from bertfeat.heads.head_files import (
+    MODEL_NAME,
+    RECORD_NAME,
+    TUNED_WEIGHTS_NAME,
+    WEIGHTS_NAME,
+    check_tuned_weights,
+    read_head_record,
+    read_head_weights,
+)
 from bertfeat.heads.kinds import HeadKind
 from bertfeat.heads.settings import HeadRecord
 from bertfeat.training import FeaturesState, features_state, find_place, training_problem
@@ -32,7 +40,8 @@ def verify_head(folder: str | Path) -> HeadVerifyReport:
 
     The weights' names, shapes and types fit the record, no value is infinite, the best epoch and its score follow from
     the history, and that from the training settings. If the training features are still where they were, the labels,
-    or the numbers' mean and spread, follow from them. Of a fine-tuned model only the record is read.
+    or the numbers' mean and spread, follow from them. Of a fine-tuned model the weights
+    are held against their digest.
 
     Raises:
         HeadError: there is no finished head, or something of it does not hold.
@@ -41,6 +50,8 @@ def verify_head(folder: str | Path) -> HeadVerifyReport:
     record = read_head_record(folder)
     frozen = record.network is not None
     tensors = len(read_head_weights(folder, record)) if frozen else 0
+    if not frozen:
+        check_tuned_weights(folder, record)
     places = record.places or {}
     data = record.data if frozen else {}  # what is fine-tuned reads texts
     features = {name: features_state(folder, places.get(name, ()), digest) for name, digest in data.items()}
@@ -48,7 +59,7 @@ def verify_head(folder: str | Path) -> HeadVerifyReport:
         _check_training(folder, record)
     if frozen and features.get("train") is FeaturesState.SAME:
         _check_learnt(folder, record)
-    names = (RECORD_NAME, WEIGHTS_NAME) if frozen else (RECORD_NAME,)
+    names = (RECORD_NAME, WEIGHTS_NAME if frozen else f"{MODEL_NAME}/{TUNED_WEIGHTS_NAME}")
     return HeadVerifyReport(
         folder=folder,
         format_version=record.format_version,

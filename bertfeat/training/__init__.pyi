@@ -46,6 +46,7 @@ from .tensors import (
     FileDigest as FileDigest,
     TensorForm as TensorForm,
     TensorsError as TensorsError,
+    digest_file as digest_file,
     read_tensors as read_tensors,
     write_tensors as write_tensors,
 )

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from os import fstat
 from pathlib import Path
 from typing import Annotated
@@ -52,6 +52,17 @@ class TensorForm:
 
     def __str__(self) -> str:
         return f"{str(self.dtype).removeprefix('torch.')} of shape {list(self.shape)}"
+
+
+def digest_file(path: Path) -> FileDigest:
+    """The size and digest of a file.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with open_regular(path) as file:
+        digest = file_digest(file, "sha256")
+        return FileDigest(fstat(file.fileno()).st_size, digest.hexdigest())
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> FileDigest:

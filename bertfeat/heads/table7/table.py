@@ -11,7 +11,7 @@ from bertfeat.heads.answer_scores import SpanScores
 from bertfeat.heads.datasets import HeadOptions
 from bertfeat.heads.examples import HeadExamples, learn_outputs
 from bertfeat.heads.fine_tuning import fine_tuned_head
-from bertfeat.heads.guesses import Guess, HeadScores, measure_of, score_guesses
+from bertfeat.heads.guesses import Guess, HeadScores, measure_of, score_guesses, threshold_of
 from bertfeat.heads.loop import HeadLoop, store_guesses
 from bertfeat.heads.settings import HeadSettings
 from bertfeat.heads.table7.baselines import COSINE, MOST_FREQUENT, TITLES, cosine_guesses, frequent_guesses
@@ -76,14 +76,10 @@ class HeadTableTraining:
         settings = replace(self.settings, seed=seed)
         reads = head_input(self.sets["train"], replace(self.options, layers=row.name))
         outputs = learn_outputs(train.kind, train.gold, train.origin, regression=settings.regression)
-        device = self.options.extractor.get("device")
-        loop = HeadLoop(folder, settings, device, train, dev, reads, outputs)
+        loop = HeadLoop(folder, settings, self.options.extractor.get("device"), train, dev, reads, outputs)
         loop.learn(self.on_epoch)
-        scores = {
-            name: self._scores(examples, store_guesses(loop.network, examples, outputs, settings, loop.device))
-            for name, examples in opened.items()
-            if name != "train"
-        }
+        network, device = loop.network, loop.device
+        scores = self._scores(opened, lambda name: store_guesses(network, opened[name], outputs, settings, device))
         seconds = sum(epoch["seconds"] for epoch in loop.history)
         return self._run(row.name, seed, scores, epochs=len(loop.history), seconds=seconds)
 
@@ -123,9 +119,7 @@ class HeadTableTraining:
         with fine_tuned_head(
             model, texts["train"], outputs, point, seed=seed, device=device, max_answer=longest
         ) as tuned:
-            scores = {
-                name: self._scores(opened[name], tuned.guesses(texts[name])) for name in opened if name != "train"
-            }
+            scores = self._scores(opened, lambda name: tuned.guesses(texts[name]))
             run = self._run(FINE_TUNING, seed, scores, epochs=point.epochs, seconds=tuned.seconds, grid=point)
         self.runs.write(run)
         return self._told(FINE_TUNED_ROW.title, run, False)
@@ -134,7 +128,6 @@ class HeadTableTraining:
 
     def _baselines(self) -> list[HeadRow]:
         opened = self._open("last")
-        others = {name: examples for name, examples in opened.items() if name != "train"}
         regression = self.settings.regression
         train = opened["train"]
         guesses: dict[str, Callable[[HeadExamples], list[Guess]]] = {
@@ -144,15 +137,28 @@ class HeadTableTraining:
             guesses[COSINE] = cosine_guesses
         rows = []
         for name, guess in guesses.items():
-            scores = {which: self._scores(examples, guess(examples)) for which, examples in others.items()}
+            scores = self._scores(opened, lambda which, guess=guess: guess(opened[which]))  # type: ignore[misc]
             rows.append(HeadRow.of(name, TITLES[name], [self._run(name, 0, scores)]))
         return rows
 
-    def _scores(self, examples: HeadExamples, guesses: Sequence[Guess]) -> HeadScores:
-        regression = self.settings.regression
-        return score_guesses(
-            self.options.kind, examples.gold, guesses, regression=regression, passages=examples.passages
-        )
+    def _scores(
+        self, opened: Mapping[str, HeadExamples], guesses: Callable[[str], Sequence[Guess]]
+    ) -> dict[str, HeadScores]:
+        """The scores on the development set, and on the test set by the threshold that is best on the former."""
+        scores: dict[str, HeadScores] = {}
+        threshold = None
+        for name in (name for name in ("dev", "test") if name in opened):
+            examples = opened[name]
+            scores[name] = score_guesses(
+                examples.kind,
+                examples.gold,
+                guesses(name),
+                regression=self.settings.regression,
+                passages=examples.passages,
+                threshold=threshold,
+            )
+            threshold = threshold_of(scores[name])
+        return scores
 
     def _run(
         self,
@@ -166,9 +172,8 @@ class HeadTableTraining:
     ) -> HeadRun:
         test = scores.get("test")
         further = single_scores(test or scores["dev"])
-        return HeadRun(
-            row, seed, scores["dev"].value, None if test is None else test.value, further, epochs, seconds, grid
-        )
+        value = test.f1 if isinstance(test, SpanScores) else None if test is None else test.value
+        return HeadRun(row, seed, scores["dev"].value, value, further, epochs, seconds, grid)
 
     def _told(self, title: str, run: HeadRun, was_stored: bool) -> HeadRun:
         if self.on_run is not None:
