@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from bertfeat.errors import TrainingError
 from bertfeat.io import Address, Location, as_location, is_address, real_path
 
 
@@ -12,5 +13,11 @@ def record_place(features: Location, folder: Path) -> str:
 
 
 def find_place(folder: Path, recorded: str) -> Location:
-    """The place that a folder records."""
+    """The place that a folder records.
+
+    Raises:
+        TrainingError: no place can have that name.
+    """
+    if "\0" in recorded:
+        raise TrainingError(f"it records {recorded!r} as the place of its features", where=folder)
     return as_location(recorded) if is_address(recorded) else folder / recorded

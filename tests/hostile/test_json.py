@@ -36,13 +36,15 @@ class Target:
     digest: bool = True
 
 
+# null: not recorded, as in feature sets of format 1, and then nothing can be said of it
+_INDEX = ("type", "reason", "sources*", "seconds*", "versions*", "updates", "extraction/prompt")
 _MODEL = ("model/name", "model/revision", "model/num_layers")
 TARGETS = (
     Target("docs.features/.bertfeat/manifest.json", FEATURES, ("sources*", "times*", "versions*")),
     Target("shard0.features/.bertfeat/shard.json", SHARDS, ("run", "sources*", "times*", "versions*")),
-    Target("flat.index/index.json", FLAT, ("type", "reason", "sources*", "seconds*", "versions*", "updates", *_MODEL)),
-    Target("hnsw.index/index.json", HNSW, ("type", "reason", "sources*", "seconds*", "versions*", "updates", *_MODEL)),
-    Target("word.index/index.json", WORD, ("type", "reason", "sources*", "seconds*", "versions*", "updates", *_MODEL)),
+    Target("flat.index/index.json", FLAT, (*_INDEX, *_MODEL)),
+    Target("hnsw.index/index.json", HNSW, (*_INDEX, *_MODEL)),
+    Target("word.index/index.json", WORD, (*_INDEX, *_MODEL)),
     Target("plain.tagger/tagger.json", PLAIN, ("versions*", "places*", "history/*/seconds", *_MODEL)),
     Target("crf.tagger/tagger.json", CRF, ("versions*", "places*", "history/*/seconds", *_MODEL)),
     Target("classify.head/head.json", CLASSIFY, ("versions*", "places*", "seconds", "history/*/seconds", *_MODEL)),

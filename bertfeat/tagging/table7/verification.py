@@ -123,8 +123,8 @@ def _check_markdown(folder: Path, table: Table7) -> None:
 
 def _table_features_state(folder: Path, identity: TableIdentity, name: str) -> FeaturesState:
     """The state of a feature set; one in the table's own folder is read, every byte of it."""
-    place = find_place(folder, identity.places.get(name, "."))
     try:
+        place = find_place(folder, identity.places.get(name, "."))
         features = FeatureSet(place)
     except DamagedError:
         raise
