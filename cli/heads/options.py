@@ -8,7 +8,8 @@ import click
 
 from ..app import Callback, Command, Decorator, option
 from ..bundles import bundle, defer_settings, leave_out, set_aside
-from ..option_types import ByteSize, listed_option
+from ..loop_options import LOOP_NAMES, LOOP_OPTIONS
+from ..option_types import listed_option
 
 if TYPE_CHECKING:
     pass
@@ -81,10 +82,7 @@ def pair_options(function: Callback) -> Callback:
 head_training_options = bundle(
     "training",
     defer_settings("bertfeat.heads", "HeadSettings"),
-    (
-        *("regression", "hidden", "seed", "dropout", "batch_size", "learning_rate", "epochs", "patience"),
-        *("max_answer", "memory"),
-    ),
+    ("regression", "hidden", "seed", "max_answer", *LOOP_NAMES),
     option("--regression", is_flag=True, help="Learn numbers, not labels."),
     option(
         "--seed",
@@ -102,34 +100,6 @@ head_training_options = bundle(
         show_default="classify 0, answer 128 (a BiLSTM), choose 256",
     ),
     option(
-        "--dropout",
-        type=float,
-        default=0.5,
-        further=True,
-        metavar="SHARE",
-        help="Share of values left out.",
-    ),
-    option(
-        "--batch-size", type=click.IntRange(min=1), default=32, further=True, metavar="N", help="Examples in a batch."
-    ),
-    option(
-        "--learning-rate",
-        type=float,
-        default=1e-3,
-        further=True,
-        metavar="RATE",
-        help="At the beginning; it is halved where the score no longer rises.",
-    ),
-    option("--epochs", type=click.IntRange(min=1), default=40, further=True, metavar="N", help="Epochs at most."),
-    option(
-        "--patience",
-        type=click.IntRange(min=1),
-        default=6,
-        further=True,
-        metavar="N",
-        help="Epochs without a better score on the development set before it ends.",
-    ),
-    option(
         "--max-answer",
         type=click.IntRange(min=1),
         default=30,
@@ -137,13 +107,6 @@ head_training_options = bundle(
         metavar="N",
         help="Tokens of the longest answer.",
     ),
-    option(
-        "--memory",
-        type=ByteSize(least=10**6),
-        default="4GiB",
-        further=True,
-        metavar="SIZE",
-        help="Features held in memory, such as 500M or 8G; larger sets are read anew each epoch.",
-    ),
+    *LOOP_OPTIONS,
 )
 """How a head is trained; the command gets ``training``, which makes the ``HeadSettings``."""

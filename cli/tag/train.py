@@ -10,7 +10,7 @@ import click
 from ..app import Command, option
 from ..bundles import bundle, defer_settings, leave_out, set_aside
 from ..console import Console, fields_of, format_duration, two_columns
-from ..option_types import ByteSize
+from ..loop_options import LOOP_NAMES, LOOP_OPTIONS
 from ..options import ModelOptions, model_options, output_options, reading_options
 from ..paths import default_output
 from .options import PAIRS, dataset_display, sentences_option
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 training_options = bundle(
     "training",
     defer_settings("bertfeat.tagging", "TrainingSettings"),
-    ("hidden", "crf", "seed", "scheme", "dropout", "batch_size", "learning_rate", "epochs", "patience", "memory"),
+    ("hidden", "crf", "seed", "scheme", *LOOP_NAMES),
     option(
         "--hidden",
         type=click.IntRange(min=1),
@@ -52,47 +52,7 @@ training_options = bundle(
         further=True,
         help="In which spans are learnt; BIO, IOB1 and IOBES are read, BIO is written.",
     ),
-    option(
-        "--dropout",
-        type=float,
-        default=0.5,
-        further=True,
-        metavar="SHARE",
-        help="Share of values left out while it learns.",
-    ),
-    option(
-        "--batch-size",
-        type=click.IntRange(min=1),
-        default=32,
-        further=True,
-        metavar="N",
-        help="Sentences in a batch.",
-    ),
-    option(
-        "--learning-rate",
-        type=float,
-        default=1e-3,
-        further=True,
-        metavar="RATE",
-        help="At the beginning; it is halved where the score no longer rises.",
-    ),
-    option("--epochs", type=click.IntRange(min=1), default=40, further=True, metavar="N", help="Epochs at most."),
-    option(
-        "--patience",
-        type=click.IntRange(min=1),
-        default=6,
-        further=True,
-        metavar="N",
-        help="Epochs without a better score on the development set before it ends.",
-    ),
-    option(
-        "--memory",
-        type=ByteSize(least=10**6),
-        default="4GiB",
-        further=True,
-        metavar="SIZE",
-        help="Features held in memory, such as 500M or 8G; larger sets are read anew each epoch.",
-    ),
+    *LOOP_OPTIONS,
 )
 """How a tagger is trained; the command gets ``training``, which makes the ``TrainingSettings``."""
 
