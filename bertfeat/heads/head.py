@@ -119,10 +119,11 @@ class Head:
             progress=progress,
         )
         opened = open_sets(source)
+        if not isinstance(opened, Path):
+            refuse_corpus_settings(reading, f"{opened[0].folder} is a feature set")
         if self._tuned is not None:
             return self._predict_texts(self._tuned, opened, options)
         if not isinstance(opened, Path):
-            refuse_corpus_settings(reading, f"{opened[0].folder} is a feature set")
             return self._predict_sets(opened, options)
         options = replace(options, reading=_with_columns(reading, opened, columns))
         with self._extracted(opened, options) as sets:

@@ -93,7 +93,7 @@ class HeadLoop(EpochLoop):
     def _allowed(self, chunk: ExampleChunk, packed: PackedExamples) -> Tensor:
         tokens = self.examples.tokens
         assert tokens is not None
-        return torch.from_numpy(tokens.allowed[tokens.chunk(chunk.examples)[packed.vectors]]).to(self.device)
+        return torch.from_numpy(tokens.allowed[self.train.vectors_of(chunk, packed)]).to(self.device)
 
 
 def store_guesses(

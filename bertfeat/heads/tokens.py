@@ -1,13 +1,13 @@
 """Where the tokens of questions and passages are, as answers are cut out of passages."""
 
 from dataclasses import dataclass
-from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.errors import HeadError, parameter
 from bertfeat.features import FeatureSet, PiecePositions, position_columns, read_positions
+from bertfeat.tokens import ranges
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +61,7 @@ class PassageTokens:
 
     def part(self, examples: NDArray[np.int64]) -> "PassageTokens":
         """The tokens of some examples alone."""
-        numbers = self.chunk(examples)
         lengths = np.diff(self.offsets)[examples]
+        numbers = ranges(self.offsets[examples], lengths)
         offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
         return PassageTokens(offsets, self.start[numbers], self.end[numbers], self.allowed[numbers])
-
-    def chunk(self, examples: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The numbers of the tokens of some examples, in order."""
-        spans = (range(self.offsets[number], self.offsets[number + 1]) for number in examples)
-        return np.fromiter(chain.from_iterable(spans), np.int64)

@@ -20,7 +20,6 @@ from bertfeat.heads.head_files import (
     FORMAT_VERSION,
     PICTURE_NAME,
     has_head,
-    head_forms,
     read_head_record,
     read_head_weights,
     remove_head,
@@ -29,7 +28,7 @@ from bertfeat.heads.head_files import (
 from bertfeat.heads.kinds import HeadKind, PairForm
 from bertfeat.heads.loop import HeadLoop
 from bertfeat.heads.settings import ExampleColumns, HeadInput, HeadRecord, HeadSettings
-from bertfeat.heads.tuned_training import tune_head
+from bertfeat.heads.tuned_training import refuse_frozen_options, tune_head
 from bertfeat.io import ResultKind, keep_freed_memory
 from bertfeat.plots import draw_curves
 from bertfeat.recipe import Pooling
@@ -108,16 +107,16 @@ def train_head(
     options = HeadOptions(
         HeadKind(kind), layers, pooling, form, label, choices, reading, extractor, progress, on_dataset
     )
+    if fine_tune is not None:
+        refuse_frozen_options(options, settings)
     sources = {"train": open_sets(train), "dev": open_sets(dev)}
     with hold_result_folder(folder, ResultKind.HEAD):
-        if overwrite:
-            remove_head(folder)
-            remove_checkpoint(folder)
         if fine_tune is not None:
-            return HeadReport(folder, *tune_head(folder, sources, options, settings, fine_tune, on_step=on_step), 0)
+            tuned = tune_head(folder, sources, options, settings, fine_tune, overwrite=overwrite, on_step=on_step)
+            return HeadReport(folder, *tuned, 0)
         sets = extracted_sets(sources, options, folder, overwrite=overwrite)
         loop = _open_loop(sets, options, folder, settings, extractor.get("device"))
-        report = _run_loop(loop, options, on_epoch=on_epoch, begun=begun)
+        report = _run_loop(loop, options, overwrite=overwrite, on_epoch=on_epoch, begun=begun)
         report = replace(report, warnings=_dev_warnings(loop))
         if not picture:
             return report
@@ -214,9 +213,14 @@ def head_input(sets: tuple[FeatureSet, ...], options: HeadOptions) -> HeadInput:
     return HeadInput(model, extraction_of(features, usable[0]), usable[0], layers, pairs)
 
 
-def _run_loop(loop: HeadLoop, options: HeadOptions, *, on_epoch: OnEpoch | None, begun: float) -> HeadReport:
+def _run_loop(
+    loop: HeadLoop, options: HeadOptions, *, overwrite: bool, on_epoch: OnEpoch | None, begun: float
+) -> HeadReport:
     keep_freed_memory()
     folder = loop.folder
+    if overwrite:
+        remove_head(folder)
+        remove_checkpoint(folder)
     if has_head(folder):
         record = read_head_record(folder)
         if record.network is None:
@@ -224,7 +228,6 @@ def _run_loop(loop: HeadLoop, options: HeadOptions, *, on_epoch: OnEpoch | None,
         loop.check_same(record.identity(), "a head that was trained")
         read_head_weights(folder, record)  # one that is reported as finished must be sound
         return HeadReport(folder, record, None, 0.0, len(record.history))
-    head_forms(loop.shape)
     resumed = loop.learn(on_epoch)
     scores = loop.evaluate()
     record = write_head(folder, _record(loop, options, scores), loop.network.state_dict())

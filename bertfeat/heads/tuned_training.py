@@ -3,11 +3,11 @@
 import hashlib
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from importlib.metadata import version
 from pathlib import Path
 
-from bertfeat.errors import HeadError, parameter
+from bertfeat.errors import HeadError, UsageError, parameter
 from bertfeat.extraction import Embedder
 from bertfeat.features import ModelIdentity
 from bertfeat.heads.datasets import HeadOptions, OpenSets, head_corpora
@@ -21,6 +21,7 @@ from bertfeat.heads.head_files import (
     TUNED_WEIGHTS_NAME,
     has_head,
     read_head_record,
+    remove_head,
     write_head,
 )
 from bertfeat.heads.kinds import PairForm
@@ -29,7 +30,31 @@ from bertfeat.heads.tables import CorpusTable, ExampleTable, FeatureTable
 from bertfeat.heads.texts import HeadTexts, read_texts
 from bertfeat.io import canonical_json, to_plain
 from bertfeat.models import Model
-from bertfeat.training import GridPoint, OnStep, digest_file
+from bertfeat.training import GridPoint, OnStep, digest_file, remove_checkpoint
+
+_TUNED_SETTINGS = {"seed", "regression", "max_answer"}  # those that fine-tuning has a use for
+
+
+def refuse_frozen_options(options: HeadOptions, settings: HeadSettings) -> None:
+    """Refuse what says how a head learns from stored features, beside fine-tuning, which reads texts.
+
+    Raises:
+        UsageError: names it.
+    """
+    usual, arguments = HeadSettings(), options.extractor
+    given = {"layers": options.layers, "pooling": options.pooling, "batch_tokens": arguments.get("batch_tokens")}
+    given |= {"precision": arguments.get("precision") if arguments.get("precision", "auto") != "auto" else None}
+    given |= {"embed_pairs": options.pairs if options.pairs is PairForm.APART else None}
+    names = [name for name, value in given.items() if value is not None]
+    names += [
+        known.name
+        for known in fields(HeadSettings)
+        if known.name not in _TUNED_SETTINGS and getattr(settings, known.name) != getattr(usual, known.name)
+    ]
+    if names:
+        listed = ", ".join(map(parameter, names))
+        remedy = f"leave it out; {parameter('grid')} has the settings of fine-tuning"
+        raise UsageError(f"{listed}: of heads on stored features, and the whole model is fine-tuned", remedy=remedy)
 
 
 def tune_head(
@@ -39,6 +64,7 @@ def tune_head(
     settings: HeadSettings,
     point: GridPoint,
     *,
+    overwrite: bool = False,
     on_step: OnStep | None = None,
 ) -> tuple[HeadRecord, HeadScores | None, float]:
     """Fine-tune a model for a head and save it, in a folder that :func:`hold_result_folder` holds.
@@ -56,6 +82,9 @@ def tune_head(
     model, identity = _model_to_tune(sources["train"], options)
     data = {name: _texts_digest(listed) for name, listed in texts.items()}
     record = _tuned_record(options, settings, point, identity, outputs, data)
+    if overwrite:
+        remove_head(folder)
+        remove_checkpoint(folder)
     if has_head(folder):
         return _same_record(folder, record), None, 0.0
     device = options.extractor.get("device")

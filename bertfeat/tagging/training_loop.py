@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from bertfeat.features import FeatureSet
@@ -94,8 +95,7 @@ class TaggerLoop(EpochLoop):
 
     def loss(self, batch: ExampleBatch, chunk: ExampleChunk, packed: PackedExamples) -> tuple[Tensor, int]:
         """The mean loss of the words of a batch."""
-        begins = self.train.offsets[chunk.examples] - chunk.offsets[:-1]  # of each sentence, seen from the chunk
-        numbers = self._numbers[packed.vectors + begins[packed.examples][batch.example.cpu().numpy()]]
+        numbers = self._numbers[self.train.vectors_of(chunk, packed)]
         return self.network.loss(batch, torch.from_numpy(numbers).long().to(self.device)), len(numbers)
 
     def judge(self) -> float:
@@ -110,7 +110,7 @@ class TaggerLoop(EpochLoop):
         """Check that both sets did not change since they were opened."""
         self.data.check_unchanged()
 
-    def _number_tags(self) -> "np.typing.NDArray[np.int32]":
+    def _number_tags(self) -> NDArray[np.int32]:
         """The label of each word of the training set, ``[N]``."""
         numbers = self.labels.numbers(self.data.train.tags())
         return np.fromiter((number for listed in numbers for number in listed), np.int32, self.train.vectors)

@@ -35,6 +35,7 @@ class PackedExamples:
     sizes: tuple[int, ...]  # [T] how many examples have a vector at each time
     vectors: NDArray[np.int64]  # [N] number of each vector in the chunk
     examples: NDArray[np.int64]  # [B] which examples of the chunk, longest first
+    owners: NDArray[np.int64]  # [N] whose vector each is, 0..B-1
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +60,14 @@ def pack_examples(offsets: NDArray[np.int64], examples: NDArray[np.int64]) -> Pa
     times = np.arange(lengths[0])
     exists = times[:, None] < lengths[None, :]  # [T, B]
     vectors = (offsets[examples][None, :] + times[:, None])[exists]
-    return PackedExamples(tuple(exists.sum(1).tolist()), vectors, examples)
+    owners = np.broadcast_to(np.arange(len(examples)), exists.shape)[exists]
+    return PackedExamples(tuple(exists.sum(1).tolist()), vectors, examples, owners)
 
 
 def gather_batch(features: NDArray[np.floating], packed: PackedExamples, device: torch.device) -> ExampleBatch:
     """Gather the features of a packed batch."""
-    whose = np.concatenate([np.arange(size) for size in packed.sizes])
     gathered = torch.from_numpy(features[packed.vectors])
-    return ExampleBatch(gathered.to(device), torch.from_numpy(whose).to(device), packed.sizes)
+    return ExampleBatch(gathered.to(device), torch.from_numpy(packed.owners).to(device), packed.sizes)
 
 
 def shuffled_batches(offsets: NDArray[np.int64], size: int, seed: Sequence[int]) -> Iterator[PackedExamples]:

@@ -4,7 +4,6 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +13,7 @@ from bertfeat.errors import BertfeatError, TrainingError
 from bertfeat.features import FeatureSet, piece_offsets, stored_matrices
 from bertfeat.io import prefetched
 from bertfeat.recipe import FeatureColumn
-from bertfeat.training.batches import ExampleChunk
+from bertfeat.training.batches import ExampleChunk, PackedExamples
 from bertfeat.training.feature_digests import parts_digest
 
 _BLOCKS = 16  # that a chunk is put together from, so that each epoch's chunks are other ones
@@ -59,7 +58,7 @@ class ExampleStore:
     @property
     def bytes(self) -> int:
         """Size of all features in memory."""
-        return prod((self.vectors, self.width, self.dtype.itemsize))
+        return self.vectors * self.width * self.dtype.itemsize
 
     @property
     def fits(self) -> bool:
@@ -70,6 +69,11 @@ class ExampleStore:
     def offsets(self) -> NDArray[np.int64]:
         """Where each example's vectors begin among all of them, ``[E+1]``."""
         return np.concatenate([[0], np.cumsum(self.lengths, dtype=np.int64)])
+
+    def vectors_of(self, chunk: ExampleChunk, packed: PackedExamples) -> NDArray[np.int64]:
+        """The numbers that the vectors of a packed batch of a chunk have in the whole store, ``[N]``."""
+        begins = self.offsets[chunk.examples[packed.examples]] - chunk.offsets[packed.examples]
+        return packed.vectors + begins[packed.owners]
 
     def check_unchanged(self) -> None:
         """Check that the sets did not change since they were opened.

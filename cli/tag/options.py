@@ -32,7 +32,7 @@ def tagger_options(function: Callback) -> Callback:
         show_default="a GPU if there is one",
         help="cpu, cuda, cuda:1.",
     )
-    model = option("--model", metavar="DIR", further=True, help="Where the tagger's model is now, if not where it was.")
+    model = option("--model", metavar="DIR", further=True, help="Where the model of its features is, if it moved.")
     return model(device(function))
 
 

@@ -299,6 +299,24 @@ def test_a_fine_tuned_model_in_the_place_of_a_head_on_features() -> None:
     assert json.loads(run("verify", "out.head", "--json").stdout)["features"] == {}
 
 
+def test_options_of_features_beside_fine_tuning() -> None:
+    given = ("--train", "train.csv", "--dev", "dev.csv", "--label", "topic", "-o", "out.head", "--fine-tune")
+    for option, value in (("--layers", "last"), ("--hidden", "8"), ("--epochs", "3"), ("--precision", "fp32")):
+        refused(run("classify", "train", *given, option, value), f"{option}: of heads on stored features.*--grid", 2)
+    assert not Path("out.head").exists()
+
+
+def test_overwrite_leaves_the_old_head_until_the_new_input_is_sound() -> None:
+    assert train("classify", "train.csv", "dev.csv", "--label", "topic").exit_code == 0
+    before = Path("out.head/head.json").read_bytes()
+    refused(train("classify", "train.csv", "gone.csv", "--label", "topic"), "no such file")
+    refused(train("classify", "train.csv", "dev.csv"), "which column holds the labels is not said")
+    tuned = ("--train", "train.csv", "--dev", "gone.csv", "--label", "topic", "-o", "out.head", *TINY[:4])
+    refused(run("classify", "train", *tuned, "--fine-tune", "--overwrite"), "gone.csv")
+    assert Path("out.head/head.json").read_bytes() == before
+    assert run("verify", "out.head").exit_code == 0
+
+
 def test_folders_that_hold_something_else_or_are_held() -> None:
     given = ("classify", "train.csv", "dev.csv", "--label", "topic")
     Path("out.head").mkdir()

@@ -252,3 +252,15 @@ def test_words_are_packed_time_by_time() -> None:
     assert packed.examples.tolist() == [1, 2, 0]
     assert packed.sizes == (3, 2, 1)
     assert packed.vectors.tolist() == [1, 4, 0, 2, 5, 3]
+
+
+def test_the_vectors_of_a_batch_are_found_in_the_store(sets: tuple[FeatureSet, FeatureSet]) -> None:
+    derivation = derive_input(parse_input("last", 5), sets[0])
+    store = SentenceStore(sets[0], derivation, 1 << 30)
+    (whole,) = store.chunks()
+    small = SentenceStore(sets[0], derivation, store.bytes // 5)
+    for chunk in small.chunks((1,)):
+        for packed in shuffled_batches(chunk.offsets, 7, (2,)):
+            assert np.array_equal(whole.features[small.vectors_of(chunk, packed)], chunk.features[packed.vectors])
+            sizes = [np.arange(size) for size in packed.sizes]
+            assert packed.owners.tolist() == np.concatenate(sizes).tolist()
