@@ -13,6 +13,7 @@ from bertfeat.heads.choices import choice_corpora
 from bertfeat.heads.gold import ANSWERS
 from bertfeat.heads.kinds import HeadKind, PairForm
 from bertfeat.io import Address
+from bertfeat.models import find_model
 from bertfeat.recipe import Pooling
 from bertfeat.tagging import DatasetReport, ExtractorArguments, OnDataset, is_feature_set, open_source, stdin_copy
 from bertfeat.training import DEFAULT_LAYERS, parse_input
@@ -124,7 +125,7 @@ def head_extractor(options: HeadOptions, like: FeatureSet | None) -> Extractor:
     pooling = Pooling.TOKEN if options.kind is HeadKind.ANSWER else options.pooling
     arguments = options.extractor
     layers = options.layers or DEFAULT_LAYERS
-    num_layers = Extractor(**arguments).model.num_layers
+    num_layers = find_model(arguments.get("model"), revision=arguments.get("revision")).num_layers
     extracted = (
         [layers] if layers == ALL_LAYERS else [parse_input(spec, num_layers).extracted for spec in layers.split(",")]
     )

@@ -178,15 +178,15 @@ class Head:
             record.kind, sets, reads.layers, reads.pooling, label=options.label, regression=regression, budget=MEMORY
         )
         guesses = store_guesses(self._network, examples, record.outputs, record.training, self.device)
-        texts = name_examples(record.kind, FeatureTable(sets), examples.passages, examples.gold)
-        failures = tuple(failure for features in sets for failure in features.failures())
-        return self._predictions(texts, guesses, failures)
+        table = FeatureTable(sets)
+        texts = name_examples(record.kind, table, examples.passages, examples.gold)
+        return self._predictions(texts, guesses, table.failures)
 
     def _predictions(
         self, texts: HeadTexts, guesses: Sequence[Guess], failures: tuple[Failure, ...]
     ) -> HeadPredictions:
         record = self.record
-        passages = [others[0] if others else "" for others in texts.others]
+        passages = texts.passages
         golds: Sequence[Gold | None] = texts.gold or (None,) * len(guesses)
         rows = tuple(
             self._prediction(owner, guess, passage, gold)

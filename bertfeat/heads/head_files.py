@@ -11,7 +11,7 @@ from torch import Tensor
 from bertfeat.errors import HeadError, UsageError, parameter
 from bertfeat.heads.kinds import HeadKind
 from bertfeat.heads.networks import HeadNetwork, HeadShape
-from bertfeat.heads.settings import HeadRecord, head_shape
+from bertfeat.heads.settings import HeadRecord
 from bertfeat.io import JsonError, JsonFormat, remove_file, storage_errors, write_json
 from bertfeat.training import TensorForm, TensorsError, digest_file, read_tensors, write_tensors
 
@@ -116,7 +116,7 @@ def _record_problem(record: HeadRecord) -> str | None:
         return "it does not say what it reads"
     if record.kind is HeadKind.CLASSIFY and bool(record.outputs.labels) == record.training.regression:
         return "a classifier has either labels or numbers to predict"
-    wanted = asdict(head_shape(record.kind, record.reads(), record.training, record.outputs))
+    wanted = asdict(record.reads().shape(record.kind, record.training, record.outputs))
     differ = [name for name, value in asdict(record.network).items() if value != wanted[name]]
     return f"its network has another {differ[0]} than follows from the rest" if differ else None
 

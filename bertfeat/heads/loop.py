@@ -21,7 +21,7 @@ from bertfeat.heads.guesses import (
 from bertfeat.heads.kinds import HeadKind
 from bertfeat.heads.losses import choice_loss, class_loss, number_loss, span_loss
 from bertfeat.heads.networks import HeadNetwork
-from bertfeat.heads.settings import HeadInput, HeadSettings, Outputs, head_identity, head_shape
+from bertfeat.heads.settings import HeadInput, HeadSettings, Outputs, head_identity
 from bertfeat.heads.tokens import PassageTokens
 from bertfeat.training import EpochLoop, ExampleBatch, ExampleChunk, PackedExamples
 
@@ -44,7 +44,7 @@ class HeadLoop(EpochLoop):
         super().__init__(folder, settings, device, train.store)
         self.head_settings, self.examples, self.dev, self.reads, self.outputs = settings, train, dev, reads, outputs
         self.kind = train.kind
-        self.shape = head_shape(self.kind, reads, settings, outputs)
+        self.shape = reads.shape(self.kind, settings, outputs)
         self._targets = torch.from_numpy(make_targets(train, outputs, regression=settings.regression))
 
     @property

@@ -58,6 +58,11 @@ class HeadInput:
     layers: LayerInput
     pairs: PairForm | None  # None: single texts
 
+    def shape(self, kind: HeadKind, training: HeadSettings, outputs: Outputs) -> HeadShape:
+        """The shape of the network of a head that reads them."""
+        apart = self.pairs is PairForm.APART
+        return head_shape(kind, self.layers, self.model.hidden_size, training, outputs, apart=apart)
+
 
 @dataclass(frozen=True, slots=True)
 class ExampleColumns:
@@ -131,13 +136,15 @@ def head_identity(
     }
 
 
-def head_shape(kind: HeadKind, reads: HeadInput, training: HeadSettings, outputs: Outputs) -> HeadShape:
-    """The shape of the network of a head on stored features."""
-    texts = 2 if reads.pairs is PairForm.APART else 1
+def head_shape(
+    kind: HeadKind, layers: LayerInput, hidden_size: int, training: HeadSettings, outputs: Outputs, *, apart: bool
+) -> HeadShape:
+    """The shape of the network of a head on stored features of a model, of pairs that are embedded ``apart`` or not."""
+    texts = 2 if apart else 1
     return HeadShape(
-        width=texts * reads.layers.recipe.width(reads.model.hidden_size),
+        width=texts * layers.recipe.width(hidden_size),
         texts=texts,
-        mixed_layers=reads.layers.mixed_layers,
+        mixed_layers=layers.mixed_layers,
         hidden=training.hidden_of(kind),
         recurrent=kind is HeadKind.ANSWER,
         outputs={HeadKind.ANSWER: 2, HeadKind.CHOOSE: 1}.get(kind, len(outputs.labels) or 1),  # a vector's scores

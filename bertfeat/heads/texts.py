@@ -19,6 +19,11 @@ class HeadTexts:
     others: tuple[tuple[str, ...], ...]  # [E] none; the second of a pair, or the passage; the choices
     gold: tuple[Gold, ...]  # [E], or none
 
+    @property
+    def passages(self) -> list[str]:
+        """The second text of each example, empty where there is none. [E]."""
+        return [others[0] if others else "" for others in self.others]
+
 
 def read_texts(kind: HeadKind, table: ExampleTable, gold: Sequence[Gold]) -> HeadTexts:
     """The texts of a table, in the order of its examples.

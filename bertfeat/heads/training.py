@@ -1,6 +1,7 @@
 """One call from labelled examples to a saved head."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -145,22 +146,35 @@ def _open_loop(
     settings: HeadSettings,
     device: str | None,
 ) -> HeadLoop:
-    reads = head_input(sets["train"], options)
-    opened = {}
-    for name in ("train", "dev"):
-        for features in sets[name]:
-            check_same_features(features, reads.model, reads.extraction, str(sets["train"][0].folder), reads.pooling)
-        share = settings.memory // 4 if name == "dev" else settings.memory * 3 // 4
-        opened[name] = open_known(options, sets[name], reads, settings, share)
+    reads, opened = open_sources(sets, options, settings)
     train, dev = opened["train"], opened["dev"]
-    if len(train.sets) != len(dev.sets):
-        raise HeadError("of train and dev, one is of pairs that are apart", remedy="give both in one form")
     outputs = learn_outputs(options.kind, train.gold, train.origin, regression=settings.regression)
     _check_dev_labels(dev, outputs.labels)
     return HeadLoop(folder, settings, device, train, dev, reads, outputs)
 
 
-def open_known(
+def open_sources(
+    sets: Mapping[str, tuple[FeatureSet, ...]], options: HeadOptions, settings: HeadSettings
+) -> tuple[HeadInput, dict[str, HeadExamples]]:
+    """What a head reads of the training set, and the examples of all sets, of which is known what is to be predicted.
+
+    Raises:
+        HeadError: sets that are not alike, or do not say what is to be predicted.
+    """
+    first, reads = sets["train"], head_input(sets["train"], options)
+    opened = {}
+    for name, listed in sets.items():
+        if len(listed) != len(first):
+            raise HeadError(f"of train and {name}, one is of pairs that are apart", remedy="give both in one form")
+        for features in listed:
+            check_same_features(features, reads.model, reads.extraction, str(first[0].folder), reads.pooling)
+        others = len(sets) - 1
+        share = settings.memory * 3 // 4 if name == "train" else settings.memory // (4 * others)
+        opened[name] = _open_known(options, listed, reads, settings, share)
+    return reads, opened
+
+
+def _open_known(
     options: HeadOptions, sets: tuple[FeatureSet, ...], reads: HeadInput, settings: HeadSettings, budget: int
 ) -> HeadExamples:
     """Examples of which is known what is to be predicted."""

@@ -2,7 +2,7 @@
 
 import hashlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -14,7 +14,7 @@ from bertfeat.heads.datasets import HeadOptions, OpenSets, head_corpora
 from bertfeat.heads.examples import learn_outputs
 from bertfeat.heads.fine_tuning import fine_tuned_head
 from bertfeat.heads.gold import read_gold
-from bertfeat.heads.guesses import Guess, HeadScores, measure_of, score_by_own_threshold, threshold_of
+from bertfeat.heads.guesses import HeadScores, measure_of, score_by_own_threshold, threshold_of
 from bertfeat.heads.head_files import (
     FORMAT_VERSION,
     MODEL_NAME,
@@ -91,7 +91,9 @@ def tune_head(
     with fine_tuned_head(
         model, train, outputs, point, seed=settings.seed, device=device, on_step=on_step, max_answer=settings.max_answer
     ) as tuned:
-        scores = _dev_scores(dev, tuned.guesses(dev), regression=settings.regression)
+        scores = score_by_own_threshold(
+            dev.kind, dev.gold, tuned.guesses(dev), regression=settings.regression, passages=dev.passages
+        )
         tuned.save(folder / MODEL_NAME)
         weights = digest_file(folder / MODEL_NAME / TUNED_WEIGHTS_NAME)
         record = replace(
@@ -129,11 +131,6 @@ def _model_to_tune(source: OpenSets, options: HeadOptions) -> tuple[Model, Model
         arguments |= {"model": recorded.name, "revision": recorded.revision}
     embedder = Embedder(arguments.get("model"), revision=arguments.get("revision"))  # type: ignore[arg-type]
     return embedder.model, embedder.identity
-
-
-def _dev_scores(dev: HeadTexts, guesses: Sequence[Guess], *, regression: bool) -> HeadScores:
-    passages = [others[0] if others else "" for others in dev.others]
-    return score_by_own_threshold(dev.kind, dev.gold, guesses, regression=regression, passages=passages)
 
 
 def _tuned_record(

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from bertfeat.corpus import CorpusSettings
-from bertfeat.encoder import resolve_device, resolve_precision
+from bertfeat.encoder import resolve_precision
 from bertfeat.errors import UsageError, parameter
 from bertfeat.io import Location, ResultKind
 from bertfeat.models import Model, find_model, silence_transformers
@@ -18,8 +18,7 @@ from bertfeat.pretraining.result_files import PICTURE_NAME
 from bertfeat.pretraining.run import PretrainingRun, with_warnings
 from bertfeat.pretraining.settings import PretrainingSettings
 from bertfeat.pretraining.texts import CorpusTexts
-from bertfeat.pretraining.training import require_accelerate
-from bertfeat.training import draw_if_possible, hold_result_folder, keep_random_state
+from bertfeat.training import draw_if_possible, hold_result_folder, keep_random_state, require_accelerate, single_device
 
 CHECKPOINT_MINUTES = 5.0
 _MOST_MINUTES = 1e7
@@ -58,13 +57,13 @@ def pretrain_model(
         FolderLockedError: another run is at work on the folder.
         StorageError: the folder cannot be written, or holds something else.
     """
-    require_accelerate()
+    require_accelerate("pre-training")
     if not 0 <= checkpoint_minutes < _MOST_MINUTES:
         remedy = "give 0 or more"
         raise UsageError(
             "this cannot be right", where=parameter("checkpoint_minutes", checkpoint_minutes), remedy=remedy
         )
-    folder, where = Path(folder), _one_device(device)
+    folder, where = Path(folder), single_device(device, "pre-training")
     going_on, resolved = _resolved(model, revision, settings, where)
     if going_on is not None and going_on.folder.resolve() == folder.resolve():
         problem = "the model that goes on lies there, and would be overwritten"
@@ -93,7 +92,7 @@ def estimate_pretraining(
     Raises:
         CorpusError, ModelError, UsageError: as :func:`pretrain_model`.
     """
-    where = _one_device(device)
+    where = single_device(device, "pre-training")
     going_on, resolved = _resolved(model, revision, settings, where)
     texts = CorpusTexts(corpus, corpus_settings or CorpusSettings(), document_column)
     with silence_transformers(), keep_random_state():
@@ -108,11 +107,3 @@ def _resolved(
     going_on = None if model is None else find_model(model, revision=revision)
     resolved = (settings or PretrainingSettings()).resolved(from_scratch=going_on is None)
     return going_on, replace(resolved, precision=str(resolve_precision(resolved.precision, device)))
-
-
-def _one_device(device: str | None) -> torch.device:
-    resolved = resolve_device(device)
-    if resolved.index:
-        remedy = "CUDA_VISIBLE_DEVICES chooses among several"
-        raise UsageError(f"pre-training runs on cpu or cuda, not on {device}", remedy=remedy)
-    return resolved

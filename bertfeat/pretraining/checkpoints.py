@@ -4,20 +4,16 @@ A folder without that file was left half written by a run that was killed, and i
 the others, so that one that changed later is noticed.
 """
 
-import errno
-import hashlib
 import re
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-
-from safetensors import SafetensorError
 
 from bertfeat.errors import PretrainingError, parameter
 from bertfeat.io import JsonFormat, storage_errors, sync, write_json
 from bertfeat.pretraining.report import HistoryPoint
+from bertfeat.training import digest_file
 
 _FORMAT_VERSION = 1
 _SEAL = "sealed.json"
@@ -61,7 +57,7 @@ def seal_checkpoint(folder: Path, progress: TrainingProgress) -> None:
         files = sorted(path for path in folder.iterdir() if path.is_file())
         for path in files:
             sync(path)
-        digests = {path.name: _digest(path) for path in files}
+        digests = {path.name: digest_file(path).sha256 for path in files}
     write_json(folder / _SEAL, _Seal(_FORMAT_VERSION, progress, digests))
     for other in _folders(folder.parent):
         if other != folder:
@@ -88,7 +84,7 @@ def newest_checkpoint(folder: Path) -> SealedCheckpoint | None:
 def _check_sealed_files(checkpoint: Path, digests: Mapping[str, str]) -> None:
     for name, digest in digests.items():
         try:
-            sound = _digest(checkpoint / name) == digest
+            sound = digest_file(checkpoint / name).sha256 == digest
         except OSError:
             sound = False
         if not sound:
@@ -108,28 +104,5 @@ def _step(folder: Path) -> int:
 _STEP = re.compile(r"-(\d+)$")
 
 
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _start_anew() -> str:
     return f"train anew with {parameter('overwrite', True)}"
-
-
-_WRITERS = ("PytorchStreamWriter", "inline_container")  # what torch's errors of writing name
-
-
-@contextmanager
-def library_disk_errors(folder: Path) -> Iterator[None]:
-    """Turn what safetensors and torch raise over a full or read-only disk into a StorageError."""
-    with storage_errors(folder):
-        try:
-            yield
-        except (SafetensorError, RuntimeError) as error:
-            number = re.search(r"os error (\d+)", str(error))
-            if number is None and not any(name in str(error) for name in _WRITERS):
-                raise
-            full = shutil.disk_usage(folder).free < 1 << 20
-            code = int(number[1]) if number else errno.ENOSPC if full else errno.EIO
-            raise OSError(code, str(error)) from error

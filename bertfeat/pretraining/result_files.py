@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from bertfeat.errors import PretrainingError, parameter
 from bertfeat.io import JsonFormat, remove_file, storage_errors, sync, write_json
 from bertfeat.models import Model
-from bertfeat.pretraining.checkpoints import library_disk_errors
 from bertfeat.pretraining.material import TOKENIZER_FILES
 from bertfeat.pretraining.report import PretrainingRecord
+from bertfeat.training import library_disk_errors
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

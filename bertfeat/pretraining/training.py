@@ -5,7 +5,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -13,17 +12,17 @@ import numpy as np
 import torch
 
 from bertfeat.encoder import is_out_of_memory
-from bertfeat.errors import BertfeatError, PretrainingError, parameter
+from bertfeat.errors import PretrainingError, parameter
 from bertfeat.pretraining.anchor import Anchor
 from bertfeat.pretraining.checkpoints import (
     SealedCheckpoint,
     TrainingProgress,
-    library_disk_errors,
     seal_checkpoint,
 )
 from bertfeat.pretraining.examples import Batch, Collator, SequenceExamples
 from bertfeat.pretraining.losses import BatchLoss, batch_loss
 from bertfeat.pretraining.report import HistoryPoint, OnPretraining, PretrainingProgress
+from bertfeat.training import library_disk_errors
 
 if TYPE_CHECKING:
     from torch.optim.lr_scheduler import LRScheduler
@@ -159,16 +158,6 @@ def _memory_errors(task: TrainingTask) -> Iterator[None]:
             raise
         problem = f"the memory is too small for batches of {task.batch_size} sequences"
         raise PretrainingError(problem, remedy=f"give a smaller {parameter('batch_size')}") from error
-
-
-def require_accelerate() -> None:
-    """Refuse to begin without accelerate, which the Trainer needs and asks for at length.
-
-    Raises:
-        BertfeatError: it is not installed.
-    """
-    if find_spec("accelerate") is None:
-        raise BertfeatError("pre-training needs accelerate", remedy="pip install 'bertfeat[finetune]'")
 
 
 def refuse_no_number(loss: float, rate: float) -> None:

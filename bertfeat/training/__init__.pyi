@@ -7,6 +7,7 @@ from .batches import (
     shuffled_batches as shuffled_batches,
 )
 from .checkpoint import STATE_NAME as STATE_NAME, remove_checkpoint as remove_checkpoint
+from .disk_errors import library_disk_errors as library_disk_errors
 from .epochs import Epoch as Epoch, OnEpoch as OnEpoch
 from .example_store import (
     ExampleRows as ExampleRows,
@@ -57,6 +58,8 @@ from .trainer import (
     keep_random_state as keep_random_state,
     load_fine_tuned as load_fine_tuned,
     make_collator as make_collator,
+    require_accelerate as require_accelerate,
+    single_device as single_device,
 )
 from .verification import (
     FeaturesState as FeaturesState,

@@ -5,8 +5,6 @@ Devlin et al. 2019, section A.3: dropout 0.1 as the model has it; batches of 16 
 BERT's code.
 """
 
-import errno
-import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,20 +15,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
 from torch import Tensor
 
 from bertfeat.errors import BertfeatError, UsageError
-from bertfeat.io import storage_errors
 from bertfeat.models import Model, silence_transformers
+from bertfeat.training.disk_errors import library_disk_errors
 from bertfeat.training.grid import GridPoint
 from bertfeat.training.trainer import (
     Example,
     OnStep,
-    fine_tuning_device,
     keep_random_state,
     load_to_fine_tune,
     make_trainer,
+    single_device,
 )
 
 if TYPE_CHECKING:
@@ -59,7 +56,7 @@ class FineTuned:
         """
         from transformers import AutoTokenizer
 
-        with storage_errors(folder), _disk_errors():
+        with library_disk_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
             self.module.save_pretrained(folder)
             AutoTokenizer.from_pretrained(model.folder, local_files_only=True).save_pretrained(folder)
@@ -88,7 +85,7 @@ def fine_tuned(
         BertfeatError: accelerate is not installed, or the loss is no longer a number.
     """
     _check_point(point)
-    on_cpu = fine_tuning_device(device)
+    on_cpu = single_device(device, "fine-tuning").type == "cpu"
     with silence_transformers(), keep_random_state(), tempfile.TemporaryDirectory() as scratch_dir:
         from transformers import set_seed
 
@@ -109,13 +106,3 @@ def _check_point(point: GridPoint) -> None:
         raise UsageError(f"batch size {point.batch_size}, epochs {point.epochs}", remedy="give at least 1 of each")
     if not 0.0 < point.learning_rate < 1.0:
         raise UsageError(f"learning rate {point.learning_rate}: give one between 0 and 1; the paper has 5e-5 to 2e-5")
-
-
-@contextmanager
-def _disk_errors() -> Iterator[None]:
-    """Turn the exception that safetensors raises for a full or read-only disk into the system's own."""
-    try:
-        yield
-    except SafetensorError as error:
-        number = re.search(r"os error (\d+)", str(error))
-        raise OSError(int(number[1]) if number else errno.EIO, str(error)) from error

@@ -107,8 +107,7 @@ def make_trainer(
     Raises:
         BertfeatError: accelerate is not installed.
     """
-    if find_spec("accelerate") is None:  # the Trainer needs it, and says so at length
-        raise BertfeatError("fine-tuning needs accelerate", remedy="pip install 'bertfeat[finetune]'")
+    require_accelerate("fine-tuning")
     from transformers import PrinterCallback, Trainer, TrainerCallback
 
     class StepCallback(TrainerCallback):
@@ -130,8 +129,8 @@ def make_trainer(
     return trainer
 
 
-def fine_tuning_device(device: str | None) -> bool:
-    """Whether fine-tuning on a device runs on the CPU.
+def single_device(device: str | None, what: str) -> torch.device:
+    """The device that the Trainer runs on.
 
     Raises:
         UsageError: one of several GPUs is named.
@@ -139,8 +138,18 @@ def fine_tuning_device(device: str | None) -> bool:
     resolved = resolve_device(device)
     if resolved.index:
         remedy = "CUDA_VISIBLE_DEVICES chooses among several"
-        raise UsageError(f"fine-tuning runs on cpu or cuda, not on {device}", remedy=remedy)
-    return resolved.type == "cpu"
+        raise UsageError(f"{what} runs on cpu or cuda, not on {device}", remedy=remedy)
+    return resolved
+
+
+def require_accelerate(what: str) -> None:
+    """Refuse to begin without accelerate, which the Trainer needs and asks for at length.
+
+    Raises:
+        BertfeatError: it is not installed.
+    """
+    if find_spec("accelerate") is None:
+        raise BertfeatError(f"{what} needs accelerate", remedy="pip install 'bertfeat[finetune]'")
 
 
 def _training_arguments(

@@ -8,7 +8,7 @@ import numpy as np
 
 from bertfeat.heads.examples import HeadExamples
 from bertfeat.heads.gold import GoldAnswer
-from bertfeat.heads.guesses import Guess
+from bertfeat.heads.guesses import NEVER, Guess
 from bertfeat.heads.kinds import HeadKind
 
 MOST_FREQUENT = "most-frequent"
@@ -23,7 +23,7 @@ def frequent_guesses(train: HeadExamples, count: int, *, regression: bool) -> li
     """
     if train.kind is HeadKind.ANSWER:
         answers = cast("tuple[tuple[GoldAnswer, ...], ...]", train.gold)
-        never = 1e30 if any(not given for given in answers) else 0.0
+        never = NEVER if any(not given for given in answers) else 0.0
         return [Guess("", no_answer=never)] * count
     if regression:
         return [Guess(float(np.mean(np.array(train.gold, np.float64))))] * count

@@ -14,14 +14,14 @@ from bertfeat.corpus import CorpusSettings
 from bertfeat.errors import HeadError
 from bertfeat.extraction import Extractor, estimate_extraction
 from bertfeat.heads.datasets import ALL_LAYERS, HeadOptions, HeadSource, head_corpora, head_extractor, open_sets
+from bertfeat.heads.examples import learn_outputs
 from bertfeat.heads.fine_tuning import fine_tuned_head
 from bertfeat.heads.gold import read_gold
 from bertfeat.heads.kinds import HeadKind, PairForm
 from bertfeat.heads.networks import HeadNetwork, HeadShape
-from bertfeat.heads.settings import HeadSettings, Outputs
+from bertfeat.heads.settings import HeadSettings, Outputs, head_shape
 from bertfeat.heads.texts import HeadTexts, read_texts
 from bertfeat.heads.tuned_training import open_table
-from bertfeat.models import find_model
 from bertfeat.tagging import ExtractorArguments, TableRow, parse_rows
 from bertfeat.training import PAPER_GRID, ExampleBatch, GridPoint, parse_input
 
@@ -86,30 +86,17 @@ def estimate_head_table7(
         raise HeadError("it does not say what is right", where=table.where)
     texts = read_texts(options.kind, table, gold)
     chosen, epochs = parse_rows(rows, made.model.num_layers), min(_EPOCHS, settings.epochs)
-    labels = tuple(sorted({str(value) for value in gold})) if options.kind is HeadKind.CLASSIFY else ()
-    outputs = Outputs() if settings.regression else Outputs(labels)
+    outputs = learn_outputs(options.kind, gold, table.where, regression=settings.regression)
+    apart = options.pair_form is PairForm.APART
     training = 0.0
     for row in chosen:
-        shape = _shape(row, made, options, settings, outputs)
+        layers = parse_input(row.name, made.model.num_layers)
+        shape = head_shape(options.kind, layers, made.model.hidden_size, settings, outputs, apart=apart)
         training += len(gold) / _examples_a_second(shape, texts, settings) * epochs * len(seeds)
     tuning = (
         _tuning_seconds(made, texts, outputs, settings, tuple(grid or PAPER_GRID), len(seeds)) if fine_tune else 0.0
     )
     return HeadTableEstimate(len(gold), len(chosen), epochs, extraction, training, tuning)
-
-
-def _shape(row: TableRow, made: Extractor, options: HeadOptions, settings: HeadSettings, outputs: Outputs) -> HeadShape:
-    layers = parse_input(row.name, made.model.num_layers)
-    texts = 2 if options.pair_form is PairForm.APART else 1
-    return HeadShape(
-        width=layers.recipe.width(made.model.hidden_size) * texts,
-        texts=texts,
-        mixed_layers=layers.mixed_layers,
-        hidden=settings.hidden_of(options.kind),
-        recurrent=options.kind is HeadKind.ANSWER,
-        outputs=2 if options.kind is HeadKind.ANSWER else len(outputs.labels) or 1,
-        dropout=settings.dropout,
-    )
 
 
 def _examples_a_second(shape: HeadShape, texts: HeadTexts, settings: HeadSettings) -> float:
@@ -143,8 +130,8 @@ def _tuning_seconds(
     some = slice(0, _TUNED)
     sample = HeadTexts(texts.kind, texts.ids[some], texts.texts[some], texts.others[some], texts.gold[some])
     point = GridPoint(min(16, len(sample.ids)), 1e-6, 1)
-    model = find_model(made.location, revision=None)
-    with fine_tuned_head(model, sample, outputs, point, seed=0, max_answer=settings.max_answer) as tuned:
+    longest, device = settings.max_answer, str(made.device)
+    with fine_tuned_head(made.model, sample, outputs, point, seed=0, device=device, max_answer=longest) as tuned:
         seconds = tuned.seconds
     epochs = sum(point.epochs for point in grid) if len(grid) > 1 else 0
     return seconds / len(sample.ids) * len(texts.ids) * (epochs + seeds * grid[0].epochs)

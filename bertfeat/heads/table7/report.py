@@ -7,7 +7,7 @@ from pathlib import Path
 from bertfeat.heads.kinds import HeadKind
 from bertfeat.heads.table7.runs import FORMAT_VERSION, HeadRun
 from bertfeat.io import atomic, write_json
-from bertfeat.tagging import mean_and_deviation
+from bertfeat.tagging import format_scores, markdown_line
 
 RESULTS_NAME = "table7.json"
 MARKDOWN_NAME = "table7.md"
@@ -70,24 +70,12 @@ def format_head_table(table: HeadTable) -> str:
     """The table in Markdown: mean and standard deviation over seeds, and the time of learning."""
     has_test = any(row.test for row in table.rows)
     head = ["features", "layers", f"dev {table.measure}", *([f"test {table.measure}"] if has_test else []), "seconds"]
-    lines = [_cells(head), _cells(["---", "---", *["---:"] * (len(head) - 2)])]
+    lines = [markdown_line(head), markdown_line(["---", "---", *["---:"] * (len(head) - 2)])]
     for row in table.rows:
-        scores = [_scores(row.dev), *([_scores(row.test)] if has_test else [])]
-        lines.append(_cells([row.title, row.name, *scores, f"{row.seconds:.1f}" if row.seconds else ""]))
+        scores = [format_scores(row.dev), *([format_scores(row.test)] if has_test else [])]
+        lines.append(markdown_line([row.title, row.name, *scores, f"{row.seconds:.1f}" if row.seconds else ""]))
     seeds = max(len(row.runs) for row in table.rows)
-    note = (
-        f"{table.model}; mean ± standard deviation over {seeds} seed{'' if seeds == 1 else 's'}; seconds of learning, "
-    )
-    note += "without extraction. The development set also chose the epoch, and the grid's point."
+    over = f"{seeds} seed{'' if seeds == 1 else 's'}"
+    note = f"{table.model}; mean ± standard deviation over {over}; seconds of learning, without extraction. "
+    note += "The development set also chose the epoch, and the grid's point."
     return "\n".join([*lines, "", note, ""])
-
-
-def _scores(values: Sequence[float]) -> str:
-    if not values:
-        return ""
-    mean, spread = mean_and_deviation(values)
-    return f"{mean:.1f} ± {spread:.1f}" if len(values) > 1 else f"{mean:.1f}"
-
-
-def _cells(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells) + " |"

@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from bertfeat.features import FeatureSet
@@ -13,13 +13,13 @@ from bertfeat.heads.examples import HeadExamples, learn_outputs
 from bertfeat.heads.fine_tuning import fine_tuned_head
 from bertfeat.heads.guesses import Guess, HeadScores, measure_of, score_guesses, threshold_of
 from bertfeat.heads.loop import HeadLoop, store_guesses
-from bertfeat.heads.settings import HeadSettings
+from bertfeat.heads.settings import HeadInput, HeadSettings
 from bertfeat.heads.table7.baselines import COSINE, MOST_FREQUENT, TITLES, cosine_guesses, frequent_guesses
 from bertfeat.heads.table7.report import HeadRow, HeadTable
 from bertfeat.heads.table7.runs import HeadRun, HeadRuns
 from bertfeat.heads.tables import FeatureTable
 from bertfeat.heads.texts import HeadTexts, read_texts
-from bertfeat.heads.training import head_input, open_known
+from bertfeat.heads.training import open_sources
 from bertfeat.io import ResultKind, storage_errors
 from bertfeat.models import Model
 from bertfeat.tagging import FINE_TUNED_ROW, FINE_TUNING, TableRow
@@ -27,6 +27,9 @@ from bertfeat.training import GridPoint, OnEpoch, hold_result_folder
 
 OnHeadRun = Callable[[str, HeadRun, bool], None]
 """Called after each run with the title of its row; the last argument says whether it was there already."""
+
+
+_Opened = tuple[HeadInput, dict[str, HeadExamples]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,7 @@ class HeadTableTraining:
     ) -> HeadTable:
         """Do the missing runs of those rows and seeds, and give the table."""
         results = [*self._baselines()]
-        results += [HeadRow.of(row.name, row.title, [self._train(row, seed) for seed in seeds]) for row in rows]
+        results += [self._row(row, seeds) for row in rows]
         if tuned is not None:
             results.append(self._fine_tune(tuned, grid, seeds))
         measure = measure_of(self.options.kind, regression=self.settings.regression)
@@ -53,15 +56,20 @@ class HeadTableTraining:
 
     # ── frozen features ─────────────────────────────────────────────────────────────────────────────────────
 
-    def _train(self, row: TableRow, seed: int) -> HeadRun:
+    def _row(self, row: TableRow, seeds: Sequence[int]) -> HeadRow:
+        """One row with every seed; its features are read once, if any seed is missing."""
+        opened = cache(lambda: self._open(row.name))
+        return HeadRow.of(row.name, row.title, [self._train(row, seed, opened) for seed in seeds])
+
+    def _train(self, row: TableRow, seed: int, opened: Callable[[], _Opened]) -> HeadRun:
         """One row with one seed; a training that was killed goes on."""
         place = HeadRun(row.name, seed, 0.0, None, {}).place
         stored = self.runs.read(place)
         folder = self.runs.path(place).with_suffix(".head")
         if stored is None:
-            opened = self._open(row.name)
+            reads, examples = opened()
             with hold_result_folder(folder, ResultKind.HEAD):
-                stored = self._learn(row, seed, folder, opened)
+                stored = self._learn(row, seed, folder, reads, examples)
             self.runs.write(stored)
             self._told(row.title, stored, False)
         else:
@@ -71,10 +79,11 @@ class HeadTableTraining:
                 shutil.rmtree(folder)
         return stored
 
-    def _learn(self, row: TableRow, seed: int, folder: Path, opened: Mapping[str, HeadExamples]) -> HeadRun:
+    def _learn(
+        self, row: TableRow, seed: int, folder: Path, reads: HeadInput, opened: Mapping[str, HeadExamples]
+    ) -> HeadRun:
         train, dev = opened["train"], opened["dev"]
         settings = replace(self.settings, seed=seed)
-        reads = head_input(self.sets["train"], replace(self.options, layers=row.name))
         outputs = learn_outputs(train.kind, train.gold, train.origin, regression=settings.regression)
         loop = HeadLoop(folder, settings, self.options.extractor.get("device"), train, dev, reads, outputs)
         loop.learn(self.on_epoch)
@@ -83,17 +92,14 @@ class HeadTableTraining:
         seconds = sum(epoch["seconds"] for epoch in loop.history)
         return self._run(row.name, seed, scores, epochs=len(loop.history), seconds=seconds)
 
-    def _open(self, layers: str) -> dict[str, HeadExamples]:
-        options = replace(self.options, layers=layers)
-        reads = head_input(self.sets["train"], options)
-        share = self.settings.memory // len(self.sets)
-        return {name: open_known(options, sets, reads, self.settings, share) for name, sets in self.sets.items()}
+    def _open(self, layers: str) -> _Opened:
+        return open_sources(self.sets, replace(self.options, layers=layers), self.settings)
 
     # ── fine-tuning ─────────────────────────────────────────────────────────────────────────────────────────
 
     def _fine_tune(self, model: Model, grid: Sequence[GridPoint], seeds: Sequence[int]) -> HeadRow:
         """The best point of the grid for the first seed, with every seed."""
-        opened = self._open("last")
+        _, opened = self._open("last")
         texts = {
             name: read_texts(self.options.kind, FeatureTable(self.sets[name]), examples.gold)
             for name, examples in opened.items()
@@ -127,7 +133,7 @@ class HeadTableTraining:
     # ── baselines, scores ───────────────────────────────────────────────────────────────────────────────────
 
     def _baselines(self) -> list[HeadRow]:
-        opened = self._open("last")
+        _, opened = self._open("last")
         regression = self.settings.regression
         train = opened["train"]
         guesses: dict[str, Callable[[HeadExamples], list[Guess]]] = {

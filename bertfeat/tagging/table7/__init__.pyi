@@ -4,7 +4,8 @@ from .report import (
     RowResult as RowResult,
     Table7 as Table7,
     format_markdown as format_markdown,
-    mean_and_deviation as mean_and_deviation,
+    format_scores as format_scores,
+    markdown_line as markdown_line,
 )
 from .rows import (
     FINE_TUNED_ROW as FINE_TUNED_ROW,

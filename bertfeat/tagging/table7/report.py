@@ -87,11 +87,11 @@ def format_markdown(table: Table7) -> str:
     """The table in Markdown, with the paper's numbers beside it."""
     has_test = any(result.test for result in table.rows)
     head = ["features", "layers", f"dev {table.measure}", *([f"test {table.measure}"] if has_test else []), "paper*"]
-    lines = [_markdown_line(head), _markdown_line(["---", "---", *["---:"] * (len(head) - 2)])]
+    lines = [markdown_line(head), markdown_line(["---", "---", *["---:"] * (len(head) - 2)])]
     for result in table.rows:
-        scores = [_format_scores(result.dev), *([_format_scores(result.test)] if has_test else [])]
+        scores = [format_scores(result.dev), *([format_scores(result.test)] if has_test else [])]
         paper = "" if result.row.paper is None else f"{result.row.paper:.1f}"
-        lines.append(_markdown_line([result.row.title, result.row.name, *scores, paper]))
+        lines.append(markdown_line([result.row.title, result.row.name, *scores, paper]))
     return "\n".join([*lines, "", *(line for note in _table_notes(table) for line in (note, ""))])
 
 
@@ -110,12 +110,14 @@ def _table_notes(table: Table7) -> list[str]:
     return notes
 
 
-def _format_scores(values: Sequence[float]) -> str:
+def format_scores(values: Sequence[float]) -> str:
+    """Mean and standard deviation in percent: ``91.2 ± 0.4``."""
     if not values:
         return ""
     mean, spread = mean_and_deviation(values)
     return f"{mean:.1f} ± {spread:.1f}" if len(values) > 1 else f"{mean:.1f}"
 
 
-def _markdown_line(cells: Iterable[str]) -> str:
+def markdown_line(cells: Iterable[str]) -> str:
+    """A line of a table."""
     return f"| {' | '.join(cells)} |"
