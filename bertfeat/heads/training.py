@@ -51,6 +51,10 @@ from bertfeat.training import (
 FEATURES_NAME = "features"  # folder, in a head's, of what was extracted for it
 
 
+OpenSources = tuple[HeadInput, dict[str, HeadExamples]]
+"""What a head reads, and the examples of each source by name."""
+
+
 @dataclass(frozen=True, slots=True)
 class HeadReport:
     """The result of a training."""
@@ -155,7 +159,7 @@ def _open_loop(
 
 def open_sources(
     sets: Mapping[str, tuple[FeatureSet, ...]], options: HeadOptions, settings: HeadSettings
-) -> tuple[HeadInput, dict[str, HeadExamples]]:
+) -> OpenSources:
     """What a head reads of the training set, and the examples of all sets, of which is known what is to be predicted.
 
     Raises:

@@ -19,7 +19,7 @@ from bertfeat.heads.table7.report import HeadRow, HeadTable
 from bertfeat.heads.table7.runs import HeadRun, HeadRuns
 from bertfeat.heads.tables import FeatureTable
 from bertfeat.heads.texts import HeadTexts, read_texts
-from bertfeat.heads.training import open_sources
+from bertfeat.heads.training import OpenSources, open_sources
 from bertfeat.io import ResultKind, storage_errors
 from bertfeat.models import Model
 from bertfeat.tagging import FINE_TUNED_ROW, FINE_TUNING, TableRow
@@ -29,9 +29,6 @@ OnHeadRun = Callable[[str, HeadRun, bool], None]
 """Called after each run with the title of its row; the last argument says whether it was there already."""
 
 
-_Opened = tuple[HeadInput, dict[str, HeadExamples]]
-
-
 @dataclass(frozen=True, slots=True)
 class HeadTableTraining:
     """The trainings of one table, in a folder that :func:`hold_result_folder` holds."""
@@ -39,6 +36,7 @@ class HeadTableTraining:
     sets: Mapping[str, tuple[FeatureSet, ...]]  # train, dev and perhaps test
     options: HeadOptions
     settings: HeadSettings
+    last: OpenSources  # as the last layer's row reads them: what is not of layers is read from them, too
     runs: HeadRuns
     on_run: OnHeadRun | None = None
     on_epoch: OnEpoch | None = None
@@ -61,7 +59,7 @@ class HeadTableTraining:
         opened = cache(lambda: self._open(row.name))
         return HeadRow.of(row.name, row.title, [self._train(row, seed, opened) for seed in seeds])
 
-    def _train(self, row: TableRow, seed: int, opened: Callable[[], _Opened]) -> HeadRun:
+    def _train(self, row: TableRow, seed: int, opened: Callable[[], OpenSources]) -> HeadRun:
         """One row with one seed; a training that was killed goes on."""
         place = HeadRun(row.name, seed, 0.0, None, {}).place
         stored = self.runs.read(place)
@@ -92,14 +90,14 @@ class HeadTableTraining:
         seconds = sum(epoch["seconds"] for epoch in loop.history)
         return self._run(row.name, seed, scores, epochs=len(loop.history), seconds=seconds)
 
-    def _open(self, layers: str) -> _Opened:
+    def _open(self, layers: str) -> OpenSources:
         return open_sources(self.sets, replace(self.options, layers=layers), self.settings)
 
     # ── fine-tuning ─────────────────────────────────────────────────────────────────────────────────────────
 
     def _fine_tune(self, model: Model, grid: Sequence[GridPoint], seeds: Sequence[int]) -> HeadRow:
         """The best point of the grid for the first seed, with every seed."""
-        _, opened = self._open("last")
+        _, opened = self.last
         texts = {
             name: read_texts(self.options.kind, FeatureTable(self.sets[name]), examples.gold)
             for name, examples in opened.items()
@@ -133,7 +131,7 @@ class HeadTableTraining:
     # ── baselines, scores ───────────────────────────────────────────────────────────────────────────────────
 
     def _baselines(self) -> list[HeadRow]:
-        _, opened = self._open("last")
+        _, opened = self.last
         regression = self.settings.regression
         train = opened["train"]
         guesses: dict[str, Callable[[HeadExamples], list[Guess]]] = {

@@ -8,19 +8,18 @@ from typing import Unpack
 from bertfeat.corpus import CorpusSettings
 from bertfeat.errors import UsageError, parameter
 from bertfeat.extraction import OnProgress
-from bertfeat.features import FeatureSet
 from bertfeat.heads.datasets import ALL_LAYERS, HeadOptions, HeadSource, open_sets
 from bertfeat.heads.kinds import HeadKind, PairForm
 from bertfeat.heads.settings import HeadSettings
 from bertfeat.heads.table7.report import PICTURE_NAME, HeadTable, write_head_table
 from bertfeat.heads.table7.runs import HeadRuns
 from bertfeat.heads.table7.table import HeadTableTraining, OnHeadRun
-from bertfeat.heads.training import extracted_sets, head_input
+from bertfeat.heads.training import OpenSources, extracted_sets, open_sources
 from bertfeat.io import ResultKind, to_plain
 from bertfeat.models import find_model
 from bertfeat.plots import draw_table7
 from bertfeat.tagging import ExtractorArguments, OnDataset, TableRow, parse_rows
-from bertfeat.training import PAPER_GRID, GridPoint, OnEpoch, draw_if_possible, hold_result_folder, parts_digest
+from bertfeat.training import PAPER_GRID, GridPoint, OnEpoch, draw_if_possible, hold_result_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +78,9 @@ def train_head_table7(
         sets = extracted_sets(sources, replace(options, layers=ALL_LAYERS), folder)
         model = sets["train"][0].header.model
         tuned = find_model(extractor.get("model") or model.name, revision=model.revision) if fine_tune else None
-        runs = HeadRuns(folder, _table_identity(sets, options, settings))
-        training = HeadTableTraining(sets, options, settings, runs, on_run, on_epoch)
+        last = open_sources(sets, replace(options, layers="last"), settings)  # refuses sets before anything is written
+        runs = HeadRuns(folder, _table_identity(last, options, settings))
+        training = HeadTableTraining(sets, options, settings, last, runs, on_run, on_epoch)
         chosen = parse_rows(rows, model.num_layers)
         table = training.run(chosen, tuple(seeds), tuned=tuned, grid=tuple(grid or PAPER_GRID))
         write_head_table(folder, table)
@@ -88,11 +88,9 @@ def train_head_table7(
     return HeadTableReport(folder, table, warnings)
 
 
-def _table_identity(
-    sets: dict[str, tuple[FeatureSet, ...]], options: HeadOptions, settings: HeadSettings
-) -> dict[str, object]:
+def _table_identity(sources: OpenSources, options: HeadOptions, settings: HeadSettings) -> dict[str, object]:
     """What all runs of a table have in common."""
-    reads = head_input(sets["train"], replace(options, layers="last"))
+    reads, opened = sources
     training = {name: value for name, value in to_plain(settings).items() if name != "seed"}
     return {
         "kind": str(options.kind),
@@ -102,5 +100,5 @@ def _table_identity(
         "label": options.label,
         "extraction": to_plain(reads.extraction),
         "training": training,
-        "data": {name: "+".join(map(parts_digest, features)) for name, features in sets.items()},
+        "data": {name: examples.digest for name, examples in opened.items()},
     }

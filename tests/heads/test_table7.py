@@ -1,0 +1,115 @@
+"""Table 7 of heads: its runs are those of the head itself, kept by row and seed, beside baselines."""
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr
+
+from bertfeat.corpus import CorpusSettings
+from bertfeat.errors import HeadError, TrainingError
+from bertfeat.extraction import Extractor
+from bertfeat.features import FeatureSet
+from bertfeat.heads import HeadTable, evaluate_head, train_head_table7
+from tests.support.heads_toy import FP32, QUICK, topics, train, write_records
+from tests.support.tiny_models import Tiny
+
+
+def table(kind: str, home: Path, folder: Path, **given: Any) -> HeadTable:
+    ending = "json" if kind == "answer" else "csv"
+    sources = [home / f"train.{ending}", home / f"dev.{ending}", home / f"dev.{ending}"]
+    settings: dict[str, Any] = {"settings": QUICK, "seeds": (1, 2), "model": home / "model", **FP32, **given}
+    train_set, dev, test = sources
+    return train_head_table7(kind, train_set, dev, test, folder, picture=False, **settings).table
+
+
+@pytest.mark.parametrize(("kind", "label"), [("classify", "topic"), ("answer", None)])
+def test_a_run_is_what_the_head_itself_comes_to(home: Path, tmp_path: Path, kind: str, label: str | None) -> None:
+    rows = {row.name: row for row in table(kind, home, tmp_path / "t", label=label, rows=["last"]).rows}
+    ending = "json" if kind == "answer" else "csv"
+    given = {"label": label, "layers": "last", "model": home / "model", **FP32}
+    for run in rows["last"].runs:
+        settings = replace(QUICK, seed=run.seed)
+        sources = (home / f"train.{ending}", home / f"dev.{ending}")
+        report = train(kind, *sources, tmp_path / f"{run.seed}", settings=settings, **given)
+        assert run.dev == pytest.approx(report.record.score, abs=1e-6)
+        scores: Any = evaluate_head(tmp_path / f"{run.seed}", sources[1]).scores
+        # the test set is the development set here: its threshold is the best one
+        assert run.test == pytest.approx(scores.f1 if kind == "answer" else scores.accuracy, abs=1e-6)
+        assert run.test == pytest.approx(run.dev, abs=1e-6)
+
+
+def test_the_most_frequent_label_is_a_row(home: Path, tmp_path: Path) -> None:
+    made = table("classify", home, tmp_path / "t", label="topic", rows=["0"], seeds=(1,))
+    likely, _ = Counter(record["topic"] for record in topics(120, 1)).most_common(1)[0]
+    right = np.mean([record["topic"] == likely for record in topics(40, 2)])
+    assert made.rows[0].name == "most-frequent"
+    assert list(made.rows[0].test) == pytest.approx([right])
+
+
+def test_the_cosine_of_pairs_is_a_row(home: Path, tmp_path: Path) -> None:
+    records = [
+        {"a": pair["text"], "b": other["text"], "likeness": float(at % 7)}
+        for at, (pair, other) in enumerate(zip(topics(30, 3), topics(30, 4), strict=True))
+    ]
+    corpus = write_records(tmp_path / "pairs.csv", records)
+    reading = CorpusSettings(text_columns=("a",), pair_column="b")
+    given: dict[str, Any] = {"label": "likeness", "settings": replace(QUICK, regression=True), **FP32}
+    report = train_head_table7(
+        "classify",
+        corpus,
+        corpus,
+        None,
+        tmp_path / "t",
+        rows=["last"],
+        seeds=(1,),
+        model=home / "model",
+        corpus_settings=reading,
+        picture=False,
+        **given,
+    )
+    extractor = Extractor(home / "model", **FP32)
+    first, second = (extractor.encode([record[name] for record in records]) for name in "ab")
+    cosines = (first * second).sum(1) / np.linalg.norm(first, axis=1) / np.linalg.norm(second, axis=1)
+    expected = spearmanr(cosines, [record["likeness"] for record in records]).statistic
+    (row,) = [row for row in report.table.rows if row.name == "cosine"]
+    assert list(row.dev) == pytest.approx([expected], abs=1e-3)
+
+
+def test_what_is_done_is_not_done_again(home: Path, tmp_path: Path) -> None:
+    told: list[tuple[str, int, bool]] = []
+
+    def told_of(title: str, run: Any, was_stored: bool) -> None:
+        told.append((title, run.seed, was_stored))
+
+    given = {"label": "topic", "on_run": told_of}
+    first = table("classify", home, tmp_path / "t", rows=["last"], seeds=(1,), **given)
+    again = table("classify", home, tmp_path / "t", rows=["last", "0"], seeds=(1, 2), **given)
+    title = again.rows[1].title
+    assert told[1:] == [(title, 1, True), (title, 2, False), ("0", 1, False), ("0", 2, False)]
+    assert again.rows[1].runs[0] == first.rows[1].runs[0]
+    assert json.loads((tmp_path / "t" / "table7.json").read_text())["measure"] == "accuracy"
+    assert not list((tmp_path / "t").rglob("*.head"))
+    with pytest.raises(HeadError, match="holds a table with other training"):
+        table("classify", home, tmp_path / "t", rows=["last"], label="topic", settings=replace(QUICK, epochs=2))
+
+
+def test_sets_of_another_model_are_refused(
+    home: Path, tiny: Callable[[str], Tiny], extracted: Callable[..., FeatureSet], tmp_path: Path
+) -> None:
+    other = tmp_path / "other.features"
+    reading = CorpusSettings(keep=("topic",))
+    Extractor(tiny("roberta").folder, layers="all", pooling="mean", **FP32).extract(
+        home / "dev.csv", other, corpus_settings=reading
+    )
+    ours = extracted("train.csv", layers="all", keep=("topic",))
+    for test in (None, other):
+        dev = other if test is None else extracted("dev.csv", layers="all", keep=("topic",))
+        with pytest.raises(TrainingError, match=r"was made by .*, and .* by "):
+            train_head_table7("classify", ours, dev, test, tmp_path / "t", label="topic", settings=QUICK, picture=False)
+        assert not (tmp_path / "t").exists()
