@@ -5,7 +5,7 @@ import click
 from .app import option
 from .option_types import ByteSize
 
-LOOP_NAMES = ("dropout", "batch_size", "learning_rate", "epochs", "patience", "memory")
+LOOP_NAMES = ("dropout", "batch_size", "learning_rate", "epochs", "schedule", "patience", "memory")
 """What the options are called in Python: fields of ``LoopSettings``."""
 
 LOOP_OPTIONS = (
@@ -31,16 +31,24 @@ LOOP_OPTIONS = (
         default=1e-3,
         further=True,
         metavar="RATE",
-        help="At the beginning; it is halved where the score no longer rises.",
+        help="At the beginning; it falls as --schedule says.",
     ),
     option("--epochs", type=click.IntRange(min=1), default=40, further=True, metavar="N", help="Epochs at most."),
+    option(
+        "--schedule",
+        type=click.Choice(["plateau", "linear"]),
+        default="plateau",
+        further=True,
+        help="plateau: halve the rate where the score on the development set no longer rises, and keep the best epoch; "
+        "linear: let it fall to 0 over all epochs, and keep the last one.",
+    ),
     option(
         "--patience",
         type=click.IntRange(min=1),
         default=6,
         further=True,
         metavar="N",
-        help="Epochs without a better score on the development set before it ends.",
+        help="Epochs without a better score on the development set before a plateau ends.",
     ),
     option(
         "--memory",

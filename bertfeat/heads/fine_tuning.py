@@ -29,7 +29,7 @@ _NO_ANSWER = (0, 0)  # [CLS] stands for it
 
 @dataclass(frozen=True, slots=True)
 class TunedHead:
-    """A head that was just fine-tuned, as long as its scratch folder is there."""
+    """A head that was just fine-tuned."""
 
     head: SavedTunedHead
     model: Model  # that it was made of
@@ -73,6 +73,7 @@ def fine_tuned_head(
     *,
     seed: int,
     device: str | None = None,
+    precision: str = "auto",
     on_step: OnStep | None = None,
     max_answer: int = 30,
 ) -> Iterator[TunedHead]:
@@ -80,7 +81,7 @@ def fine_tuned_head(
 
     Runs on one device and needs no network. Equal seeds give equal results on the same machine. Numbers are learnt at
     mean 0 and spread 1. Of a question's answers the first is learnt, in each window that holds all of it; in the others
-    it has none.
+    it has none. ``precision`` as of :func:`fine_tuned`.
 
     Raises:
         UsageError: settings that cannot be right.
@@ -99,8 +100,9 @@ def fine_tuned_head(
         point,
         seed=seed,
         device=device,
+        precision=precision,
         on_step=on_step,
-        **_config(train.kind, outputs),  # type: ignore[arg-type]  # no name of an argument is in it
+        **_config(train.kind, outputs),
     ) as tuned:
         head = SavedTunedHead(tuned.module, sequencer, outputs, max_answer)
         yield TunedHead(head, model, tuned, read.truncated)

@@ -103,6 +103,7 @@ class HeadRecord:
     weights: FileDigest | None = None
     # of fine-tuning
     point: GridPoint | None = None
+    precision: Literal["fp32", "bf16"] | None = None  # that it was computed in
 
     def reads(self) -> HeadInput:
         """The features that a head on stored features reads."""

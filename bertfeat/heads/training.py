@@ -254,7 +254,7 @@ def _run_loop(
 
 
 def _record(loop: HeadLoop, options: HeadOptions, scores: HeadScores) -> HeadRecord:
-    best = best_epoch(loop.history)
+    best = best_epoch(loop.history, loop.settings)
     data = {"train": loop.examples, "dev": loop.dev}
     return HeadRecord(
         format_version=FORMAT_VERSION,

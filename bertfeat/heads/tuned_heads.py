@@ -23,7 +23,7 @@ from bertfeat.heads.sequences import PassageWindow, Sequencer
 from bertfeat.heads.settings import Outputs
 from bertfeat.heads.texts import HeadTexts
 from bertfeat.models import Model
-from bertfeat.training import Example, load_fine_tuned, make_collator
+from bertfeat.training import Example, load_fine_tuned, model_outputs
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -35,8 +35,6 @@ MODELS = {
     HeadKind.CHOOSE: "AutoModelForMultipleChoice",
 }
 """transformers' own model of each kind."""
-
-_SEQUENCES = 64  # of a batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,19 +73,12 @@ class SavedTunedHead:
 
     def _scores(self, examples: Sequence[Example]) -> list[NDArray[np.float32]]:
         """The scores of each example, in order: ``[K]``, ``[C]`` of choices, ``[T, 2]`` of windows."""
-        self.module.eval()
-        collate = make_collator(self.module.config)
-        scores: list[NDArray[np.float32]] = [np.empty(0, np.float32)] * len(examples)
-        for numbers in _batch_numbers(examples):
-            batch = collate([examples[number] for number in numbers])
-            with torch.inference_mode():
-                output = self.module(**{name: tensor.to(self.module.device) for name, tensor in batch.items()})
-            found = _output_scores(output, self.sequencer.kind).float().cpu().numpy()
-            for number, row in zip(numbers, found, strict=True):
-                scores[number] = (
-                    row if self.sequencer.kind is HeadKind.CLASSIFY else row[: _score_count(examples[number])]
-                )
-        return scores
+        kind = self.sequencer.kind
+        tensors = model_outputs(self.module, examples, lambda output: _output_scores(output, kind).float())
+        found = [tensor.numpy() for tensor in tensors]
+        if kind is HeadKind.CLASSIFY:
+            return found
+        return [scores[: len(example["input_ids"])] for scores, example in zip(found, examples, strict=True)]
 
 
 def load_tuned_head(
@@ -115,19 +106,6 @@ def _check_outputs(folder: Path, module: "PreTrainedModel", outputs: Outputs) ->
         raise HeadError("this model has other labels than its head", where=folder, remedy="copy the whole head again")
     if not outputs.labels and len(names) != 1:
         raise HeadError("this model has labels, and its head numbers", where=folder, remedy="copy the whole head again")
-
-
-def _batch_numbers(examples: Sequence[Example]) -> Iterator[list[int]]:
-    """The numbers of the examples of each batch, which are of similar length, the longest first."""
-    order = sorted(range(len(examples)), key=lambda number: -examples[number]["input_ids"].shape[-1])
-    first = examples[0]["input_ids"]
-    size = max(1, _SEQUENCES // (1 if first.ndim == 1 else len(first)))
-    yield from (order[at : at + size] for at in range(0, len(order), size))
-
-
-def _score_count(example: Example) -> int:
-    """How many choices an example has, or tokens."""
-    return len(example["input_ids"])
 
 
 def _output_scores(output: "ModelOutput", kind: HeadKind) -> Tensor:

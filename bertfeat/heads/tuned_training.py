@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 from importlib.metadata import version
 from pathlib import Path
 
+from bertfeat.encoder import resolve_device
 from bertfeat.errors import HeadError, UsageError, parameter
 from bertfeat.extraction import Embedder
 from bertfeat.features import ModelIdentity
@@ -30,7 +31,7 @@ from bertfeat.heads.tables import CorpusTable, ExampleTable, FeatureTable
 from bertfeat.heads.texts import HeadTexts, read_texts
 from bertfeat.io import canonical_json, to_plain
 from bertfeat.models import Model
-from bertfeat.training import GridPoint, OnStep, digest_file, remove_checkpoint
+from bertfeat.training import GridPoint, OnStep, digest_file, remove_checkpoint, tuning_precision
 
 _TUNED_SETTINGS = {"seed", "regression", "max_answer"}  # those that fine-tuning has a use for
 
@@ -43,7 +44,6 @@ def refuse_frozen_options(options: HeadOptions, settings: HeadSettings) -> None:
     """
     usual, arguments = HeadSettings(), options.extractor
     given = {"layers": options.layers, "pooling": options.pooling, "batch_tokens": arguments.get("batch_tokens")}
-    given |= {"precision": arguments.get("precision") if arguments.get("precision", "auto") != "auto" else None}
     given |= {"embed_pairs": options.pairs if options.pairs is PairForm.APART else None}
     names = [name for name, value in given.items() if value is not None]
     names += [
@@ -81,15 +81,24 @@ def tune_head(
     outputs = learn_outputs(options.kind, train.gold, tables["train"].where, regression=settings.regression)
     model, identity = _model_to_tune(sources["train"], options)
     data = {name: _texts_digest(listed) for name, listed in texts.items()}
-    record = _tuned_record(options, settings, point, identity, outputs, data)
+    device, asked = options.extractor.get("device"), options.extractor.get("precision", "auto")
+    precision = tuning_precision(asked, resolve_device(device))
+    record = replace(_tuned_record(options, settings, point, identity, outputs, data), precision=precision)
     if overwrite:
         remove_head(folder)
         remove_checkpoint(folder)
     if has_head(folder):
         return _same_record(folder, record), None, 0.0
-    device = options.extractor.get("device")
     with fine_tuned_head(
-        model, train, outputs, point, seed=settings.seed, device=device, on_step=on_step, max_answer=settings.max_answer
+        model,
+        train,
+        outputs,
+        point,
+        seed=settings.seed,
+        device=device,
+        precision=precision,
+        on_step=on_step,
+        max_answer=settings.max_answer,
     ) as tuned:
         scores = score_by_own_threshold(
             dev.kind, dev.gold, tuned.guesses(dev), regression=settings.regression, passages=dev.passages
@@ -169,7 +178,7 @@ def _same_record(folder: Path, wanted: HeadRecord) -> HeadRecord:
         HeadError: it was made in another way.
     """
     record = read_head_record(folder)
-    names = ("kind", "approach", "model", "outputs", "training", "data", "point")
+    names = ("kind", "approach", "model", "outputs", "training", "data", "point", "precision")
     if differ := [name for name in names if getattr(record, name) != getattr(wanted, name)]:
         raise HeadError(
             f"{folder} holds a head that was trained in another way (they differ in: {', '.join(differ)})",

@@ -129,7 +129,7 @@ class TaggerLoop(EpochLoop):
         return TrainingReport(self.folder, settings, None, 0.0, self.data.warnings, count, self.train.fits)
 
     def _finish(self) -> tuple[TaggerSettings, Scores]:
-        best = best_epoch(self.history)
+        best = best_epoch(self.history, self.settings)
         settings = TaggerSettings(
             format_version=FORMAT_VERSION,
             model=self.data.model,

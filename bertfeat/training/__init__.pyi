@@ -21,7 +21,7 @@ from .extraction import (
 )
 from .feature_digests import parts_digest as parts_digest
 from .feature_places import find_place as find_place, record_place as record_place
-from .fine_tuning import FineTuned as FineTuned, fine_tuned as fine_tuned
+from .fine_tuning import FineTuned as FineTuned, fine_tuned as fine_tuned, tuning_precision as tuning_precision
 from .grid import PAPER_GRID as PAPER_GRID, GridPoint as GridPoint
 from .layer_input import (
     DEFAULT_LAYERS as DEFAULT_LAYERS,
@@ -58,6 +58,7 @@ from .trainer import (
     keep_random_state as keep_random_state,
     load_fine_tuned as load_fine_tuned,
     make_collator as make_collator,
+    model_outputs as model_outputs,
     require_accelerate as require_accelerate,
     single_device as single_device,
 )

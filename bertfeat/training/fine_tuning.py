@@ -7,16 +7,16 @@ BERT's code.
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import NDArray
-from torch import Tensor
+import torch
 
+from bertfeat.encoder import Precision, resolve_precision
 from bertfeat.errors import BertfeatError, UsageError
 from bertfeat.models import Model, silence_transformers
 from bertfeat.training.disk_errors import library_disk_errors
@@ -31,22 +31,17 @@ from bertfeat.training.trainer import (
 )
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, Trainer
+    from transformers import PreTrainedModel
 
 
 @dataclass(frozen=True, slots=True)
 class FineTuned:
-    """A model that has been fine-tuned, as long as its scratch folder is there."""
+    """A model that has been fine-tuned."""
 
     module: "PreTrainedModel"
-    trainer: "Trainer"
     loss: float  # mean over all steps
     steps: int
     seconds: float  # of training alone
-
-    def predict(self, examples: Sequence[Example]) -> NDArray[np.generic]:
-        """What the model gives for examples without labels, in their order: ``[E, …]``."""
-        return np.asarray(self.trainer.predict(examples).predictions)  # type: ignore[arg-type]  # a list will do
 
     def save(self, model: Model, folder: Path) -> None:
         """Write the model with its tokenizer in safetensors and JSON, for transformers to read.
@@ -71,13 +66,14 @@ def fine_tuned(
     *,
     seed: int,
     device: str | None = None,
+    precision: str = "auto",
     on_step: OnStep | None = None,
-    reduce: Callable[[Tensor], Tensor] | None = None,
     **config: object,
 ) -> Iterator[FineTuned]:
     """Fine-tune transformers' model of a ``kind`` on examples; inside the block it predicts.
 
-    Runs on one device and needs no network. Equal seeds give equal results on the same machine.
+    Runs on one device and needs no network. Equal seeds give equal results on the same machine. ``precision`` fp32,
+    bf16 (torch's autocast: products of matrices in bfloat16, weights and sums in float32) or auto.
 
     Raises:
         UsageError: settings that cannot be right.
@@ -85,20 +81,34 @@ def fine_tuned(
         BertfeatError: accelerate is not installed, or the loss is no longer a number.
     """
     _check_point(point)
-    on_cpu = single_device(device, "fine-tuning").type == "cpu"
+    resolved = single_device(device, "fine-tuning")
+    computed_in = tuning_precision(precision, resolved)
     with silence_transformers(), keep_random_state(), tempfile.TemporaryDirectory() as scratch_dir:
         from transformers import set_seed
 
         set_seed(seed)
         module = load_to_fine_tune(model, kind, **config)
-        trainer = make_trainer(module, examples, point, seed, on_cpu, scratch_dir, on_step, reduce)
+        on_cpu = resolved.type == "cpu"
+        trainer = make_trainer(module, examples, point, seed, on_cpu, scratch_dir, on_step, computed_in)
         begun = time.perf_counter()
         loss = float(trainer.train().training_loss)
         seconds = time.perf_counter() - begun
         if not np.isfinite(loss):
             problem = f"fine-tuning at a learning rate of {point.learning_rate} came to no finite loss"
             raise BertfeatError(problem, remedy="lower it")
-        yield FineTuned(module, trainer, loss, int(trainer.state.global_step), seconds)
+        yield FineTuned(module, loss, int(trainer.state.global_step), seconds)
+
+
+def tuning_precision(name: str, device: torch.device) -> Literal["fp32", "bf16"]:
+    """The precision that fine-tuning computes in, or by ``auto`` the one that the hardware suits.
+
+    Raises:
+        UsageError: another one.
+    """
+    precision = resolve_precision(name, device)
+    if precision is Precision.FP16:
+        raise UsageError("fine-tuning does not run in fp16", remedy="give fp32, bf16 or auto as the precision")
+    return "bf16" if precision is Precision.BF16 else "fp32"
 
 
 def _check_point(point: GridPoint) -> None:

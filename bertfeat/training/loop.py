@@ -132,7 +132,7 @@ class EpochLoop(ABC):
         value = self.judge()
         self.check_unchanged()
         self.history.append({"loss": loss, "score": value, "rate": rate, "words": count, "seconds": seconds})
-        best = best_epoch(self.history)
+        best = best_epoch(self.history, self.settings)
         if best == number:
             self.best = {name: tensor.detach().clone() for name, tensor in self.network.state_dict().items()}
         tensors = training_tensors(self.network, self.best, self.optimizer)

@@ -1,4 +1,9 @@
-"""What follows from the epochs so far: which one is best, the next learning rate, and whether the training is over."""
+"""What follows from the epochs so far: which one is kept, the next learning rate, and whether the training is over.
+
+Two schedules: ``plateau`` halves the rate where the score on the development set no longer rises, ends after a while
+without a better one, and keeps the best epoch; ``linear`` lets the rate fall in a line to 0 over all epochs, as BERT's
+code does (section A.2 of the paper), and keeps the last one, whatever its score.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import Annotated, TypedDict
@@ -20,17 +25,19 @@ class EpochRecord(TypedDict):
     seconds: Annotated[float, Meta(ge=0)]  # of learning, without the evaluation
 
 
-def best_epoch(history: Sequence[EpochRecord]) -> int:
-    """Number of the epoch with the best score, the first of equal ones; while every score is 0, the last one."""
-    return max(_best_so_far(history), default=0)
+def best_epoch(history: Sequence[EpochRecord], training: LoopSettings) -> int:
+    """Number of the epoch whose weights are kept: of a linear schedule the last one; else the one with the best score,
+    the first of equal ones, or the last one while every score is 0.
+    """
+    return max(_best_so_far(history, training), default=0)
 
 
-def _best_so_far(history: Sequence[EpochRecord]) -> Iterator[int]:
+def _best_so_far(history: Sequence[EpochRecord], training: LoopSettings) -> Iterator[int]:
     """The number of the best epoch after each one."""
     best, top, found = 0, 0.0, False
     for number, epoch in enumerate(history, 1):
         found = found or epoch["score"] != 0
-        if best == 0 or not found or epoch["score"] > top:
+        if best == 0 or not found or epoch["score"] > top or training.schedule == "linear":
             best, top = number, epoch["score"]
         yield best
 
@@ -39,23 +46,27 @@ def next_rate(history: Sequence[EpochRecord], training: LoopSettings) -> float:
     """The learning rate of the epoch after these."""
     if not history:
         return training.learning_rate
-    return _rate_after(history[-1]["rate"], len(history) - best_epoch(history))
+    return _rate_after(len(history), history[-1]["rate"], best_epoch(history, training), training)
 
 
-def _rate_after(rate: float, waited: int) -> float:
+def _rate_after(number: int, rate: float, best: int, training: LoopSettings) -> float:
+    """The learning rate after an epoch that had a ``rate``."""
+    if training.schedule == "linear":
+        return training.learning_rate * (training.epochs - number) / training.epochs
+    waited = number - best
     return rate / 2 if waited and waited % _WAIT == 0 else rate
 
 
 def is_over(history: Sequence[EpochRecord], training: LoopSettings) -> bool:
     """Whether no epoch follows these."""
     count = len(history)
-    return count >= training.epochs or count - best_epoch(history) >= training.patience
+    return count >= training.epochs or count - best_epoch(history, training) >= training.patience
 
 
 def history_problem(history: Sequence[EpochRecord], training: LoopSettings) -> str | None:
     """Why a training with these settings cannot have this history; None if it can."""
     rate, best = training.learning_rate, 0
-    for number, (epoch, best_now) in enumerate(zip(history, _best_so_far(history), strict=True), 1):
+    for number, (epoch, best_now) in enumerate(zip(history, _best_so_far(history, training), strict=True), 1):
         if number > training.epochs or number - 1 - best >= training.patience:
             return f"epoch {number} comes after the end of the training"
         if epoch["rate"] != rate:
@@ -63,5 +74,5 @@ def history_problem(history: Sequence[EpochRecord], training: LoopSettings) -> s
         if epoch["words"] != history[0]["words"]:
             return f"epoch {number} has {epoch['words']:,} words, and the first {history[0]['words']:,}"
         best = best_now
-        rate = _rate_after(rate, number - best)
+        rate = _rate_after(number, rate, best, training)
     return None

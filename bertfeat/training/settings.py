@@ -1,10 +1,13 @@
 """The settings that every training on stored features has."""
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
-from bertfeat.errors import UsageError
+from bertfeat.errors import UsageError, parameter
 
 MEMORY = 4 * 2**30
+PATIENCE = 6
+Schedule = Literal["plateau", "linear"]
 _MOST = {"hidden": 2**16, "memory": 2**62, "seed": 2**62}  # larger numbers fit no memory, or no 64 bits
 
 
@@ -21,7 +24,8 @@ class LoopSettings:
     batch_size: int = 32  # examples: sentences, texts, questions
     learning_rate: float = 1e-3
     epochs: int = 40  # at most
-    patience: int = 6  # epochs without a better score on the development set, after which training ends
+    schedule: Schedule = "plateau"  # of the learning rate
+    patience: int = PATIENCE  # epochs without a better score on the development set, after which a plateau ends
     seed: int = 1
     memory: int = MEMORY  # bytes of features that are held
 
@@ -29,6 +33,13 @@ class LoopSettings:
         for name in ("batch_size", "epochs", "patience", "memory"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name.replace('_', ' ')} {getattr(self, name)}", remedy="give at least 1")
+        if self.schedule not in get_args(Schedule):
+            raise UsageError(f"schedule {self.schedule!r}", remedy=f"known are {', '.join(get_args(Schedule))}")
+        if self.schedule == "linear" and self.patience != PATIENCE:
+            remedy = f"leave it out, or give {parameter('schedule', 'plateau')}"
+            raise UsageError(
+                f"{parameter('patience', self.patience)} has no effect: all epochs are learnt", remedy=remedy
+            )
         if not 0.0 <= self.dropout < 1.0:
             raise UsageError(f"dropout {self.dropout}", remedy="give a share from 0 up to, not including, 1")
         if not 0.0 < self.learning_rate < 1.0:

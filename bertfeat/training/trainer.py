@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -19,13 +19,14 @@ from bertfeat.training.grid import GridPoint
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel, Trainer, TrainerControl, TrainerState, TrainingArguments
+    from transformers.utils.generic import ModelOutput
 
 WARM_UP = 0.1  # share of the steps over which the learning rate rises
 WEIGHT_DECAY = 0.01
 UNLABELLED = -100
 """The label that torch's cross entropy ignores."""
 
-_EVALUATED = 64  # windows of a batch where nothing is learnt
+_EVALUATED = 64  # sequences of a batch where nothing is learnt
 
 OnStep = Callable[[int, int], None]
 """Called with the number of steps done, and of all."""
@@ -98,17 +99,27 @@ def make_trainer(
     on_cpu: bool,
     scratch_dir: str,
     on_step: OnStep | None,
-    reduce: Callable[[Tensor], Tensor] | None = None,
+    precision: Literal["fp32", "bf16"],
 ) -> "Trainer":
     """The Trainer that learns from examples as the paper's section A.3 says; it writes to ``scratch_dir`` only.
 
-    ``reduce`` makes of the model's scores what is predicted, so that scores of whole sets need not be held.
+    A batch has random examples of similar length, so that there is little padding.
 
     Raises:
         BertfeatError: accelerate is not installed.
     """
     require_accelerate("fine-tuning")
     from transformers import PrinterCallback, Trainer, TrainerCallback
+    from transformers.trainer_pt_utils import LengthGroupedSampler
+
+    class PrecisionTrainer(Trainer):
+        def compute_loss(self, *args: Any, **settings: Any) -> Any:
+            with torch.autocast(module.device.type, torch.bfloat16, enabled=precision == "bf16"):
+                return super().compute_loss(*args, **settings)
+
+        def _get_train_sampler(self, _: object = None) -> LengthGroupedSampler:
+            lengths = [example["input_ids"].shape[-1] for example in examples]  # of choices the longest
+            return LengthGroupedSampler(point.batch_size, lengths=lengths)
 
     class StepCallback(TrainerCallback):
         def on_step_end(
@@ -117,13 +128,12 @@ def make_trainer(
             if on_step is not None:
                 on_step(state.global_step, state.max_steps)
 
-    trainer = Trainer(
+    trainer = PrecisionTrainer(
         model=module,
         args=_training_arguments(point, len(examples), seed, on_cpu, scratch_dir),
         train_dataset=examples,
         data_collator=make_collator(module.config),
         callbacks=[StepCallback()],
-        preprocess_logits_for_metrics=None if reduce is None else lambda logits, _: reduce(logits),
     )
     trainer.remove_callback(PrinterCallback)  # which prints on stdout
     return trainer
@@ -161,7 +171,6 @@ def _training_arguments(
     arguments = TrainingArguments(
         output_dir=scratch_dir,
         per_device_train_batch_size=point.batch_size,
-        per_device_eval_batch_size=_EVALUATED,
         learning_rate=point.learning_rate,
         num_train_epochs=point.epochs,
         warmup_steps=round(WARM_UP * steps),
@@ -180,6 +189,29 @@ def _training_arguments(
     )
     arguments._n_gpu = min(arguments.n_gpu, 1)  # else several GPUs multiply the batch size
     return arguments
+
+
+def model_outputs(
+    module: "PreTrainedModel", examples: Sequence[Example], take: Callable[["ModelOutput"], Tensor]
+) -> list[Tensor]:
+    """What ``take`` makes of the model's output, ``[…]`` of each example, in order; with padding at its end.
+
+    Computed in float32, sequences of similar length together, the longest first.
+    """
+    module.eval()
+    collate = make_collator(module.config)
+    order = sorted(range(len(examples)), key=lambda number: -examples[number]["input_ids"].shape[-1])
+    first = examples[0]["input_ids"] if examples else np.empty(0)
+    size = max(1, _EVALUATED // (1 if first.ndim == 1 else len(first)))
+    outputs = [torch.empty(0)] * len(examples)
+    for at in range(0, len(order), size):
+        numbers = order[at : at + size]
+        batch = collate([examples[number] for number in numbers])
+        with torch.inference_mode():
+            output = module(**{name: tensor.to(module.device) for name, tensor in batch.items()})
+        for number, row in zip(numbers, take(output).cpu(), strict=True):
+            outputs[number] = row
+    return outputs
 
 
 def make_collator(config: "PreTrainedConfig") -> Callable[[Sequence[Example]], dict[str, Tensor]]:

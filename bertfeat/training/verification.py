@@ -38,8 +38,8 @@ def training_problem(
         return problem
     if not is_over(history, training):
         return f"the training was not over after {len(history)} epochs"
-    if best != best_epoch(history):
-        return f"the best epoch is number {best_epoch(history)}, not {best}"
+    if best != best_epoch(history, training):
+        return f"the best epoch is number {best_epoch(history, training)}, not {best}"
     if score is not None and score != history[best - 1]["score"]:
         return f"the score is {score}, and that of its best epoch {history[best - 1]['score']}"
     if set(data) != {"train", "dev"}:

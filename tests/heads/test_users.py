@@ -301,8 +301,9 @@ def test_a_fine_tuned_model_in_the_place_of_a_head_on_features() -> None:
 
 def test_options_of_features_beside_fine_tuning() -> None:
     given = ("--train", "train.csv", "--dev", "dev.csv", "--label", "topic", "-o", "out.head", "--fine-tune")
-    for option, value in (("--layers", "last"), ("--hidden", "8"), ("--epochs", "3"), ("--precision", "fp32")):
+    for option, value in (("--layers", "last"), ("--hidden", "8"), ("--epochs", "3")):
         refused(run("classify", "train", *given, option, value), f"{option}: of heads on stored features.*--grid", 2)
+    refused(run("classify", "train", *given, "--precision", "fp16"), "fine-tuning does not run in fp16.*fp32, bf16", 2)
     assert not Path("out.head").exists()
 
 

@@ -15,7 +15,7 @@ from bertfeat.models import Model
 from bertfeat.tagging.labels import LabelSet
 from bertfeat.tagging.scores import Scores, score_tagger
 from bertfeat.tagging.table7.windows import Window, Windower
-from bertfeat.training import Example, FineTuned, GridPoint, OnStep, fine_tuned
+from bertfeat.training import Example, FineTuned, GridPoint, OnStep, fine_tuned, model_outputs
 
 RESULT_NAME = "finetuned.json"
 
@@ -71,6 +71,7 @@ def fine_tune_model(
     seed: int,
     folder: str | Path | None = None,
     device: str | None = None,
+    precision: str = "auto",
     on_step: OnStep | None = None,
 ) -> FineTuningReport:
     """Fine-tune a model on tagged sentences and score it; ``folder`` gets the model, for transformers to read.
@@ -96,8 +97,8 @@ def fine_tune_model(
         point,
         seed=seed,
         device=device,
+        precision=precision,
         on_step=on_step,
-        reduce=lambda logits: logits.argmax(-1),
         num_labels=len(names),
         id2label=names,
         label2id={name: number for number, name in names.items()},
@@ -155,9 +156,9 @@ def _predict_words(tuned: FineTuned, data: _TuningData, name: str) -> list[list[
     """The tags that the model gives the words of a set's sentences."""
     most_frequent = data.most_frequent
     numbers = [[most_frequent] * len(words) for words, _ in data.sentences[name]]
-    windows = sorted(data.windows[name], key=len)
-    predictions = tuned.predict(_examples(windows, None))
-    for window, row in zip(windows, predictions, strict=True):  # [windows, longest], padded
+    windows = data.windows[name]
+    predictions = model_outputs(tuned.module, _examples(windows, None), lambda output: output["logits"].argmax(-1))
+    for window, row in zip(windows, predictions, strict=True):  # of each window, padded
         for word, place in zip(window.words.tolist(), window.places.tolist(), strict=True):
             numbers[window.sentence][word] = int(row[place])
     return [data.labels.tags(sentence) for sentence in numbers]
