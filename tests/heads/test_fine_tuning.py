@@ -3,6 +3,7 @@
 import json
 import random
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import torch
 import transformers
 from numpy.typing import NDArray
 
+from bertfeat.encoder import has_native_bf16
 from bertfeat.errors import BertfeatError, HeadError, ModelError, UsageError
 from bertfeat.heads.fine_tuning import fine_tuned_head
 from bertfeat.heads.gold import GoldAnswer
@@ -22,7 +24,7 @@ from bertfeat.heads.settings import Outputs
 from bertfeat.heads.texts import HeadTexts
 from bertfeat.heads.tuned_heads import MODELS, SavedTunedHead, load_tuned_head
 from bertfeat.models import Model
-from bertfeat.training import GridPoint
+from bertfeat.training import Example, GridPoint, make_collator, trainer
 from tests.support.head_texts import (
     CASES,
     LABELS,
@@ -113,6 +115,45 @@ def test_equal_seeds_give_equal_guesses_quietly(bert: Tiny, case: str, capfd: py
     assert torch.equal(before[0], after[0])
     assert before[1:] == after[1:]
     assert capfd.readouterr() == ("", "")
+
+
+def test_texts_of_a_batch_are_of_similar_length(bert: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    batches: list[dict[str, torch.Tensor]] = []
+
+    def noting(config: Any) -> Any:
+        collate = make_collator(config)
+
+        def noted(examples: Sequence[Example]) -> dict[str, torch.Tensor]:
+            batches.append(collate(examples))
+            return dict(batches[-1])
+
+        return noted
+
+    monkeypatch.setattr(trainer, "make_collator", noting)
+    texts = [" ".join(["river"] * (1 + 19 * (number % 2))) for number in range(64)]
+    train = head_texts(HeadKind.CLASSIFY, [()] * 64, texts, ["money", "river"] * 32)
+    with fine_tuned_head(bert.model, train, LABELS, ONCE, seed=1, device="cpu"):
+        pass
+    masks = [batch["attention_mask"] for batch in batches]
+    assert sum(int(mask.sum()) for mask in masks) > 0.8 * sum(mask.numel() for mask in masks)
+
+
+def test_precision_of_fine_tuning(bert: Tiny) -> None:
+    train, dev = made_texts("labels", 32, 0), made_texts("labels", 8, 1)
+    losses = {}
+    for precision in ("fp32", "bf16", "auto"):
+        with fine_tuned_head(bert.model, train, LABELS, ONCE, seed=1, device="cpu", precision=precision) as head:
+            losses[precision] = head.loss
+            assert {weight.dtype for weight in head.head.module.parameters()} == {torch.float32}
+            assert len(head.guesses(dev)) == 8
+    assert losses["bf16"] != losses["fp32"]
+    assert losses["bf16"] == pytest.approx(losses["fp32"], rel=0.02)
+    assert losses["auto"] == losses["bf16" if has_native_bf16(torch.device("cpu")) else "fp32"]
+    with (
+        pytest.raises(UsageError, match="fp16"),
+        fine_tuned_head(bert.model, train, LABELS, ONCE, seed=1, device="cpu", precision="fp16"),
+    ):
+        pass
 
 
 @pytest.mark.parametrize("family", ["roberta", *(pytest.param(family, marks=pytest.mark.slow) for family in OTHERS)])

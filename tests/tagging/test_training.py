@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from bertfeat.errors import StorageError, TrainingError
+from bertfeat.errors import StorageError, TrainingError, UsageError
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
 from bertfeat.tagging import Tagger, TrainingSettings
@@ -148,6 +148,26 @@ def test_patience_and_the_learning_rate_go_by_the_best_epoch(
     assert [epoch["rate"] for epoch in done.history] == [0.008] * 7 + [0.004] * 3 + [0.002] * 2
     assert [epoch["score"] for epoch in done.history][-5:] == [0.6, 0.1, 0.1, 0.1, 0.1]
     assert done.best_epoch == 8
+
+
+def test_a_linear_schedule_learns_every_epoch_and_keeps_the_last(
+    sets: tuple[FeatureSet, FeatureSet], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = iter([0.5, 0.9, 0.1, 0.0, 0.0])
+    monkeypatch.setattr(TaggerLoop, "evaluate", lambda _: SimpleNamespace(value=next(told)))
+    settings = replace(QUICK, epochs=4, schedule="linear", learning_rate=0.008)
+    with pytest.raises(Killed):
+        train(*sets, tmp_path / "a", layers="last", settings=settings, on_epoch=killing_after(2))
+    done = train(*sets, tmp_path / "a", layers="last", settings=settings).settings
+    assert [epoch["rate"] for epoch in done.history] == pytest.approx([0.008, 0.006, 0.004, 0.002])
+    assert (done.best_epoch, done.score) == (4, 0.0)
+
+
+def test_patience_beside_a_linear_schedule_and_an_unknown_one() -> None:
+    with pytest.raises(UsageError, match="patience=9 has no effect: all epochs are learnt"):
+        replace(QUICK, schedule="linear", patience=9)
+    with pytest.raises(UsageError, match="schedule 'cosine'; known are plateau, linear"):
+        replace(QUICK, schedule="cosine")  # type: ignore[arg-type]
 
 
 def test_another_training_is_not_mixed_in(sets: tuple[FeatureSet, FeatureSet], tmp_path: Path) -> None:

@@ -114,7 +114,8 @@ def test_help_says_every_default_once(verb: str) -> None:
     defaults = {
         "--hidden": "256", "--seed": "1", "--seeds": "5", "--dropout": "0.5", "--batch-size": "32",
         "--learning-rate": "0.001", "--epochs": "40", "--patience": "6", "--memory": "4GiB", "--scheme": "BIO",
-        "-o,": "", "--rows": "paper]", "--grid": "the paper's 18]", "--to": "text on a terminal, else conll]",
+        "-o,": "", "--schedule": "plateau",
+        "--rows": "paper]", "--grid": "the paper's 18]", "--to": "text on a terminal, else conll]",
     }  # fmt: skip
     there = [name for name in defaults if f" {name} " in told]
     assert len(there) > 1 or verb == "evaluate"
