@@ -1,0 +1,131 @@
+"""What of BERT's pre-training helps, at a size that two cores can pay? The paper's Tables 5, 6 and 8, in small.
+
+    python benchmarks/ablation.py --data DATA [--work DIR] [--steps N] [--seeds N]
+
+DATA holds novels/dated.csv.gz, wikigold/, sick/ and restaurant8k/. Models of a few layers are pre-trained on the novels
+by ``bertfeat pretrain``, each setting with as many steps of 8 sequences of 128 tokens and some seeds, and judged on
+tagging (Wikigold, span F1), pairs (SICK, accuracy of entailment) and spans (4,000 questions of restaurant8k, exact
+match): by the frozen features of the last layer under a linear layer, and fine-tuned (see _judge.py).
+
+- objectives (Table 5): tiny models with and without next sentences, left to right, the last with a BiLSTM on top as well.
+- sizes (Table 6): as many steps for each.
+- masks (Table 8): how many in 100 predicted pieces are masked, replaced and kept.
+
+What --work holds is not done again; with ``--only NAME`` a part of it is done, and nothing written.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from _judge import judge, tasks_for
+from _machine import machine
+from table7 import split_by_documents
+
+RESULT = Path(__file__).parent / "results" / "ablation.json"
+SOURCE = ("--document-column", "title", "--vocabulary", "8000", "--batch-size", "8", "--learning-rate", "1e-3")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A way of pre-training, in one of the tables."""
+
+    table: str
+    name: str
+    options: tuple[str, ...] = ()
+    bilstm: bool = False
+
+    @property
+    def model(self) -> str:
+        """The name of the model's folder: equal ways are trained once."""
+        return "_".join(word.strip("-").replace(",", "-").replace(":", "-") for word in self.options) or "tiny"
+
+
+SETTINGS = (
+    Setting("objectives", "masked words, next sentences"),
+    Setting("objectives", "masked words", ("--objective", "mlm")),
+    Setting("objectives", "left to right", ("--objective", "ltr")),
+    Setting("objectives", "left to right, BiLSTM on top", ("--objective", "ltr"), bilstm=True),
+    Setting("sizes", "L=2, H=128, A=2"),
+    Setting("sizes", "L=4, H=128, A=2", ("--shape", "L=4,H=128,A=2")),
+    Setting("sizes", "L=4, H=256, A=4", ("--shape", "mini")),
+    Setting("masks", "80:10:10"),
+    Setting("masks", "100:0:0", ("--mask", "100:0:0")),
+    Setting("masks", "80:0:20", ("--mask", "80:0:20")),
+    Setting("masks", "80:20:0", ("--mask", "80:20:0")),
+    Setting("masks", "0:20:80", ("--mask", "0:20:80")),
+    Setting("masks", "0:0:100", ("--mask", "0:0:100")),
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--work", type=Path, default=Path("build/ablation"))
+    parser.add_argument("--steps", type=int, default=3000, help="batches of 8 sequences of 128 tokens")
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--only", help="words of the names of models that are trained and judged")
+    options = parser.parse_args()
+    work: Path = options.work
+    work.mkdir(parents=True, exist_ok=True)
+    split_by_documents(options.data / "wikigold" / "wikigold.conll", work)
+    rows = []
+    for setting in SETTINGS:
+        if options.only is None or any(word in setting.model for word in options.only.split(",")):
+            scores = [measured(setting, seed, options) for seed in range(1, options.seeds + 1)]
+            rows.append({"table": setting.table, "setting": setting.name} | summary(scores))
+            print(json.dumps(rows[-1]), flush=True)
+    if options.only is None:
+        asked = {"steps": options.steps, "tokens": options.steps * 8 * 128, "seeds": options.seeds}
+        RESULT.write_text(json.dumps({"machine": machine(), **asked, "rows": rows}, indent=1) + "\n")
+
+
+def measured(setting: Setting, seed: int, options: argparse.Namespace) -> dict[str, float]:
+    """Pre-train and judge one model, unless that was done."""
+    name = f"{setting.model}{'-bilstm' if setting.bilstm else ''}-{seed}"
+    kept = options.work / f"{name}.json"
+    if kept.exists():
+        stored: dict[str, float] = json.loads(kept.read_text())
+        return stored
+    folder = options.work / f"{setting.model}-{seed}.model"
+    shape = () if "--shape" in setting.options else ("--shape", "tiny")
+    corpus = str(options.data / "novels" / "dated.csv.gz")
+    training = ("--steps", str(options.steps), "--seed", str(seed), "-o", str(folder), "--quiet")
+    command = [str(Path(sys.executable).with_name("bertfeat")), "pretrain", corpus, *SOURCE]
+    subprocess.run([*command, *shape, *setting.options, *training], check=True, stdout=subprocess.DEVNULL)
+    held_out = json.loads((folder / "pretraining.json").read_text())["after"]
+    scores = dict(judged(folder, setting, seed, options)) | {"held_out_loss": held_out["loss"]}
+    if held_out.get("next_accuracy") is not None:
+        scores["next_accuracy"] = held_out["next_accuracy"]
+    kept.write_text(json.dumps(scores))
+    return scores
+
+
+def judged(folder: Path, setting: Setting, seed: int, options: argparse.Namespace) -> Iterator[tuple[str, float]]:
+    """The scores of a model on each task, frozen and fine-tuned."""
+    torch.set_num_threads(1)
+    for task in tasks_for(folder, options.data, options.work):
+        for approach in ("frozen", "fine-tuned"):
+            yield f"{task.name}, {approach}", judge(folder, task, approach, seed, bilstm=setting.bilstm)
+
+
+def summary(scores: Sequence[dict[str, float]]) -> dict[str, object]:
+    """Mean and spread of every measure over the seeds."""
+    told: dict[str, object] = {}
+    for name in scores[0]:
+        values = [each[name] for each in scores]
+        told[name] = {
+            "mean": round(statistics.mean(values), 4),
+            "spread": round(statistics.stdev(values), 4) if len(values) > 1 else None,
+        }
+    return told
+
+
+if __name__ == "__main__":
+    main()
