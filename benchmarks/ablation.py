@@ -7,7 +7,7 @@ by ``bertfeat pretrain``, each setting with as many steps of 8 sequences of 128 
 tagging (Wikigold, span F1), pairs (SICK, accuracy of entailment) and spans (4,000 questions of restaurant8k, exact
 match): by the frozen features of the last layer under a linear layer, and fine-tuned (see _judge.py).
 
-- objectives (Table 5): tiny models with and without next sentences, left to right, the last with a BiLSTM on top as well.
+- objectives (Table 5): tiny models with next sentences and without, left to right, and left to right under a BiLSTM.
 - sizes (Table 6): as many steps for each.
 - masks (Table 8): how many in 100 predicted pieces are masked, replaced and kept.
 

@@ -42,7 +42,7 @@ from .schedule import (
     history_problem as history_problem,
     is_over as is_over,
 )
-from .settings import MEMORY as MEMORY, LoopSettings as LoopSettings
+from .settings import MEMORY as MEMORY, LoopSettings as LoopSettings, Schedule as Schedule
 from .tensors import (
     FileDigest as FileDigest,
     TensorForm as TensorForm,

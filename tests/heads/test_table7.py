@@ -15,7 +15,8 @@ from bertfeat.corpus import CorpusSettings
 from bertfeat.errors import HeadError, TrainingError
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
-from bertfeat.heads import HeadTable, evaluate_head, train_head_table7
+from bertfeat.heads import HeadSettings, HeadTable, evaluate_head, train_head_table7
+from bertfeat.training import GridPoint
 from tests.support.heads_toy import FP32, QUICK, topics, train, write_records
 from tests.support.tiny_models import Tiny
 
@@ -50,6 +51,23 @@ def test_the_most_frequent_label_is_a_row(home: Path, tmp_path: Path) -> None:
     right = np.mean([record["topic"] == likely for record in topics(40, 2)])
     assert made.rows[0].name == "most-frequent"
     assert list(made.rows[0].test) == pytest.approx([right])
+
+
+@pytest.mark.slow
+def test_what_is_said_below_the_table(home: Path, tmp_path: Path) -> None:
+    pytest.importorskip("accelerate")
+    given: dict[str, Any] = {"label": "topic", "rows": ["last"], "seeds": (1,)}
+    table("classify", home, tmp_path / "plateau", **given)
+    settings = HeadSettings(epochs=3, schedule="linear")
+    tuned = {"settings": settings, "fine_tune": True, "grid": (GridPoint(32, 1e-3, 1),)}
+    made = table("classify", home, tmp_path / "linear", **given, **tuned)
+    notes = [(tmp_path / name / "table7.md").read_text().splitlines()[-1] for name in ("plateau", "linear")]
+    assert notes[0].endswith("without extraction. The development set also chose the epoch.")
+    ratio = made.rows[-1].seconds / made.rows[-2].seconds
+    assert notes[1].endswith(
+        "without extraction. The last epoch of each run. Fine-tuned with batches of 32, rate 0.001, 1 epochs "
+        f"in {ratio:,.0f} times the seconds of the slowest head."
+    )
 
 
 def test_the_cosine_of_pairs_is_a_row(home: Path, tmp_path: Path) -> None:

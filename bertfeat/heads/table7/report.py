@@ -1,13 +1,14 @@
 """The result of a head's Table 7 as JSON and as Markdown."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from bertfeat.heads.kinds import HeadKind
 from bertfeat.heads.table7.runs import FORMAT_VERSION, HeadRun
 from bertfeat.io import atomic, write_json
-from bertfeat.tagging import format_scores, markdown_line
+from bertfeat.tagging import FINE_TUNING, format_scores, markdown_line
+from bertfeat.training import Schedule
 
 RESULTS_NAME = "table7.json"
 MARKDOWN_NAME = "table7.md"
@@ -48,6 +49,7 @@ class HeadTable:
     model: str
     measure: str
     rows: tuple[HeadRow, ...]
+    schedule: Schedule = "plateau"
 
     @property
     def purpose(self) -> str:
@@ -77,5 +79,19 @@ def format_head_table(table: HeadTable) -> str:
     seeds = max(len(row.runs) for row in table.rows)
     over = f"{seeds} seed{'' if seeds == 1 else 's'}"
     note = f"{table.model}; mean ± standard deviation over {over}; seconds of learning, without extraction. "
-    note += "The development set also chose the epoch, and the grid's point."
-    return "\n".join([*lines, "", note, ""])
+    return "\n".join([*lines, "", note + " ".join(_further_notes(table)), ""])
+
+
+def _further_notes(table: HeadTable) -> Iterator[str]:
+    tuned = [row for row in table.rows if row.name == FINE_TUNING]
+    points = " and the grid's point" if tuned else ""
+    if table.schedule == "plateau":
+        yield f"The development set also chose the epoch{points}."
+    else:
+        yield "The last epoch of each run."
+    slowest = max((row.seconds for row in table.rows if row not in tuned), default=0.0)
+    for row in tuned:
+        point = row.runs[0].grid
+        if point is not None:
+            yield f"Fine-tuned with batches of {point.batch_size}, rate {point.learning_rate:g}, {point.epochs} epochs"
+            yield f"in {row.seconds / slowest:,.0f} times the seconds of the slowest head." if slowest else "."

@@ -50,7 +50,8 @@ class HeadTableTraining:
         if tuned is not None:
             results.append(self._fine_tune(tuned, grid, seeds))
         measure = measure_of(self.options.kind, regression=self.settings.regression)
-        return HeadTable(self.options.kind, self.sets["train"][0].header.model.name, measure, tuple(results))
+        model = self.sets["train"][0].header.model.name
+        return HeadTable(self.options.kind, model, measure, tuple(results), self.settings.schedule)
 
     # ── frozen features ─────────────────────────────────────────────────────────────────────────────────────
 

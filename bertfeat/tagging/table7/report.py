@@ -97,9 +97,10 @@ def format_markdown(table: Table7) -> str:
 
 def _table_notes(table: Table7) -> list[str]:
     seeds = max(len(result.runs) for result in table.rows)
+    linear = table.settings.training.schedule == "linear"
+    epoch = "the last epoch of each run" if linear else "the development set also chose the epoch"
     notes = [
-        f"{table.model}; mean ± standard deviation over {seeds} seed{'' if seeds == 1 else 's'}; the development set "
-        f"also chose the epoch.",
+        f"{table.model}; mean ± standard deviation over {seeds} seed{'' if seeds == 1 else 's'}; {epoch}.",
         f"* Another model and other data: {PAPER_SOURCE}. Its fine-tuned BERT large: 96.6.",
     ]
     tuned = [result.runs[0].grid for result in table.rows if result.row.name == FINE_TUNING and result.runs]
