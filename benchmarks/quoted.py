@@ -56,6 +56,28 @@ def f1(corpus: str, row: str, part: str = "test") -> list[float]:
     return [mean(values), stdev(values)]
 
 
+def head_scores(name: str, row: str) -> list[float]:
+    """Mean and standard deviation of the scores of a row of heads.py's table on the test set, over seeds."""
+    (scores,) = (
+        [100 * score for score in each["test"]] for each in result(f"heads-{name}")["rows"] if each["name"] == row
+    )
+    return [mean(scores), stdev(scores) if len(scores) > 1 else 0.0]
+
+
+def head_times(name: str) -> float:
+    """How many times as long fine-tuning takes as the slowest head."""
+    seconds = {row["name"]: mean(run["seconds"] for run in row["runs"]) for row in result(f"heads-{name}")["rows"]}
+    tuned = seconds.pop("fine-tuning")
+    return tuned / max(seconds.values())
+
+
+def heads(name: str, baseline: str = "most-frequent") -> list[float]:
+    """A row of docs/learning.md."""
+    single = [head_scores(name, row)[0] for row in (baseline, "embeddings", "last")]
+    best = [*head_scores(name, "concat4"), head_scores(name, "mix-all")[0], *head_scores(name, "fine-tuning")]
+    return [*single, *best, head_times(name)]
+
+
 def table7(row: str) -> list[float]:
     """A row of docs/tagging.md: both corpora, both parts, and the paper's number."""
     ours = [f1(corpus, row, part) for corpus in ("wnut17", "wikigold") for part in ("dev", "test")]
@@ -141,6 +163,13 @@ ROWS: dict[str, list[float]] = {
     "the same, with `--crf`": spread(FLAIR["runs"]["ours"]),
     "the model fine-tuned": f1("wikigold", "fine-tuning"),
     "Flair on concat of the last four, BiLSTM-CRF, 40 epochs, one run": [float(FLAIR["flair"]["test"]), FLAIR["ratio"]],
+    # heads
+    "accuracy on banking77 (77 intents), concat of the last four layers": [
+        head_scores("banking77", "concat4")[0],
+        head_scores("banking77", "fine-tuning")[0],
+        head_times("banking77"),
+    ],
+    "banking77, 77 intents: accuracy": heads("banking77"),
     "embeddings": table7("embeddings"),
     "second-to-last": table7("second-to-last"),
     "last": table7("last"),

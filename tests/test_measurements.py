@@ -9,7 +9,12 @@ from benchmarks.chart import CHART, draw
 from benchmarks.quoted import ROWS, UNRECORDED
 
 ROOT = Path(__file__).resolve().parent.parent
-TABLES = {"README.md": "Measured", "docs/measurements.md": "", "docs/tagging.md": "Measured"}
+TABLES = {
+    "README.md": "Measured",
+    "docs/measurements.md": "",
+    "docs/tagging.md": "Measured",
+    "docs/learning.md": "Measured",
+}
 NUMBER = re.compile(r"(?<![\w.,])\d[\d,]*(?:\.\d+)?(?:e-?\d+)?")
 
 
