@@ -68,7 +68,7 @@ def head_times(name: str) -> float:
     """How many times as long fine-tuning takes as the slowest head."""
     seconds = {row["name"]: mean(run["seconds"] for run in row["runs"]) for row in result(f"heads-{name}")["rows"]}
     tuned = seconds.pop("fine-tuning")
-    return tuned / max(seconds.values())
+    return float(tuned / max(seconds.values()))
 
 
 def heads(name: str, baseline: str = "most-frequent") -> list[float]:

@@ -31,7 +31,7 @@ LOOP_OPTIONS = (
         default=1e-3,
         further=True,
         metavar="RATE",
-        help="At the beginning; it falls as --schedule says.",
+        help="At the beginning; it falls by the schedule.",
     ),
     option("--epochs", type=click.IntRange(min=1), default=40, further=True, metavar="N", help="Epochs at most."),
     option(

@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import torch
@@ -113,9 +113,9 @@ def make_trainer(
     from transformers.trainer_pt_utils import LengthGroupedSampler
 
     class PrecisionTrainer(Trainer):
-        def compute_loss(self, *args: Any, **settings: Any) -> Any:
+        def compute_loss(self, *args: object, **settings: object) -> Tensor | tuple[Tensor, object]:
             with torch.autocast(module.device.type, torch.bfloat16, enabled=precision == "bf16"):
-                return super().compute_loss(*args, **settings)
+                return super().compute_loss(*args, **settings)  # type: ignore[arg-type]
 
         def _get_train_sampler(self, _: object = None) -> LengthGroupedSampler:
             lengths = [example["input_ids"].shape[-1] for example in examples]  # of choices the longest
