@@ -104,9 +104,12 @@ def command(folder: "Location", again: SampleOptions, reading: "CorpusSettings",
 
         print_tagger_check(verify_tagger(local_result(kind, folder)), folder, console)
     elif kind is ResultKind.TABLE7:
+        from bertfeat.heads import is_head_table, verify_head_table7
         from bertfeat.tagging import verify_table7
 
-        print_table7_check(verify_table7(local_result(kind, folder)), folder, console)
+        place = local_result(kind, folder)
+        check = verify_head_table7 if is_head_table(place) else verify_table7
+        print_table7_check(check(place), folder, console)
     elif kind is ResultKind.MODEL:
         raise UsageError("this is a model, of which nothing is stored that could be verified", where=folder)
     elif kind is ResultKind.HEAD:

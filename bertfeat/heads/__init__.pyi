@@ -35,7 +35,9 @@ from .table7 import (
     HeadTableReport as HeadTableReport,
     estimate_head_table7 as estimate_head_table7,
     format_head_table as format_head_table,
+    is_head_table as is_head_table,
     train_head_table7 as train_head_table7,
+    verify_head_table7 as verify_head_table7,
 )
 from .training import HeadReport as HeadReport, train_head as train_head
 from .verification import HeadVerifyReport as HeadVerifyReport, verify_head as verify_head

@@ -1,6 +1,7 @@
 """Table 7 of heads: its runs are those of the head itself, kept by row and seed, beside baselines."""
 
 import json
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,7 +16,15 @@ from bertfeat.corpus import CorpusSettings
 from bertfeat.errors import HeadError, TrainingError
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
-from bertfeat.heads import HeadSettings, HeadTable, evaluate_head, train_head_table7
+from bertfeat.heads import (
+    HeadSettings,
+    HeadTable,
+    evaluate_head,
+    is_head_table,
+    train_head_table7,
+    verify_head_table7,
+)
+from bertfeat.io import write_json
 from bertfeat.training import GridPoint
 from tests.support.heads_toy import FP32, QUICK, topics, train, write_records
 from tests.support.tiny_models import Tiny
@@ -131,3 +140,48 @@ def test_sets_of_another_model_are_refused(
         with pytest.raises(TrainingError, match=r"was made by .*, and .* by "):
             train_head_table7("classify", ours, dev, test, tmp_path / "t", label="topic", settings=QUICK, picture=False)
         assert not (tmp_path / "t").exists()
+
+
+def damaged(folder: Path, where: Path, name: str, change: Callable[[Path], object]) -> Path:
+    """A copy of a table in which one file was changed."""
+    shutil.copytree(folder, where)
+    change(where / name)
+    return where
+
+
+def test_a_table_is_derived_from_its_runs_again(home: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "t"
+    made = table("classify", home, folder, label="topic", rows=["last", "1"])
+    report = verify_head_table7(folder)
+    assert (report.rows, report.runs, report.unfinished) == (3, 4, 0)
+    assert set(report.features) == {"train", "dev", "test"}
+    assert set(report.features.values()) == {"the same"}
+    assert is_head_table(folder)
+    assert made.rows[1].runs[0].place == "last/seed-1"
+    run = "runs/last/seed-1.json"
+    for number, (name, change, problem) in enumerate(
+        [
+            (run, lambda path: path.write_text(path.read_text().replace('"dev": 0.', '"dev": 1.')), "digest"),
+            (run, lambda path: path.unlink(), "table7.json: the run last/seed-1 is not there"),
+            (run, lambda path: shutil.copy(path.with_name("seed-2.json"), path), "another's place"),
+            ("table7.md", lambda path: path.write_text("9.9"), "does not show what table7.json says"),
+            ("table7.md", lambda path: path.unlink(), "table7.md: cannot be read"),
+            ("table7.json", lambda path: path.unlink(), "table7.json: it is missing"),
+            ("table7.json", lambda path: path.write_text("{}"), "table7.json: cannot be read"),
+            ("_settings.json", lambda path: path.unlink(), "no Table 7 of a head"),
+        ]
+    ):
+        with pytest.raises(HeadError, match=problem):
+            verify_head_table7(damaged(folder, tmp_path / str(number), name, change))
+    changed = damaged(folder, tmp_path / "features", "features/dev.features", shutil.rmtree)
+    assert verify_head_table7(changed).features["dev"] == "not there"
+    rewritten = json.loads((folder / "table7.json").read_text())
+    del rewritten["digest"]
+    rewritten["rows"][1]["title"] = "Another"
+    write_json(folder / "table7.json", rewritten)
+    with pytest.raises(HeadError, match=r"table7\.md: it does not show what"):
+        verify_head_table7(folder)
+    rewritten["rows"][1]["runs"][0]["dev"] /= 2
+    write_json(folder / "table7.json", rewritten)
+    with pytest.raises(HeadError, match=r"table7\.json: it does not say what the runs say"):
+        verify_head_table7(folder)

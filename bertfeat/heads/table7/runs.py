@@ -1,6 +1,7 @@
 """The runs of a head's Table 7 that are done, each in a file of its own, and what they have in common."""
 
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from bertfeat.errors import HeadError, parameter
-from bertfeat.io import JsonFormat, canonical_json, storage_errors, write_json
+from bertfeat.io import JsonFormat, canonical_json, read_regular, storage_errors, write_json
 from bertfeat.tagging import TableRow
 from bertfeat.training import GridPoint
 
@@ -66,9 +67,10 @@ class HeadRuns:
     """
 
     def __init__(self, folder: Path, identity: Mapping[str, object]) -> None:
-        self._folder = folder
+        self._table = folder
+        self.folder = folder / RUNS_NAME
         self.digest = hashlib.sha256(canonical_json(identity)).hexdigest()
-        existing = _read_table_identity(folder)
+        existing = read_table_identity(folder)
         if existing is None:
             write_json(folder / SETTINGS_NAME, _IdentityFile(FORMAT_VERSION, identity))
         elif differ := [name for name in identity if identity[name] != existing.get(name)]:
@@ -79,7 +81,7 @@ class HeadRuns:
 
     def path(self, place: str) -> Path:
         """The file of a run."""
-        return self._folder / RUNS_NAME / f"{place}.json"
+        return self.folder / f"{place}.json"
 
     def read(self, place: str) -> HeadRun | None:
         """Read a run that was kept; None where there is none.
@@ -99,16 +101,29 @@ class HeadRuns:
     def write(self, run: HeadRun) -> None:
         """Keep a run that is done."""
         path = self.path(run.place)
-        with storage_errors(self._folder):
+        with storage_errors(self._table):
             path.parent.mkdir(parents=True, exist_ok=True)
         write_json(path, asdict(_HeadRunFile(FORMAT_VERSION, self.digest, run)))
 
 
-def _read_table_identity(folder: Path) -> Mapping[str, object] | None:
+def read_table_identity(folder: Path) -> Mapping[str, object] | None:
+    """What all runs of the table in a folder have in common; None where there is none.
+
+    Raises:
+        HeadError: it cannot be read.
+    """
     try:
         return _IDENTITY_FORMAT.read(folder / SETTINGS_NAME).identity
     except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+def is_head_table(folder: Path) -> bool:
+    """Whether the Table 7 in a folder is that of a head, rather than of a tagger."""
+    try:
+        return "identity" in json.loads(read_regular(folder / SETTINGS_NAME))
+    except (OSError, ValueError, TypeError):
+        return False
 
 
 _REMEDY = "remove it, and that run is done again"

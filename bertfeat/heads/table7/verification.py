@@ -1,0 +1,98 @@
+"""Verification of a head's Table 7: it is derived again from its runs."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from bertfeat.errors import HeadError
+from bertfeat.heads.guesses import measure_of
+from bertfeat.heads.kinds import HeadKind
+from bertfeat.heads.table7.baselines import TITLES
+from bertfeat.heads.table7.report import MARKDOWN_NAME, RESULTS_NAME, HeadRow, HeadTable, format_head_table
+from bertfeat.heads.table7.runs import FORMAT_VERSION, HeadRuns, read_table_identity
+from bertfeat.io import JsonFormat, read_regular
+from bertfeat.tagging import Table7VerifyReport
+from bertfeat.training import FeaturesState, features_state
+
+
+def verify_head_table7(folder: str | Path) -> Table7VerifyReport:
+    """Read every run of a head's table against its digest and the table's settings, and derive the table from them.
+
+    Of the baselines, which are not kept as runs, the table's scores are only held against one another.
+
+    Raises:
+        HeadError: there is no table, or something of it does not hold.
+    """
+    folder = Path(folder)
+    identity = read_table_identity(folder)
+    if identity is None:
+        raise HeadError("there is no Table 7 of a head in it", where=folder, remedy=_AGAIN)
+    runs = HeadRuns(folder, identity)
+    kept = {path.relative_to(runs.folder).with_suffix("").as_posix() for path in runs.folder.glob("*/*.json")}
+    for place in kept:
+        runs.read(place)
+    table = _read_table(folder)
+    if table is not None:
+        _check_table(folder, table, identity, runs)
+    data = identity.get("data")
+    digests = data if isinstance(data, dict) else {}
+    return Table7VerifyReport(
+        folder=folder,
+        rows=0 if table is None else len(table.rows),
+        runs=len(kept),
+        unfinished=len(list(runs.folder.glob("*/*.head"))),
+        features={str(name): _features_of(folder, str(name), str(digest)) for name, digest in digests.items()},
+    )
+
+
+def _read_table(folder: Path) -> HeadTable | None:
+    path = folder / RESULTS_NAME
+    try:
+        return _TABLE_FORMAT.read(path)
+    except FileNotFoundError as error:
+        if (folder / MARKDOWN_NAME).exists():  # which is written after it
+            raise HeadError("it is missing", where=path, remedy=_AGAIN) from error
+        return None
+
+
+def _check_table(folder: Path, table: HeadTable, identity: Mapping[str, object], runs: HeadRuns) -> None:
+    """Put the rows and seeds that the table shows together again, from the runs alone."""
+    rows = tuple(_derived_row(folder, row, runs) for row in table.rows)
+    training = identity.get("training")
+    settings = training if isinstance(training, dict) else {}
+    kind = HeadKind(str(identity.get("kind")))
+    measure = measure_of(kind, regression=bool(settings.get("regression")))
+    derived = HeadTable(kind, table.model, measure, rows, settings.get("schedule", "plateau"))
+    if derived != table:
+        raise HeadError("it does not say what the runs say", where=folder / RESULTS_NAME, remedy=_AGAIN)
+    path = folder / MARKDOWN_NAME
+    try:
+        text = read_regular(path)
+    except OSError as error:
+        raise HeadError(f"cannot be read ({error})", where=path, remedy=_AGAIN) from error
+    if text != format_head_table(table).encode("utf-8", "backslashreplace"):
+        raise HeadError(f"it does not show what {RESULTS_NAME} says", where=path, remedy=_AGAIN)
+
+
+def _derived_row(folder: Path, row: HeadRow, runs: HeadRuns) -> HeadRow:
+    """The row as the runs that are kept make it."""
+    if strange := [run.row for run in row.runs if run.row != row.name]:
+        problem = f"row {row.name} has a run of {strange[0]}"
+        raise HeadError(problem, where=folder / RESULTS_NAME, remedy=_AGAIN)
+    if row.name in TITLES:
+        return HeadRow.of(row.name, TITLES[row.name], row.runs)
+    kept = [runs.read(run.place) for run in row.runs]
+    found = [run for run in kept if run is not None]
+    if len(found) < len(kept):
+        lacking = row.runs[kept.index(None)].place
+        raise HeadError(f"the run {lacking} is not there", where=folder / RESULTS_NAME, remedy=_AGAIN)
+    return HeadRow.of(row.name, row.title, found)
+
+
+def _features_of(folder: Path, name: str, digest: str) -> FeaturesState:
+    """The state of the features that were extracted for a table: of pairs apart there are two sets."""
+    made = [folder / "features" / f"{name}{part}.features" for part in ("", ".second")]
+    return features_state(folder, [str(path.relative_to(folder)) for path in made if path.exists()], digest)
+
+
+_AGAIN = "run the same table7 command again: what is done is not done again"
+_TABLE_FORMAT = JsonFormat(HeadTable, FORMAT_VERSION, error=HeadError, remedy=_AGAIN, digest_from=1)
