@@ -11,6 +11,7 @@ documents as in table7.py) with the same seed. What --work holds is not done aga
 
 import argparse
 import json
+import shutil
 import statistics
 import subprocess
 import sys
@@ -77,9 +78,12 @@ def judged(folder: Path, model: Path | None, seed: int, data: Path, tagged: Mapp
         scores = {"ndcg_at_10": search_score(folder, named, data / "cranfield")}
         for name, place in tagged.items():
             tagger = folder / f"{name}.tagger"
-            given = [part for which in ("train", "dev") for part in (f"--{which}", str(place / f"{which}.conll"))]
+            copied = folder / name  # features are kept beside a file, and are of one model
+            copied.mkdir(exist_ok=True)
+            files = {which: str(shutil.copy(place / f"{which}.conll", copied)) for which in ("train", "dev", "test")}
+            given = ("--train", files["train"], "--dev", files["dev"])
             run("tag", "train", *given, *named, "--seed", str(seed), "-o", str(tagger), "--quiet")
-            told = run("tag", "evaluate", str(tagger), str(place / "test.conll"), "--json", "--quiet")
+            told = run("tag", "evaluate", str(tagger), files["test"], "--json", "--quiet")
             scores[f"{name}_f1"] = json.loads(told.splitlines()[-1])["f1"]
         kept.write_text(json.dumps(scores))
     stored: dict[str, float] = json.loads(kept.read_text())
