@@ -193,6 +193,9 @@ class FeatureSetError(BertfeatError):
 class SettingsDifferError(FeatureSetError):
     """A run over a folder that was made with other settings."""
 
+    def __str__(self) -> str:
+        return f"{self.problem}\n{self.remedy}"  # the problem is a list, a line each
+
 
 class AnotherCorpusError(FeatureSetError):
     """A run over a folder that was made from another corpus."""

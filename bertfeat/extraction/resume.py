@@ -63,9 +63,9 @@ class ExistingParts:
                 differences = settings.differences(header.settings)
                 listed = "\n  ".join(f"{pair.name}: {pair.theirs!r} → {pair.ours!r}" for pair in differences)
                 raise SettingsDifferError(
-                    f"{self.folder} was made with other settings (there → here):\n  {listed}\n"
-                    f"use the settings it was made with, another {parameter('folder')}, or "
-                    f"{parameter('overwrite', True)} to start anew"
+                    f"{self.folder} was made with other settings (there → here):\n  {listed}",
+                    remedy=f"use the settings it was made with, another {parameter('folder')}, or "
+                    f"{parameter('overwrite', True)} to start anew",
                 )
 
     def check_corpus(self, parts: Iterable[PlannedPart | PartHeader]) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from bertfeat.corpus import COMPRESSIONS, ENDINGS, CorpusSettings, find_sources
-from bertfeat.errors import BertfeatError, CorpusError, TaggerError, UsageError, parameter
+from bertfeat.errors import BertfeatError, CorpusError, SettingsDifferError, TaggerError, UsageError, parameter
 from bertfeat.extraction import ExtractionReport, Extractor, OnProgress
 from bertfeat.features import FeatureSet, list_parts
 from bertfeat.io import Address, ResultKind, as_location, real_path, result_kind
@@ -184,6 +184,9 @@ def _extract(
             keep_text=keep_text,
             progress=options.progress,
         )
+    except SettingsDifferError as error:
+        error.remedy = f"remove it, or extract {corpus} into another folder and give that in its place"
+        raise
     except CorpusError as error:
         if str(corpus) in str(error):
             raise

@@ -64,6 +64,16 @@ def test_train_extracts_beside_the_corpus_and_saves() -> None:
     assert "nothing to do" in again.stderr
 
 
+def test_features_beside_the_corpus_of_another_model() -> None:
+    before = sorted(path.read_bytes() for path in Path("train.features").glob("*.parquet"))
+    refused = tag("train", *PAIR, *QUICK, "--model", "other", "-o", "third")
+    assert refused.exit_code == 1
+    told = " ".join(refused.stderr.split())
+    assert "train.features was made with other settings (there → here): model: " in told
+    assert told.endswith("remove it, or extract train.conll into another folder and give that in its place")
+    assert sorted(path.read_bytes() for path in Path("train.features").glob("*.parquet")) == before
+
+
 def test_train_derives_what_the_features_can_yield() -> None:
     done = tag("train", *PAIR, *QUICK, "--model", "model", "--layers", "mix4", "--crf", "-o", "mix")
     assert done.exit_code == 0, done.output
