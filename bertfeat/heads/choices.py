@@ -18,9 +18,18 @@ def choice_corpora(
     Each row keeps which question it is of, and, where there is a column ``label``, whether it is the right choice.
 
     Raises:
-        HeadError: a question that cannot be read, lacks a choice, or whose label names none.
+        HeadError: a question that cannot be read, lacks a choice, has the id of the one before, or whose label names
+            none.
     """
-    documents = [row for question in questions.rows() for row in _choice_rows(question, questions, choices, label)]
+    documents: list[Document] = []
+    before = None
+    for question in questions.rows():
+        made = list(_choice_rows(question, questions, choices, label))
+        if made and made[0].id == before:  # the choices of both would be one question's
+            problem, remedy = "it has the id of the one before it", "give each question an id of its own"
+            raise HeadError(problem, where=f"{', '.join(questions.sources[:3])}, row {made[0].row}", remedy=remedy)
+        before = made[0].id if made else before
+        documents += made
     keep = CorpusSettings(keep=(f"{QUESTION}:string", *([] if label is None else [f"{RIGHT}:bool"])))
     if form is PairForm.TOGETHER:
         yield "", memory_corpus(documents, keep)

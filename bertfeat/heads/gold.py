@@ -52,7 +52,7 @@ def read_gold(kind: HeadKind, table: ExampleTable, label: str | None, *, regress
 
 
 def read_labels(table: ExampleTable, label: str) -> Iterator[str]:
-    """The label of each row, as a string.
+    """The label of each row, as a string; of whole numbers without a point.
 
     Raises:
         HeadError: a row without one.
@@ -61,7 +61,8 @@ def read_labels(table: ExampleTable, label: str) -> Iterator[str]:
         if value is None or value != value or value == "":
             problem, remedy = f"row {row:,} has no {label}", "give each row one, or leave the row out of the corpus"
             raise HeadError(problem, where=table.where, remedy=remedy)
-        yield str(value)
+        whole = isinstance(value, float) and value.is_integer()  # 1.0 in one file and 1 in another are one label
+        yield f"{value:.0f}" if whole else str(value)
 
 
 def read_numbers(table: ExampleTable, label: str) -> Iterator[float]:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -107,6 +108,19 @@ def test_labels_are_numbered_in_their_order(extracted: Extract) -> None:
     assert outputs.labels == ("money", "water")
     right = [("money", "water").index(record["topic"]) for record in topics(120, 1)]
     assert make_targets(examples, outputs, regression=False).tolist() == right
+
+
+@pytest.mark.parametrize("kind", [":int64", ":float64", ":string"])
+def test_labels_that_are_whole_numbers_are_the_same_in_every_type(home: Path, tmp_path: Path, kind: str) -> None:
+    documents = [Document(row, str(row), "the bank", kept=(value,)) for row, value in enumerate((1, 2, -3))]
+    if kind == ":float64":
+        documents = [replace(document, kept=(float(str(document.kept[0])),)) for document in documents]
+    if kind == ":string":
+        documents = [replace(document, kept=(str(document.kept[0]),)) for document in documents]
+    Extractor(home / "model", layers=["last"], pooling="mean", **FP32).extract(
+        memory_corpus(documents, CorpusSettings(keep=(f"topic{kind}",))), tmp_path / "numbers.features"
+    )
+    assert opened([FeatureSet(tmp_path / "numbers.features")]).gold == ("1", "2", "-3")
 
 
 def test_numbers_are_standardised(home: Path, tmp_path: Path) -> None:

@@ -188,8 +188,9 @@ def test_features_that_no_answer_can_be_cut_out_of(extracted: Extract, home: Pat
         ({"right": -1}, "question q3: its label -1 names none of its 3 choices"),
         ({"right": "d"}, "question q3: its label 'd' names none"),
         ({"right": ""}, "question q3: its label None names none"),
+        ({"id": "q2"}, r"bad\.csv, row 3: it has the id of the one before it; give each question an id of its own"),
     ],
-    ids=range(5),
+    ids=range(6),
 )
 def test_questions_without_what_they_need(values: dict[str, object], problem: str) -> None:
     bad = changed("bad.csv", choices(12, 1), 3, **values)
