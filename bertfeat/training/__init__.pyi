@@ -6,6 +6,7 @@ from .batches import (
     gather_batch as gather_batch,
     shuffled_batches as shuffled_batches,
 )
+from .capacity import COPIES as COPIES, available_memory as available_memory, gibibytes as gibibytes
 from .checkpoint import STATE_NAME as STATE_NAME, remove_checkpoint as remove_checkpoint
 from .disk_errors import library_disk_errors as library_disk_errors
 from .epochs import Epoch as Epoch, OnEpoch as OnEpoch

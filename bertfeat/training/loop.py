@@ -16,6 +16,7 @@ from torch.nn.utils import clip_grad_norm_
 from bertfeat.encoder import resolve_device
 from bertfeat.errors import TrainingError, parameter
 from bertfeat.training.batches import ExampleBatch, ExampleChunk, PackedExamples, gather_batch, shuffled_batches
+from bertfeat.training.capacity import refuse_large_network
 from bertfeat.training.checkpoint import (
     Checkpoint,
     read_checkpoint,
@@ -82,6 +83,7 @@ class EpochLoop(ABC):
 
         Raises:
             TrainingError: another training was begun in the folder, or its state is damaged; a loss that is no number.
+            UsageError: a network that the memory cannot hold.
         """
         self._prepare(read_checkpoint(self.folder))
         resumed = len(self.history)
@@ -106,6 +108,7 @@ class EpochLoop(ABC):
             )
 
     def _prepare(self, checkpoint: Checkpoint | None) -> None:
+        refuse_large_network(self.make_network, self.device)
         with _seeded(self.settings.seed, 0):
             self.network = self.make_network()
         if checkpoint is None:

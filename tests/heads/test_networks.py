@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 import torch
 
+from bertfeat.errors import UsageError
 from bertfeat.heads.networks import HeadNetwork, HeadShape
 from bertfeat.training import gather_batch
 from bertfeat.training.batches import pack_examples
+from bertfeat.training.capacity import refuse_large_network
 
 CPU = torch.device("cpu")
 SINGLE = HeadShape(width=4, texts=1, mixed_layers=0, hidden=0, recurrent=False, outputs=3, dropout=0.0)
@@ -96,3 +98,10 @@ def test_a_recurrent_network_reads_each_example_as_if_alone() -> None:
             alone = pack_examples(np.array([0, end - begin]), np.array([0]))
             one = network(gather_batch(features[begin:end], alone, CPU)).numpy()
             np.testing.assert_allclose(scores[begin:end], one, atol=1e-3)
+
+
+def test_a_network_that_the_memory_cannot_hold_is_refused_before_it_is_made() -> None:
+    shape = HeadShape(1536, 1, 0, 2**16, True, 2, 0.5)
+    with pytest.raises(UsageError, match=r"to learn this network takes 1,\d\d\d\.\d GiB, .* give a smaller hidden"):
+        refuse_large_network(lambda: HeadNetwork(shape), CPU)
+    refuse_large_network(lambda: HeadNetwork(replace(shape, hidden=8)), CPU)
