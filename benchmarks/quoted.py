@@ -170,6 +170,7 @@ ROWS: dict[str, list[float]] = {
         head_times("banking77"),
     ],
     "banking77, 77 intents: accuracy": heads("banking77"),
+    "sick, entailment of pairs: accuracy": heads("sick-entailment"),
     "sick, relatedness of pairs: Spearman": heads("sick-relatedness", "cosine"),
     "embeddings": table7("embeddings"),
     "second-to-last": table7("second-to-last"),
