@@ -7,6 +7,7 @@ from pathlib import Path
 from bertfeat.errors import HeadError, parameter
 from bertfeat.features import FeatureSet
 from bertfeat.heads.examples import learn_outputs, open_examples
+from bertfeat.heads.guesses import measure_of
 from bertfeat.heads.head_files import (
     MODEL_NAME,
     RECORD_NAME,
@@ -18,7 +19,7 @@ from bertfeat.heads.head_files import (
 )
 from bertfeat.heads.kinds import HeadKind
 from bertfeat.heads.settings import HeadRecord
-from bertfeat.training import FeaturesState, features_state, find_place, training_problem
+from bertfeat.training import FeaturesState, features_state, find_place, origin_problem, training_problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,9 @@ def _check_training(folder: Path, record: HeadRecord) -> None:
     problem = training_problem(
         folder, record.history, record.training, best=record.best_epoch, score=record.score, data=record.data
     )
+    expected = measure_of(record.kind, regression=record.training.regression)
+    if record.measure != expected:
+        problem = f"its score is measured by {record.measure!r}, and such heads' by {expected!r}"
     if problem:
         raise _unsound_head(problem, folder)
 
@@ -85,9 +89,17 @@ def _check_learnt(folder: Path, record: HeadRecord) -> None:
     assert record.places is not None
     sets = [FeatureSet(find_place(folder, place)) for place in record.places["train"]]
     reads, regression = record.reads(), record.training.regression
+    for features in sets:
+        if problem := origin_problem(features, reads.model, reads.extraction, reads.pooling):
+            raise _unsound_head(problem, folder)
     examples = open_examples(
         record.kind, sets, reads.layers, reads.pooling, label=record.columns.label, regression=regression, budget=1
     )
+    if not examples.gold:
+        problem = (
+            f"{examples.origin}, on which it was trained, does not say what is right (column {record.columns.label})"
+        )
+        raise _unsound_head(problem, folder)
     if learn_outputs(record.kind, examples.gold, examples.origin, regression=regression) != record.outputs:
         raise _unsound_head(f"what it predicts is not what {examples.origin} says, on which it was trained", folder)
 

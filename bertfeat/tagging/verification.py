@@ -11,7 +11,14 @@ from bertfeat.tagging.schemes import Scheme
 from bertfeat.tagging.sentences import SentenceStore
 from bertfeat.tagging.settings import TaggerSettings
 from bertfeat.tagging.tagger_files import SETTINGS_NAME, WEIGHTS_NAME, read_tagger_settings, read_tagger_weights
-from bertfeat.training import FeaturesState, derive_input, features_state, find_place, training_problem
+from bertfeat.training import (
+    FeaturesState,
+    derive_input,
+    features_state,
+    find_place,
+    origin_problem,
+    training_problem,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +70,8 @@ def verify_tagger(folder: str | Path) -> TaggerVerifyReport:
 
 def _check_labels(folder: Path, settings: TaggerSettings) -> None:
     features = FeatureSet(find_place(folder, settings.places["train"]))
+    if problem := origin_problem(features, settings.model, settings.extraction):
+        raise TaggerError(problem, where=folder / SETTINGS_NAME, remedy=_retrain_tagger_remedy())
     store = SentenceStore(features, derive_input(settings.input, features), 1)
     labels = LabelSet.of(store.tags(), inside=Scheme(settings.training.scheme))
     if labels != settings.labels:

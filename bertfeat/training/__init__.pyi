@@ -67,5 +67,6 @@ from .verification import (
     FeaturesState as FeaturesState,
     features_state as features_state,
     join_digests as join_digests,
+    origin_problem as origin_problem,
     training_problem as training_problem,
 )

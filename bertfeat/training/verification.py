@@ -4,9 +4,11 @@ from collections.abc import Collection, Sequence
 from enum import StrEnum
 from pathlib import Path
 
-from bertfeat.errors import BertfeatError, DamagedError
-from bertfeat.features import FeatureSet
+from bertfeat.errors import BertfeatError, DamagedError, TrainingError
+from bertfeat.features import FeatureSet, ModelIdentity
+from bertfeat.recipe import Pooling
 from bertfeat.training.checkpoint import STATE_NAME
+from bertfeat.training.extraction import Extraction, check_same_features
 from bertfeat.training.feature_digests import parts_digest
 from bertfeat.training.feature_places import find_place
 from bertfeat.training.schedule import EpochRecord, best_epoch, history_problem, is_over
@@ -60,6 +62,17 @@ def features_state(folder: Path, places: Sequence[str], digest: str) -> Features
     except BertfeatError:
         return FeaturesState.ABSENT
     return FeaturesState.SAME if join_digests(sets) == digest else FeaturesState.CHANGED
+
+
+def origin_problem(
+    features: FeatureSet, model: ModelIdentity, extraction: Extraction, pooling: Pooling = Pooling.WORD
+) -> str | None:
+    """How the features that something was trained on contradict what it records of them, if they do."""
+    try:
+        check_same_features(features, model, extraction, "what it says of them", pooling)
+    except TrainingError as error:
+        return error.problem
+    return None
 
 
 def join_digests(sets: Sequence[FeatureSet]) -> str:

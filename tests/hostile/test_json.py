@@ -45,9 +45,11 @@ TARGETS = (
     Target("flat.index/index.json", FLAT, (*_INDEX, *_MODEL)),
     Target("hnsw.index/index.json", HNSW, (*_INDEX, *_MODEL)),
     Target("word.index/index.json", WORD, (*_INDEX, *_MODEL)),
-    Target("plain.tagger/tagger.json", PLAIN, ("versions*", "places*", "history/*/seconds", *_MODEL)),
-    Target("crf.tagger/tagger.json", CRF, ("versions*", "places*", "history/*/seconds", *_MODEL)),
-    Target("classify.head/head.json", CLASSIFY, ("versions*", "places*", "seconds", "history/*/seconds", *_MODEL)),
+    Target("plain.tagger/tagger.json", PLAIN, ("versions*", "places*", "data/*", "history/*/seconds", *_MODEL)),
+    Target("crf.tagger/tagger.json", CRF, ("versions*", "places*", "data/*", "history/*/seconds", *_MODEL)),
+    Target(
+        "classify.head/head.json", CLASSIFY, ("versions*", "places*", "data/*", "seconds", "history/*/seconds", *_MODEL)
+    ),
     Target("begun.tagger/checkpoint.json", BEGUN, ("history/*",)),
     Target("paper.table7/_settings.json", TABLE),
     Target("paper.table7/runs/last/seed-1.json", TABLE, ("seconds",)),
