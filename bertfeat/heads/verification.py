@@ -40,9 +40,9 @@ def verify_head(folder: str | Path) -> HeadVerifyReport:
     """Read every byte of a head against its digests, and derive again the values that follow from others.
 
     The weights' names, shapes and types fit the record, no value is infinite, the best epoch and its score follow from
-    the history, and that from the training settings. If the training features are still where they were, the labels,
-    or the numbers' mean and spread, follow from them. Of a fine-tuned model the weights
-    are held against their digest.
+    the history, and that from the training settings. If the training features are still where they were, the model, the
+    extraction and the labels, or the numbers' mean and spread, follow from them. Of a fine-tuned model the weights are
+    held against their digest.
 
     Raises:
         HeadError: there is no finished head, or something of it does not hold.

@@ -39,7 +39,7 @@ def verify_tagger(folder: str | Path) -> TaggerVerifyReport:
 
     The settings fit one another, the weights' names, shapes and types fit the settings, no value is infinite, the best
     epoch and its score follow from the history, and that from the training settings. If the training features are
-    still where they were, the labels follow from them.
+    still where they were, the model, the extraction and the labels follow from them.
 
     Raises:
         TaggerError: there is no finished tagger, or something of it does not hold.

@@ -101,8 +101,12 @@ def test_a_copy_without_its_marker_is_a_head_too(head: Path) -> None:
         (put("history", to=[]), "the training was not over after 0 epochs"),
         (put("data", to={"train": "00"}), "it was trained on train, and has to be on train and dev"),
         (put("outputs", "labels", to=["money", "wine"]), r"what it predicts is not what .*train.* says"),
+        (put("measure", to="F1"), "its score is measured by 'F1', and such heads' by 'accuracy'"),
+        (put("columns", "label", to="strange"), r"does not say what is right \(column strange\)"),
+        (put("model", "fingerprint", to="0" * 64), r"was made by .*, and what it says of them by .*000000"),
+        (put("extraction", "prompt", to="x"), r"was extracted in another way than what it says of them: prompt is "),
     ],
-    ids=range(9),
+    ids=range(13),
 )
 def test_what_does_not_follow_is_told(head: Path, change: Callable[[dict[str, Any]], None], problem: str) -> None:
     rewritten(head, change, JSON)

@@ -100,8 +100,13 @@ def test_a_giant_in_the_place_of_weights_is_not_read(tmp_path: Path) -> None:
         (lambda raw: raw["history"].append(raw["history"][-1]), "epoch 13 comes after the end"),
         (put("data", to={"train": "00"}), "it was trained on train, and has to be on train and dev"),
         (put("labels", "names", 4, to="I-C"), "its labels are not those of .*features"),
+        (put("model", "fingerprint", to="0" * 64), r"was made by .*, and what it says of them by .*000000"),
+        (
+            put("extraction", "subword", to="mean"),
+            r"was extracted in another way than what it says of them: subword is",
+        ),
     ],
-    ids=range(8),
+    ids=range(10),
 )
 def test_what_does_not_follow_is_told(tagger: Path, change: Callable[[dict[str, Any]], None], problem: str) -> None:
     rewritten(tagger, change)

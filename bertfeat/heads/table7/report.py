@@ -93,5 +93,6 @@ def _further_notes(table: HeadTable) -> Iterator[str]:
     for row in tuned:
         point = row.runs[0].grid
         if point is not None:
-            yield f"Fine-tuned with batches of {point.batch_size}, rate {point.learning_rate:g}, {point.epochs} epochs"
-            yield f"in {row.seconds / slowest:,.0f} times the seconds of the slowest head." if slowest else "."
+            ratio = f" in {row.seconds / slowest:,.0f} times the seconds of the slowest head" if slowest else ""
+            settings = f"batches of {point.batch_size}, rate {point.learning_rate:g}, {point.epochs} epochs"
+            yield f"Fine-tuned with {settings}{ratio}."
