@@ -27,6 +27,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("
 BLOCK = re.compile(r"((?:^<!-- (?:first|not run): [^\n]+ -->\n)*)^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 LANGUAGES = {"console", "python", "sql"}
 ELSEWHERE = {"ecosystem.md": "run by tests/ecosystem/test_docs.py"}
+LONG = {"scaling.md"}  # pages that take minutes
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,10 @@ def with_code() -> list[Path]:
 
 
 @pytest.mark.filterwarnings("default")
-@pytest.mark.parametrize("path", with_code(), ids=name_of)
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=[pytest.mark.slow] * (path.name in LONG), id=name_of(path)) for path in with_code()],
+)
 def test_page_runs(path: Path, folder: Path) -> None:
     names: dict[str, Any] = {"__name__": "page"}
     for block in blocks(path):

@@ -155,6 +155,7 @@ def test_each_part_is_made_by_one(bert: Tiny, alone: Path, tmp_path: Path) -> No
     assert all(report.counts == reports[0].counts for report in reports)
 
 
+@pytest.mark.slow
 def test_killed_at_random(bert: Tiny, alone: Path, tmp_path: Path) -> None:
     chance, folder = random.Random(7), tmp_path / "out"
     runs = joined(arguments(bert, alone), folder, 3)

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -10,6 +11,7 @@ from sklearn.pipeline import make_pipeline
 from bertfeat.estimator import FeatureTransformer
 
 
+@pytest.mark.slow
 def test_a_pipeline_searched(theirs: Any, texts: list[str]) -> None:
     labels = [row // 60 for row in range(len(texts))]
     features = FeatureTransformer(precision="fp32", device="cpu", max_length=256, long="truncate", normalize=True)

@@ -10,11 +10,13 @@ from bertfeat import Extractor
 pytest.importorskip("sentence_transformers", reason="make ecosystem installs it")
 
 
+@pytest.mark.slow
 def test_vectors(ours: Extractor, theirs: Any, texts: list[str]) -> None:
     long = " ".join(texts[:60])
     assert np.abs(ours.encode([*texts, long], normalize_embeddings=True) - theirs.encode([*texts, long])).max() < 1e-6
 
 
+@pytest.mark.slow
 def test_similarity_and_retrieval(ours: Extractor, theirs: Any, texts: list[str]) -> None:
     from sentence_transformers.sentence_transformer import evaluation
 

@@ -97,6 +97,7 @@ def test_questions_without_an_answer_have_higher_scores(trained: Trained) -> Non
         assert np.mean(none) > np.mean(some)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["labels", "answers", "choices"])
 def test_equal_seeds_give_equal_guesses_quietly(bert: Tiny, case: str, capfd: pytest.CaptureFixture[str]) -> None:
     train, dev, heard = made_texts(case, 16, 0), made_texts(case, 4, 1), []

@@ -63,6 +63,7 @@ build_index(sys.argv[1], sys.argv[2], progress=stop)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["add", "write"])
 def test_a_killed_build_leaves_the_old_index(folder: Path, tmp_path: Path, step: str) -> None:
     vector_set(tmp_path / "new.features", clustered(300))

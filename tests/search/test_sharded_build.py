@@ -163,6 +163,7 @@ def test_it_is_the_index_of_one_process(type_: str, metric: str, sets: list[Path
     assert sorted(path.name for path in tmp_path.glob(".*")) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", ["cosine", "ip", "l2"])
 @pytest.mark.parametrize("type_", ["flat", "ivf", "ivf on disk"])
 def test_exhaustive_probing_finds_what_numpy_finds(
@@ -224,6 +225,7 @@ def test_progress_goes_on_to_the_end(sets: list[Path], tmp_path: Path) -> None:
 # ── real processes ──────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 def test_worker_processes(sets: list[Path], tmp_path: Path) -> None:
     wanted = build(sets, tmp_path / "one.index")
     settings = build(sets, tmp_path / "many.index", engine=Processes(2))

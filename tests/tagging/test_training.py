@@ -41,7 +41,7 @@ def sets(tiny: Callable[[str], Tiny], tmp_path_factory: pytest.TempPathFactory) 
     ("layers", "changes"),
     [
         pytest.param("concat4", {}, id="softmax"),
-        pytest.param("mix-all", {"crf": True, "scheme": "IOBES"}, id="mixed layers, CRF"),
+        pytest.param("mix-all", {"crf": True, "scheme": "IOBES"}, id="mixed layers, CRF", marks=pytest.mark.slow),
     ],
 )
 def test_it_learns(
