@@ -54,7 +54,7 @@ def installation() -> Installation:
         device=str(device),
         precision=precision.value,
         bf16=has_native_bf16(device),
-        kernels=kernels_in_use(device, precision.dtype),
+        kernels=kernels_in_use(device, precision),
         kernels_note=kernels_note(),
         versions=versions,
         missing=_missing(versions),

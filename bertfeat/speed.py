@@ -80,7 +80,7 @@ def measure_speed(
         device=str(extractor.device),
         precision=extractor.precision.value,
         threads=torch.get_num_threads(),
-        kernels=kernels_in_use(extractor.device, extractor.precision.dtype),
+        kernels=kernels_in_use(extractor.device, extractor.precision),
         columns=tuple(column.name for column in extractor.columns),
         documents=len(sample),
         tokens=timing.report.computed_tokens,

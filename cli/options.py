@@ -50,9 +50,9 @@ model_options = bundle(
     option("--model", metavar="NAME|DIR", help="A hub id or a folder.", show_default="all-MiniLM-L6-v2"),
     option(
         "--precision",
-        type=click.Choice(["auto", "fp32", "bf16", "fp16"]),
+        type=click.Choice(["auto", "fp32", "bf16", "fp16", "int8"]),
         default="auto",
-        help="auto: bf16 where the hardware multiplies it natively, else fp32.",
+        help="auto: bf16 where the hardware multiplies it natively, else fp32. int8: faster still on CPUs, less exact.",
     ),
     option("--revision", further=True, metavar="REV", help="The hub's branch, tag or commit of the model."),
     option("--device", further=True, metavar="DEVICE", help="cpu, cuda, cuda:1.", show_default="a GPU if there is one"),

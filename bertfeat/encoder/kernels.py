@@ -8,6 +8,7 @@ and on AMX what follows attention takes them 1.2 to 2.4 times as long, because e
 import ctypes
 import importlib.util
 import logging
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -17,13 +18,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bertfeat.encoder.native import JOBS, AttentionStruct, NormStruct, PostAttentionStruct, ProductStruct
+from bertfeat.encoder.precision import Precision
 from bertfeat.encoder.weights import BlockWeights
 
 _log = logging.getLogger(__name__)
-_ABI = 1  # BERTFEAT_ABI of csrc/kernels.h; raise both with every change of a struct or a function
-_AVX512, _AMX = 1, 2
+_ABI = 2  # BERTFEAT_ABI of csrc/kernels.h; raise both with every change of a struct or a function
+_AVX512, _AMX, _VNNI = 1, 2, 4
 _TYPES = {torch.float32: 0, torch.bfloat16: 1}
-_ACTIVATIONS = {"gelu": 0, "gelu_new": 1, "gelu_pytorch_tanh": 1, "relu": 2}
+ACTIVATIONS = {"gelu": 0, "gelu_new": 1, "gelu_pytorch_tanh": 1, "relu": 2}
 _ATTENTION_STEP = 16  # widths of heads are multiples of this
 _AMX_HEADS = (32, 64)
 _PRODUCT_STEP = 32  # and those of products of this
@@ -35,7 +38,7 @@ class Kernels:
 
     def __init__(self, library: ctypes.CDLL, openmp: ctypes.CDLL, features: int) -> None:
         self._library, self._parallel = library, ctypes.cast(openmp.GOMP_parallel, ctypes.c_void_p)
-        self.has_amx = bool(features & _AMX)
+        self.has_amx, self.has_vnni = bool(features & _AMX), bool(features & _VNNI)
 
     def call(self, name: str, job: ctypes.Structure) -> None:
         """Call a kernel on torch's number of threads.
@@ -48,12 +51,19 @@ class Kernels:
 
     def pack(self, weight: Tensor) -> Tensor:
         """Repack a bfloat16 weight ``[out, in]`` as the tiles that products read; ``[out · in]``, aligned."""
-        room = torch.empty(weight.numel() + _ALIGNMENT, dtype=torch.bfloat16)
+        return self._packed("bertfeat_pack", weight)
+
+    def pack_int8(self, weight: Tensor) -> Tensor:
+        """Repack an int8 weight ``[out, in]`` as the strips that products read; ``[out · in]``, aligned."""
+        return self._packed("bertfeat_pack_int8", weight)
+
+    def _packed(self, name: str, weight: Tensor) -> Tensor:
+        room = torch.empty(weight.numel() + _ALIGNMENT, dtype=weight.dtype)
         begin = -room.data_ptr() % _ALIGNMENT // room.element_size()
-        tiles = room[begin : begin + weight.numel()]
+        packed = room[begin : begin + weight.numel()]
         sizes = (ctypes.c_int64(weight.shape[1]), ctypes.c_int64(weight.shape[0]))
-        self._library.bertfeat_pack(*map(ctypes.c_void_p, (weight.data_ptr(), tiles.data_ptr())), *sizes)
-        return tiles
+        getattr(self._library, name)(*map(ctypes.c_void_p, (weight.data_ptr(), packed.data_ptr())), *sizes)
+        return packed
 
 
 def find_kernels() -> Kernels | None:
@@ -90,46 +100,35 @@ def _load_kernels() -> Kernels | str:
 def _interface_problem(library: ctypes.CDLL) -> str:
     """Why the library was not built from the sources beside this file; empty if it was."""
     function = getattr(library, "bertfeat_abi", None)
-    sizes = (ctypes.c_int64 * 2)()
+    sizes = (ctypes.c_int64 * len(JOBS))()
     version = 0
     if function is not None:
         function.restype = ctypes.c_int64
         version = function(sizes)
-    expected = (_ABI, ctypes.sizeof(_AttentionStruct), ctypes.sizeof(_PostAttentionStruct))
-    if (version, *sizes) == expected:
+    expected = [ctypes.sizeof(job) for job in JOBS]
+    if version == _ABI and [*sizes] == expected:
         return ""
     return (
-        f"these kernels were built from other sources (interface {version}, structs of {sizes[0]} and {sizes[1]} "
-        f"bytes; {expected[0]}, {expected[1]} and {expected[2]} are needed), so torch's operators are used instead"
+        f"these kernels were built from other sources (interface {version}, structs of {_listing(sizes)} bytes; {_ABI} "
+        f"and {_listing(expected)} are needed), so torch's operators are used instead"
     )
 
 
-def kernels_in_use(device: torch.device, dtype: torch.dtype) -> str:
-    """Name the kernels that compute on a device in a format, for records: ``amx``, ``avx512`` or ``none``."""
-    kernels = find_kernels() if device.type == "cpu" and dtype in _TYPES else None
+def _listing(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+def kernels_in_use(device: torch.device, precision: Precision) -> str:
+    """Name the kernels that compute on a device, for records: ``amx``, ``vnni``, ``avx512`` or ``none``."""
+    kernels = find_kernels() if device.type == "cpu" and precision.dtype in _TYPES else None
     if kernels is None:
         return "none"
-    return "amx" if kernels.has_amx and dtype is torch.bfloat16 else "avx512"
-
-
-def _pointers(*names: str) -> list[tuple[str, type[ctypes.c_void_p]]]:
-    return [(name, ctypes.c_void_p) for name in names]
-
-
-def _integers(*names: str) -> list[tuple[str, type[ctypes.c_int64]]]:
-    return [(name, ctypes.c_int64) for name in names]
+    if precision is Precision.INT8 and kernels.has_vnni:
+        return "vnni"
+    return "amx" if kernels.has_amx and precision is Precision.BF16 else "avx512"
 
 
 # ── attention ───────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class _AttentionStruct(ctypes.Structure):
-    _fields_ = [
-        *_pointers("query", "key", "value", "out", "query_bounds", "key_bounds"),
-        *_integers("sequences", "heads", "width", "query_stride", "key_stride", "out_stride"),
-        *_integers("longest", "type", "amx"),
-        ("scale", ctypes.c_float),
-    ]
 
 
 class KernelAttention:
@@ -158,7 +157,7 @@ class KernelAttention:
         out = torch.empty(query.shape, dtype=query.dtype)
         out[bounds[-1] :] = 0  # rows after the last sequence, which fill a batch up to a usual size
         width = query.shape[1] // heads
-        job = _AttentionStruct(
+        job = AttentionStruct(
             query=query.data_ptr(),
             key=key.data_ptr(),
             value=value.data_ptr(),
@@ -189,32 +188,15 @@ def find_attention_kernels(device: torch.device, dtype: torch.dtype, width: int)
 # ── what follows attention ───────────────────────────────────────────────────────────────────────────────────
 
 
-class _ProductStruct(ctypes.Structure):
-    _fields_ = [*_pointers("weight", "bias"), *_integers("in", "out")]
-
-
-class _NormStruct(ctypes.Structure):
-    _fields_ = [*_pointers("weight", "bias"), ("eps", ctypes.c_float)]
-
-
-class _PostAttentionStruct(ctypes.Structure):
-    _fields_ = [
-        *_pointers("context", "residual", "out"),
-        *_integers("rows", "activation"),
-        *((name, _ProductStruct) for name in ("output", "up", "down")),
-        *((name, _NormStruct) for name in ("attention_norm", "out_norm")),
-    ]
-
-
 class _TiledProduct(NamedTuple):
     """A weight ``[out, in]`` as tiles, and its bias ``[out]``, float32."""
 
     weight: Tensor
     bias: Tensor
 
-    def native(self) -> _ProductStruct:
+    def native(self) -> ProductStruct:
         outputs = len(self.bias)
-        return _ProductStruct(self.weight.data_ptr(), self.bias.data_ptr(), len(self.weight) // outputs, outputs)
+        return ProductStruct(self.weight.data_ptr(), self.bias.data_ptr(), len(self.weight) // outputs, outputs)
 
 
 class KernelPostAttention:
@@ -225,7 +207,7 @@ class KernelPostAttention:
     """
 
     def __init__(self, weights: BlockWeights, eps: float, activation: str, kernels: Kernels) -> None:
-        self._kernels, self._activation = kernels, _ACTIVATIONS[activation]
+        self._kernels, self._activation = kernels, ACTIVATIONS[activation]
         products = (weights.attention_out, weights.up, weights.down)
         self._products = [
             _TiledProduct(kernels.pack(product.weight.bfloat16().contiguous()), product.bias) for product in products
@@ -233,7 +215,7 @@ class KernelPostAttention:
         self._norms = [weights.attention_norm, weights.out_norm]
         self._natives = [
             *(product.native() for product in self._products),
-            *(_NormStruct(norm.weight.data_ptr(), norm.bias.data_ptr(), eps) for norm in self._norms),
+            *(NormStruct(norm.weight.data_ptr(), norm.bias.data_ptr(), eps) for norm in self._norms),
         ]
 
     def __call__(self, context: Tensor, residual: Tensor) -> Tensor:
@@ -241,7 +223,7 @@ class KernelPostAttention:
         out = torch.empty_like(residual)
         pointers = (context.data_ptr(), residual.data_ptr(), out.data_ptr())
         self._kernels.call(
-            "bertfeat_post_attention", _PostAttentionStruct(*pointers, len(residual), self._activation, *self._natives)
+            "bertfeat_post_attention", PostAttentionStruct(*pointers, len(residual), self._activation, *self._natives)
         )
         return out
 

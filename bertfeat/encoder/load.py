@@ -9,6 +9,7 @@ from bertfeat.encoder.architectures import is_packable
 from bertfeat.encoder.forks import watch_forks
 from bertfeat.encoder.precision import Precision
 from bertfeat.encoder.states import LoadedEncoder
+from bertfeat.errors import ModelError, parameter
 from bertfeat.models import Model
 
 _log = logging.getLogger(__name__)
@@ -37,6 +38,13 @@ def _load_packed(model: Model, precision: Precision, device: torch.device) -> Lo
 
 
 def _load_other(model: Model, precision: Precision, device: torch.device) -> LoadedEncoder:
+    if precision is Precision.INT8:
+        raise ModelError(
+            f"int8 is for BERT, RoBERTa, XLM-R, DistilBERT and ELECTRA, and model_type {model.config.model_type!r} is "
+            f"run by transformers",
+            where=model.name,
+            remedy=f"use another {parameter('precision')}",
+        )
     from bertfeat.encoder.padded import TransformersEncoder
 
     return TransformersEncoder(model, precision, device)

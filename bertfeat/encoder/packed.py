@@ -5,28 +5,40 @@ BERT (Devlin et al. 2019), RoBERTa and XLM-R, DistilBERT, ELECTRA: post-layer-no
 Shapes: ``T`` tokens, ``S`` sequences, ``H`` hidden width, ``I`` intermediate width, ``L`` blocks.
 """
 
-from collections.abc import Collection, Iterator
-from typing import Protocol
+from collections.abc import Collection, Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import embedding, layer_norm, linear
+from torch.nn.functional import embedding, layer_norm
 
-from bertfeat.encoder.attention import make_attention
+from bertfeat.encoder.attention import Attention, make_attention
+from bertfeat.encoder.blocks import Block, TransformerBlock
+from bertfeat.encoder.calibration import calibration_batch, largest_inputs
 from bertfeat.encoder.forks import tell_of_fork
-from bertfeat.encoder.kernels import KernelPostAttention, find_post_attention_kernels
+from bertfeat.encoder.int8 import Int8Block, int8_note
 from bertfeat.encoder.linear import make_linear_product
 from bertfeat.encoder.path import PACKED_SENTENCE, BatchForm, EncoderPath
 from bertfeat.encoder.precision import Precision
 from bertfeat.encoder.states import HiddenState
 from bertfeat.encoder.transfer import move_to_device
-from bertfeat.encoder.weights import Affine, BlockWeights, attention_heads, read_weights
+from bertfeat.encoder.weights import Affine, EncoderWeights, attention_heads, read_weights
 from bertfeat.errors import ModelError
 from bertfeat.io import stage
 from bertfeat.models import Model
 from bertfeat.tokens import TokenBatch
+
+_CACHED_TOKENS = 384  # whose queries, keys and values a core's caches hold
+
+
+class _Run(NamedTuple):
+    """Neighbouring sequences that are projected and attend together."""
+
+    rows: slice
+    attention: Attention
 
 
 class PackedEncoder:
@@ -38,7 +50,11 @@ class PackedEncoder:
         self._heads, weights = attention_heads(model), read_weights(model)
         self.num_layers, self.hidden_size = model.num_layers, model.hidden_size
         self.precision, self.device = precision, device
-        self.path = EncoderPath(BatchForm.PACKED, PACKED_SENTENCE, model.notes)
+        self.path = EncoderPath(
+            BatchForm.PACKED,
+            PACKED_SENTENCE,
+            (*model.notes, *int8_note(precision, model.hidden_size, model.inner_size)),
+        )
         self._name, self._dtype = model.name, precision.dtype
         eps = model.sizes.layer_norm_eps
         self._eps = 1e-12 if eps is None else eps  # DistilBERT's configuration does not say
@@ -47,9 +63,9 @@ class PackedEncoder:
         self._types = None if weights.types is None else self._place(weights.types)
         self._norm = Affine(weights.norm.weight.to(device), weights.norm.bias.to(device))
         self._project = make_linear_product(*self._pair(weights.projection)) if weights.projection else None
-        self._blocks = [
-            TransformerBlock(block, self._eps, model.config.activation, device, self._dtype) for block in weights.blocks
-        ]
+        self._blocks = (
+            self._int8_blocks(model, weights) if precision is Precision.INT8 else self._plain_blocks(model, weights)
+        )
 
     @torch.inference_mode()
     def hidden_states(
@@ -67,7 +83,7 @@ class PackedEncoder:
             hidden = self._embed(batch)
         if 0 in layers:
             yield HiddenState(0, hidden[:tokens], first_token_only=False)
-        attention = make_attention(batch.lengths, self.device, self._dtype, self.hidden_size // self._heads)
+        runs = self._runs(batch.lengths)
         for layer in range(1, deepest + 1):
             block = self._blocks[layer - 1]
             if first_token_only and layer == deepest:
@@ -75,19 +91,64 @@ class PackedEncoder:
                     residual = hidden.index_select(0, self._rows(batch.starts))
                     query, key_value = block.project_first_tokens(hidden, residual)
                 with stage("attention"):
+                    attention = self._attention(batch.lengths)
                     context = attention.for_first_tokens(query, key_value, self._heads)
                 with stage("FFN"):
                     first_rows = block.post_attention(context, residual)
                 yield HiddenState(layer, first_rows[: len(batch.starts)], first_token_only=True)
                 return
-            with stage("QKV"):
-                qkv = block.project(hidden)
-            with stage("attention"):
-                context = attention(qkv, self._heads)
+            context = self._attend(block, hidden, runs)
             with stage("FFN"):
                 hidden = block.post_attention(context, hidden)
             if layer in layers:
                 yield HiddenState(layer, hidden[:tokens], first_token_only=False)
+
+    def _attention(self, lengths: NDArray[np.int64]) -> Attention:
+        return make_attention(lengths, self.device, self._dtype, self.hidden_size // self._heads)
+
+    def _runs(self, lengths: NDArray[np.int64]) -> list[_Run]:
+        """The sequences of a batch together, or in int8 as many as have queries, keys and values in the caches."""
+        if self.precision is not Precision.INT8:
+            return [_Run(slice(None), self._attention(lengths))]
+        ends = np.cumsum(lengths)
+        numbers = (ends - lengths) // (_CACHED_TOKENS * torch.get_num_threads())
+        bounds = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(lengths)]
+        return [
+            _Run(slice(int(ends[a] - lengths[a]), int(ends[b - 1])), self._attention(lengths[a:b]))
+            for a, b in pairwise(bounds)
+            if a < b
+        ]
+
+    def _attend(self, block: Block, hidden: Tensor, runs: Sequence[_Run]) -> Tensor:
+        contexts = []
+        for run in runs:
+            with stage("QKV"):
+                qkv = block.project(hidden[run.rows])
+            with stage("attention"):
+                contexts.append(run.attention(qkv, self._heads))
+        if len(contexts) == 1 and len(contexts[0]) == len(hidden):
+            return contexts[0]
+        with stage("attention"):
+            context = torch.zeros_like(hidden)  # the rows after the last sequence are zeros
+            for run, values in zip(runs, contexts, strict=True):
+                context[run.rows] = values
+            return context
+
+    def _plain_blocks(self, model: Model, weights: EncoderWeights) -> Sequence[Block]:
+        return [
+            TransformerBlock(block, self._eps, model.config.activation, self.device, self._dtype)
+            for block in weights.blocks
+        ]
+
+    def _int8_blocks(self, model: Model, weights: EncoderWeights) -> Sequence[Block]:
+        activation = model.config.activation
+        batch = calibration_batch(model)
+        embedded = self._embed(batch)[: len(batch.ids)]
+        largest = largest_inputs(weights.blocks, embedded, batch.lengths, self._heads, self._eps, activation)
+        return [
+            Int8Block(block, inputs, self._eps, activation)
+            for block, inputs in zip(weights.blocks, largest, strict=True)
+        ]
 
     def _embed(self, batch: TokenBatch) -> Tensor:
         summed = embedding(self._rows(batch.ids), self._words).float()
@@ -138,63 +199,3 @@ def usual_size(rows: int) -> int:
     """
     step = max(16, 1 << max(0, rows.bit_length() - 5))
     return -(-rows // step) * step
-
-
-class TransformerBlock:
-    """One transformer block but for its attention."""
-
-    def __init__(
-        self, weights: BlockWeights, eps: float, activation: str, device: torch.device, dtype: torch.dtype
-    ) -> None:
-        joined = weights.query_key_value
-        self._weight, self._bias = joined.weight.to(device, dtype), joined.bias.to(device, dtype)
-        self._qkv = make_linear_product(self._weight, self._bias)
-        inner, hidden = weights.up.weight.shape
-        self.post_attention: PostAttention = (
-            KernelPostAttention(weights, eps, activation, kernels)
-            if (kernels := find_post_attention_kernels(device, dtype, hidden, inner))
-            else TorchPostAttention(weights, eps, activation, device, dtype)
-        )
-
-    def project(self, hidden: Tensor) -> Tensor:
-        """Compute queries, keys and values. Shape: ``[T, H]`` → ``[T, 3H]``."""
-        return self._qkv(hidden)
-
-    def project_first_tokens(self, hidden: Tensor, first_rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute queries of first tokens alone. Shape: ``[T, H]``, ``[S, H]`` → ``[S, H]``, ``[T, 2H]``."""
-        width = hidden.shape[1]
-        query = linear(first_rows, self._weight[:width], self._bias[:width])
-        return query, linear(hidden, self._weight[width:], self._bias[width:])
-
-
-class PostAttention(Protocol):
-    """What follows attention: output product, residual, norm, feed-forward, residual, norm."""
-
-    def __call__(self, context: Tensor, residual: Tensor) -> Tensor:
-        """Compute. Shape: ``[T, H]``, ``[T, H]`` → ``[T, H]``."""
-
-
-class TorchPostAttention:
-    """What follows attention, by torch's operators, the products packed and fused."""
-
-    def __init__(
-        self, weights: BlockWeights, eps: float, activation: str, device: torch.device, dtype: torch.dtype
-    ) -> None:
-        self._eps, self._activation = eps, activation
-        self._out, self._up, self._down = (
-            make_linear_product(product.weight.to(device, dtype), product.bias.to(device, dtype))
-            for product in (weights.attention_out, weights.up, weights.down)
-        )
-        self._attention_norm, self._out_norm = (
-            Affine(norm.weight.to(device, dtype), norm.bias.to(device, dtype))
-            for norm in (weights.attention_norm, weights.out_norm)
-        )
-
-    def __call__(self, context: Tensor, residual: Tensor) -> Tensor:
-        """Compute. Shape: ``[T, H]``, ``[T, H]`` → ``[T, H]``."""
-        attended = self._normed(self._out.plus_residual(context, residual), self._attention_norm)
-        raised = self._up.with_activation(attended, self._activation)  # [T, I]
-        return self._normed(self._down.plus_residual(raised, attended), self._out_norm)
-
-    def _normed(self, summed: Tensor, norm: Affine) -> Tensor:
-        return layer_norm(summed, summed.shape[-1:], norm.weight, norm.bias, self._eps)

@@ -4,34 +4,42 @@ from enum import StrEnum
 
 import torch
 
-from bertfeat.errors import UsageError
+from bertfeat.errors import UsageError, parameter
 
 
 class Precision(StrEnum):
-    """The format of weights and hidden states; sums over tokens and layers are always float32."""
+    """The format of the computation; sums over tokens and layers are always float32."""
 
     FP32 = "fp32"
     BF16 = "bf16"
     FP16 = "fp16"
+    INT8 = "int8"  # the products of blocks in 8 bits, all else in float32; on CPUs
 
     @property
     def dtype(self) -> torch.dtype:
-        """The torch dtype of this precision."""
-        return {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[self.value]
+        """The torch dtype of hidden states in this precision."""
+        return _DTYPES.get(self, torch.float32)
+
+
+_DTYPES = {Precision.BF16: torch.bfloat16, Precision.FP16: torch.float16}
 
 
 def resolve_precision(name: str, device: torch.device) -> Precision:
     """Resolve ``auto`` to bf16 where the hardware multiplies it natively, else to fp32.
 
     Raises:
-        UsageError: a name that is no precision.
+        UsageError: a name that is no precision, or int8 on another device than the CPU.
     """
     if name != "auto":
         try:
-            return Precision(name)
+            precision = Precision(name)
         except ValueError:
             known = ", ".join(["auto", *Precision])
             raise UsageError(f"unknown precision {name!r}", remedy=f"known are {known}") from None
+        if precision is Precision.INT8 and device.type != "cpu":
+            remedy = f"give {parameter('device', 'cpu')}, or {parameter('precision', 'bf16')}"
+            raise UsageError(f"int8 is computed on CPUs, not on {device}", remedy=remedy)
+        return precision
     return Precision.BF16 if has_native_bf16(device) else Precision.FP32
 
 

@@ -73,7 +73,7 @@ def run_facts(embedder: Embedder, seconds: float) -> RunFacts:
     """When a run ended, how long it took, where, and with which versions."""
     versions = {name: version(name) for name in _PACKAGES}
     versions["threads"] = str(torch.get_num_threads())
-    versions["kernels"] = kernels_in_use(embedder.device, embedder.precision.dtype)
+    versions["kernels"] = kernels_in_use(embedder.device, embedder.precision)
     finished = datetime.now(UTC).isoformat(timespec="seconds")
     return RunFacts(
         times={"finished": finished, "seconds": round(seconds, 3), "device": str(embedder.device)}, versions=versions

@@ -10,6 +10,9 @@ from bertfeat.tokens import TokenSettings
 NUMERICS_VERSION = 2
 """Raised whenever the same settings would give other numbers than before."""
 
+INT8_VERSION = 1
+"""Raised whenever int8 would give other integers: by another recipe, or another text that its scales go by."""
+
 PART_ROWS = 16_384
 CHARACTERS_PER_TOKEN = 4  # of running text, for estimates
 CHARACTERS_PER_WORD = 5
@@ -46,6 +49,7 @@ def record_settings(
         batch_tokens=batch_tokens,
         part_rows=part_rows,
         numerics=NUMERICS_VERSION,
+        quantization=INT8_VERSION if precision == "int8" else None,
         plan=plan,
     )
 

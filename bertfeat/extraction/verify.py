@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bertfeat.extraction.embedder import Embedder
 
 SAMPLE = 100
-BOUNDS: Mapping[str, float] = {"fp32": 0.99999, "bf16": 0.9995, "fp16": 0.9999}
+BOUNDS: Mapping[str, float] = {"fp32": 0.99999, "bf16": 0.9995, "fp16": 0.9999, "int8": 0.995}
 """Least cosine between stored and recomputed features of a document, by the precision they were computed in."""
 
 

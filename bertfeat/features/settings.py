@@ -31,7 +31,7 @@ class FeatureSettings(JsonForm):
 
     model: str = ""  # fingerprint of its files
     layers: tuple[str, ...] = ()  # the feature columns: describe_column(column)
-    precision: str = "fp32"  # of the computation: fp32, bf16 or fp16
+    precision: str = "fp32"  # of the computation: fp32, bf16, fp16 or int8
     dtype: str = "float32"  # of token and word matrices: float16 or float32
     long: str = "window"  # window, truncate or error
     max_length: int | None = None  # tokens of a window
@@ -44,6 +44,7 @@ class FeatureSettings(JsonForm):
     batch_tokens: int | None = None
     part_rows: int | None = None
     numerics: int | None = None  # version of the numbers; see NUMERICS_VERSION of bertfeat.extraction
+    quantization: int | None = None  # version of the integers of int8; see INT8_VERSION of bertfeat.extraction
     plan: int | None = None  # version of the plan; None: 1, a corpus read from its beginning; 2: ranges of single files
     recorded: tuple[str, ...] | None = None  # the keys of the JSON form, in its order; None: all that are needed
     unknown: Mapping[str, object] = field(default_factory=dict)
@@ -87,10 +88,10 @@ class FeatureSettings(JsonForm):
 
         What counts is the meaning of a vector: which text, in which context, it represents. ``prompt``,
         ``special_tokens``, ``subword`` and ``document_context`` decide that. So do ``long`` and ``max_length``: how
-        much of a long text a vector represents, and how far its tokens attend. ``precision``, ``dtype`` and
-        ``numerics`` change its last digits only (docs/numerics.md); ``keep``, ``text``, ``batch_tokens``,
-        ``part_rows`` and ``plan`` do not touch it. Only settings that both files have are compared, and with
-        ``pooling`` only those that matter under it.
+        much of a long text a vector represents, and how far its tokens attend. ``precision``, ``dtype``,
+        ``numerics`` and ``quantization`` change its last digits only (docs/numerics.md); ``keep``, ``text``,
+        ``batch_tokens``, ``part_rows`` and ``plan`` do not touch it. Only settings that both files have are compared,
+        and with ``pooling`` only those that matter under it.
         """
         ours, theirs = self.encode(), other.encode()
         decisive = (*_ALWAYS, *(_ANY_POOLING if pooling is None else pooling.decided_by))
@@ -106,7 +107,7 @@ class FeatureSettings(JsonForm):
 
 SETTING_NAMES = tuple(field.name for field in fields(FeatureSettings) if field.name not in ("recorded", "unknown"))
 
-_LATER = ("plan",)  # settings that came when there were sets without them
+_LATER = ("plan", "quantization")  # settings that came when there were sets without them
 _ALWAYS = ("model", "prompt", "document_context", "long", "max_length")
 _ANY_POOLING = tuple(dict.fromkeys(name for pooling in Pooling for name in pooling.decided_by))
 

@@ -226,7 +226,7 @@ def _info(service: Service) -> dict[str, Any]:
     return {
         "model_id": service.name,
         "model_sha": extractor.model.revision or extractor.model.fingerprint,
-        "model_dtype": {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}[extractor.precision.value],
+        "model_dtype": str(extractor.precision.dtype).removeprefix("torch."),
         "model_type": {"embedding": {"pooling": extractor.columns[0].pooling.value}},
         "max_concurrent_requests": limits.most_connections,
         "max_input_length": extractor.token_settings.max_length,

@@ -21,7 +21,7 @@ class Extraction:
     prompt: str
     document_context: bool
     subword: Subword | None  # of words
-    precision: Literal["fp32", "bf16", "fp16"]
+    precision: Literal["fp32", "bf16", "fp16", "int8"]
     dtype: Literal["float16", "float32"]
     special_tokens: bool
 

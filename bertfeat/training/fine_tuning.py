@@ -106,8 +106,8 @@ def tuning_precision(name: str, device: torch.device) -> Literal["fp32", "bf16"]
         UsageError: another one.
     """
     precision = resolve_precision(name, device)
-    if precision is Precision.FP16:
-        raise UsageError("fine-tuning does not run in fp16", remedy="give fp32, bf16 or auto as the precision")
+    if precision in (Precision.FP16, Precision.INT8):
+        raise UsageError(f"fine-tuning does not run in {precision}", remedy="give fp32, bf16 or auto as the precision")
     return "bf16" if precision is Precision.BF16 else "fp32"
 
 

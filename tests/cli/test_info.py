@@ -94,9 +94,7 @@ def test_what_is_installed() -> None:
     assert (value["kind"], value["bertfeat"]) == ("installation", bertfeat.__version__)
     assert value["versions"]["torch"] == version("torch")
     assert value["versions"]["faiss-cpu"] == version("faiss-cpu")
-    assert value["kernels"] == kernels_in_use(
-        resolve_device(None), resolve_precision("auto", resolve_device(None)).dtype
-    )
+    assert value["kernels"] == kernels_in_use(resolve_device(None), resolve_precision("auto", resolve_device(None)))
     assert Path(value["default_model"], "config.json").exists()
     shown = info().stdout
     assert "default model" in shown

@@ -1,5 +1,6 @@
 """Our C kernels against float64, torch's operators beside them, and what serves when."""
 
+import ctypes
 import importlib.util
 import logging
 import re
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from bertfeat.encoder import Precision, kernels
 from bertfeat.encoder.attention import Attention, GroupedAttention, make_attention
+from bertfeat.encoder.blocks import TorchPostAttention, TransformerBlock
 from bertfeat.encoder.kernels import (
     KernelAttention,
     KernelPostAttention,
@@ -24,13 +26,15 @@ from bertfeat.encoder.kernels import (
     kernels_in_use,
     kernels_problem,
 )
-from bertfeat.encoder.packed import PackedEncoder, TorchPostAttention, TransformerBlock, usual_size
+from bertfeat.encoder.native import JOBS
+from bertfeat.encoder.packed import PackedEncoder, usual_size
 from bertfeat.encoder.weights import Affine, BlockWeights
 from bertfeat.installation import kernels_note
 from bertfeat.tokens import TokenBatch, cut_batches, tokenize
 from tests.support.tiny_models import CPU, Tiny, build, documents, text_states
 
 FP32, BF16 = torch.float32, torch.bfloat16
+STRUCTS = ", ".join(str(ctypes.sizeof(job)) for job in JOBS)
 AGAIN = "pip install --force-reinstall --no-deps --no-cache-dir bertfeat"
 FINE = 1e-5
 HALF_STEP = 2.0**-8  # of bfloat16, relative: what rounding a result once may cost
@@ -322,7 +326,7 @@ def test_torch_computes_alike() -> None:
     weights = block_weights(96, 416)
     context, residual = random(33, 96, seed=1), random(33, 96, seed=2)
     for activation in ACTIVATIONS:
-        found = TorchPostAttention(weights, 1e-12, activation, CPU, FP32)(context, residual)
+        found = TransformerBlock(weights, 1e-12, activation, CPU, FP32).post_attention(context, residual)
         wanted = post_attention_in_float64(weights, context, residual, activation)
         torch.testing.assert_close(found.double(), wanted, rtol=0, atol=FINE)
 
@@ -350,16 +354,17 @@ def test_which_finish_serves(amx: Kernels, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_names_for_records(each: Kernels) -> None:
-    assert kernels_in_use(CPU, BF16) == ("amx" if each.has_amx else "avx512")
-    assert kernels_in_use(CPU, FP32) == "avx512"
-    assert kernels_in_use(CPU, torch.float16) == kernels_in_use(torch.device("cuda"), BF16) == "none"
+    assert kernels_in_use(CPU, Precision.BF16) == ("amx" if each.has_amx else "avx512")
+    assert kernels_in_use(CPU, Precision.FP32) == "avx512"
+    assert kernels_in_use(CPU, Precision.FP16) == kernels_in_use(torch.device("cuda"), Precision.BF16) == "none"
+    assert kernels_in_use(CPU, Precision.INT8) == ("vnni" if each.has_vnni else "avx512")
 
 
 @pytest.mark.usefixtures("without")
 def test_nothing_serves_without_the_kernels() -> None:
     assert type(make_attention(np.sort(RAGGED), CPU, FP32, 64)) is GroupedAttention
     assert type(TransformerBlock(block_weights(64, 96), 1e-12, "gelu", CPU, FP32).post_attention) is TorchPostAttention
-    assert kernels_in_use(CPU, FP32) == "none"
+    assert kernels_in_use(CPU, Precision.FP32) == "none"
 
 
 def test_a_library_that_was_not_built_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -386,23 +391,26 @@ def test_a_library_of_another_interface_is_not_used(
     with caplog.at_level(logging.WARNING):
         problem = kernels._load_kernels.__wrapped__()
     assert re.search(r"_kernels.so: these kernels were built from other sources \(interface \d+, ", str(problem))
-    assert "999, 128 and 184 are needed), so torch's operators are used instead" in caplog.text
+    assert f"999 and {STRUCTS} are needed), so torch's operators are used instead" in caplog.text
     monkeypatch.setattr(kernels, "_load_kernels", lambda: problem)
     assert find_kernels() is None
-    assert kernels_in_use(CPU, FP32) == "none"
+    assert kernels_in_use(CPU, Precision.FP32) == "none"
     assert type(make_attention(np.sort(RAGGED), CPU, FP32, 64)) is GroupedAttention
     assert kernels_note() == f"{problem}. Build them anew: {AGAIN}"
 
 
-@pytest.mark.parametrize("sizes", [(128, 176), (120, 184)])
-def test_structs_of_another_size_are_told(sizes: tuple[int, int]) -> None:
+@pytest.mark.parametrize("other", range(4))
+def test_structs_of_another_size_are_told(other: int) -> None:
+    sizes = [ctypes.sizeof(job) for job in JOBS]
+    sizes[other] += 8
+
     class Library:
         @staticmethod
         def bertfeat_abi(told: Any) -> int:
             told[:] = sizes
             return kernels._ABI
 
-    assert f"structs of {sizes[0]} and {sizes[1]} bytes" in kernels._interface_problem(Library())  # type: ignore[arg-type]
+    assert f"structs of {', '.join(map(str, sizes))} bytes" in kernels._interface_problem(Library())  # type: ignore[arg-type]
     assert "interface 0" in kernels._interface_problem(object())  # type: ignore[arg-type]
 
 

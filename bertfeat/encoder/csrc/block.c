@@ -7,9 +7,9 @@
 
    A panel is kept as AMX tiles, 16 rows of 32 values each, tile after tile along a row of tiles. */
 
+#include "activations.h"
 #include "kernels.h"
 
-enum { GELU, GELU_TANH, RELU };
 enum { PANEL_ROWS = 256, PANEL_VALUES = 256 * 384, CHUNK = 384 /* of the inner width */ };
 
 #ifdef BERTFEAT_X86
@@ -33,42 +33,6 @@ AVX512 static void read_panel(uint16_t *panel, const uint16_t *from, int64_t str
 AVX512_INLINE __m512 low_half(__m512i x) { return widen(_mm512_castsi512_si256(x)); }
 AVX512_INLINE __m512 high_half(__m512i x) { return widen(_mm512_extracti64x4_epi64(x, 1)); }
 AMX_INLINE __m512i narrow(__m512 low, __m512 high) { return (__m512i)_mm512_cvtne2ps_pbh(high, low); }
-
-/* ── activations ────────────────────────────────────────────────────────────────────────────────────────── */
-
-/* x · Φ(x), the error function by a polynomial in x² up to |x| = 4.5 and 1 from there; absolute error 7e-5, and
-   beyond 8 no more than 1e-6 · |x|. */
-AVX512_INLINE __m512 gelu(__m512 x) {
-    const __m512 edge = _mm512_set1_ps(4.5f);
-    const __m512 near = _mm512_max_ps(_mm512_sub_ps(_mm512_setzero_ps(), edge), _mm512_min_ps(edge, x));
-    const __m512 u = _mm512_mul_ps(near, near);
-    __m512 y = _mm512_set1_ps(3.21415846e-11f);
-    y = _mm512_fmadd_ps(y, u, _mm512_set1_ps(-3.47915114e-09f));
-    y = _mm512_fmadd_ps(y, u, _mm512_set1_ps(1.65452919e-07f));
-    y = _mm512_fmadd_ps(y, u, _mm512_set1_ps(-4.58427644e-06f));
-    y = _mm512_fmadd_ps(y, u, _mm512_set1_ps(8.30391432e-05f));
-    y = _mm512_fmadd_ps(y, u, _mm512_set1_ps(-0.00104913991f));
-    y = _mm512_fmadd_ps(y, u, _mm512_set1_ps(0.00963146816f));
-    y = _mm512_fmadd_ps(y, u, _mm512_set1_ps(-0.0660759439f));
-    y = _mm512_fmadd_ps(y, u, _mm512_set1_ps(0.398776134f));
-    const __m512 phi = _mm512_fmadd_ps(y, near, _mm512_set1_ps(0.5f));
-    return _mm512_mul_ps(x, phi);
-}
-
-/* Its form by tanh (Hendrycks and Gimpel 2016): x · σ(2·√(2/π)·(x + 0.044715·x³)). */
-AVX512_INLINE __m512 gelu_tanh(__m512 x) {
-    const __m512 cube = _mm512_mul_ps(x, _mm512_fmadd_ps(_mm512_mul_ps(x, x), _mm512_set1_ps(0.044715f), _mm512_set1_ps(1.0f)));
-    const __m512 power = exp2_coarse(_mm512_mul_ps(cube, _mm512_set1_ps(-2.0f * 0.7978845608f * 1.44269504f)));
-    return _mm512_div_ps(x, _mm512_add_ps(_mm512_set1_ps(1.0f), power));
-}
-
-AVX512_INLINE __m512 activated(__m512 x, int64_t activation) {
-    switch (activation) {
-    case GELU: return gelu(x);
-    case GELU_TANH: return gelu_tanh(x);
-    default: return _mm512_max_ps(_mm512_setzero_ps(), x); /* in this order, NaN stays NaN */
-    }
-}
 
 /* ── products ───────────────────────────────────────────────────────────────────────────────────────────── */
 
@@ -204,35 +168,7 @@ AMX_INLINE void normalise(const float *sums, const float *bias, Row residual, co
     }
 }
 
-/* ── panels on threads ──────────────────────────────────────────────────────────────────────────────────── */
-
-typedef struct {
-    const void *job;
-    int (*panel)(const void *job, int64_t begin, int64_t rows, int64_t most);
-    int64_t rows, most, next, failed;
-} Work;
-
-AMX static void work(void *shared) {
-    Work *w = shared;
-    configure_tiles();
-    for (;;) {
-        const int64_t begin = __atomic_fetch_add(&w->next, w->most, __ATOMIC_RELAXED);
-        if (begin >= w->rows) break;
-        if (!w->panel(w->job, begin, least(w->most, w->rows - begin), w->most))
-            __atomic_store_n(&w->failed, 1, __ATOMIC_RELAXED);
-    }
-    release_tiles();
-}
-
-static int on_threads(Work *w, int64_t width, Parallel parallel, unsigned threads) {
-    if (!w->rows) return 0;
-    const int64_t fitting = least(PANEL_ROWS, PANEL_VALUES / width / 32 * 32);
-    const int64_t fair = round_up((w->rows + threads - 1) / threads, 32);
-    w->most = least(fair, fitting > 32 ? fitting : 32);
-    const int64_t panels = (w->rows + w->most - 1) / w->most;
-    parallel(work, w, (unsigned)least(threads, panels), 0);
-    return w->failed ? -1 : 0;
-}
+/* ── a panel ────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 AMX static int post_attention_panel(const void *job, int64_t begin, int64_t rows, int64_t most) {
     const PostAttention *j = job;
@@ -242,6 +178,7 @@ AMX static int post_attention_panel(const void *job, int64_t begin, int64_t rows
     float *row = sums + most * hidden;
     uint16_t *panel = (uint16_t *)(row + hidden), *raised = panel + most * hidden;
 
+    configure_tiles();
     read_panel(panel, j->context + at, hidden, hidden, rows, padded);
     accumulate(panel, padded, &j->output, 0, hidden, sums);
     for (int64_t r = 0; r < rows; r++)
@@ -256,13 +193,15 @@ AMX static int post_attention_panel(const void *job, int64_t begin, int64_t rows
     for (int64_t r = 0; r < rows; r++)
         normalise(sums + r * hidden, j->down.bias, row_of_panel(panel, hidden, r), &j->out_norm, hidden, row,
                   (Row){j->out + at + r * hidden, 32});
+    release_tiles();
     return 1;
 }
 
 /* Compute what follows attention in a block; gives 0, or -1 where memory ran out. */
 int bertfeat_post_attention(const PostAttention *j, Parallel parallel, unsigned threads) {
-    Work w = {.job = j, .panel = post_attention_panel, .rows = j->rows};
-    return on_threads(&w, j->up.in, parallel, threads);
+    const int64_t fitting = least(PANEL_ROWS, PANEL_VALUES / j->up.in / 32 * 32);
+    const Panels panels = {j, post_attention_panel, j->rows, 32, fitting > 32 ? fitting : 32};
+    return bertfeat_on_threads(&panels, parallel, threads);
 }
 
 /* Repack a weight [out, in], both multiples of 32, as tiles. */

@@ -17,7 +17,7 @@ typedef void (*Parallel)(void (*)(void *), void *, unsigned, unsigned); /* the O
    Raise BERTFEAT_ABI with every change of a struct or a function below, here and in kernels.py, which compares the
    number and the sizes of the structs when it loads the library. */
 
-#define BERTFEAT_ABI 1
+#define BERTFEAT_ABI 2
 
 typedef struct {
     const void *query, *key, *value; /* [.., heads * width], rows a stride apart */
@@ -50,13 +50,39 @@ typedef struct {
     Norm attention_norm, out_norm;
 } PostAttention;
 
-/* BERTFEAT_ABI; the sizes in bytes of Attention and PostAttention go into sizes. */
-int64_t bertfeat_abi(int64_t sizes[2]);
-/* HAS_AVX512 and HAS_AMX. */
+/* A weight [out, in] of 8-bit integers, packed by bertfeat_pack_int8; what its inputs are multiplied by, [in]; what its
+   sums are, [out]; the sums of its integers over each GROUP of inputs, [groups, out]; bias [out] */
+typedef struct {
+    const int8_t *weight;
+    const float *factor, *scale, *sums, *bias;
+    int64_t in, out;
+} Int8Product;
+
+typedef struct {
+    const float *rows; /* [count, in] */
+    float *out;        /* [count, end - begin]: the outputs from begin on */
+    int64_t count, begin, end;
+    Int8Product product;
+} Int8Projection;
+
+typedef struct {
+    const float *context, *residual; /* [rows, hidden]: what attention gave, and what it was given */
+    float *out;                      /* [rows, hidden] */
+    int64_t rows, activation;
+    Int8Product output, up, down;
+    Norm attention_norm, out_norm;
+} Int8PostAttention;
+
+/* BERTFEAT_ABI; the sizes in bytes of the four jobs above go into sizes. */
+int64_t bertfeat_abi(int64_t sizes[4]);
+/* HAS_AVX512, HAS_AMX and HAS_VNNI. */
 int bertfeat_features(void);
 int bertfeat_attend(const Attention *attention, Parallel parallel, unsigned threads);
 int bertfeat_post_attention(const PostAttention *job, Parallel parallel, unsigned threads);
 void bertfeat_pack(const uint16_t *weight, uint16_t *tiles, int64_t in, int64_t out);
+int bertfeat_project_int8(const Int8Projection *job, Parallel parallel, unsigned threads);
+int bertfeat_post_attention_int8(const Int8PostAttention *job, Parallel parallel, unsigned threads);
+void bertfeat_pack_int8(const int8_t *weight, int8_t *strips, int64_t in, int64_t out);
 
 #if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__)
 #define BERTFEAT_X86 1
@@ -65,8 +91,10 @@ void bertfeat_pack(const uint16_t *weight, uint16_t *tiles, int64_t in, int64_t 
 
 #define AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq")))
 #define AMX __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,amx-tile,amx-bf16")))
+#define VNNI __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")))
 #define AVX512_INLINE AVX512 static inline __attribute__((unused))
 #define AMX_INLINE AMX static inline __attribute__((unused))
+#define VNNI_INLINE VNNI static inline __attribute__((always_inline, unused))
 
 enum {
     TILE = 16,         /* rows of an AMX tile, and float32 values of a vector */
@@ -81,6 +109,16 @@ static inline uint16_t lanes16(int64_t n) { return n >= 16 ? 0xffff : n <= 0 ? 0
 
 /* A thread's own memory, kept from call to call; NULL where there is none. */
 void *bertfeat_scratch(size_t bytes);
+
+/* Rows of a batch, so many at once that what belongs to them stays in a core's second cache: a panel. */
+typedef struct {
+    const void *job;
+    int (*compute)(const void *job, int64_t begin, int64_t rows, int64_t most); /* gives 0 where memory ran out */
+    int64_t rows, step, most; /* most rows of a panel; panels are multiples of step */
+} Panels;
+
+/* Compute all panels on as many threads; gives 0, or -1 where memory ran out. */
+int bertfeat_on_threads(const Panels *panels, Parallel parallel, unsigned threads);
 
 /* Eight AMX tiles of 16 rows of 64 bytes. */
 AMX_INLINE void configure_tiles(void) {

@@ -1,11 +1,12 @@
-/* What this processor can do, and memory that threads keep. */
+/* What this processor can do, memory that threads keep, and panels shared out among them. */
 
 #include "kernels.h"
 
-enum { HAS_AVX512 = 1, HAS_AMX = 2 };
+enum { HAS_AVX512 = 1, HAS_AMX = 2, HAS_VNNI = 4 };
 
-int64_t bertfeat_abi(int64_t sizes[2]) {
+int64_t bertfeat_abi(int64_t sizes[4]) {
     sizes[0] = sizeof(Attention), sizes[1] = sizeof(PostAttention);
+    sizes[2] = sizeof(Int8Projection), sizes[3] = sizeof(Int8PostAttention);
     return BERTFEAT_ABI;
 }
 
@@ -15,7 +16,7 @@ int64_t bertfeat_abi(int64_t sizes[2]) {
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* HAS_AVX512 and HAS_AMX; the system is asked for leave to use AMX. */
+/* HAS_AVX512, HAS_AMX and HAS_VNNI; the system is asked for leave to use AMX. */
 int bertfeat_features(void) {
     enum { ASK_PERMISSION = 0x1023, TILE_DATA = 18 };
     __builtin_cpu_init();
@@ -26,7 +27,7 @@ int bertfeat_features(void) {
     __asm__ volatile("cpuid" : "+a"(eax), "=b"(ebx), "+c"(ecx), "=d"(edx));
     const int amx = (edx >> 22 & 1) && (edx >> 24 & 1) && __builtin_cpu_supports("avx512bf16") &&
                     syscall(SYS_arch_prctl, ASK_PERMISSION, TILE_DATA) == 0;
-    return HAS_AVX512 | (amx ? HAS_AMX : 0);
+    return HAS_AVX512 | (amx ? HAS_AMX : 0) | (__builtin_cpu_supports("avx512vnni") ? HAS_VNNI : 0);
 }
 
 static pthread_key_t memory;
@@ -53,6 +54,30 @@ void *bertfeat_scratch(size_t bytes) {
         pthread_setspecific(memory, kept);
     }
     return kept;
+}
+
+typedef struct {
+    const Panels *panels;
+    int64_t most, next, failed;
+} Work;
+
+static void work(void *shared) {
+    Work *w = shared;
+    const Panels *p = w->panels;
+    for (;;) {
+        const int64_t begin = __atomic_fetch_add(&w->next, w->most, __ATOMIC_RELAXED);
+        if (begin >= p->rows) break;
+        if (!p->compute(p->job, begin, least(w->most, p->rows - begin), w->most))
+            __atomic_store_n(&w->failed, 1, __ATOMIC_RELAXED);
+    }
+}
+
+int bertfeat_on_threads(const Panels *panels, Parallel parallel, unsigned threads) {
+    if (!panels->rows) return 0;
+    const int64_t fair = round_up((panels->rows + threads - 1) / threads, panels->step);
+    Work w = {.panels = panels, .most = least(fair, panels->most)};
+    parallel(work, &w, (unsigned)least(threads, (panels->rows + w.most - 1) / w.most), 0);
+    return w.failed ? -1 : 0;
 }
 
 #else

@@ -1,0 +1,90 @@
+"""The transformer block (Vaswani et al. 2017; post-layer-norm) but for its attention, in a floating-point format.
+
+Shapes: ``T`` tokens, ``S`` sequences, ``H`` hidden width, ``I`` intermediate width.
+"""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from torch.nn.functional import layer_norm, linear
+
+from bertfeat.encoder.kernels import KernelPostAttention, find_post_attention_kernels
+from bertfeat.encoder.linear import LinearProduct, make_linear_product
+from bertfeat.encoder.weights import Affine, BlockWeights
+
+
+class PostAttention(Protocol):
+    """What follows attention: output product, residual, norm, feed-forward, residual, norm."""
+
+    def __call__(self, context: Tensor, residual: Tensor) -> Tensor:
+        """Compute. Shape: ``[T, H]``, ``[T, H]`` → ``[T, H]``."""
+
+
+class Block(Protocol):
+    """One transformer block but for its attention."""
+
+    post_attention: PostAttention
+
+    def project(self, hidden: Tensor) -> Tensor:
+        """Compute queries, keys and values. Shape: ``[T, H]`` → ``[T, 3H]``."""
+
+    def project_first_tokens(self, hidden: Tensor, first_rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Compute queries of first tokens alone. Shape: ``[T, H]``, ``[S, H]`` → ``[S, H]``, ``[T, 2H]``."""
+
+
+class TransformerBlock:
+    """A block in a floating-point format."""
+
+    def __init__(
+        self, weights: BlockWeights, eps: float, activation: str, device: torch.device, dtype: torch.dtype
+    ) -> None:
+        joined = weights.query_key_value
+        self._weight, self._bias = joined.weight.to(device, dtype), joined.bias.to(device, dtype)
+        self._qkv = make_linear_product(self._weight, self._bias)
+        inner, hidden = weights.up.weight.shape
+        self.post_attention: PostAttention = (
+            KernelPostAttention(weights, eps, activation, kernels)
+            if (kernels := find_post_attention_kernels(device, dtype, hidden, inner))
+            else TorchPostAttention(
+                [
+                    make_linear_product(product.weight.to(device, dtype), product.bias.to(device, dtype))
+                    for product in (weights.attention_out, weights.up, weights.down)
+                ],
+                [
+                    Affine(norm.weight.to(device, dtype), norm.bias.to(device, dtype))
+                    for norm in (weights.attention_norm, weights.out_norm)
+                ],
+                eps,
+                activation,
+            )
+        )
+
+    def project(self, hidden: Tensor) -> Tensor:
+        """Compute queries, keys and values. Shape: ``[T, H]`` → ``[T, 3H]``."""
+        return self._qkv(hidden)
+
+    def project_first_tokens(self, hidden: Tensor, first_rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Compute queries of first tokens alone. Shape: ``[T, H]``, ``[S, H]`` → ``[S, H]``, ``[T, 2H]``."""
+        width = hidden.shape[1]
+        query = linear(first_rows, self._weight[:width], self._bias[:width])
+        return query, linear(hidden, self._weight[width:], self._bias[width:])
+
+
+class TorchPostAttention:
+    """What follows attention, by torch's operators around three products."""
+
+    def __init__(self, products: Iterable[LinearProduct], norms: Iterable[Affine], eps: float, activation: str) -> None:
+        self._out, self._up, self._down = products
+        self._attention_norm, self._out_norm = norms
+        self._eps, self._activation = eps, activation
+
+    def __call__(self, context: Tensor, residual: Tensor) -> Tensor:
+        """Compute. Shape: ``[T, H]``, ``[T, H]`` → ``[T, H]``."""
+        attended = self._normed(self._out.plus_residual(context, residual), self._attention_norm)
+        raised = self._up.with_activation(attended, self._activation)  # [T, I]
+        return self._normed(self._down.plus_residual(raised, attended), self._out_norm)
+
+    def _normed(self, summed: Tensor, norm: Affine) -> Tensor:
+        return layer_norm(summed, summed.shape[-1:], norm.weight, norm.bias, self._eps)

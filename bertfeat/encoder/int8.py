@@ -1,0 +1,181 @@
+"""A block whose products are of 8-bit integers; embeddings, attention, norms, activations and sums stay float32.
+
+Weights are signed, with a scale an output. Activations are unsigned, and each :data:`GROUP` values of a token have a
+scale and a least value of their own (Yao et al. 2022), so that a vector does not depend on the batch that it is in.
+Before that, inputs that grow large are made smaller and their weights larger (SmoothQuant; Xiao et al. 2023, eq. 4).
+
+Shapes: ``T`` tokens, ``S`` sequences, ``H`` hidden width.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import linear
+
+from bertfeat.encoder.blocks import PostAttention, TorchPostAttention
+from bertfeat.encoder.calibration import BlockInputs
+from bertfeat.encoder.kernels import ACTIVATIONS, Kernels, find_kernels
+from bertfeat.encoder.linear import ACTIVATION_FUNCTIONS
+from bertfeat.encoder.native import Int8PostAttentionStruct, Int8ProductStruct, Int8ProjectionStruct, NormStruct
+from bertfeat.encoder.precision import Precision
+from bertfeat.encoder.weights import Affine, BlockWeights
+
+GROUP = 384
+"""Inputs of a product that share a scale; ``csrc/int8.c`` has the same number.
+
+float32 holds a sum of so many products of bytes exactly: 384 · 255 · 127 < 2²⁴.
+"""
+_LARGEST_BYTE, _LARGEST_WEIGHT = 255, 127
+_STEP = 16  # widths that the kernels take are multiples of this
+_OCTAVE = 4  # factors are powers of the fourth root of two
+_LEAST = 1e-5  # of what is divided by
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizedProduct:
+    """A weight ``[out, in]`` in 8 bits, and what turns its sums into outputs."""
+
+    weight: Tensor  # [out, in] int8
+    factor: Tensor  # [in] what inputs are multiplied by first
+    scale: Tensor  # [out]
+    sums: Tensor  # [groups, out] of the integers
+    bias: Tensor  # [out]
+
+
+def quantize_product(product: Affine, largest: Tensor) -> QuantizedProduct:
+    """Quantize a weight for inputs that become as large. Shape: ``largest [in]``."""
+    weight = product.weight.double()
+    strongest = weight.abs().amax(0).clamp_min(_LEAST)
+    smoothing = torch.log2(strongest / largest.clamp_min(_LEAST)) / 2
+    factor = torch.exp2((smoothing * _OCTAVE).round() / _OCTAVE).float()
+    smoothed = weight / factor
+    scale = smoothed.abs().amax(1).clamp_min(torch.finfo(torch.float32).tiny) / _LARGEST_WEIGHT
+    integers = (smoothed / scale[:, None]).round().clamp(-_LARGEST_WEIGHT, _LARGEST_WEIGHT)
+    sums = torch.stack([group.sum(1) for group in _groups(integers)])
+    return QuantizedProduct(
+        integers.to(torch.int8).contiguous(), factor, scale.float(), sums.float(), product.bias.contiguous()
+    )
+
+
+def _groups(x: Tensor) -> list[Tensor]:
+    return [x[:, begin : begin + GROUP] for begin in range(0, x.shape[1], GROUP)]
+
+
+class TorchInt8Product:
+    """A product of 8-bit integers by torch's float32, which holds their sums exactly; no faster than float32."""
+
+    def __init__(self, quantized: QuantizedProduct) -> None:
+        self._quantized = quantized
+        self._weights = [group.float() for group in _groups(quantized.weight)]
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Multiply."""
+        quantized = self._quantized
+        summed = x.new_zeros(len(x), len(quantized.bias))
+        groups = _groups(x * quantized.factor)
+        for group, weight, weight_sums in zip(groups, self._weights, quantized.sums, strict=True):
+            least = group.amin(1, keepdim=True)
+            scale = ((group.amax(1, keepdim=True) - least) / _LARGEST_BYTE).clamp_min(1e-30)
+            whole = ((group - least) / scale).round()
+            summed += linear(whole, weight) * scale + least * weight_sums
+        return summed * quantized.scale + quantized.bias
+
+    def with_activation(self, x: Tensor, activation: str) -> Tensor:
+        """Multiply, then apply an activation."""
+        return ACTIVATION_FUNCTIONS[activation](self(x))
+
+    def plus_residual(self, x: Tensor, residual: Tensor) -> Tensor:
+        """Multiply, then add a residual."""
+        return self(x) + residual
+
+    def some(self, x: Tensor, begin: int, end: int) -> Tensor:
+        """Multiply, for the outputs from ``begin`` to ``end``."""
+        return self(x)[:, begin:end]
+
+
+class KernelInt8Product:
+    """A product of 8-bit integers by our own kernel."""
+
+    def __init__(self, quantized: QuantizedProduct, kernels: Kernels) -> None:
+        self._kernels, self._quantized = kernels, quantized
+        self._strips = kernels.pack_int8(quantized.weight)
+        tensors = (self._strips, quantized.factor, quantized.scale, quantized.sums, quantized.bias)
+        self.native = Int8ProductStruct(*(each.data_ptr() for each in tensors), *reversed(quantized.weight.shape))
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Multiply."""
+        return self.some(x, 0, len(self._quantized.bias))
+
+    def some(self, x: Tensor, begin: int, end: int) -> Tensor:
+        """Multiply, for the outputs from ``begin`` to ``end``, both multiples of 16."""
+        out = x.new_empty(len(x), end - begin)
+        job = Int8ProjectionStruct(x.data_ptr(), out.data_ptr(), len(x), begin, end, self.native)
+        self._kernels.call("bertfeat_project_int8", job)
+        return out
+
+
+class KernelInt8PostAttention:
+    """What follows attention in a block, its products of 8-bit integers, in one kernel."""
+
+    def __init__(
+        self, products: list[QuantizedProduct], norms: list[Affine], eps: float, activation: str, kernels: Kernels
+    ) -> None:
+        self._kernels, self._activation = kernels, ACTIVATIONS[activation]
+        self._products, self._norms = [KernelInt8Product(product, kernels) for product in products], norms
+        self._natives = [
+            *(product.native for product in self._products),
+            *(NormStruct(norm.weight.data_ptr(), norm.bias.data_ptr(), eps) for norm in norms),
+        ]
+
+    def __call__(self, context: Tensor, residual: Tensor) -> Tensor:
+        """Compute. Shape: ``[T, H]``, ``[T, H]`` → ``[T, H]``."""
+        out = torch.empty_like(residual)
+        pointers = (context.data_ptr(), residual.data_ptr(), out.data_ptr())
+        job = Int8PostAttentionStruct(*pointers, len(residual), self._activation, *self._natives)
+        self._kernels.call("bertfeat_post_attention_int8", job)
+        return out
+
+
+class Int8Block:
+    """A transformer block but for its attention, on the CPU."""
+
+    def __init__(self, weights: BlockWeights, inputs: BlockInputs, eps: float, activation: str) -> None:
+        affines = (weights.query_key_value, weights.attention_out, weights.up, weights.down)
+        first, *others = map(quantize_product, affines, inputs)
+        norms = [weights.attention_norm, weights.out_norm]
+        inner, hidden = weights.up.weight.shape
+        kernels = find_int8_kernels(hidden, inner)
+        self._project: KernelInt8Product | TorchInt8Product
+        self.post_attention: PostAttention
+        if kernels is not None:
+            self._project = KernelInt8Product(first, kernels)
+            self.post_attention = KernelInt8PostAttention(others, norms, eps, activation, kernels)
+        else:
+            self._project = TorchInt8Product(first)
+            self.post_attention = TorchPostAttention(map(TorchInt8Product, others), norms, eps, activation)
+
+    def project(self, hidden: Tensor) -> Tensor:
+        """Compute queries, keys and values. Shape: ``[T, H]`` → ``[T, 3H]``."""
+        return self._project(hidden)
+
+    def project_first_tokens(self, hidden: Tensor, first_rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Compute queries of first tokens alone. Shape: ``[T, H]``, ``[S, H]`` → ``[S, H]``, ``[T, 2H]``."""
+        width = hidden.shape[1]
+        return self._project.some(first_rows, 0, width), self._project.some(hidden, width, 3 * width)
+
+
+def find_int8_kernels(hidden: int, inner: int) -> Kernels | None:
+    """Find the kernels if they compute products of 8-bit integers in these widths."""
+    kernels = None if hidden % _STEP or inner % _STEP else find_kernels()
+    return kernels if kernels and kernels.has_vnni else None
+
+
+def int8_note(precision: Precision, hidden: int, inner: int) -> tuple[str, ...]:
+    """What a user should know of int8 here: whether it is slow."""
+    if precision is not Precision.INT8 or find_int8_kernels(hidden, inner):
+        return ()
+    return (
+        "int8 has no kernel for this processor (AVX512-VNNI) or for these widths (multiples of 16): it is computed by "
+        "float32 products, with the same vectors up to rounding and no faster than fp32",
+    )

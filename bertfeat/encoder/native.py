@@ -1,0 +1,76 @@
+"""The structs that the kernels take, as ``csrc/kernels.h`` declares them."""
+
+import ctypes
+
+
+def _pointers(*names: str) -> list[tuple[str, type[ctypes.c_void_p]]]:
+    return [(name, ctypes.c_void_p) for name in names]
+
+
+def _integers(*names: str) -> list[tuple[str, type[ctypes.c_int64]]]:
+    return [(name, ctypes.c_int64) for name in names]
+
+
+class AttentionStruct(ctypes.Structure):
+    """The attention of a batch."""
+
+    _fields_ = [
+        *_pointers("query", "key", "value", "out", "query_bounds", "key_bounds"),
+        *_integers("sequences", "heads", "width", "query_stride", "key_stride", "out_stride"),
+        *_integers("longest", "type", "amx"),
+        ("scale", ctypes.c_float),
+    ]
+
+
+class ProductStruct(ctypes.Structure):
+    """A bfloat16 weight as tiles, and its bias."""
+
+    _fields_ = [*_pointers("weight", "bias"), *_integers("in", "out")]
+
+
+class NormStruct(ctypes.Structure):
+    """A layer norm."""
+
+    _fields_ = [*_pointers("weight", "bias"), ("eps", ctypes.c_float)]
+
+
+class PostAttentionStruct(ctypes.Structure):
+    """What follows attention in a block, in bfloat16."""
+
+    _fields_ = [
+        *_pointers("context", "residual", "out"),
+        *_integers("rows", "activation"),
+        *((name, ProductStruct) for name in ("output", "up", "down")),
+        *((name, NormStruct) for name in ("attention_norm", "out_norm")),
+    ]
+
+
+class Int8ProductStruct(ctypes.Structure):
+    """A weight of 8-bit integers as strips, with all that turns its sums into outputs."""
+
+    _fields_ = [*_pointers("weight", "factor", "scale", "sums", "bias"), *_integers("in", "out")]
+
+
+class Int8ProjectionStruct(ctypes.Structure):
+    """Some outputs of a product of 8-bit integers."""
+
+    _fields_ = [*_pointers("rows", "out"), *_integers("count", "begin", "end"), ("product", Int8ProductStruct)]
+
+
+class Int8PostAttentionStruct(ctypes.Structure):
+    """What follows attention in a block, its products of 8-bit integers."""
+
+    _fields_ = [
+        *_pointers("context", "residual", "out"),
+        *_integers("rows", "activation"),
+        *((name, Int8ProductStruct) for name in ("output", "up", "down")),
+        *((name, NormStruct) for name in ("attention_norm", "out_norm")),
+    ]
+
+
+JOBS: tuple[type[ctypes.Structure], ...] = (
+    AttentionStruct,
+    PostAttentionStruct,
+    Int8ProjectionStruct,
+    Int8PostAttentionStruct,
+)
