@@ -78,6 +78,15 @@ def heads(name: str, baseline: str = "most-frequent") -> list[float]:
     return [*single, *best, head_times(name)]
 
 
+def adapted(name: str) -> list[float]:
+    """A row of docs/pretraining.md: losses of masked words before and after, nDCG@10, and F1 with its spread."""
+    (row,) = (each for each in result("adapt")["models"] if each["model"] == name)
+    measured = [key for key in ("masked_loss_before", "masked_loss") if key in row["seeds"][0]]
+    losses = [mean(seed[key] for seed in row["seeds"]) for key in measured]
+    taggers = [100 * row[key][value] for key in ("wnut17_f1", "wikigold_f1") for value in ("mean", "spread")]
+    return [*losses, row["ndcg_at_10"]["mean"], *taggers]
+
+
 def table7(row: str) -> list[float]:
     """A row of docs/tagging.md: both corpora, both parts, and the paper's number."""
     ours = [f1(corpus, row, part) for corpus in ("wnut17", "wikigold") for part in ("dev", "test")]
@@ -172,6 +181,12 @@ ROWS: dict[str, list[float]] = {
     "banking77, 77 intents: accuracy": heads("banking77"),
     "sick, entailment of pairs: accuracy": heads("sick-entailment"),
     "sick, relatedness of pairs: Spearman": heads("sick-relatedness", "cosine"),
+    "novels, the next sentence of four: accuracy": heads("novels"),
+    "as it comes": adapted("default"),
+    "novels": adapted("novels"),
+    "novels, `--anchor 10`": adapted("novels-anchored"),
+    "Cranfield": adapted("cranfield"),
+    "Cranfield, `--anchor 10`": adapted("cranfield-anchored"),
     "embeddings": table7("embeddings"),
     "second-to-last": table7("second-to-last"),
     "last": table7("last"),

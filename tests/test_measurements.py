@@ -14,6 +14,7 @@ TABLES = {
     "docs/measurements.md": "",
     "docs/tagging.md": "Measured",
     "docs/learning.md": "Measured",
+    "docs/pretraining.md": "Measured",
 }
 NUMBER = re.compile(r"(?<![\w.,])\d[\d,]*(?:\.\d+)?(?:e-?\d+)?")
 
