@@ -46,6 +46,18 @@ def pooled_onnx(model: str, length: int, precision: str) -> Run:
     return _encode(SentenceTransformer(model, device="cpu", backend="onnx", model_kwargs={"export": True}), length)
 
 
+def pooled_onnx_int8(model: str, length: int, instructions: str) -> Run:
+    """The quantization that sentence-transformers recommends for a CPU with such instructions: avx512_vnni, avx2."""
+    from sentence_transformers import SentenceTransformer, export_dynamic_quantized_onnx_model
+
+    with tempfile.TemporaryDirectory() as folder:
+        plain = SentenceTransformer(model, device="cpu", backend="onnx", model_kwargs={"export": True})
+        plain.save_pretrained(folder)
+        export_dynamic_quantized_onnx_model(plain, instructions, folder)
+        named = {"file_name": f"onnx/model_qint8_{instructions}.onnx"}
+        return _encode(SentenceTransformer(folder, device="cpu", backend="onnx", model_kwargs=named), length)
+
+
 def pooled_openvino(model: str, length: int, precision: str) -> Run:
     from sentence_transformers import SentenceTransformer
 

@@ -15,11 +15,19 @@ import torch
 from bertfeat.corpus import Corpus, CorpusSettings, Document, memory_corpus
 from bertfeat.encoder import block_flop, kernels_in_use, product_rate, synchronize
 from bertfeat.errors import CorpusError
-from bertfeat.extraction import CorpusSource, ExtractionReport, Extractor, open_run_source
+from bertfeat.extraction import (
+    CorpusSource,
+    Deviation,
+    ExtractionReport,
+    Extractor,
+    compare_embedders,
+    open_run_source,
+)
 from bertfeat.io import recorded_stages
 from bertfeat.recipe import needed_layers
 
 DOCUMENTS = 10_000
+COMPARED = 200  # documents whose features are compared between precisions
 OVERLAPPED = ("tokenize", "write")  # stages on threads of their own, beside the encoder
 
 
@@ -45,6 +53,85 @@ class Speed:
     waited_for_disk: float
     ceiling_tokens_per_second: float | None  # None for an encoder that transformers computes
     share_of_ceiling: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PrecisionSpeed:
+    """How fast a model runs in one precision, and how far its features are from those of fp32."""
+
+    precision: str
+    kernels: str
+    tokens_per_second: float  # from text to Parquet, median
+    runs: tuple[float, ...]
+    ratio: float  # to the first precision
+    deviations: tuple[Deviation, ...]  # of each column
+
+
+@dataclass(frozen=True, slots=True)
+class PrecisionComparison:
+    """How fast one corpus was extracted in some precisions, in turn, and how far apart the features are."""
+
+    model: str
+    device: str
+    threads: int
+    documents: int
+    tokens: int
+    compared: int  # documents whose features were compared
+    precisions: tuple[PrecisionSpeed, ...]
+
+
+def compare_precisions(
+    extractors: Sequence[Extractor],
+    exact: Extractor,
+    corpus: CorpusSource | None = None,
+    *,
+    documents: int = DOCUMENTS,
+    repeats: int = 5,
+    folder: Path | None = None,
+    corpus_settings: CorpusSettings | None = None,
+    on_start: Callable[[int], object] | None = None,
+) -> PrecisionComparison:
+    """Extract the first ``documents`` of a corpus in several precisions, in turn, and compare speeds and features.
+
+    The extractors differ in their precision only; the features of the first :data:`COMPARED` documents are compared
+    with those of ``exact``, the one in fp32. The other arguments are those of :func:`measure_speed`.
+
+    Raises:
+        CorpusError: there is no document.
+    """
+    sample = _take_documents(exact, corpus, documents, corpus_settings or CorpusSettings())
+    if on_start:
+        on_start(len(sample))
+    compared, given = sample[:COMPARED], memory_corpus(list(sample))
+    speeds, tokens = [list[float]() for _ in extractors], 0
+    with TemporaryDirectory(dir=folder, prefix="bertfeat-bench-") as work:
+        warm_up = memory_corpus(list(sample[: max(1, len(sample) // 8)]))
+        for number, extractor in enumerate(extractors):
+            _time_extraction(extractor, warm_up, Path(work) / f"warm-up-{number}", record=False)
+        for run in range(repeats):
+            for number, extractor in enumerate(extractors):
+                report = _time_extraction(extractor, given, Path(work) / f"{run}-{number}", record=False).report
+                speeds[number].append(report.tokens_per_second)
+                tokens = report.computed_tokens
+    return PrecisionComparison(
+        model=exact.model.name,
+        device=str(exact.device),
+        threads=torch.get_num_threads(),
+        documents=len(sample),
+        tokens=tokens,
+        compared=len(compared),
+        precisions=tuple(
+            PrecisionSpeed(
+                precision=extractor.precision.value,
+                kernels=kernels_in_use(extractor.device, extractor.precision),
+                tokens_per_second=median(each),
+                runs=tuple(sorted(each)),
+                ratio=median(each) / median(speeds[0]),
+                deviations=compare_embedders(extractor, exact, compared),
+            )
+            for extractor, each in zip(extractors, speeds, strict=True)
+        ),
+    )
 
 
 def measure_speed(

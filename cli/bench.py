@@ -1,15 +1,17 @@
 """``bertfeat bench``: measure the speed of extraction on this machine, and the time of each stage."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from .app import Command, option
 from .bundles import leave_out
 from .console import Console, two_columns
+from .option_types import listed_option
 from .options import (
+    PRECISIONS,
     FeatureOptions,
     ModelOptions,
     feature_options,
@@ -21,7 +23,7 @@ from .options import (
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings
-    from bertfeat.speed import Speed
+    from bertfeat.speed import PrecisionComparison, Speed
 
 
 @click.command(cls=Command, name="bench")
@@ -44,6 +46,13 @@ if TYPE_CHECKING:
     help="Folder where features are written and deleted.",
     show_default="the system's temporary folder",
 )
+@listed_option(
+    "--precisions",
+    choices=PRECISIONS,
+    metavar="P,P",
+    help="Compare speeds and deviations from fp32: fp32,bf16,int8. Runs are in turn.",
+    show_default="the one of --precision",
+)
 @feature_options
 @model_options
 @reading_options
@@ -53,6 +62,7 @@ def command(
     documents: int,
     repeats: int,
     work: Path | None,
+    precisions: tuple[str, ...],
     features: FeatureOptions,
     model: ModelOptions,
     reading: "CorpusSettings",
@@ -66,26 +76,55 @@ def command(
     \b
     bertfeat bench corpus.txt
     bertfeat bench corpus.txt --layers concat4 --pooling word --precision fp32
+    bertfeat bench corpus.txt --precisions fp32,bf16,int8
     bertfeat bench --model google-bert/bert-base-cased --json
     """
     if not sources:
         refuse_reading_options("and without CORPUS none is read")
     from bertfeat.extraction import Extractor
-    from bertfeat.speed import measure_speed
+    from bertfeat.speed import compare_precisions, measure_speed
 
-    speed = measure_speed(
-        Extractor(**asdict(model), **asdict(features)),
-        sources or None,
-        documents=documents,
-        repeats=repeats,
-        folder=work,
-        corpus_settings=reading,
-        on_start=lambda number: console.say(f"measuring with {number:,} documents, {repeats} times over"),
-    )
+    def extractor(precision: str) -> Extractor:
+        return Extractor(**asdict(replace(model, precision=precision)), **asdict(features))
+
+    settings: dict[str, Any] = {
+        "documents": documents,
+        "repeats": repeats,
+        "folder": work,
+        "corpus_settings": reading,
+        "on_start": lambda number: console.say(f"measuring with {number:,} documents, {repeats} times over"),
+    }
+    if precisions:
+        comparison = compare_precisions(
+            [extractor(precision) for precision in precisions], extractor("fp32"), sources or None, **settings
+        )
+        console.result(comparison, _comparison_lines(comparison))
+        return
+    speed = measure_speed(extractor(model.precision), sources or None, **settings)
     console.result(speed, _speed_lines(speed))
 
 
 leave_out(command, "keep")
+
+
+def _comparison_lines(comparison: "PrecisionComparison") -> list[str]:
+    rows = [
+        ("model", comparison.model),
+        ("on", f"{comparison.device}, {comparison.threads} threads"),
+        ("corpus", f"{comparison.documents:,} documents, {comparison.tokens:,} tokens"),
+    ]
+    lines = [*two_columns(rows), "", f"{'precision':<10} {'kernels':<8} {'tokens/s':>10} {'ratio':>6}"]
+    for each in comparison.precisions:
+        lines.append(f"{each.precision:<10} {each.kernels:<8} {each.tokens_per_second:>10,.0f} {each.ratio:>6.2f}")
+    lines += ["", f"cosine with fp32, of {comparison.compared:,} documents", ""]
+    columns = [deviation.column for deviation in comparison.precisions[0].deviations]
+    width = max(map(len, columns))
+    lines.append(f"{'column':<{width}} {'precision':<10} {'mean':>8} {'least':>8}")
+    for number, column in enumerate(columns):
+        for each in comparison.precisions:
+            found = each.deviations[number]
+            lines.append(f"{column:<{width}} {each.precision:<10} {found.mean_cosine:>8.5f} {found.min_cosine:>8.5f}")
+    return lines
 
 
 def _speed_lines(speed: "Speed") -> list[str]:

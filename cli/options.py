@@ -43,6 +43,8 @@ class ModelOptions:
     batch_tokens: int | None
 
 
+PRECISIONS = ("fp32", "bf16", "fp16", "int8")
+
 model_options = bundle(
     "model",
     ModelOptions,
@@ -50,7 +52,7 @@ model_options = bundle(
     option("--model", metavar="NAME|DIR", help="A hub id or a folder.", show_default="all-MiniLM-L6-v2"),
     option(
         "--precision",
-        type=click.Choice(["auto", "fp32", "bf16", "fp16", "int8"]),
+        type=click.Choice(["auto", *PRECISIONS]),
         default="auto",
         help="auto: bf16 where the hardware multiplies it natively, else fp32. int8: faster still on CPUs, less exact.",
     ),

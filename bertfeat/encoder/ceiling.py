@@ -1,13 +1,16 @@
 """How fast this hardware multiplies: the ceiling that an encoder's speed is measured against."""
 
 import time
+from collections.abc import Callable
 from functools import partial
 from statistics import median
 
 import torch
 
+from bertfeat.encoder.int8 import make_int8_product
 from bertfeat.encoder.linear import make_linear_product
 from bertfeat.encoder.precision import Precision
+from bertfeat.encoder.weights import Affine
 from bertfeat.io import keep_freed_memory
 
 
@@ -24,13 +27,22 @@ def product_rate(
 ) -> float:
     """Measure the rate of a block's four products (QKV, output, up, down) one by one, weighted by their operations.
 
-    Floating-point operations a second, the median of ``repeats`` after a warm-up; ``rows`` tokens at once.
+    Operations a second, the median of ``repeats`` after a warm-up; ``rows`` tokens at once. In int8 the products are
+    our own, and what they multiply is quantized first.
     """
     if device.type == "cpu":
         keep_freed_memory()  # fresh pages are no part of a product
     shapes = ((hidden, 3 * hidden), (hidden, hidden), (hidden, inner), (inner, hidden))
     draw = partial(torch.randn, device=device, dtype=precision.dtype)
-    products = [(make_linear_product(draw(n, k), draw(n)), k) for k, n in shapes]
+    products: list[tuple[Callable[[torch.Tensor], torch.Tensor], int]] = [
+        (
+            make_int8_product(Affine(draw(n, k), draw(n)), torch.ones(k))
+            if precision is Precision.INT8
+            else make_linear_product(draw(n, k), draw(n)),
+            k,
+        )
+        for k, n in shapes
+    ]
     inputs = {k: draw(rows, k) for k in (hidden, inner)}
     seconds = []
     with torch.inference_mode():

@@ -52,13 +52,13 @@ def quantize_product(product: Affine, largest: Tensor) -> QuantizedProduct:
     smoothed = weight / factor
     scale = smoothed.abs().amax(1).clamp_min(torch.finfo(torch.float32).tiny) / _LARGEST_WEIGHT
     integers = (smoothed / scale[:, None]).round().clamp(-_LARGEST_WEIGHT, _LARGEST_WEIGHT)
-    sums = torch.stack([group.sum(1) for group in _groups(integers)])
+    sums = torch.stack([group.sum(1) for group in _input_groups(integers)])
     return QuantizedProduct(
         integers.to(torch.int8).contiguous(), factor, scale.float(), sums.float(), product.bias.contiguous()
     )
 
 
-def _groups(x: Tensor) -> list[Tensor]:
+def _input_groups(x: Tensor) -> list[Tensor]:
     return [x[:, begin : begin + GROUP] for begin in range(0, x.shape[1], GROUP)]
 
 
@@ -67,13 +67,13 @@ class TorchInt8Product:
 
     def __init__(self, quantized: QuantizedProduct) -> None:
         self._quantized = quantized
-        self._weights = [group.float() for group in _groups(quantized.weight)]
+        self._weights = [group.float() for group in _input_groups(quantized.weight)]
 
     def __call__(self, x: Tensor) -> Tensor:
         """Multiply."""
         quantized = self._quantized
         summed = x.new_zeros(len(x), len(quantized.bias))
-        groups = _groups(x * quantized.factor)
+        groups = _input_groups(x * quantized.factor)
         for group, weight, weight_sums in zip(groups, self._weights, quantized.sums, strict=True):
             least = group.amin(1, keepdim=True)
             scale = ((group.amax(1, keepdim=True) - least) / _LARGEST_BYTE).clamp_min(1e-30)
@@ -115,6 +115,16 @@ class KernelInt8Product:
         return out
 
 
+Int8Product = KernelInt8Product | TorchInt8Product
+
+
+def make_int8_product(product: Affine, largest: Tensor) -> Int8Product:
+    """Quantize a product for inputs that become as large, and choose its fastest form here."""
+    quantized = quantize_product(product, largest)
+    kernels = find_int8_kernels(*product.weight.shape)
+    return KernelInt8Product(quantized, kernels) if kernels else TorchInt8Product(quantized)
+
+
 class KernelInt8PostAttention:
     """What follows attention in a block, its products of 8-bit integers, in one kernel."""
 
@@ -141,19 +151,17 @@ class Int8Block:
     """A transformer block but for its attention, on the CPU."""
 
     def __init__(self, weights: BlockWeights, inputs: BlockInputs, eps: float, activation: str) -> None:
-        affines = (weights.query_key_value, weights.attention_out, weights.up, weights.down)
-        first, *others = map(quantize_product, affines, inputs)
+        self._project = make_int8_product(weights.query_key_value, inputs.query_key_value)
+        affines = (weights.attention_out, weights.up, weights.down)
+        products = list(map(quantize_product, affines, inputs[1:]))
         norms = [weights.attention_norm, weights.out_norm]
         inner, hidden = weights.up.weight.shape
         kernels = find_int8_kernels(hidden, inner)
-        self._project: KernelInt8Product | TorchInt8Product
-        self.post_attention: PostAttention
-        if kernels is not None:
-            self._project = KernelInt8Product(first, kernels)
-            self.post_attention = KernelInt8PostAttention(others, norms, eps, activation, kernels)
-        else:
-            self._project = TorchInt8Product(first)
-            self.post_attention = TorchPostAttention(map(TorchInt8Product, others), norms, eps, activation)
+        self.post_attention: PostAttention = (
+            KernelInt8PostAttention(products, norms, eps, activation, kernels)
+            if kernels
+            else TorchPostAttention(map(TorchInt8Product, products), norms, eps, activation)
+        )
 
     def project(self, hidden: Tensor) -> Tensor:
         """Compute queries, keys and values. Shape: ``[T, H]`` → ``[T, 3H]``."""
@@ -165,9 +173,9 @@ class Int8Block:
         return self._project.some(first_rows, 0, width), self._project.some(hidden, width, 3 * width)
 
 
-def find_int8_kernels(hidden: int, inner: int) -> Kernels | None:
+def find_int8_kernels(*widths: int) -> Kernels | None:
     """Find the kernels if they compute products of 8-bit integers in these widths."""
-    kernels = None if hidden % _STEP or inner % _STEP else find_kernels()
+    kernels = None if any(width % _STEP for width in widths) else find_kernels()
     return kernels if kernels and kernels.has_vnni else None
 
 

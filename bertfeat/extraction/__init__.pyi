@@ -50,5 +50,10 @@ from .tasks import (
     Task as Task,
 )
 from .texts import TextInput as TextInput, take_texts as take_texts
-from .verify import Deviation as Deviation, VerifyReport as VerifyReport, verify_features as verify_features
+from .verify import (
+    Deviation as Deviation,
+    VerifyReport as VerifyReport,
+    compare_embedders as compare_embedders,
+    verify_features as verify_features,
+)
 from .worker import PartWorker as PartWorker, threads_in_use as threads_in_use, use_threads as use_threads

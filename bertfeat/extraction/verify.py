@@ -128,6 +128,14 @@ def _find_documents(corpus: Corpus, stored: Mapping[int, DocumentFeatures]) -> l
     return documents
 
 
+def compare_embedders(one: "Embedder", other: "Embedder", documents: Sequence[Document]) -> tuple[Deviation, ...]:
+    """Compute documents by two embedders of the same columns, and tell how far apart each column's features are."""
+    theirs, ours = (
+        {document.row: document for document in _compute_again(embedder, documents)} for embedder in (other, one)
+    )
+    return tuple(_deviation(column.name, theirs, ours) for column in one.columns)
+
+
 def _compute_again(embedder: "Embedder", documents: Sequence[Document]) -> Iterator[DocumentFeatures]:
     pairs = any(document.pair is not None for document in documents)
     result = embedder.compute_rows(embedder.tokenize_rows(documents), pairs=pairs)

@@ -284,15 +284,18 @@ def test_every_layer_of_every_family_is_near_hugging_face(family: str, tmp_path:
             assert cosines(found.of(column, number), values).min() > 0.995
 
 
-def test_a_text_has_the_same_bytes_alone_and_in_any_company(bert: Tiny) -> None:
-    tiny = Tiny.load(bert.folder, Precision.INT8)
-    texts = [text for text in TEXTS if text] * 40
-    for pooling in (Pooling.MEAN, Pooling.CLS, Pooling.TOKEN):
-        together = tiny.features(documents(texts), "last", pooling)
-        for number in (0, 1, 2, 3, 4, 5, 77, 201):
-            alone = tiny.features(documents([texts[number]]), "last", pooling)
-            column = together.columns[0]
-            assert np.array_equal(alone.of(column, 0), together.of(column, number))
+@pytest.mark.usefixtures("vnni")
+@pytest.mark.parametrize("pooling", [Pooling.MEAN, Pooling.CLS, Pooling.TOKEN], ids=str)
+def test_a_text_has_the_same_bytes_alone_and_in_any_company(pooling: Pooling) -> None:
+    default = Tiny.load(find_model().folder, Precision.INT8)
+    texts = [*(text for text in TEXTS if text), LONGER, " ".join([LONGER] * 3)] * 8
+    together = default.features(documents(texts), "last", pooling)
+    column = together.columns[0]
+    for number in range(8):
+        alone = default.features(documents([texts[number]]), "last", pooling)
+        some = default.features(documents([texts[number], *texts[number : number + 5]]), "last", pooling)
+        for found in (alone, some):
+            assert np.array_equal(found.of(column, 0), together.of(column, number))
 
 
 def states(encoder: PackedEncoder, batch: TokenBatch, *, first: bool) -> Tensor:

@@ -212,7 +212,7 @@ def test_the_check_costs_few_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert tokens == [8, 24 + 8 + 8, 8]
 
 
-@pytest.mark.parametrize("precision", list(Precision))
+@pytest.mark.parametrize("precision", [each for each in Precision if each is not Precision.INT8])
 def test_sound_models_keep_their_form_in_every_precision(precision: Precision, tmp_path: Path) -> None:
     for kind in ("albert", "deberta-v2", "modernbert"):
         path = load_encoder(Model(kind, build(kind, tmp_path / kind)), precision, CPU).path

@@ -167,7 +167,7 @@ def test_the_settings_are_checked_when_the_extractor_is_made(bert: Tiny) -> None
     for settings, told in (
         ({"layers": "6"}, "layer"),
         ({"pooling": "median"}, "median"),
-        ({"precision": "int8"}, "int8"),
+        ({"precision": "int4"}, "int4"),
         ({"dtype": "float64"}, "float64"),
         ({"long": "wrap"}, "wrap"),
         ({"subword": "middle"}, "middle"),
