@@ -14,7 +14,7 @@ from bertfeat.corpus import memory_corpus
 from bertfeat.encoder import Precision, block_flop, product_rate
 from bertfeat.errors import CorpusError
 from bertfeat.io.timing import recorded_stages, stage
-from bertfeat.speed import made_up_documents, measure_speed
+from bertfeat.speed import compare_precisions, made_up_documents, measure_speed
 from tests.support.tiny_models import build
 
 TEXTS = ["a river", "", "the bank of the river", "money in the bank", "a heron"]
@@ -82,9 +82,37 @@ def test_an_encoder_of_transformers_has_no_ceiling(tmp_path: Path) -> None:
     assert "forward" in found.stages
 
 
+def test_precisions_are_compared_with_fp32(tmp_path: Path) -> None:
+    folder = build("bert", tmp_path / "bert")
+    exact, rounded = (
+        Extractor(folder, layers=["last", "embeddings"], pooling="mean", precision=each) for each in ("fp32", "int8")
+    )
+    found = compare_precisions([rounded, exact], exact, memory_corpus(TEXTS), documents=4, repeats=3, folder=tmp_path)
+    assert (found.documents, found.compared, len(found.precisions)) == (4, 4, 2)
+    assert [each.precision for each in found.precisions] == ["int8", "fp32"]
+    first, second = found.precisions
+    assert (first.ratio, second.ratio) == (1.0, second.tokens_per_second / first.tokens_per_second)
+    assert first.runs[1] == first.tokens_per_second
+    texts = [text for text in TEXTS if text]
+    for extractor, each in ((rounded, first), (exact, second)):
+        for deviation in each.deviations:
+            pairs = [
+                (a.stored[deviation.column].astype(float), b.stored[deviation.column].astype(float))
+                for a, b in zip(extractor.features(texts), exact.features(texts), strict=True)
+            ]
+            cosines = [float(a @ b / (a @ a) ** 0.5 / (b @ b) ** 0.5) for a, b in pairs]
+            assert deviation.min_cosine == pytest.approx(min(cosines), abs=1e-4)
+            assert deviation.mean_cosine == pytest.approx(sum(cosines) / len(cosines), abs=1e-4)
+            assert deviation.max_absolute == pytest.approx(max(abs(a - b).max() for a, b in pairs), abs=0.02)
+    assert [deviation.max_absolute for deviation in second.deviations] == [0.0, 0.0]
+    assert not list(tmp_path.glob("bertfeat-bench-*"))
+
+
 def test_nothing_to_measure_with_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="no document"):
         measure_speed(Extractor(build("bert", tmp_path / "bert")), memory_corpus([]))
+    with pytest.raises(CorpusError, match="no document"):
+        compare_precisions([], Extractor(tmp_path / "bert", precision="fp32"), memory_corpus([]))
 
 
 def test_made_up_documents_are_whole_words_and_always_the_same(tmp_path: Path) -> None:
@@ -108,9 +136,32 @@ def test_bench_prints_a_table_or_json(tmp_path: Path) -> None:
     assert found["precision"] in ("fp32", "bf16")
 
 
+def test_bench_compares_precisions(tmp_path: Path) -> None:
+    common = ("bench", "--documents", "5", "--model", str(build("bert", tmp_path / "bert")), "--repeats", "1")
+    told = run(
+        *common, "--precisions", "fp32,int8", "--precisions", "int8", "--layers", "last,1", "--pooling", "mean,token"
+    )
+    assert told.exit_code == 0, told.output
+    assert "cosine with fp32, of 5 documents" in told.stdout
+    assert [line.split()[:2] for line in told.stdout.splitlines()[-8:]] == [
+        [column, precision]
+        for column in ("last_mean", "last_token", "layer1_mean", "layer1_token")
+        for precision in ("fp32", "int8")
+    ]
+    found = json.loads(run(*common, "--precisions", "int8", "--json").stdout)
+    assert [each["precision"] for each in found["precisions"]] == ["int8"]
+    assert 0.99 < found["precisions"][0]["deviations"][0]["min_cosine"] <= 1
+
+
+def test_the_ceiling_of_int8_is_that_of_its_own_products() -> None:
+    assert product_rate(32, 64, Precision.INT8, torch.device("cpu"), rows=10, repeats=1) > 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
+        (["--precisions", "int7"], "'int7' is not one of fp32, bf16, fp16, int8"),
+        (["--precisions", ""], "--precisions"),
         (["nowhere.txt"], "nowhere.txt"),
         (["--repeats", "0"], "--repeats"),
         (["--documents", "x"], "--documents"),

@@ -9,6 +9,7 @@ import click
 import pytest
 
 from bertfeat import Extractor, Index
+from bertfeat.cli.options import PRECISIONS
 from bertfeat.corpus import CorpusSettings
 from bertfeat.encoder import Precision
 from bertfeat.extraction import PART_ROWS, verify_features
@@ -117,6 +118,10 @@ def test_choices_are_those_of_the_library(words: tuple[str, ...], name: str, val
     option = next(option for option in find_command(words).params if option.name == name)
     assert isinstance(option.type, click.Choice)
     assert sorted(option.type.choices) == sorted(values)
+
+
+def test_precisions_are_those_of_the_library() -> None:
+    assert sorted(PRECISIONS) == sorted(Precision)
 
 
 def test_shapes_are_those_of_the_library() -> None:
