@@ -1,4 +1,4 @@
-# make demo | test | slow | hostile | sanitize | lint | types | docs | ecosystem | bench | peers | clean
+# make demo | test | slow | hostile | sanitize | aarch64 | lint | types | docs | ecosystem | bench | peers | clean
 # make demo first builds .venv with what bertfeat needs; the others add the tools, which takes a few minutes.
 
 PYTHON ?= python3
@@ -11,7 +11,7 @@ KERNELS := setup.py $(wildcard bertfeat/encoder/csrc/*)
 test slow hostile ecosystem: export OMP_NUM_THREADS = 1
 test slow hostile demo ecosystem: export HF_HUB_OFFLINE = 1
 
-.PHONY: demo test slow hostile sanitize lint types docs ecosystem bench peers clean
+.PHONY: demo test slow hostile sanitize aarch64 lint types docs ecosystem bench peers clean
 
 demo: .venv/.run
 	rm -rf $(DEMO)
@@ -41,7 +41,16 @@ sanitize: .venv/.made
 	@cp -r bertfeat tests pyproject.toml $(SANITIZED) && rm -f $(SANITIZED)/bertfeat/encoder/_kernels*.so
 	$(CC) -O1 -g -Wall -fPIC -shared $(SANITIZERS) bertfeat/encoder/csrc/*.c -o $(SANITIZED)/bertfeat/encoder/_kernels.so
 	cd $(SANITIZED) && LD_PRELOAD="$$($(CC) -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0 OMP_NUM_THREADS=2 \
-	PYTHONPATH=. $(CURDIR)/$(BIN)/python -m pytest -q -p no:cacheprovider --capture=sys tests/encoder/test_kernels.py
+	PYTHONPATH=. $(CURDIR)/$(BIN)/python -m pytest -q -p no:cacheprovider --capture=sys tests/encoder/test_kernels.py tests/encoder/test_int8.py
+
+# The kernels for aarch64, built by Debian's cross compiler (gcc-aarch64-linux-gnu, libc6-dev-arm64-cross) and run under
+# an emulator (qemu-user).
+aarch64:
+	@mkdir -p build
+	aarch64-linux-gnu-gcc -O3 -Wall -Wextra -Werror -fPIC -shared bertfeat/encoder/csrc/*.c -o build/_kernels-aarch64.so
+	aarch64-linux-gnu-gcc -O3 -Wall -Wextra -Werror -static tests/encoder/attention_check.c bertfeat/encoder/csrc/*.c \
+	-o build/attention_check -lm -lpthread
+	qemu-aarch64 build/attention_check
 
 lint: .venv/.made
 	$(BIN)/ruff check .

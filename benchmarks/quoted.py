@@ -23,6 +23,8 @@ MILLION, GROWTH, SHAPES = result("index_million"), result("growth"), result("sha
 UPDATES, FLAIR = result("concurrent_updates"), result("tagger_flair-wikigold")
 EXACT = {name: result(f"exact_{name}")["max_absolute_difference"] for name in ("flair", "sentence_transformers")}
 HUGGING_FACE = result("exact_transformers")["max_absolute_difference"]
+BF16_EPYC, AVX2 = (result(f"processors-{name}")["corpora"] for name in ("avx512_bf16", "avx2"))
+INT8 = result("int8_quality")["vectors"]
 WAYS, PLAN, TORTURE = result("ways"), result("plan_size"), result("torture")
 SERVE, PAGE = result("serve"), result("page_million")
 RECIPES = {row["column"]: row["ndcg_at_10"] for row in result("index_recipes")}
@@ -85,6 +87,23 @@ def adapted(name: str) -> list[float]:
     losses = [mean(seed[key] for seed in row["seeds"]) for key in measured]
     taggers = [100 * row[key][value] for key in ("wnut17_f1", "wikigold_f1") for value in ("mean", "spread")]
     return [*losses, row["ndcg_at_10"]["mean"], *taggers]
+
+
+def on_processor(corpora: dict[str, Any], precisions: Sequence[str], peer: str) -> list[float]:
+    """A row of docs/speed.md: sentences and paragraphs of each precision and of a peer, and the ratio of the first."""
+    ways = [*(f"pooled_ours:{precision}" for precision in precisions), peer]
+    both = [corpora[name] for name in ("sentences", "paragraphs")]
+    fastest = f"{ways[-2]} to {peer}"
+    return [
+        *(each["tokens_per_second"][way] for way in ways for each in both),
+        *(each["ratios"][fastest] for each in both),
+    ]
+
+
+def int8_layer(layer: int) -> list[float]:
+    """A row of docs/numerics.md: cosines of token vectors with fp32's, mean and first percentile."""
+    names = ("tokens_mean", "tokens_first_percentile")
+    return [INT8[precision][name][layer] for precision in ("bf16", "int8") for name in names]
 
 
 def table7(row: str) -> list[float]:
@@ -183,6 +202,26 @@ ROWS: dict[str, list[float]] = {
     "sick, relatedness of pairs: Spearman": heads("sick-relatedness", "cosine"),
     "novels, the next sentence of four: accuracy": heads("novels"),
     "as it comes": adapted("default"),
+    "sentences to vectors, int8, without AMX, tokens/s": [
+        BF16_EPYC["sentences"]["tokens_per_second"][way] for way in ("pooled_ours:int8", "pooled_onnx_int8:avx512_vnni")
+    ],
+    "Intel Xeon with AMX": [
+        *(
+            POOLED[corpus]["tokens_per_second"][f"pooled_{way}"]
+            for way in ("ours:fp32", "ours:bf16", "openvino:bf16")
+            for corpus in ("sentences", "paragraphs")
+        ),
+        *ratios("bf16 to pooled_openvino:bf16")[:2],
+    ],
+    "AMD EPYC, AVX512-BF16 and VNNI, no AMX": on_processor(
+        BF16_EPYC, ("fp32", "bf16", "int8"), "pooled_onnx_int8:avx512_vnni"
+    ),
+    "the same, all held to AVX2": on_processor(AVX2, ("fp32",), "pooled_sentence_transformers:fp32"),
+    "mean vectors of the last layer: mean; least": [
+        INT8[precision]["mean_vectors"][value] for precision in ("bf16", "int8") for value in ("mean", "least")
+    ],
+    "token vectors, layer 1: mean; first percentile": int8_layer(1),
+    **{f"layer {layer}": int8_layer(layer) for layer in range(2, 7)},
     "novels": adapted("novels"),
     "novels, `--anchor 10`": adapted("novels-anchored"),
     "Cranfield": adapted("cranfield"),

@@ -33,7 +33,7 @@ class Installation:
     device: str  # the default
     precision: str  # what "auto" means on it
     bf16: bool  # whether the device multiplies bfloat16 in hardware
-    kernels: str  # our own on this processor: amx, avx512 or none
+    kernels: str  # our own on this processor: amx, avx512, avx2, neon or none
     kernels_note: str  # why there are none, and the remedy; empty if there are some
     versions: Mapping[str, str]  # of the libraries that are installed
     missing: tuple[str, ...]  # optional libraries that are not installed
@@ -65,7 +65,7 @@ def installation() -> Installation:
 def kernels_note() -> str:
     """Why our kernels do not serve this processor, and the remedy; empty if they do, or if they would not help."""
     again = "pip install --force-reinstall --no-deps --no-cache-dir bertfeat"
-    if "avx512f" not in _flags():
+    if "avx2" not in _flags() and platform.machine() != "aarch64":
         return ""
     if importlib.util.find_spec("bertfeat.encoder._kernels") is None:
         return (

@@ -15,6 +15,8 @@ TABLES = {
     "docs/tagging.md": "Measured",
     "docs/learning.md": "Measured",
     "docs/pretraining.md": "Measured",
+    "docs/speed.md": "Processors",
+    "docs/numerics.md": "int8",
 }
 NUMBER = re.compile(r"(?<![\w.,])\d[\d,]*(?:\.\d+)?(?:e-?\d+)?")
 

@@ -1,4 +1,4 @@
-"""Our own C kernels (``csrc/``), where a C compiler was found at installation and the CPU has AVX-512, better AMX.
+"""Our own C kernels (``csrc/``), where a C compiler was found at installation: for AVX2, AVX-512, AMX and aarch64.
 
 Attention takes torch's CPU operators 1.2 to 9 times as long, most so among short sequences (benchmarks/attention.py),
 and on AMX what follows attention takes them 1.2 to 2.4 times as long, because each product goes through memory
@@ -8,6 +8,8 @@ and on AMX what follows attention takes them 1.2 to 2.4 times as long, because e
 import ctypes
 import importlib.util
 import logging
+import os
+import platform
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -21,10 +23,13 @@ from torch import Tensor
 from bertfeat.encoder.native import JOBS, AttentionStruct, NormStruct, PostAttentionStruct, ProductStruct
 from bertfeat.encoder.precision import Precision
 from bertfeat.encoder.weights import BlockWeights
+from bertfeat.errors import UsageError
 
 _log = logging.getLogger(__name__)
-_ABI = 2  # BERTFEAT_ABI of csrc/kernels.h; raise both with every change of a struct or a function
-_AVX512, _AMX, _VNNI = 1, 2, 4
+_ABI = 3  # BERTFEAT_ABI of csrc/kernels.h; raise both with every change of a struct or a function
+_AVX512, _AMX, _VNNI, _VECTOR = 1, 2, 4, 8  # HAS_… of csrc/support.c
+_VECTOR_FORM, _AVX512_FORM, _AMX_FORM = range(3)  # of attention
+_LEVELS = {"none": 0, "avx2": _VECTOR, "avx512": _VECTOR | _AVX512 | _VNNI, "amx": _VECTOR | _AVX512 | _VNNI | _AMX}
 _TYPES = {torch.float32: 0, torch.bfloat16: 1}
 ACTIVATIONS = {"gelu": 0, "gelu_new": 1, "gelu_pytorch_tanh": 1, "relu": 2}
 _ATTENTION_STEP = 16  # widths of heads are multiples of this
@@ -39,6 +44,7 @@ class Kernels:
     def __init__(self, library: ctypes.CDLL, openmp: ctypes.CDLL, features: int) -> None:
         self._library, self._parallel = library, ctypes.cast(openmp.GOMP_parallel, ctypes.c_void_p)
         self.has_amx, self.has_vnni = bool(features & _AMX), bool(features & _VNNI)
+        self.has_avx512 = bool(features & _AVX512)
 
     def call(self, name: str, job: ctypes.Structure) -> None:
         """Call a kernel on torch's number of threads.
@@ -91,10 +97,18 @@ def _load_kernels() -> Kernels | str:
         if problem := _interface_problem(library):
             _log.warning("%s: %s", built.origin, problem)
             return f"{built.origin}: {problem}"
-        features = int(library.bertfeat_features())
-        return Kernels(library, openmp, features) if features & _AVX512 else ""
+        features = int(library.bertfeat_features()) & _allowed()
+        return Kernels(library, openmp, features) if features else ""
     except (OSError, AttributeError) as error:
         return f"{built.origin} cannot be loaded: {error}"
+
+
+def _allowed() -> int:
+    """What ``BERTFEAT_CPU`` lets be used: ``none``, ``avx2``, ``avx512`` or ``amx``, each with those before it."""
+    wanted = os.environ.get("BERTFEAT_CPU", "amx")
+    if wanted not in _LEVELS:
+        raise UsageError(f"BERTFEAT_CPU is {wanted!r}", remedy=f"known are {', '.join(_LEVELS)}")
+    return _LEVELS[wanted]
 
 
 def _interface_problem(library: ctypes.CDLL) -> str:
@@ -119,13 +133,17 @@ def _listing(numbers: Iterable[int]) -> str:
 
 
 def kernels_in_use(device: torch.device, precision: Precision) -> str:
-    """Name the kernels that compute on a device, for records: ``amx``, ``vnni``, ``avx512`` or ``none``."""
+    """Name the kernels that compute on a device: ``amx``, ``vnni``, ``avx512``, ``avx2``, ``neon`` or ``none``."""
     kernels = find_kernels() if device.type == "cpu" and precision.dtype in _TYPES else None
     if kernels is None:
         return "none"
     if precision is Precision.INT8 and kernels.has_vnni:
         return "vnni"
-    return "amx" if kernels.has_amx and precision is Precision.BF16 else "avx512"
+    if kernels.has_avx512:
+        return "amx" if kernels.has_amx and precision is Precision.BF16 else "avx512"
+    if precision.dtype is not torch.float32:
+        return "none"
+    return "neon" if platform.machine() == "aarch64" else "avx2"
 
 
 # ── attention ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -172,17 +190,23 @@ class KernelAttention:
             out_stride=out.stride(0),
             longest=self._longest,
             type=_TYPES[query.dtype],
-            amx=query.dtype is torch.bfloat16 and self._kernels.has_amx and width in _AMX_HEADS,
+            form=self._form(query.dtype, width),
             scale=width**-0.5,
         )
         self._kernels.call("bertfeat_attend", job)
         return out
 
+    def _form(self, dtype: torch.dtype, width: int) -> int:
+        if dtype is torch.bfloat16 and self._kernels.has_amx and width in _AMX_HEADS:
+            return _AMX_FORM
+        return _AVX512_FORM if self._kernels.has_avx512 else _VECTOR_FORM
+
 
 def find_attention_kernels(device: torch.device, dtype: torch.dtype, width: int) -> Kernels | None:
     """Find the kernels if they compute attention with heads of this width on this device."""
     serves = device.type == "cpu" and dtype in _TYPES and width % _ATTENTION_STEP == 0
-    return find_kernels() if serves else None
+    kernels = find_kernels() if serves else None
+    return kernels if kernels and (kernels.has_avx512 or dtype is torch.float32) else None
 
 
 # ── what follows attention ───────────────────────────────────────────────────────────────────────────────────

@@ -17,7 +17,7 @@ class AttentionStruct(ctypes.Structure):
     _fields_ = [
         *_pointers("query", "key", "value", "out", "query_bounds", "key_bounds"),
         *_integers("sequences", "heads", "width", "query_stride", "key_stride", "out_stride"),
-        *_integers("longest", "type", "amx"),
+        *_integers("longest", "type", "form"),
         ("scale", ctypes.c_float),
     ]
 

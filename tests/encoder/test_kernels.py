@@ -3,8 +3,12 @@
 import ctypes
 import importlib.util
 import logging
+import platform
 import re
+import shutil
+import subprocess
 import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,6 +33,7 @@ from bertfeat.encoder.kernels import (
 from bertfeat.encoder.native import JOBS
 from bertfeat.encoder.packed import PackedEncoder, usual_size
 from bertfeat.encoder.weights import Affine, BlockWeights
+from bertfeat.errors import UsageError
 from bertfeat.installation import kernels_note
 from bertfeat.tokens import TokenBatch, cut_batches, tokenize
 from tests.support.tiny_models import CPU, Tiny, build, documents, text_states
@@ -48,7 +53,7 @@ Int64s = NDArray[np.int64]
 def built() -> Kernels:
     found = find_kernels()
     if found is None:
-        pytest.skip("the kernels were not built here, or this CPU has no AVX-512")
+        pytest.skip("the kernels were not built here, or this CPU has no AVX2")
     return found
 
 
@@ -59,11 +64,18 @@ def amx(built: Kernels) -> Kernels:
     return built
 
 
-@pytest.fixture(params=["amx", "avx512"])
+@pytest.fixture(params=["amx", "avx512", "vector"])
 def each(request: pytest.FixtureRequest, built: Kernels, monkeypatch: pytest.MonkeyPatch) -> Kernels:
-    """Give the kernels with AMX, and without it where the CPU has it."""
+    """Give the kernels with AMX, and without what the CPU has beyond AVX-512, or beyond vectors of eight values."""
     if request.param == "amx":
         return request.getfixturevalue("amx")  # type: ignore[no-any-return]
+    if request.param == "avx512" and not built.has_avx512:
+        pytest.skip("this CPU has no AVX-512")
+    if request.param == "vector":
+        if request.node.callspec.params.get("dtype") is BF16:
+            pytest.skip("vectors of eight values are for float32")
+        monkeypatch.setattr(built, "has_avx512", False)
+        monkeypatch.setattr(built, "has_vnni", False)
     monkeypatch.setattr(built, "has_amx", False)
     return built
 
@@ -208,7 +220,8 @@ def test_no_sequences_and_no_rows(each: Kernels, dtype: torch.dtype) -> None:
 
 def test_many_threads_at_once(each: Kernels) -> None:
     lengths = np.array([90, 40, 40, 3] * 4)
-    qkv = [random(int(lengths.sum()), 3 * 128, dtype=BF16, seed=seed) for seed in range(6)]
+    dtype = BF16 if each.has_avx512 else FP32
+    qkv = [random(int(lengths.sum()), 3 * 128, dtype=dtype, seed=seed) for seed in range(6)]
     wanted = [KernelAttention(lengths, each)(given, 2) for given in qkv]
     equal = [False] * len(qkv)
 
@@ -354,10 +367,11 @@ def test_which_finish_serves(amx: Kernels, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_names_for_records(each: Kernels) -> None:
-    assert kernels_in_use(CPU, Precision.BF16) == ("amx" if each.has_amx else "avx512")
-    assert kernels_in_use(CPU, Precision.FP32) == "avx512"
+    best = "avx512" if each.has_avx512 else "neon" if platform.machine() == "aarch64" else "avx2"
+    assert kernels_in_use(CPU, Precision.FP32) == best
+    assert kernels_in_use(CPU, Precision.BF16) == ("amx" if each.has_amx else best if each.has_avx512 else "none")
     assert kernels_in_use(CPU, Precision.FP16) == kernels_in_use(torch.device("cuda"), Precision.BF16) == "none"
-    assert kernels_in_use(CPU, Precision.INT8) == ("vnni" if each.has_vnni else "avx512")
+    assert kernels_in_use(CPU, Precision.INT8) == ("vnni" if each.has_vnni else best)
 
 
 @pytest.mark.usefixtures("without")
@@ -365,6 +379,33 @@ def test_nothing_serves_without_the_kernels() -> None:
     assert type(make_attention(np.sort(RAGGED), CPU, FP32, 64)) is GroupedAttention
     assert type(TransformerBlock(block_weights(64, 96), 1e-12, "gelu", CPU, FP32).post_attention) is TorchPostAttention
     assert kernels_in_use(CPU, Precision.FP32) == "none"
+
+
+@pytest.mark.parametrize("level", ["none", "avx2", "avx512", "amx"])
+def test_the_environment_limits_what_is_used(built: Kernels, monkeypatch: pytest.MonkeyPatch, level: str) -> None:
+    monkeypatch.setenv("BERTFEAT_CPU", level)
+    found = kernels._load_kernels.__wrapped__()
+    assert isinstance(found, Kernels) == (level != "none")
+    if isinstance(found, Kernels):
+        assert found.has_avx512 == (built.has_avx512 and level != "avx2")
+        assert found.has_vnni == (built.has_vnni and level != "avx2")
+        assert found.has_amx == (built.has_amx and level == "amx")
+
+
+def test_another_level_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BERTFEAT_CPU", "sse2")
+    with pytest.raises(UsageError, match=r"BERTFEAT_CPU is 'sse2'; known are none, avx2, avx512, amx"):
+        kernels._load_kernels.__wrapped__()
+
+
+def test_attention_without_torch_keeps_to_its_definition(tmp_path: Path) -> None:
+    compiler = shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("there is no gcc")
+    sources = [*Path(kernels.__file__).parent.glob("csrc/*.c"), Path(__file__).with_name("attention_check.c")]
+    command = [compiler, "-O2", "-Wall", "-Werror", *map(str, sources), "-o", f"{tmp_path}/check", "-lm", "-lpthread"]
+    subprocess.run(command, check=True, cwd=Path(__file__).parents[2])
+    subprocess.run([tmp_path / "check"], check=True, stdout=subprocess.DEVNULL)
 
 
 def test_a_library_that_was_not_built_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:

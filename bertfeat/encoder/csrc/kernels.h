@@ -1,4 +1,4 @@
-/* What the kernels share: vector arithmetic, tiles, threads. x86-64 with AVX-512 and, for bfloat16, AMX.
+/* What the kernels share: vector arithmetic, tiles, threads. x86-64 with AVX2, AVX-512 or AMX, and aarch64.
 
    Plain C behind ctypes (kernels.py): no Python or torch headers, so one build serves every torch. Where no compiler was
    found, or the processor is another, the kernels are not there, and torch's own operators are used. */
@@ -17,7 +17,10 @@ typedef void (*Parallel)(void (*)(void *), void *, unsigned, unsigned); /* the O
    Raise BERTFEAT_ABI with every change of a struct or a function below, here and in kernels.py, which compares the
    number and the sizes of the structs when it loads the library. */
 
-#define BERTFEAT_ABI 2
+#define BERTFEAT_ABI 3
+
+/* What computes attention: vectors of eight values, AVX-512, AMX. */
+enum { VECTOR_FORM, AVX512_FORM, AMX_FORM };
 
 typedef struct {
     const void *query, *key, *value; /* [.., heads * width], rows a stride apart */
@@ -26,7 +29,7 @@ typedef struct {
     int64_t sequences, heads, width;
     int64_t query_stride, key_stride, out_stride; /* in values */
     int64_t longest;                              /* keys of the longest sequence */
-    int64_t type, amx;                            /* FP32 or BF16; whether AMX computes it */
+    int64_t type, form;                           /* FP32 or BF16; VECTOR_FORM, which takes FP32, or another */
     float scale;
 } Attention;
 
@@ -75,7 +78,7 @@ typedef struct {
 
 /* BERTFEAT_ABI; the sizes in bytes of the four jobs above go into sizes. */
 int64_t bertfeat_abi(int64_t sizes[4]);
-/* HAS_AVX512, HAS_AMX and HAS_VNNI. */
+/* HAS_VECTOR, HAS_AVX512, HAS_AMX and HAS_VNNI. */
 int bertfeat_features(void);
 int bertfeat_attend(const Attention *attention, Parallel parallel, unsigned threads);
 int bertfeat_post_attention(const PostAttention *job, Parallel parallel, unsigned threads);
@@ -84,28 +87,16 @@ int bertfeat_project_int8(const Int8Projection *job, Parallel parallel, unsigned
 int bertfeat_post_attention_int8(const Int8PostAttention *job, Parallel parallel, unsigned threads);
 void bertfeat_pack_int8(const int8_t *weight, int8_t *strips, int64_t in, int64_t out);
 
-#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__)
-#define BERTFEAT_X86 1
+#if defined(__GNUC__) && defined(__linux__) && (defined(__x86_64__) || defined(__aarch64__))
+#define BERTFEAT_KERNELS 1
 
-#include <immintrin.h>
-
-#define AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq")))
-#define AMX __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,amx-tile,amx-bf16")))
-#define VNNI __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")))
-#define AVX512_INLINE AVX512 static inline __attribute__((unused))
-#define AMX_INLINE AMX static inline __attribute__((unused))
-#define VNNI_INLINE VNNI static inline __attribute__((always_inline, unused))
+static inline int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
+static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 enum {
     TILE = 16,         /* rows of an AMX tile, and float32 values of a vector */
     TILE_VALUES = 512, /* bfloat16 values of an AMX tile: 16 rows of 32 */
 };
-
-static inline int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
-static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-
-/* The first n of 16 lanes. */
-static inline uint16_t lanes16(int64_t n) { return n >= 16 ? 0xffff : n <= 0 ? 0 : (uint16_t)((1u << n) - 1); }
 
 /* A thread's own memory, kept from call to call; NULL where there is none. */
 void *bertfeat_scratch(size_t bytes);
@@ -119,6 +110,23 @@ typedef struct {
 
 /* Compute all panels on as many threads; gives 0, or -1 where memory ran out. */
 int bertfeat_on_threads(const Panels *panels, Parallel parallel, unsigned threads);
+
+#endif
+
+#if defined(BERTFEAT_KERNELS) && defined(__x86_64__)
+#define BERTFEAT_X86 1
+
+#include <immintrin.h>
+
+#define AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq")))
+#define AMX __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,amx-tile,amx-bf16")))
+#define VNNI __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")))
+#define AVX512_INLINE AVX512 static inline __attribute__((unused))
+#define AMX_INLINE AMX static inline __attribute__((unused))
+#define VNNI_INLINE VNNI static inline __attribute__((always_inline, unused))
+
+/* The first n of 16 lanes. */
+static inline uint16_t lanes16(int64_t n) { return n >= 16 ? 0xffff : n <= 0 ? 0 : (uint16_t)((1u << n) - 1); }
 
 /* Eight AMX tiles of 16 rows of 64 bytes. */
 AMX_INLINE void configure_tiles(void) {

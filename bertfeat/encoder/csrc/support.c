@@ -2,7 +2,7 @@
 
 #include "kernels.h"
 
-enum { HAS_AVX512 = 1, HAS_AMX = 2, HAS_VNNI = 4 };
+enum { HAS_AVX512 = 1, HAS_AMX = 2, HAS_VNNI = 4, HAS_VECTOR = 8 };
 
 int64_t bertfeat_abi(int64_t sizes[4]) {
     sizes[0] = sizeof(Attention), sizes[1] = sizeof(PostAttention);
@@ -10,25 +10,34 @@ int64_t bertfeat_abi(int64_t sizes[4]) {
     return BERTFEAT_ABI;
 }
 
-#ifdef BERTFEAT_X86
+#ifdef BERTFEAT_KERNELS
 
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* HAS_AVX512, HAS_AMX and HAS_VNNI; the system is asked for leave to use AMX. */
+#ifdef BERTFEAT_X86
+
+/* HAS_VECTOR, HAS_AVX512, HAS_AMX and HAS_VNNI; the system is asked for leave to use AMX. */
 int bertfeat_features(void) {
     enum { ASK_PERMISSION = 0x1023, TILE_DATA = 18 };
     __builtin_cpu_init();
+    const int vector = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? HAS_VECTOR : 0;
     if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
         !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512dq"))
-        return 0;
+        return vector;
     unsigned eax = 7, ebx, ecx = 0, edx;
     __asm__ volatile("cpuid" : "+a"(eax), "=b"(ebx), "+c"(ecx), "=d"(edx));
     const int amx = (edx >> 22 & 1) && (edx >> 24 & 1) && __builtin_cpu_supports("avx512bf16") &&
                     syscall(SYS_arch_prctl, ASK_PERMISSION, TILE_DATA) == 0;
-    return HAS_AVX512 | (amx ? HAS_AMX : 0) | (__builtin_cpu_supports("avx512vnni") ? HAS_VNNI : 0);
+    return vector | HAS_AVX512 | (amx ? HAS_AMX : 0) | (__builtin_cpu_supports("avx512vnni") ? HAS_VNNI : 0);
 }
+
+#else
+
+int bertfeat_features(void) { return HAS_VECTOR; }
+
+#endif
 
 static pthread_key_t memory;
 
