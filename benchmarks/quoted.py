@@ -190,7 +190,7 @@ ROWS: dict[str, list[float]] = {
     "concat of the last four, plain": both("concat4"),
     "the same, with `--crf`": spread(FLAIR["runs"]["ours"]),
     "the model fine-tuned": f1("wikigold", "fine-tuning"),
-    "Flair on concat of the last four, BiLSTM-CRF, 40 epochs, one run": [float(FLAIR["flair"]["test"]), FLAIR["ratio"]],
+    "Flair on concat of the last four, BiLSTM-CRF, one run": [float(FLAIR["flair"]["test"]), FLAIR["ratio"]],
     # heads
     "accuracy on banking77 (77 intents), concat of the last four layers": [
         head_scores("banking77", "concat4")[0],
