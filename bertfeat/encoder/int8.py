@@ -183,7 +183,9 @@ def int8_note(precision: Precision, hidden: int, inner: int) -> tuple[str, ...]:
     """What a user should know of int8 here: whether it is slow."""
     if precision is not Precision.INT8 or find_int8_kernels(hidden, inner):
         return ()
+    fits = not (hidden % _STEP or inner % _STEP)
+    wanted = "a CPU with AVX512-VNNI" if fits else f"widths that are multiples of {_STEP}, and not {hidden} and {inner}"
     return (
-        "int8 has no kernel for this processor (AVX512-VNNI) or for these widths (multiples of 16): it is computed by "
-        "float32 products, with the same vectors up to rounding and no faster than fp32",
+        f"the kernels of int8 are for {wanted}: it is computed by float32 products, with the same vectors up to "
+        f"rounding and no faster than fp32",
     )
