@@ -4,11 +4,13 @@
 
 DATA holds novels/, cranfield/ in BEIR's layout and wikigold/. The default model. Mean vectors and token vectors of
 1,000 paragraphs of novels; nDCG@10 on Cranfield, corpus and queries in one precision; span F1 on Wikigold (split by
-documents as in table7.py) of taggers on concat4 with default settings.
+documents as in table7.py) of taggers on concat4 with default settings. With ``--cpu avx2`` the kernels are held to
+AVX2, and vectors alone are compared.
 """
 
 import argparse
 import json
+import os
 import shutil
 import statistics
 import subprocess
@@ -34,12 +36,18 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--paragraphs", type=int, default=1000)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--cpu", choices=("avx2",), help="instructions that our kernels are held to")
     options = parser.parse_args()
+    if options.cpu:
+        os.environ["BERTFEAT_CPU"] = options.cpu
     told: dict[str, object] = {"machine": machine(), "paragraphs": options.paragraphs}
     lines = distinct_lines(options.data / "novels" / "paragraphs.txt")
     texts = [lines[at * len(lines) // options.paragraphs] for at in range(options.paragraphs)]
     told["vectors"] = vectors(texts)
     print(json.dumps(told["vectors"], indent=1), flush=True)
+    if options.cpu:
+        RESULT.with_name(f"int8_quality-{options.cpu}.json").write_text(json.dumps(told, indent=1) + "\n")
+        return
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         told["ndcg_at_10"] = {each: search_score(work / each, each, options.data / "cranfield") for each in PRECISIONS}

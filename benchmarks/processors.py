@@ -72,7 +72,7 @@ def family_of_processor() -> str:
 
 def precisions(family: str) -> tuple[str, ...]:
     """The precisions that are computed natively."""
-    return {"avx2": ("fp32",), "vnni": ("int8", "fp32")}.get(family, ("int8", "bf16", "fp32"))
+    return ("int8", "fp32") if family in ("avx2", "vnni") else ("int8", "bf16", "fp32")
 
 
 if __name__ == "__main__":

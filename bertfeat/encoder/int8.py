@@ -1,13 +1,14 @@
 """A block whose products are of 8-bit integers; embeddings, attention, norms, activations and sums stay float32.
 
-Weights are signed, with a scale an output. Activations are unsigned, and each :data:`GROUP` values of a token have a
-scale and a least value of their own (Yao et al. 2022), so that a vector does not depend on the batch that it is in.
-Before that, inputs that grow large are made smaller and their weights larger (SmoothQuant; Xiao et al. 2023, eq. 4).
+Weights are signed, with a scale an output. Activations are unsigned, and each group of values of a token has a scale
+and a least value of its own (Yao et al. 2022), so that a vector does not depend on the batch that it is in. Inputs that
+grow large are made smaller before that, and their weights larger (SmoothQuant; Xiao et al. 2023, eq. 4).
 
 Shapes: ``T`` tokens, ``S`` sequences, ``H`` hidden width.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,15 +22,26 @@ from bertfeat.encoder.native import Int8PostAttentionStruct, Int8ProductStruct, 
 from bertfeat.encoder.precision import Precision
 from bertfeat.encoder.weights import Affine, BlockWeights
 
-GROUP = 384
-"""Inputs of a product that share a scale; ``csrc/int8.c`` has the same number.
-
-float32 holds a sum of so many products of bytes exactly: 384 · 255 · 127 < 2²⁴.
-"""
-_LARGEST_BYTE, _LARGEST_WEIGHT = 255, 127
+_LARGEST_WEIGHT = 127
 _STEP = 16  # widths that the kernels take are multiples of this
 _OCTAVE = 4  # factors are powers of the fourth root of two
 _LEAST = 1e-5  # of what is divided by
+
+
+class ByteForm(NamedTuple):
+    """How values become bytes; ``csrc/int8_vnni.c`` and ``int8_avx2.c`` have the same numbers.
+
+    float32 holds a sum of the products of a group exactly: 384 · 255 · 127 < 2²⁴.
+    """
+
+    group: int  # inputs of a product that share a scale
+    largest: int  # byte
+
+
+WHOLE_BYTES = ByteForm(384, 255)
+"""Of AVX512-VNNI, and where there is no kernel."""
+SEVEN_BITS = ByteForm(128, 127)
+"""Of AVX2, which adds two products in 16 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +53,10 @@ class QuantizedProduct:
     scale: Tensor  # [out]
     sums: Tensor  # [groups, out] of the integers
     bias: Tensor  # [out]
+    form: ByteForm
 
 
-def quantize_product(product: Affine, largest: Tensor) -> QuantizedProduct:
+def quantize_product(product: Affine, largest: Tensor, form: ByteForm = WHOLE_BYTES) -> QuantizedProduct:
     """Quantize a weight for inputs that become as large. Shape: ``largest [in]``."""
     weight = product.weight.double()
     strongest = weight.abs().amax(0).clamp_min(_LEAST)
@@ -52,14 +65,14 @@ def quantize_product(product: Affine, largest: Tensor) -> QuantizedProduct:
     smoothed = weight / factor
     scale = smoothed.abs().amax(1).clamp_min(torch.finfo(torch.float32).tiny) / _LARGEST_WEIGHT
     integers = (smoothed / scale[:, None]).round().clamp(-_LARGEST_WEIGHT, _LARGEST_WEIGHT)
-    sums = torch.stack([group.sum(1) for group in _input_groups(integers)])
+    sums = torch.stack([group.sum(1) for group in _input_groups(integers, form)])
     return QuantizedProduct(
-        integers.to(torch.int8).contiguous(), factor, scale.float(), sums.float(), product.bias.contiguous()
+        integers.to(torch.int8).contiguous(), factor, scale.float(), sums.float(), product.bias.contiguous(), form
     )
 
 
-def _input_groups(x: Tensor) -> list[Tensor]:
-    return [x[:, begin : begin + GROUP] for begin in range(0, x.shape[1], GROUP)]
+def _input_groups(x: Tensor, form: ByteForm) -> list[Tensor]:
+    return [x[:, begin : begin + form.group] for begin in range(0, x.shape[1], form.group)]
 
 
 class TorchInt8Product:
@@ -67,16 +80,16 @@ class TorchInt8Product:
 
     def __init__(self, quantized: QuantizedProduct) -> None:
         self._quantized = quantized
-        self._weights = [group.float() for group in _input_groups(quantized.weight)]
+        self._weights = [group.float() for group in _input_groups(quantized.weight, quantized.form)]
 
     def __call__(self, x: Tensor) -> Tensor:
         """Multiply."""
         quantized = self._quantized
         summed = x.new_zeros(len(x), len(quantized.bias))
-        groups = _input_groups(x * quantized.factor)
+        groups = _input_groups(x * quantized.factor, quantized.form)
         for group, weight, weight_sums in zip(groups, self._weights, quantized.sums, strict=True):
             least = group.amin(1, keepdim=True)
-            scale = ((group.amax(1, keepdim=True) - least) / _LARGEST_BYTE).clamp_min(1e-30)
+            scale = ((group.amax(1, keepdim=True) - least) / quantized.form.largest).clamp_min(1e-30)
             whole = ((group - least) / scale).round()
             summed += linear(whole, weight) * scale + least * weight_sums
         return summed * quantized.scale + quantized.bias
@@ -99,6 +112,7 @@ class KernelInt8Product:
 
     def __init__(self, quantized: QuantizedProduct, kernels: Kernels) -> None:
         self._kernels, self._quantized = kernels, quantized
+        self._kernel = f"bertfeat_project_{_instructions(kernels)}"
         self._strips = kernels.pack_int8(quantized.weight)
         tensors = (self._strips, quantized.factor, quantized.scale, quantized.sums, quantized.bias)
         self.native = Int8ProductStruct(*(each.data_ptr() for each in tensors), *reversed(quantized.weight.shape))
@@ -111,7 +125,7 @@ class KernelInt8Product:
         """Multiply, for the outputs from ``begin`` to ``end``, both multiples of 16."""
         out = x.new_empty(len(x), end - begin)
         job = Int8ProjectionStruct(x.data_ptr(), out.data_ptr(), len(x), begin, end, self.native)
-        self._kernels.call("bertfeat_project_int8", job)
+        self._kernels.call(self._kernel, job)
         return out
 
 
@@ -120,8 +134,8 @@ Int8Product = KernelInt8Product | TorchInt8Product
 
 def make_int8_product(product: Affine, largest: Tensor) -> Int8Product:
     """Quantize a product for inputs that become as large, and choose its fastest form here."""
-    quantized = quantize_product(product, largest)
     kernels = find_int8_kernels(*product.weight.shape)
+    quantized = quantize_product(product, largest, byte_form(kernels))
     return KernelInt8Product(quantized, kernels) if kernels else TorchInt8Product(quantized)
 
 
@@ -132,6 +146,7 @@ class KernelInt8PostAttention:
         self, products: list[QuantizedProduct], norms: list[Affine], eps: float, activation: str, kernels: Kernels
     ) -> None:
         self._kernels, self._activation = kernels, ACTIVATIONS[activation]
+        self._kernel = f"bertfeat_post_attention_{_instructions(kernels)}"
         self._products, self._norms = [KernelInt8Product(product, kernels) for product in products], norms
         self._natives = [
             *(product.native for product in self._products),
@@ -143,7 +158,7 @@ class KernelInt8PostAttention:
         out = torch.empty_like(residual)
         pointers = (context.data_ptr(), residual.data_ptr(), out.data_ptr())
         job = Int8PostAttentionStruct(*pointers, len(residual), self._activation, *self._natives)
-        self._kernels.call("bertfeat_post_attention_int8", job)
+        self._kernels.call(self._kernel, job)
         return out
 
 
@@ -153,10 +168,10 @@ class Int8Block:
     def __init__(self, weights: BlockWeights, inputs: BlockInputs, eps: float, activation: str) -> None:
         self._project = make_int8_product(weights.query_key_value, inputs.query_key_value)
         affines = (weights.attention_out, weights.up, weights.down)
-        products = list(map(quantize_product, affines, inputs[1:]))
+        kernels = find_int8_kernels(*weights.up.weight.shape)
+        form = byte_form(kernels)
+        products = [quantize_product(*each, form) for each in zip(affines, inputs[1:], strict=True)]
         norms = [weights.attention_norm, weights.out_norm]
-        inner, hidden = weights.up.weight.shape
-        kernels = find_int8_kernels(hidden, inner)
         self.post_attention: PostAttention = (
             KernelInt8PostAttention(products, norms, eps, activation, kernels)
             if kernels
@@ -176,15 +191,25 @@ class Int8Block:
 def find_int8_kernels(*widths: int) -> Kernels | None:
     """Find the kernels if they compute products of 8-bit integers in these widths."""
     kernels = None if any(width % _STEP for width in widths) else find_kernels()
-    return kernels if kernels and kernels.has_vnni else None
+    return kernels if kernels and (kernels.has_vnni or kernels.has_avx2) else None
+
+
+def byte_form(kernels: Kernels | None) -> ByteForm:
+    """How these kernels, or torch where there are none, turn values into bytes."""
+    return WHOLE_BYTES if kernels is None or kernels.has_vnni else SEVEN_BITS
+
+
+def _instructions(kernels: Kernels) -> str:
+    return "vnni" if kernels.has_vnni else "avx2"
 
 
 def int8_note(precision: Precision, hidden: int, inner: int) -> tuple[str, ...]:
     """What a user should know of int8 here: whether it is slow."""
     if precision is not Precision.INT8 or find_int8_kernels(hidden, inner):
         return ()
-    fits = not (hidden % _STEP or inner % _STEP)
-    wanted = "a CPU with AVX512-VNNI" if fits else f"widths that are multiples of {_STEP}, and not {hidden} and {inner}"
+    wanted = "a CPU with AVX512-VNNI or AVX2"
+    if hidden % _STEP or inner % _STEP:
+        wanted = f"widths that are multiples of {_STEP}, and not {hidden} and {inner}"
     return (
         f"the kernels of int8 are for {wanted}: it is computed by float32 products, with the same vectors up to "
         f"rounding and no faster than fp32",

@@ -26,7 +26,7 @@ from bertfeat.encoder.weights import BlockWeights
 from bertfeat.errors import UsageError
 
 _log = logging.getLogger(__name__)
-_ABI = 3  # BERTFEAT_ABI of csrc/kernels.h; raise both with every change of a struct or a function
+_ABI = 4  # BERTFEAT_ABI of csrc/kernels.h; raise both with every change of a struct or a function
 _AVX512, _AMX, _VNNI, _VECTOR = 1, 2, 4, 8  # HAS_… of csrc/support.c
 _VECTOR_FORM, _AVX512_FORM, _AMX_FORM = range(3)  # of attention
 _LEVELS = {"none": 0, "avx2": _VECTOR, "avx512": _VECTOR | _AVX512 | _VNNI, "amx": _VECTOR | _AVX512 | _VNNI | _AMX}
@@ -45,6 +45,7 @@ class Kernels:
         self._library, self._parallel = library, ctypes.cast(openmp.GOMP_parallel, ctypes.c_void_p)
         self.has_amx, self.has_vnni = bool(features & _AMX), bool(features & _VNNI)
         self.has_avx512 = bool(features & _AVX512)
+        self.has_avx2 = bool(features & _VECTOR) and platform.machine() != "aarch64"
 
     def call(self, name: str, job: ctypes.Structure) -> None:
         """Call a kernel on torch's number of threads.
@@ -137,8 +138,8 @@ def kernels_in_use(device: torch.device, precision: Precision) -> str:
     kernels = find_kernels() if device.type == "cpu" and precision.dtype in _TYPES else None
     if kernels is None:
         return "none"
-    if precision is Precision.INT8 and kernels.has_vnni:
-        return "vnni"
+    if precision is Precision.INT8 and (kernels.has_vnni or kernels.has_avx2):
+        return "vnni" if kernels.has_vnni else "avx2"
     if kernels.has_avx512:
         return "amx" if kernels.has_amx and precision is Precision.BF16 else "avx512"
     if precision.dtype is not torch.float32:

@@ -14,12 +14,15 @@ from bertfeat.encoder import Precision, int8, load_encoder, resolve_precision
 from bertfeat.encoder.blocks import TorchPostAttention
 from bertfeat.encoder.calibration import BlockInputs, calibration_batch, largest_inputs
 from bertfeat.encoder.int8 import (
-    GROUP,
+    SEVEN_BITS,
+    WHOLE_BYTES,
+    ByteForm,
     Int8Block,
     KernelInt8PostAttention,
     KernelInt8Product,
     QuantizedProduct,
     TorchInt8Product,
+    byte_form,
     find_int8_kernels,
     quantize_product,
 )
@@ -38,11 +41,13 @@ TEXT = importlib.resources.files("bertfeat.encoder") / "calibration.txt"
 DIGEST = "2b11be4c9e9b9363b3e9d19d51bcb3726286fd184c30634785b8a94626a22f71"
 
 
-@pytest.fixture
-def vnni() -> Kernels:
+@pytest.fixture(params=["vnni", "avx2"])
+def each(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Kernels:
+    """Give the kernels as each kind of CPU has them."""
     found = find_kernels()
-    if found is None or not found.has_vnni:
-        pytest.skip("the kernels were not built here, or this CPU has no AVX512-VNNI")
+    if found is None or not getattr(found, f"has_{request.param}"):
+        pytest.skip("the kernels were not built here, or this CPU lacks the instructions")
+    monkeypatch.setattr(found, "has_vnni", request.param == "vnni")
     return found
 
 
@@ -54,8 +59,8 @@ def affine(out: int, within: int, seed: int = 0) -> Affine:
     return Affine(random(out, within, seed=seed) / within**0.5, random(out, seed=seed + 1))
 
 
-def quantized(out: int, within: int, seed: int = 0) -> QuantizedProduct:
-    return quantize_product(affine(out, within, seed), random(within, seed=seed + 2).abs() * 3)
+def quantized(out: int, within: int, form: ByteForm = WHOLE_BYTES) -> QuantizedProduct:
+    return quantize_product(affine(out, within), random(within, seed=2).abs() * 3, form)
 
 
 def block_weights(hidden: int, inner: int) -> BlockWeights:
@@ -79,14 +84,14 @@ def exact(product: QuantizedProduct, x: Tensor) -> Floats:
     values = x.double().numpy() * product.factor.double().numpy()
     weight = product.weight.numpy().astype(np.int64)
     result = np.zeros((len(values), len(weight)))
-    for begin in range(0, values.shape[1], GROUP):
-        group = values[:, begin : begin + GROUP]
+    for begin in range(0, values.shape[1], product.form.group):
+        group = values[:, begin : begin + product.form.group]
         least, span = group.min(1, keepdims=True), np.ptp(group, axis=1, keepdims=True)
-        scale = np.where(span, span, 1) / 255
+        scale = np.where(span, span, 1) / product.form.largest
         whole = np.rint((group - least) / scale).astype(np.int64)
         assert (whole.min(), whole.max()) >= (0, 0)
-        assert whole.max() <= 255
-        part = weight[:, begin : begin + GROUP]
+        assert whole.max() <= product.form.largest
+        part = weight[:, begin : begin + product.form.group]
         result += scale * (whole @ part.T) + least * part.sum(1)
     outputs: Floats = result * product.scale.double().numpy() + product.bias.double().numpy()
     return outputs
@@ -134,45 +139,46 @@ def test_weights_of_nothing(weight: Tensor) -> None:
 WIDTHS = [(16, 16), (48, 32), (96, 64), (112, 384), (64, 400), (176, 768), (1152, 384), (32, 1536)]
 
 
+@pytest.mark.parametrize("form", [WHOLE_BYTES, SEVEN_BITS], ids=["whole bytes", "seven bits"])
 @pytest.mark.parametrize(("out", "within"), [*WIDTHS, (5, 7)], ids=str)
-def test_torch_multiplies_integers_exactly(out: int, within: int) -> None:
-    product, x = quantized(out, within), random(9, within, seed=5)
+def test_torch_multiplies_integers_exactly(out: int, within: int, form: ByteForm) -> None:
+    product, x = quantized(out, within, form), random(9, within, seed=5)
     assert_near(TorchInt8Product(product)(x), exact(product, x), product)
 
 
 @pytest.mark.parametrize("rows", [1, 5, 6, 7, 150])
 @pytest.mark.parametrize(("out", "within"), WIDTHS, ids=str)
-def test_the_kernel_multiplies_integers_exactly(vnni: Kernels, out: int, within: int, rows: int) -> None:
-    product, x = quantized(out, within), random(rows, within, seed=5)
-    assert_near(KernelInt8Product(product, vnni)(x), exact(product, x), product)
+def test_the_kernel_multiplies_integers_exactly(each: Kernels, out: int, within: int, rows: int) -> None:
+    product, x = quantized(out, within, byte_form(each)), random(rows, within, seed=5)
+    assert_near(KernelInt8Product(product, each)(x), exact(product, x), product)
 
 
-def test_some_outputs_are_those_of_all(vnni: Kernels) -> None:
-    product, x = KernelInt8Product(quantized(144, 48), vnni), random(20, 48)
+def test_some_outputs_are_those_of_all(each: Kernels) -> None:
+    product, x = KernelInt8Product(quantized(144, 48, byte_form(each)), each), random(20, 48)
     whole = product(x)
     for begin, end in [(0, 48), (48, 144), (64, 128), (16, 32), (0, 144)]:
         assert torch.equal(product.some(x, begin, end), whole[:, begin:end])
 
 
 @pytest.mark.parametrize("within", [48, 384, 400])
-def test_a_row_does_not_depend_on_others(vnni: Kernels, within: int) -> None:
-    product, x = KernelInt8Product(quantized(96, within), vnni), random(301, within)
+def test_a_row_does_not_depend_on_others(each: Kernels, within: int) -> None:
+    product, x = KernelInt8Product(quantized(96, within, byte_form(each)), each), random(301, within)
     together = product(x)
     for rows in (slice(0, 1), slice(7, 8), slice(300, 301), slice(100, 207)):
         assert torch.equal(product(x[rows].contiguous()), together[rows])
 
 
-def test_a_constant_row_is_kept(vnni: Kernels) -> None:
-    product = quantized(32, 64)
+def test_a_constant_row_is_kept(each: Kernels) -> None:
+    product = quantized(32, 64, byte_form(each))
     x = torch.full((2, 64), 0.25) / product.factor
     wanted = x.double() * product.factor @ (product.weight.double() * product.scale[:, None]).T + product.bias
-    for form in (KernelInt8Product(product, vnni), TorchInt8Product(product)):
+    for form in (KernelInt8Product(product, each), TorchInt8Product(product)):
         torch.testing.assert_close(form(x).double(), wanted, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
-def test_what_is_not_finite_stays_in_its_row(vnni: Kernels, bad: float) -> None:
-    product, x = KernelInt8Product(quantized(96, 400), vnni), random(14, 400)
+def test_what_is_not_finite_stays_in_its_row(each: Kernels, bad: float) -> None:
+    product, x = KernelInt8Product(quantized(96, 400, byte_form(each)), each), random(14, 400)
     clean = product(x)
     x[5, 3] = x[9, 399] = bad
     found = product(x)
@@ -189,7 +195,8 @@ def finishes(
 ) -> tuple[KernelInt8PostAttention, TorchPostAttention]:
     weights = block_weights(hidden, inner)
     affines = (weights.attention_out, weights.up, weights.down)
-    products = [quantize_product(each, torch.full((each.weight.shape[1],), 3.0)) for each in affines]
+    form = byte_form(kernels)
+    products = [quantize_product(product, torch.full((product.weight.shape[1],), 3.0), form) for product in affines]
     norms = [weights.attention_norm, weights.out_norm]
     by_torch = TorchPostAttention(map(TorchInt8Product, products), norms, 1e-12, activation)
     return KernelInt8PostAttention(products, norms, 1e-12, activation, kernels), by_torch
@@ -197,8 +204,8 @@ def finishes(
 
 @pytest.mark.parametrize("activation", ["gelu", "gelu_new", "relu"])
 @pytest.mark.parametrize(("hidden", "inner"), [(16, 16), (48, 96), (384, 1536), (400, 784), (768, 3072)], ids=str)
-def test_the_kernel_finishes_a_block_as_torch_does(vnni: Kernels, hidden: int, inner: int, activation: str) -> None:
-    by_kernel, by_torch = finishes(hidden, inner, activation, vnni)
+def test_the_kernel_finishes_a_block_as_torch_does(each: Kernels, hidden: int, inner: int, activation: str) -> None:
+    by_kernel, by_torch = finishes(hidden, inner, activation, each)
     context, residual = random(33, hidden, seed=1), random(33, hidden, seed=2)
     error = (by_kernel(context, residual) - by_torch(context, residual)).abs()
     assert error.median() < 1e-3  # a byte that is rounded the other way moves all that follows
@@ -206,8 +213,8 @@ def test_the_kernel_finishes_a_block_as_torch_does(vnni: Kernels, hidden: int, i
 
 
 @pytest.mark.parametrize("rows", [0, 1, 6, 7, 301])
-def test_rows_of_a_block_do_not_depend_on_others(vnni: Kernels, rows: int) -> None:
-    finish, _ = finishes(96, 400, "gelu", vnni)
+def test_rows_of_a_block_do_not_depend_on_others(each: Kernels, rows: int) -> None:
+    finish, _ = finishes(96, 400, "gelu", each)
     context, residual = random(rows, 96, seed=1), random(rows, 96, seed=2)
     together = finish(context, residual)
     assert together.shape == (rows, 96)
@@ -215,8 +222,8 @@ def test_rows_of_a_block_do_not_depend_on_others(vnni: Kernels, rows: int) -> No
         assert torch.equal(finish(context[row : row + 1], residual[row : row + 1])[0], together[row])
 
 
-def test_threads_change_no_bit(vnni: Kernels) -> None:
-    finish, _ = finishes(96, 400, "gelu", vnni)
+def test_threads_change_no_bit(each: Kernels) -> None:
+    finish, _ = finishes(96, 400, "gelu", each)
     context, residual = random(500, 96, seed=1), random(500, 96, seed=2)
     before = torch.get_num_threads()
     try:
@@ -284,7 +291,7 @@ def test_every_layer_of_every_family_is_near_hugging_face(family: str, tmp_path:
             assert cosines(found.of(column, number), values).min() > 0.995
 
 
-@pytest.mark.usefixtures("vnni")
+@pytest.mark.usefixtures("each")
 @pytest.mark.parametrize("pooling", [Pooling.MEAN, Pooling.CLS, Pooling.TOKEN], ids=str)
 def test_a_text_has_the_same_bytes_alone_and_in_any_company(pooling: Pooling) -> None:
     default = Tiny.load(find_model().folder, Precision.INT8)

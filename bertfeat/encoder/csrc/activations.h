@@ -1,9 +1,9 @@
-/* The activations of a feed-forward layer, for AVX-512. */
+/* The activations of a feed-forward layer. */
 
 #ifndef BERTFEAT_ACTIVATIONS_H
 #define BERTFEAT_ACTIVATIONS_H
 
-#include "kernels.h"
+#include "vectors.h"
 
 enum { GELU, GELU_TANH, RELU };
 
@@ -11,35 +11,35 @@ enum { GELU, GELU_TANH, RELU };
 
 /* x · Φ(x), the error function by a polynomial in x² up to |x| = 4.5 and 1 from there; absolute error 7e-5, and
    beyond 8 no more than 1e-6 · |x|. */
-AVX512_INLINE __m512 gelu(__m512 x) {
-    const __m512 edge = _mm512_set1_ps(4.5f);
-    const __m512 near = _mm512_max_ps(_mm512_sub_ps(_mm512_setzero_ps(), edge), _mm512_min_ps(edge, x));
-    const __m512 u = _mm512_mul_ps(near, near);
-    __m512 y = _mm512_set1_ps(3.21415846e-11f);
-    y = _mm512_fmadd_ps(y, u, _mm512_set1_ps(-3.47915114e-09f));
-    y = _mm512_fmadd_ps(y, u, _mm512_set1_ps(1.65452919e-07f));
-    y = _mm512_fmadd_ps(y, u, _mm512_set1_ps(-4.58427644e-06f));
-    y = _mm512_fmadd_ps(y, u, _mm512_set1_ps(8.30391432e-05f));
-    y = _mm512_fmadd_ps(y, u, _mm512_set1_ps(-0.00104913991f));
-    y = _mm512_fmadd_ps(y, u, _mm512_set1_ps(0.00963146816f));
-    y = _mm512_fmadd_ps(y, u, _mm512_set1_ps(-0.0660759439f));
-    y = _mm512_fmadd_ps(y, u, _mm512_set1_ps(0.398776134f));
-    const __m512 phi = _mm512_fmadd_ps(y, near, _mm512_set1_ps(0.5f));
-    return _mm512_mul_ps(x, phi);
+SIMD_INLINE Vec gelu(Vec x) {
+    const Vec edge = all(4.5f);
+    const Vec near = larger(-edge, smaller(edge, x));
+    const Vec u = near * near;
+    Vec y = all(3.21415846e-11f);
+    y = fma_vec(y, u, all(-3.47915114e-09f));
+    y = fma_vec(y, u, all(1.65452919e-07f));
+    y = fma_vec(y, u, all(-4.58427644e-06f));
+    y = fma_vec(y, u, all(8.30391432e-05f));
+    y = fma_vec(y, u, all(-0.00104913991f));
+    y = fma_vec(y, u, all(0.00963146816f));
+    y = fma_vec(y, u, all(-0.0660759439f));
+    y = fma_vec(y, u, all(0.398776134f));
+    const Vec phi = fma_vec(y, near, all(0.5f));
+    return x * phi;
 }
 
 /* Its form by tanh (Hendrycks and Gimpel 2016): x · σ(2·√(2/π)·(x + 0.044715·x³)). */
-AVX512_INLINE __m512 gelu_tanh(__m512 x) {
-    const __m512 cube = _mm512_mul_ps(x, _mm512_fmadd_ps(_mm512_mul_ps(x, x), _mm512_set1_ps(0.044715f), _mm512_set1_ps(1.0f)));
-    const __m512 power = exp2_coarse(_mm512_mul_ps(cube, _mm512_set1_ps(-2.0f * 0.7978845608f * 1.44269504f)));
-    return _mm512_div_ps(x, _mm512_add_ps(_mm512_set1_ps(1.0f), power));
+SIMD_INLINE Vec gelu_tanh(Vec x) {
+    const Vec cube = x * fma_vec(x * x, all(0.044715f), all(1.0f));
+    const Vec power = exp2_vec(cube * all(-2.0f * 0.7978845608f * 1.44269504f));
+    return x / (all(1.0f) + power);
 }
 
-AVX512_INLINE __m512 activated(__m512 x, int64_t activation) {
+SIMD_INLINE Vec activated(Vec x, int64_t activation) {
     switch (activation) {
     case GELU: return gelu(x);
     case GELU_TANH: return gelu_tanh(x);
-    default: return _mm512_max_ps(_mm512_setzero_ps(), x); /* in this order, NaN stays NaN */
+    default: return larger(all(0.0f), x); /* in this order, NaN stays NaN */
     }
 }
 

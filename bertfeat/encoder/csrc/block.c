@@ -7,6 +7,8 @@
 
    A panel is kept as AMX tiles, 16 rows of 32 values each, tile after tile along a row of tiles. */
 
+#define LANES 16
+
 #include "activations.h"
 #include "kernels.h"
 

@@ -17,7 +17,7 @@ typedef void (*Parallel)(void (*)(void *), void *, unsigned, unsigned); /* the O
    Raise BERTFEAT_ABI with every change of a struct or a function below, here and in kernels.py, which compares the
    number and the sizes of the structs when it loads the library. */
 
-#define BERTFEAT_ABI 3
+#define BERTFEAT_ABI 4
 
 /* What computes attention: vectors of eight values, AVX-512, AMX. */
 enum { VECTOR_FORM, AVX512_FORM, AMX_FORM };
@@ -54,7 +54,7 @@ typedef struct {
 } PostAttention;
 
 /* A weight [out, in] of 8-bit integers, packed by bertfeat_pack_int8; what its inputs are multiplied by, [in]; what its
-   sums are, [out]; the sums of its integers over each GROUP of inputs, [groups, out]; bias [out] */
+   sums are, [out]; the sums of its integers over each group of inputs, [groups, out]; bias [out] */
 typedef struct {
     const int8_t *weight;
     const float *factor, *scale, *sums, *bias;
@@ -83,8 +83,10 @@ int bertfeat_features(void);
 int bertfeat_attend(const Attention *attention, Parallel parallel, unsigned threads);
 int bertfeat_post_attention(const PostAttention *job, Parallel parallel, unsigned threads);
 void bertfeat_pack(const uint16_t *weight, uint16_t *tiles, int64_t in, int64_t out);
-int bertfeat_project_int8(const Int8Projection *job, Parallel parallel, unsigned threads);
-int bertfeat_post_attention_int8(const Int8PostAttention *job, Parallel parallel, unsigned threads);
+int bertfeat_project_vnni(const Int8Projection *job, Parallel parallel, unsigned threads);
+int bertfeat_project_avx2(const Int8Projection *job, Parallel parallel, unsigned threads);
+int bertfeat_post_attention_vnni(const Int8PostAttention *job, Parallel parallel, unsigned threads);
+int bertfeat_post_attention_avx2(const Int8PostAttention *job, Parallel parallel, unsigned threads);
 void bertfeat_pack_int8(const int8_t *weight, int8_t *strips, int64_t in, int64_t out);
 
 #if defined(__GNUC__) && defined(__linux__) && (defined(__x86_64__) || defined(__aarch64__))
@@ -118,12 +120,11 @@ int bertfeat_on_threads(const Panels *panels, Parallel parallel, unsigned thread
 
 #include <immintrin.h>
 
+#define AVX2 __attribute__((target("avx2,fma")))
 #define AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq")))
 #define AMX __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,amx-tile,amx-bf16")))
-#define VNNI __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")))
 #define AVX512_INLINE AVX512 static inline __attribute__((unused))
 #define AMX_INLINE AMX static inline __attribute__((unused))
-#define VNNI_INLINE VNNI static inline __attribute__((always_inline, unused))
 
 /* The first n of 16 lanes. */
 static inline uint16_t lanes16(int64_t n) { return n >= 16 ? 0xffff : n <= 0 ? 0 : (uint16_t)((1u << n) - 1); }

@@ -89,6 +89,14 @@ int bertfeat_on_threads(const Panels *panels, Parallel parallel, unsigned thread
     return w.failed ? -1 : 0;
 }
 
+/* Repack a weight [out, in] as strips of 64 outputs, in which four inputs of each output stand side by side. */
+void bertfeat_pack_int8(const int8_t *weight, int8_t *strips, int64_t in, int64_t out) {
+    enum { STRIP = 64 };
+    for (int64_t n = 0; n < out; n += STRIP)
+        for (int64_t k = 0; k < in; k += 4)
+            for (int64_t i = n; i < least(n + STRIP, out); i++, strips += 4) memcpy(strips, weight + i * in + k, 4);
+}
+
 #else
 
 int bertfeat_features(void) { return 0; }

@@ -1,0 +1,32 @@
+/* Products of 8-bit integers on AVX512-VNNI. */
+
+#define LANES 16
+#define MOST_VECTORS 4
+#define PROJECT bertfeat_project_vnni
+#define POST_ATTENTION bertfeat_post_attention_vnni
+
+#include "vectors.h"
+
+#ifdef BERTFEAT_X86
+
+#define INT8 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")))
+#define INT8_INLINE INT8 static inline __attribute__((always_inline, unused))
+
+enum { GROUP = 384, LEVELS = 255, BLOCK = 6 };
+
+typedef __m512i Integers;
+
+INT8_INLINE Integers load_integers(const int8_t *from) { return _mm512_loadu_si512(from); }
+INT8_INLINE Vec to_floats(Integers x) { return _mm512_cvtepi32_ps(x); }
+INT8_INLINE Integers repeat_four(const uint8_t *bytes) {
+    int32_t four;
+    memcpy(&four, bytes, 4);
+    return _mm512_set1_epi32(four);
+}
+
+/* Not the intrinsic, around which GCC copies the sums: half as fast. */
+#define ADD_PRODUCTS(total, bytes, weights) __asm__("vpdpbusd %2, %1, %0" : "+v"(total) : "v"(bytes), "v"(weights))
+
+#include "int8_panels.h"
+
+#endif
