@@ -216,7 +216,7 @@ ROWS: dict[str, list[float]] = {
     "AMD EPYC, AVX512-BF16 and VNNI, no AMX": on_processor(
         BF16_EPYC, ("fp32", "bf16", "int8"), "pooled_onnx_int8:avx512_vnni"
     ),
-    "the same, all held to AVX2": on_processor(AVX2, ("fp32",), "pooled_sentence_transformers:fp32"),
+    "the same, all held to AVX2": on_processor(AVX2, ("fp32", "int8"), "pooled_sentence_transformers:fp32"),
     "mean vectors of the last layer: mean; least": [
         INT8[precision]["mean_vectors"][value] for precision in ("bf16", "int8") for value in ("mean", "least")
     ],
