@@ -200,6 +200,7 @@ ROWS: dict[str, list[float]] = {
     "banking77, 77 intents: accuracy": heads("banking77"),
     "sick, entailment of pairs: accuracy": heads("sick-entailment"),
     "sick, relatedness of pairs: Spearman": heads("sick-relatedness", "cosine"),
+    "xquad, answers in passages: F1": heads("xquad"),
     "novels, the next sentence of four: accuracy": heads("novels"),
     "as it comes": adapted("default"),
     "sentences to vectors, int8, without AMX, tokens/s": [
