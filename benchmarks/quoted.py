@@ -1,7 +1,7 @@
 """Which result each number of a table of measurements is: the row's label → the values of its other cells, in order.
 
-README.md, docs/measurements.md and docs/tagging.md quote them; tests/test_measurements.py compares, to the digits
-that are quoted. A row whose numbers no file of results/ has stands in ``UNRECORDED``, with the reason.
+tests/test_measurements.py lists the pages that quote them, and compares, to the digits that are quoted.
+A row whose numbers no file of results/ has stands in ``UNRECORDED``, with the reason.
 """
 
 import json
@@ -24,7 +24,8 @@ UPDATES, FLAIR = result("concurrent_updates"), result("tagger_flair-wikigold")
 EXACT = {name: result(f"exact_{name}")["max_absolute_difference"] for name in ("flair", "sentence_transformers")}
 HUGGING_FACE = result("exact_transformers")["max_absolute_difference"]
 BF16_EPYC, AVX2 = (result(f"processors-{name}")["corpora"] for name in ("avx512_bf16", "avx2"))
-INT8 = result("int8_quality")["vectors"]
+QUALITY, QUALITY_AVX2 = result("int8_quality"), result("int8_quality-avx2")
+INT8, INT8_AVX2 = QUALITY["vectors"], QUALITY_AVX2["vectors"]["int8"]
 WAYS, PLAN, TORTURE = result("ways"), result("plan_size"), result("torture")
 SERVE, PAGE = result("serve"), result("page_million")
 RECIPES = {row["column"]: row["ndcg_at_10"] for row in result("index_recipes")}
@@ -223,6 +224,16 @@ ROWS: dict[str, list[float]] = {
     ],
     "token vectors, layer 1: mean; first percentile": int8_layer(1),
     **{f"layer {layer}": int8_layer(layer) for layer in range(2, 7)},
+    "search on Cranfield: nDCG@10": [QUALITY["ndcg_at_10"][precision] for precision in ("fp32", "int8")],
+    "taggers on concat4, Wikigold, 3 seeds: span F1": [
+        100 * QUALITY["wikigold_f1"][precision][value] for precision in ("fp32", "int8") for value in ("mean", "spread")
+    ],
+    "mean vectors: mean and least cosine with fp32": [
+        each["mean_vectors"][value] for each in (INT8["int8"], INT8_AVX2) for value in ("mean", "least")
+    ],
+    "token vectors of layer 6: first percentile": [
+        each["tokens_first_percentile"][6] for each in (INT8["int8"], INT8_AVX2)
+    ],
     "novels": adapted("novels"),
     "novels, `--anchor 10`": adapted("novels-anchored"),
     "Cranfield": adapted("cranfield"),

@@ -95,6 +95,8 @@ def command(
         "on_start": lambda number: console.say(f"measuring with {number:,} documents, {repeats} times over"),
     }
     if precisions:
+        if model.precision != "auto":
+            raise click.UsageError("--precision is one of --precisions: give one of the two")
         comparison = compare_precisions(
             [extractor(precision) for precision in precisions], extractor("fp32"), sources or None, **settings
         )

@@ -54,7 +54,8 @@ model_options = bundle(
         "--precision",
         type=click.Choice(["auto", *PRECISIONS]),
         default="auto",
-        help="auto: bf16 where the hardware multiplies it natively, else fp32. int8: faster still on CPUs, less exact.",
+        help="auto: bf16 where the hardware multiplies it natively, else fp32. int8: faster still on CPUs without AMX, "
+        "less exact.",
     ),
     option("--revision", further=True, metavar="REV", help="The hub's branch, tag or commit of the model."),
     option("--device", further=True, metavar="DEVICE", help="cpu, cuda, cuda:1.", show_default="a GPU if there is one"),

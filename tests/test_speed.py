@@ -162,6 +162,7 @@ def test_the_ceiling_of_int8_is_that_of_its_own_products() -> None:
     [
         (["--precisions", "int7"], "'int7' is not one of fp32, bf16, fp16, int8"),
         (["--precisions", ""], "--precisions"),
+        (["--precisions", "fp32", "--precision", "bf16"], "give one of the two"),
         (["nowhere.txt"], "nowhere.txt"),
         (["--repeats", "0"], "--repeats"),
         (["--documents", "x"], "--documents"),

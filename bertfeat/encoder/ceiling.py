@@ -34,15 +34,13 @@ def product_rate(
         keep_freed_memory()  # fresh pages are no part of a product
     shapes = ((hidden, 3 * hidden), (hidden, hidden), (hidden, inner), (inner, hidden))
     draw = partial(torch.randn, device=device, dtype=precision.dtype)
-    products: list[tuple[Callable[[torch.Tensor], torch.Tensor], int]] = [
-        (
-            make_int8_product(Affine(draw(n, k), draw(n)), torch.ones(k))
-            if precision is Precision.INT8
-            else make_linear_product(draw(n, k), draw(n)),
-            k,
-        )
-        for k, n in shapes
-    ]
+
+    def make_product(k: int, n: int) -> Callable[[torch.Tensor], torch.Tensor]:
+        if precision is Precision.INT8:
+            return make_int8_product(Affine(draw(n, k), draw(n)), torch.ones(k))
+        return make_linear_product(draw(n, k), draw(n))
+
+    products = [(make_product(k, n), k) for k, n in shapes]
     inputs = {k: draw(rows, k) for k in (hidden, inner)}
     seconds = []
     with torch.inference_mode():

@@ -111,15 +111,15 @@ class KernelInt8Product:
     """A product of 8-bit integers by our own kernel."""
 
     def __init__(self, quantized: QuantizedProduct, kernels: Kernels) -> None:
-        self._kernels, self._quantized = kernels, quantized
-        self._kernel = f"bertfeat_project_{_instructions(kernels)}"
-        self._strips = kernels.pack_int8(quantized.weight)
-        tensors = (self._strips, quantized.factor, quantized.scale, quantized.sums, quantized.bias)
-        self.native = Int8ProductStruct(*(each.data_ptr() for each in tensors), *reversed(quantized.weight.shape))
+        self._kernels, self._kernel = kernels, f"bertfeat_project_{_instructions(kernels)}"
+        self._outputs, inputs = quantized.weight.shape
+        strips = kernels.pack_int8(quantized.weight)
+        self._tensors = (strips, quantized.factor, quantized.scale, quantized.sums, quantized.bias)  # kept in memory
+        self.native = Int8ProductStruct(*(each.data_ptr() for each in self._tensors), inputs, self._outputs)
 
     def __call__(self, x: Tensor) -> Tensor:
         """Multiply."""
-        return self.some(x, 0, len(self._quantized.bias))
+        return self.some(x, 0, self._outputs)
 
     def some(self, x: Tensor, begin: int, end: int) -> Tensor:
         """Multiply, for the outputs from ``begin`` to ``end``, both multiples of 16."""

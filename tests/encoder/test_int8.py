@@ -89,7 +89,7 @@ def exact(product: QuantizedProduct, x: Tensor) -> Floats:
         least, span = group.min(1, keepdims=True), np.ptp(group, axis=1, keepdims=True)
         scale = np.where(span, span, 1) / product.form.largest
         whole = np.rint((group - least) / scale).astype(np.int64)
-        assert (whole.min(), whole.max()) >= (0, 0)
+        assert whole.min() >= 0
         assert whole.max() <= product.form.largest
         part = weight[:, begin : begin + product.form.group]
         result += scale * (whole @ part.T) + least * part.sum(1)

@@ -6,7 +6,7 @@
 #ifdef BERTFEAT_KERNELS
 
 #ifdef BERTFEAT_X86
-#define VECTOR __attribute__((target("avx2,fma")))
+#define VECTOR AVX2
 #else
 #define VECTOR
 #endif
