@@ -202,6 +202,7 @@ ROWS: dict[str, list[float]] = {
     "sick, entailment of pairs: accuracy": heads("sick-entailment"),
     "sick, relatedness of pairs: Spearman": heads("sick-relatedness", "cosine"),
     "xquad, answers in passages: F1": heads("xquad"),
+    "restaurant8k, values in requests, or none: F1": heads("restaurant8k"),
     "novels, the next sentence of four: accuracy": heads("novels"),
     "as it comes": adapted("default"),
     "sentences to vectors, int8, without AMX, tokens/s": [
