@@ -1,4 +1,4 @@
-# make demo | test | slow | hostile | sanitize | aarch64 | lint | types | docs | ecosystem | bench | peers | clean
+# make demo | test | slow | hostile | sanitize | aarch64 | gpu | lint | types | docs | ecosystem | bench | peers | clean
 # make demo first builds .venv with what bertfeat needs; the others add the tools, which takes a few minutes.
 
 PYTHON ?= python3
@@ -11,7 +11,7 @@ KERNELS := setup.py $(wildcard bertfeat/encoder/csrc/*)
 test slow hostile ecosystem: export OMP_NUM_THREADS = 1
 test slow hostile demo ecosystem: export HF_HUB_OFFLINE = 1
 
-.PHONY: demo test slow hostile sanitize aarch64 lint types docs ecosystem bench peers clean
+.PHONY: demo test slow hostile sanitize aarch64 gpu lint types docs ecosystem bench peers clean
 
 demo: .venv/.run
 	rm -rf $(DEMO)
@@ -51,6 +51,15 @@ aarch64:
 	aarch64-linux-gnu-gcc -O3 -Wall -Wextra -Werror -static tests/encoder/attention_check.c bertfeat/encoder/csrc/*.c \
 	-o build/attention_check -lm -lpthread
 	qemu-aarch64 build/attention_check
+
+# What only a GPU can tell, by a Python that has bertfeat, its tests' tools and torch for CUDA: its tests, and how fast
+# two shapes are on the paragraphs of a folder: make gpu NOVELS=folder GPU_PYTHON=python3
+GPU_PYTHON ?= $(BIN)/python
+NOVELS ?= ../shared/data/novels
+gpu:
+	@$(GPU_PYTHON) -c "import sys, torch; torch.cuda.is_available() or sys.exit('torch sees no GPU here')"
+	$(GPU_PYTHON) -m pytest -q tests/test_gpu.py
+	for shape in bert-base minilm; do $(GPU_PYTHON) benchmarks/gpu.py --data $(NOVELS) --shape $$shape || exit 1; done
 
 lint: .venv/.made
 	$(BIN)/ruff check .

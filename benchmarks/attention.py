@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from _machine import machine
 
+from bertfeat.encoder import Precision
 from bertfeat.encoder.attention import GroupedAttention
 from bertfeat.encoder.kernels import KernelAttention, find_kernels, kernels_in_use
 
@@ -68,7 +69,7 @@ def compare(model: str, precision: str, length: int, repeats: int) -> dict[str, 
     row = {
         "heads": f"{model}'s: {heads} of {width}",
         "precision": precision,
-        "kernel": kernels_in_use(CPU, dtype),
+        "kernel": kernels_in_use(CPU, Precision(precision)),
         "length": length,
         "milliseconds": {name: round(each, 2) for name, each in medians.items()},
         "gflops": {name: round(4e-6 * len(qkv) * length * heads * width / each) for name, each in medians.items()},

@@ -2,7 +2,7 @@
 
     python benchmarks/block.py
 
-Output product, residual, norm, up product, gelu, down product, residual, norm: :class:`KernelPostAttention` and
+Output product, residual, norm, up product, gelu, down product, residual, norm: :class:`TiledPostAttention` and
 :class:`TorchPostAttention` (oneDNN's prepacked and fused products) on the same rows, in turn, medians of 15 runs after
 a warm-up. GFLOP/s count 18·H² a row, the three products alone, whose inner width is 4·H.
 """
@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from _machine import machine
 
-from bertfeat.encoder.kernels import KernelPostAttention, find_post_attention_kernels
-from bertfeat.encoder.packed import TorchPostAttention
+from bertfeat.encoder.blocks import TorchBlock
+from bertfeat.encoder.tiled import TiledPostAttention, find_tile_kernels
 from bertfeat.encoder.weights import Affine, BlockWeights
 
 RESULTS = Path(__file__).parent / "results" / "block.json"
@@ -45,13 +45,13 @@ def main() -> None:
 @torch.inference_mode()
 def compare(model: str, repeats: int) -> list[dict[str, Any]]:
     hidden = WIDTHS[model]
-    kernels = find_post_attention_kernels(CPU, torch.bfloat16, hidden, 4 * hidden)
+    kernels = find_tile_kernels(CPU, torch.bfloat16, hidden, 4 * hidden)
     if kernels is None:
         raise SystemExit("the kernels were not built here, or this CPU has no AMX")
     weights = block_weights(hidden, 4 * hidden)
     runs = {
-        "kernel": KernelPostAttention(weights, EPS, ACTIVATION, kernels),
-        "torch": TorchPostAttention(weights, EPS, ACTIVATION, CPU, torch.bfloat16),
+        "kernel": TiledPostAttention(weights, EPS, ACTIVATION, kernels),
+        "torch": TorchBlock(weights, EPS, ACTIVATION, CPU, torch.bfloat16).post_attention,
     }
     rows = []
     for number in ROWS:

@@ -1,6 +1,6 @@
 """From texts to mean vectors in Parquet on a GPU: how fast, next to sentence-transformers and to plain transformers?
 
-    python benchmarks/gpu.py --data NOVELS
+    make gpu NOVELS=NOVELS
 
 Random weights of a known shape, bf16, over paragraphs of novels, each used once or, where they do not suffice, again
 with a number before it. sentence-transformers has batches of 512 texts, with torch's attention and, where the package
@@ -18,9 +18,9 @@ from typing import Any
 import torch
 from _duel import Way, distinct_lines, duel, ratio
 from _machine import machine
-from _models import BERT_BASE, BERT_LARGE, TINY, random_model
+from _models import BERT_BASE, BERT_LARGE, MINILM, TINY, random_model
 
-SHAPES = {"bert-base": BERT_BASE, "bert-large": BERT_LARGE, "tiny": TINY}
+SHAPES = {"bert-base": BERT_BASE, "bert-large": BERT_LARGE, "minilm": MINILM, "tiny": TINY}
 ROWS = 65_536
 LENGTH = 512
 
@@ -32,7 +32,7 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=40_000)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "gpu.json")
+    parser.add_argument("--out", type=Path, help="by default results/gpu-SHAPE.json")
     arguments = parser.parse_args()
     from bertfeat.encoder import Precision, block_flop, product_rate
 
@@ -58,7 +58,8 @@ def main() -> None:
         "ratios": {f"to {way.name}": ratio(found, ours, way.name) for way in ways[1:]},
     }
     print(json.dumps(results, indent=1))
-    arguments.out.write_text(json.dumps(results, indent=1) + "\n")
+    out = arguments.out or Path(__file__).parent / "results" / f"gpu-{arguments.shape}.json"
+    out.write_text(json.dumps(results, indent=1) + "\n")
 
 
 def texts(novels: Path, wanted: int) -> list[str]:

@@ -190,6 +190,12 @@ def test_every_folder_is_listed_as_a_package() -> None:
     assert setuptools["package-dir"] == {"bertfeat.cli": "cli"}
 
 
+def test_every_source_of_the_kernels_is_listed() -> None:
+    (extension,) = pyproject()["tool"]["setuptools"]["ext-modules"]
+    for ending, listed in (("c", extension["sources"]), ("h", extension["depends"])):
+        assert listed == sorted(str(path.relative_to(ROOT)) for path in ROOT.glob(f"bertfeat/encoder/csrc/*.{ending}"))
+
+
 @pytest.mark.parametrize("folder", sorted({path.parent for path in MODULES}), ids=names)
 def test_every_package_has_an_init(folder: Path) -> None:
     assert (folder / "__init__.py").is_file()

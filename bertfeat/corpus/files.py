@@ -67,9 +67,12 @@ class FileCorpus:
 
 
 def open_corpus(
-    sources: Sequence[str | Location], settings: CorpusSettings = _DEFAULT_SETTINGS, *, name: str | None = None
+    sources: str | Location | Sequence[str | Location],
+    settings: CorpusSettings = _DEFAULT_SETTINGS,
+    *,
+    name: str | None = None,
 ) -> FileCorpus:
-    """Open files, globs and folders as one corpus and look at the beginning of each file.
+    """Open one or more files, globs and folders as one corpus and look at the beginning of each file.
 
     ``name`` is what messages call a file that stands for something else, such as a copy of standard input.
 

@@ -46,8 +46,8 @@ class Source:
         return self.stamp.size
 
 
-def find_sources(paths: Sequence[str | Location], format_name: str | None) -> tuple[Source, ...]:
-    """Turn files, globs and folders into the files to read; the files of one folder or glob are sorted by name.
+def find_sources(paths: str | Location | Sequence[str | Location], format_name: str | None) -> tuple[Source, ...]:
+    """Turn one or more files, globs and folders into the files to read; those of a folder or glob are sorted by name.
 
     Folders are searched at any depth for files of known endings (of any ending when the format is given). Hidden files,
     files whose name begins with an underscore, and what bertfeat wrote itself are left out. A folder or glob at an
@@ -58,6 +58,8 @@ def find_sources(paths: Sequence[str | Location], format_name: str | None) -> tu
         UsageError: no path was given, or an address of unknown storage.
         StorageError: object storage that cannot be reached.
     """
+    if isinstance(paths, str | Location):
+        paths = [paths] if paths else []
     if not paths:
         raise UsageError("no corpus given: name a file, a folder or a glob such as 'texts/*.txt'")
     search = _FileSearch(format_name)
@@ -149,8 +151,15 @@ class _FileSearch:
             if entry.is_dir(follow_symlinks=False):
                 if self._result_kind(Path(entry.path)) is None:
                     yield from self._walk(entry.path)
-            elif entry.is_file() and self._is_wanted(entry.name) and not _is_result_part(entry.path):
+            elif self._is_wanted(entry.name) and _is_file(entry) and not _is_result_part(entry.path):
                 yield entry.path
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_file()
+    except OSError as error:
+        raise CorpusError(f"cannot be read: {error.strerror}", where=entry.path) from error
 
 
 def _is_result_part(path: str) -> bool:

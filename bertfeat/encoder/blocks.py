@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import layer_norm, linear
 
-from bertfeat.encoder.kernels import KernelPostAttention, find_post_attention_kernels
 from bertfeat.encoder.linear import LinearProduct, make_linear_product
+from bertfeat.encoder.tiled import TiledBlock, find_tile_kernels
 from bertfeat.encoder.weights import Affine, BlockWeights
 
 
@@ -25,7 +25,17 @@ class PostAttention(Protocol):
 class Block(Protocol):
     """One transformer block but for its attention."""
 
-    post_attention: PostAttention
+    @property
+    def post_attention(self) -> PostAttention:
+        """What follows attention."""
+
+    @property
+    def attention_dtype(self) -> torch.dtype:
+        """The format of queries, keys and values, and of what attention makes of them."""
+
+    @property
+    def takes_few_rows(self) -> bool:
+        """Whether :meth:`project` takes no longer a row for few rows than for many."""
 
     def project(self, hidden: Tensor) -> Tensor:
         """Compute queries, keys and values. Shape: ``[T, H]`` → ``[T, 3H]``."""
@@ -34,31 +44,36 @@ class Block(Protocol):
         """Compute queries of first tokens alone. Shape: ``[T, H]``, ``[S, H]`` → ``[S, H]``, ``[T, 2H]``."""
 
 
-class TransformerBlock:
-    """A block in a floating-point format."""
+def make_block(weights: BlockWeights, eps: float, activation: str, device: torch.device, dtype: torch.dtype) -> Block:
+    """Choose the fastest form of a block in a floating-point format."""
+    inner, hidden = weights.up.weight.shape
+    if kernels := find_tile_kernels(device, dtype, hidden, inner):
+        return TiledBlock(weights, eps, activation, kernels)
+    return TorchBlock(weights, eps, activation, device, dtype)
+
+
+class TorchBlock:
+    """A block by torch's operators around four products."""
+
+    takes_few_rows = False
 
     def __init__(
         self, weights: BlockWeights, eps: float, activation: str, device: torch.device, dtype: torch.dtype
     ) -> None:
-        joined = weights.query_key_value
+        self.attention_dtype, joined = dtype, weights.query_key_value
         self._weight, self._bias = joined.weight.to(device, dtype), joined.bias.to(device, dtype)
         self._qkv = make_linear_product(self._weight, self._bias)
-        inner, hidden = weights.up.weight.shape
-        self.post_attention: PostAttention = (
-            KernelPostAttention(weights, eps, activation, kernels)
-            if (kernels := find_post_attention_kernels(device, dtype, hidden, inner))
-            else TorchPostAttention(
-                [
-                    make_linear_product(product.weight.to(device, dtype), product.bias.to(device, dtype))
-                    for product in (weights.attention_out, weights.up, weights.down)
-                ],
-                [
-                    Affine(norm.weight.to(device, dtype), norm.bias.to(device, dtype))
-                    for norm in (weights.attention_norm, weights.out_norm)
-                ],
-                eps,
-                activation,
-            )
+        self.post_attention = TorchPostAttention(
+            [
+                make_linear_product(product.weight.to(device, dtype), product.bias.to(device, dtype))
+                for product in (weights.attention_out, weights.up, weights.down)
+            ],
+            [
+                Affine(norm.weight.to(device, dtype), norm.bias.to(device, dtype))
+                for norm in (weights.attention_norm, weights.out_norm)
+            ],
+            eps,
+            activation,
         )
 
     def project(self, hidden: Tensor) -> Tensor:

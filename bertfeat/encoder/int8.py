@@ -7,6 +7,7 @@ grow large are made smaller before that, and their weights larger (SmoothQuant; 
 Shapes: ``T`` tokens, ``S`` sequences, ``H`` hidden width.
 """
 
+import ctypes
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,20 +17,20 @@ from torch.nn.functional import linear
 
 from bertfeat.encoder.blocks import PostAttention, TorchPostAttention
 from bertfeat.encoder.calibration import BlockInputs
-from bertfeat.encoder.kernels import ACTIVATIONS, Kernels, find_kernels
+from bertfeat.encoder.kernels import ACTIVATIONS, TYPES, Kernels, find_kernels
 from bertfeat.encoder.linear import ACTIVATION_FUNCTIONS
 from bertfeat.encoder.native import Int8PostAttentionStruct, Int8ProductStruct, Int8ProjectionStruct, NormStruct
 from bertfeat.encoder.precision import Precision
 from bertfeat.encoder.weights import Affine, BlockWeights
 
 _LARGEST_WEIGHT = 127
-_STEP = 16  # widths that the kernels take are multiples of this
+_STEPS = {"amx": 64, "vnni": 16, "avx2_vnni": 16, "avx2": 16}  # widths that kernels take are multiples of these
 _OCTAVE = 4  # factors are powers of the fourth root of two
 _LEAST = 1e-5  # of what is divided by
 
 
 class ByteForm(NamedTuple):
-    """How values become bytes; ``csrc/int8_vnni.c`` and ``int8_avx2.c`` have the same numbers.
+    """How values become bytes; ``csrc/int8_*.c`` have the same numbers.
 
     float32 holds a sum of the products of a group exactly: 384 · 255 · 127 < 2²⁴.
     """
@@ -39,9 +40,42 @@ class ByteForm(NamedTuple):
 
 
 WHOLE_BYTES = ByteForm(384, 255)
-"""Of AVX512-VNNI, and where there is no kernel."""
+"""Of AMX and both kinds of VNNI, whose results are the same, and where there is no kernel."""
 SEVEN_BITS = ByteForm(128, 127)
 """Of AVX2, which adds two products in 16 bits."""
+
+
+class Int8Kernels(NamedTuple):
+    """The kernels of 8-bit products for some widths."""
+
+    kernels: Kernels
+    instructions: str
+
+    @property
+    def form(self) -> ByteForm:
+        """How they turn values into bytes."""
+        return SEVEN_BITS if self.instructions == "avx2" else WHOLE_BYTES
+
+    def call(self, name: str, job: ctypes.Structure) -> None:
+        """Call the form of a kernel that is for these instructions.
+
+        Raises:
+            RuntimeError: memory ran out.
+        """
+        self.kernels.call(f"bertfeat_{name}_{self.instructions}", job)
+
+    def attention_dtype(self, width: int) -> torch.dtype:
+        """The format of queries, keys and values of heads of this width, and of what attention makes of them."""
+        wide = self.instructions in ("amx", "vnni") and self.kernels.attends_in_bf16(width)
+        return torch.bfloat16 if wide else torch.float32
+
+
+def find_int8_kernels(*widths: int) -> Int8Kernels | None:
+    """Find the fastest kernels here for products of 8-bit integers in these widths."""
+    if (kernels := find_kernels()) is None:
+        return None
+    fitting = [name for name in kernels.int8_instructions if not any(width % _STEPS[name] for width in widths)]
+    return Int8Kernels(kernels, fitting[0]) if fitting else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,18 +136,18 @@ class TorchInt8Product:
         """Multiply, then add a residual."""
         return self(x) + residual
 
-    def some(self, x: Tensor, begin: int, end: int) -> Tensor:
+    def some(self, x: Tensor, begin: int, end: int, dtype: torch.dtype = torch.float32) -> Tensor:
         """Multiply, for the outputs from ``begin`` to ``end``."""
-        return self(x)[:, begin:end]
+        return self(x)[:, begin:end].to(dtype)
 
 
 class KernelInt8Product:
     """A product of 8-bit integers by our own kernel."""
 
-    def __init__(self, quantized: QuantizedProduct, kernels: Kernels) -> None:
-        self._kernels, self._kernel = kernels, f"bertfeat_project_{_instructions(kernels)}"
+    def __init__(self, quantized: QuantizedProduct, kernels: Int8Kernels) -> None:
+        self._kernels = kernels
         self._outputs, inputs = quantized.weight.shape
-        strips = kernels.pack_int8(quantized.weight)
+        strips = kernels.kernels.pack_int8(quantized.weight)
         self._tensors = (strips, quantized.factor, quantized.scale, quantized.sums, quantized.bias)  # kept in memory
         self.native = Int8ProductStruct(*(each.data_ptr() for each in self._tensors), inputs, self._outputs)
 
@@ -121,11 +155,11 @@ class KernelInt8Product:
         """Multiply."""
         return self.some(x, 0, self._outputs)
 
-    def some(self, x: Tensor, begin: int, end: int) -> Tensor:
+    def some(self, x: Tensor, begin: int, end: int, dtype: torch.dtype = torch.float32) -> Tensor:
         """Multiply, for the outputs from ``begin`` to ``end``, both multiples of 16."""
-        out = x.new_empty(len(x), end - begin)
-        job = Int8ProjectionStruct(x.data_ptr(), out.data_ptr(), len(x), begin, end, self.native)
-        self._kernels.call(self._kernel, job)
+        out = x.new_empty(len(x), end - begin, dtype=dtype)
+        job = Int8ProjectionStruct(x.data_ptr(), out.data_ptr(), len(x), begin, end, TYPES[dtype], self.native)
+        self._kernels.call("project", job)
         return out
 
 
@@ -135,7 +169,7 @@ Int8Product = KernelInt8Product | TorchInt8Product
 def make_int8_product(product: Affine, largest: Tensor) -> Int8Product:
     """Quantize a product for inputs that become as large, and choose its fastest form here."""
     kernels = find_int8_kernels(*product.weight.shape)
-    quantized = quantize_product(product, largest, byte_form(kernels))
+    quantized = quantize_product(product, largest, kernels.form if kernels else WHOLE_BYTES)
     return KernelInt8Product(quantized, kernels) if kernels else TorchInt8Product(quantized)
 
 
@@ -143,10 +177,9 @@ class KernelInt8PostAttention:
     """What follows attention in a block, its products of 8-bit integers, in one kernel."""
 
     def __init__(
-        self, products: list[QuantizedProduct], norms: list[Affine], eps: float, activation: str, kernels: Kernels
+        self, products: list[QuantizedProduct], norms: list[Affine], eps: float, activation: str, kernels: Int8Kernels
     ) -> None:
         self._kernels, self._activation = kernels, ACTIVATIONS[activation]
-        self._kernel = f"bertfeat_post_attention_{_instructions(kernels)}"
         self._products, self._norms = [KernelInt8Product(product, kernels) for product in products], norms
         self._natives = [
             *(product.native for product in self._products),
@@ -157,21 +190,25 @@ class KernelInt8PostAttention:
         """Compute. Shape: ``[T, H]``, ``[T, H]`` → ``[T, H]``."""
         out = torch.empty_like(residual)
         pointers = (context.data_ptr(), residual.data_ptr(), out.data_ptr())
-        job = Int8PostAttentionStruct(*pointers, len(residual), self._activation, *self._natives)
-        self._kernels.call(self._kernel, job)
+        job = Int8PostAttentionStruct(*pointers, len(residual), self._activation, TYPES[context.dtype], *self._natives)
+        self._kernels.call("int8_post_attention", job)
         return out
 
 
 class Int8Block:
     """A transformer block but for its attention, on the CPU."""
 
-    def __init__(self, weights: BlockWeights, inputs: BlockInputs, eps: float, activation: str) -> None:
-        self._project = make_int8_product(weights.query_key_value, inputs.query_key_value)
-        affines = (weights.attention_out, weights.up, weights.down)
+    takes_few_rows = True
+
+    def __init__(self, weights: BlockWeights, inputs: BlockInputs, heads: int, eps: float, activation: str) -> None:
         kernels = find_int8_kernels(*weights.up.weight.shape)
-        form = byte_form(kernels)
-        products = [quantize_product(*each, form) for each in zip(affines, inputs[1:], strict=True)]
+        form = kernels.form if kernels else WHOLE_BYTES
+        affines = (weights.query_key_value, weights.attention_out, weights.up, weights.down)
+        projection, *products = [quantize_product(*each, form) for each in zip(affines, inputs, strict=True)]
         norms = [weights.attention_norm, weights.out_norm]
+        self._project: Int8Product = KernelInt8Product(projection, kernels) if kernels else TorchInt8Product(projection)
+        self._width = len(weights.query.bias)
+        self.attention_dtype = kernels.attention_dtype(self._width // heads) if kernels else torch.float32
         self.post_attention: PostAttention = (
             KernelInt8PostAttention(products, norms, eps, activation, kernels)
             if kernels
@@ -180,36 +217,22 @@ class Int8Block:
 
     def project(self, hidden: Tensor) -> Tensor:
         """Compute queries, keys and values. Shape: ``[T, H]`` → ``[T, 3H]``."""
-        return self._project(hidden)
+        return self._project.some(hidden, 0, 3 * self._width, self.attention_dtype)
 
     def project_first_tokens(self, hidden: Tensor, first_rows: Tensor) -> tuple[Tensor, Tensor]:
         """Compute queries of first tokens alone. Shape: ``[T, H]``, ``[S, H]`` → ``[S, H]``, ``[T, 2H]``."""
-        width = hidden.shape[1]
-        return self._project.some(first_rows, 0, width), self._project.some(hidden, width, 3 * width)
-
-
-def find_int8_kernels(*widths: int) -> Kernels | None:
-    """Find the kernels if they compute products of 8-bit integers in these widths."""
-    kernels = None if any(width % _STEP for width in widths) else find_kernels()
-    return kernels if kernels and (kernels.has_vnni or kernels.has_avx2) else None
-
-
-def byte_form(kernels: Kernels | None) -> ByteForm:
-    """How these kernels, or torch where there are none, turn values into bytes."""
-    return WHOLE_BYTES if kernels is None or kernels.has_vnni else SEVEN_BITS
-
-
-def _instructions(kernels: Kernels) -> str:
-    return "vnni" if kernels.has_vnni else "avx2"
+        query = self._project.some(first_rows, 0, self._width, self.attention_dtype)
+        return query, self._project.some(hidden, self._width, 3 * self._width, self.attention_dtype)
 
 
 def int8_note(precision: Precision, hidden: int, inner: int) -> tuple[str, ...]:
     """What a user should know of int8 here: whether it is slow."""
     if precision is not Precision.INT8 or find_int8_kernels(hidden, inner):
         return ()
+    step = min(_STEPS.values())
     wanted = "a CPU with AVX512-VNNI or AVX2"
-    if hidden % _STEP or inner % _STEP:
-        wanted = f"widths that are multiples of {_STEP}, and not {hidden} and {inner}"
+    if hidden % step or inner % step:
+        wanted = f"widths that are multiples of {step}, and not {hidden} and {inner}"
     return (
         f"the kernels of int8 are for {wanted}: it is computed by float32 products, with the same vectors up to "
         f"rounding and no faster than fp32",

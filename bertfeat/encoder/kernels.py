@@ -1,8 +1,7 @@
 """Our own C kernels (``csrc/``), where a C compiler was found at installation: for AVX2, AVX-512, AMX and aarch64.
 
-Attention takes torch's CPU operators 1.2 to 9 times as long, most so among short sequences (benchmarks/attention.py),
-and on AMX what follows attention takes them 1.2 to 2.4 times as long, because each product goes through memory
-(benchmarks/block.py). torch's own threads do the work, so that no others contend with them.
+Attention takes torch's CPU operators 1.2 to 9 times as long, most so among short sequences (benchmarks/attention.py).
+torch's own threads do the work, so that no others contend with them.
 """
 
 import ctypes
@@ -13,28 +12,28 @@ import platform
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertfeat.encoder.native import JOBS, AttentionStruct, NormStruct, PostAttentionStruct, ProductStruct
+from bertfeat.encoder.native import JOBS, AttentionStruct
 from bertfeat.encoder.precision import Precision
-from bertfeat.encoder.weights import BlockWeights
 from bertfeat.errors import UsageError
 
 _log = logging.getLogger(__name__)
-_ABI = 4  # BERTFEAT_ABI of csrc/kernels.h; raise both with every change of a struct or a function
-_AVX512, _AMX, _VNNI, _VECTOR = 1, 2, 4, 8  # HAS_… of csrc/support.c
-_VECTOR_FORM, _AVX512_FORM, _AMX_FORM = range(3)  # of attention
-_LEVELS = {"none": 0, "avx2": _VECTOR, "avx512": _VECTOR | _AVX512 | _VNNI, "amx": _VECTOR | _AVX512 | _VNNI | _AMX}
-_TYPES = {torch.float32: 0, torch.bfloat16: 1}
+_ABI = 5  # BERTFEAT_ABI of csrc/kernels.h; raise both with every change of a struct or a function
+_AVX512, _AMX, _VNNI, _VECTOR, _BF16, _AVX2_VNNI = 1, 2, 4, 8, 16, 32  # HAS_… of csrc/support.c
+_VECTOR_FORM, _AVX512_FORM, _BF16_FORM, _AMX_FORM = range(4)  # of attention
+_AVX2_ALL = _VECTOR | _AVX2_VNNI
+_AVX512_ALL = _AVX2_ALL | _AVX512 | _VNNI | _BF16
+_LEVELS = {"none": 0, "avx2": _VECTOR, "avx2_vnni": _AVX2_ALL, "avx512": _AVX512_ALL, "amx": _AVX512_ALL | _AMX}
+TYPES = {torch.float32: 0, torch.bfloat16: 1}
 ACTIVATIONS = {"gelu": 0, "gelu_new": 1, "gelu_pytorch_tanh": 1, "relu": 2}
 _ATTENTION_STEP = 16  # widths of heads are multiples of this
 _AMX_HEADS = (32, 64)
-_PRODUCT_STEP = 32  # and those of products of this
+_BF16_HEADS = 32  # widths of heads that AVX512-BF16 takes are multiples of this
 _ALIGNMENT = 64
 
 
@@ -44,8 +43,24 @@ class Kernels:
     def __init__(self, library: ctypes.CDLL, openmp: ctypes.CDLL, features: int) -> None:
         self._library, self._parallel = library, ctypes.cast(openmp.GOMP_parallel, ctypes.c_void_p)
         self.has_amx, self.has_vnni = bool(features & _AMX), bool(features & _VNNI)
-        self.has_avx512 = bool(features & _AVX512)
+        self.has_avx512, self.has_bf16 = bool(features & _AVX512), bool(features & _BF16)
         self.has_avx2 = bool(features & _VECTOR) and platform.machine() != "aarch64"
+        self.has_avx2_vnni = bool(features & _AVX2_VNNI)
+
+    @property
+    def int8_instructions(self) -> list[str]:
+        """The instructions that multiply 8-bit integers here, the fastest first; empty where there are none."""
+        has = {
+            "amx": self.has_amx,
+            "vnni": self.has_vnni,
+            "avx2_vnni": self.has_avx2_vnni,
+            "avx2": self.has_avx2,
+        }
+        return [name for name, there in has.items() if there]
+
+    def attends_in_bf16(self, width: int) -> bool:
+        """Whether attention of bfloat16 values with heads of this width is faster than that of float32 ones."""
+        return (self.has_bf16 and width % _BF16_HEADS == 0) or (self.has_amx and width in _AMX_HEADS)
 
     def call(self, name: str, job: ctypes.Structure) -> None:
         """Call a kernel on torch's number of threads.
@@ -105,7 +120,7 @@ def _load_kernels() -> Kernels | str:
 
 
 def _allowed() -> int:
-    """What ``BERTFEAT_CPU`` lets be used: ``none``, ``avx2``, ``avx512`` or ``amx``, each with those before it."""
+    """What ``BERTFEAT_CPU`` lets be used: a level, with those before it."""
     wanted = os.environ.get("BERTFEAT_CPU", "amx")
     if wanted not in _LEVELS:
         raise UsageError(f"BERTFEAT_CPU is {wanted!r}", remedy=f"known are {', '.join(_LEVELS)}")
@@ -134,16 +149,20 @@ def _listing(numbers: Iterable[int]) -> str:
 
 
 def kernels_in_use(device: torch.device, precision: Precision) -> str:
-    """Name the kernels that compute on a device: ``amx``, ``vnni``, ``avx512``, ``avx2``, ``neon`` or ``none``."""
-    kernels = find_kernels() if device.type == "cpu" and precision.dtype in _TYPES else None
+    """Name the instructions of the kernels that compute on a device, as ``BERTFEAT_CPU`` does; ``none`` without them.
+
+    Beside its levels there are ``avx512_bf16``, and for int8 ``vnni``, both parts of ``avx512``, and ``neon``.
+    """
+    kernels = find_kernels() if device.type == "cpu" and precision.dtype in TYPES else None
     if kernels is None:
         return "none"
-    if precision is Precision.INT8 and (kernels.has_vnni or kernels.has_avx2):
-        return "vnni" if kernels.has_vnni else "avx2"
+    if precision is Precision.INT8 and (instructions := kernels.int8_instructions):
+        return instructions[0]
+    if precision is Precision.BF16:
+        has = {"amx": kernels.has_amx, "avx512_bf16": kernels.has_bf16, "avx512": kernels.has_avx512}
+        return next((name for name, there in has.items() if there), "none")
     if kernels.has_avx512:
-        return "amx" if kernels.has_amx and precision is Precision.BF16 else "avx512"
-    if precision.dtype is not torch.float32:
-        return "none"
+        return "avx512"
     return "neon" if platform.machine() == "aarch64" else "avx2"
 
 
@@ -190,7 +209,7 @@ class KernelAttention:
             key_stride=key.stride(0),
             out_stride=out.stride(0),
             longest=self._longest,
-            type=_TYPES[query.dtype],
+            type=TYPES[query.dtype],
             form=self._form(query.dtype, width),
             scale=width**-0.5,
         )
@@ -200,61 +219,13 @@ class KernelAttention:
     def _form(self, dtype: torch.dtype, width: int) -> int:
         if dtype is torch.bfloat16 and self._kernels.has_amx and width in _AMX_HEADS:
             return _AMX_FORM
+        if dtype is torch.bfloat16 and self._kernels.has_bf16 and width % _BF16_HEADS == 0:
+            return _BF16_FORM
         return _AVX512_FORM if self._kernels.has_avx512 else _VECTOR_FORM
 
 
 def find_attention_kernels(device: torch.device, dtype: torch.dtype, width: int) -> Kernels | None:
     """Find the kernels if they compute attention with heads of this width on this device."""
-    serves = device.type == "cpu" and dtype in _TYPES and width % _ATTENTION_STEP == 0
+    serves = device.type == "cpu" and dtype in TYPES and width % _ATTENTION_STEP == 0
     kernels = find_kernels() if serves else None
     return kernels if kernels and (kernels.has_avx512 or dtype is torch.float32) else None
-
-
-# ── what follows attention ───────────────────────────────────────────────────────────────────────────────────
-
-
-class _TiledProduct(NamedTuple):
-    """A weight ``[out, in]`` as tiles, and its bias ``[out]``, float32."""
-
-    weight: Tensor
-    bias: Tensor
-
-    def native(self) -> ProductStruct:
-        outputs = len(self.bias)
-        return ProductStruct(self.weight.data_ptr(), self.bias.data_ptr(), len(self.weight) // outputs, outputs)
-
-
-class KernelPostAttention:
-    """What follows attention in a block (Vaswani et al. 2017; post-layer-norm), in bfloat16 on AMX.
-
-    Output product, residual, norm, feed-forward, residual, norm. Products are of bfloat16, all sums, biases,
-    residuals and norms of float32.
-    """
-
-    def __init__(self, weights: BlockWeights, eps: float, activation: str, kernels: Kernels) -> None:
-        self._kernels, self._activation = kernels, ACTIVATIONS[activation]
-        products = (weights.attention_out, weights.up, weights.down)
-        self._products = [
-            _TiledProduct(kernels.pack(product.weight.bfloat16().contiguous()), product.bias) for product in products
-        ]
-        self._norms = [weights.attention_norm, weights.out_norm]
-        self._natives = [
-            *(product.native() for product in self._products),
-            *(NormStruct(norm.weight.data_ptr(), norm.bias.data_ptr(), eps) for norm in self._norms),
-        ]
-
-    def __call__(self, context: Tensor, residual: Tensor) -> Tensor:
-        """Compute. Shape: ``[T, H]``, ``[T, H]`` → ``[T, H]``."""
-        out = torch.empty_like(residual)
-        pointers = (context.data_ptr(), residual.data_ptr(), out.data_ptr())
-        self._kernels.call(
-            "bertfeat_post_attention", PostAttentionStruct(*pointers, len(residual), self._activation, *self._natives)
-        )
-        return out
-
-
-def find_post_attention_kernels(device: torch.device, dtype: torch.dtype, hidden: int, inner: int) -> Kernels | None:
-    """Find the kernels if they compute what follows attention in these widths on this device."""
-    serves = device.type == "cpu" and dtype is torch.bfloat16 and not (hidden % _PRODUCT_STEP or inner % _PRODUCT_STEP)
-    kernels = find_kernels() if serves else None
-    return kernels if kernels and kernels.has_amx else None

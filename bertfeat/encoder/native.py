@@ -28,6 +28,12 @@ class ProductStruct(ctypes.Structure):
     _fields_ = [*_pointers("weight", "bias"), *_integers("in", "out")]
 
 
+class ProjectionStruct(ctypes.Structure):
+    """Some outputs of a product in bfloat16."""
+
+    _fields_ = [*_pointers("rows", "out"), *_integers("count", "begin", "end"), ("product", ProductStruct)]
+
+
 class NormStruct(ctypes.Structure):
     """A layer norm."""
 
@@ -54,7 +60,7 @@ class Int8ProductStruct(ctypes.Structure):
 class Int8ProjectionStruct(ctypes.Structure):
     """Some outputs of a product of 8-bit integers."""
 
-    _fields_ = [*_pointers("rows", "out"), *_integers("count", "begin", "end"), ("product", Int8ProductStruct)]
+    _fields_ = [*_pointers("rows", "out"), *_integers("count", "begin", "end", "type"), ("product", Int8ProductStruct)]
 
 
 class Int8PostAttentionStruct(ctypes.Structure):
@@ -62,7 +68,7 @@ class Int8PostAttentionStruct(ctypes.Structure):
 
     _fields_ = [
         *_pointers("context", "residual", "out"),
-        *_integers("rows", "activation"),
+        *_integers("rows", "activation", "type"),
         *((name, Int8ProductStruct) for name in ("output", "up", "down")),
         *((name, NormStruct) for name in ("attention_norm", "out_norm")),
     ]
@@ -70,6 +76,7 @@ class Int8PostAttentionStruct(ctypes.Structure):
 
 JOBS: tuple[type[ctypes.Structure], ...] = (
     AttentionStruct,
+    ProjectionStruct,
     PostAttentionStruct,
     Int8ProjectionStruct,
     Int8PostAttentionStruct,

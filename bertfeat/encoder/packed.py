@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn.functional import embedding, layer_norm
 
 from bertfeat.encoder.attention import Attention, make_attention
-from bertfeat.encoder.blocks import Block, TransformerBlock
+from bertfeat.encoder.blocks import Block, make_block
 from bertfeat.encoder.calibration import calibration_batch, largest_inputs
 from bertfeat.encoder.forks import tell_of_fork
 from bertfeat.encoder.int8 import Int8Block, int8_note
@@ -66,6 +66,7 @@ class PackedEncoder:
         self._blocks = (
             self._int8_blocks(model, weights) if precision is Precision.INT8 else self._plain_blocks(model, weights)
         )
+        self._attention_dtype = self._blocks[0].attention_dtype
 
     @torch.inference_mode()
     def hidden_states(
@@ -104,11 +105,11 @@ class PackedEncoder:
                 yield HiddenState(layer, hidden[:tokens], first_token_only=False)
 
     def _attention(self, lengths: NDArray[np.int64]) -> Attention:
-        return make_attention(lengths, self.device, self._dtype, self.hidden_size // self._heads)
+        return make_attention(lengths, self.device, self._attention_dtype, self.hidden_size // self._heads)
 
     def _runs(self, lengths: NDArray[np.int64]) -> list[_Run]:
-        """The sequences of a batch together, or in int8 as many as have queries, keys and values in the caches."""
-        if self.precision is not Precision.INT8:
+        """The sequences of a batch together, or as many as have queries, keys and values in the caches."""
+        if not self._blocks[0].takes_few_rows:
             return [_Run(slice(None), self._attention(lengths))]
         ends = np.cumsum(lengths)
         numbers = (ends - lengths) // (_CACHED_TOKENS * torch.get_num_threads())
@@ -129,15 +130,14 @@ class PackedEncoder:
         if len(contexts) == 1 and len(contexts[0]) == len(hidden):
             return contexts[0]
         with stage("attention"):
-            context = torch.zeros_like(hidden)  # the rows after the last sequence are zeros
+            context = hidden.new_zeros(hidden.shape, dtype=self._attention_dtype)  # so are rows after the last sequence
             for run, values in zip(runs, contexts, strict=True):
                 context[run.rows] = values
             return context
 
     def _plain_blocks(self, model: Model, weights: EncoderWeights) -> Sequence[Block]:
         return [
-            TransformerBlock(block, self._eps, model.config.activation, self.device, self._dtype)
-            for block in weights.blocks
+            make_block(block, self._eps, model.config.activation, self.device, self._dtype) for block in weights.blocks
         ]
 
     def _int8_blocks(self, model: Model, weights: EncoderWeights) -> Sequence[Block]:
@@ -146,7 +146,7 @@ class PackedEncoder:
         embedded = self._embed(batch)[: len(batch.ids)]
         largest = largest_inputs(weights.blocks, embedded, batch.lengths, self._heads, self._eps, activation)
         return [
-            Int8Block(block, inputs, self._eps, activation)
+            Int8Block(block, inputs, self._heads, self._eps, activation)
             for block, inputs in zip(weights.blocks, largest, strict=True)
         ]
 

@@ -90,6 +90,22 @@ def test_globs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert texts_of("odd[1].txt") == ["odd"]  # a file of that name comes before a pattern
 
 
+@pytest.mark.parametrize("kind", [str, Path])
+def test_one_path_is_a_corpus(tmp_path: Path, kind: type) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text("one\ntwo\n")
+    assert [row.text for row in open_corpus(kind(file)).rows() if isinstance(row, Document)] == ["one", "two"]
+
+
+def test_a_file_that_cannot_be_looked_at_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\n")
+    (tmp_path / "loop").symlink_to("loop")  # no text by its name
+    assert len(open_corpus(tmp_path).files) == 1
+    (tmp_path / "loop.txt").symlink_to("loop.txt")
+    with pytest.raises(CorpusError, match=r"loop.txt: cannot be read: Too many levels of symbolic links"):
+        open_corpus(tmp_path)
+
+
 def test_files_that_are_not_there(folder: Path) -> None:
     for name, says in (("gone.txt", "no such file or folder"), ("*.gone", "no file matches")):
         with pytest.raises(CorpusError, match=says):

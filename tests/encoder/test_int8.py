@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertfeat.encoder import Precision, int8, load_encoder, resolve_precision
+from bertfeat.encoder import Precision, load_encoder, resolve_precision
 from bertfeat.encoder.blocks import TorchPostAttention
 from bertfeat.encoder.calibration import BlockInputs, calibration_batch, largest_inputs
 from bertfeat.encoder.int8 import (
@@ -18,15 +18,15 @@ from bertfeat.encoder.int8 import (
     WHOLE_BYTES,
     ByteForm,
     Int8Block,
+    Int8Kernels,
     KernelInt8PostAttention,
     KernelInt8Product,
     QuantizedProduct,
     TorchInt8Product,
-    byte_form,
     find_int8_kernels,
     quantize_product,
 )
-from bertfeat.encoder.kernels import Kernels, find_kernels
+from bertfeat.encoder.kernels import find_kernels
 from bertfeat.encoder.packed import PackedEncoder
 from bertfeat.encoder.weights import Affine, BlockWeights, read_weights
 from bertfeat.errors import ModelError, UsageError
@@ -34,6 +34,8 @@ from bertfeat.extraction.settings import INT8_VERSION
 from bertfeat.models import Model, find_model
 from bertfeat.recipe import Pooling
 from bertfeat.tokens import TokenBatch
+from tests.encoder.support import let_find, random
+from tests.support.emulated import emulated_amx
 from tests.support.tiny_models import CPU, PACKED, TEXTS, Tiny, build, documents, reference_ids, text_states
 
 Floats = NDArray[np.float64]
@@ -41,18 +43,31 @@ TEXT = importlib.resources.files("bertfeat.encoder") / "calibration.txt"
 DIGEST = "2b11be4c9e9b9363b3e9d19d51bcb3726286fd184c30634785b8a94626a22f71"
 
 
-@pytest.fixture(params=["vnni", "avx2"])
-def each(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Kernels:
-    """Give the kernels as each kind of CPU has them."""
+INSTRUCTIONS = ["amx", "vnni", "avx2_vnni", "avx2"]
+
+
+@pytest.fixture(params=INSTRUCTIONS)
+def each(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Int8Kernels:
+    """Give the kernels as each kind of CPU has them, and let all find these; tiles are emulated where AMX is not."""
+    return kernels_of(request.param, monkeypatch)
+
+
+def kernels_of(instructions: str, monkeypatch: pytest.MonkeyPatch) -> Int8Kernels:
     found = find_kernels()
-    if found is None or not getattr(found, f"has_{request.param}"):
+    if instructions == "amx" and not (found and found.has_amx):
+        found = emulated_amx()
+    if found is None or instructions not in found.int8_instructions:
         pytest.skip("the kernels were not built here, or this CPU lacks the instructions")
-    monkeypatch.setattr(found, "has_vnni", request.param == "vnni")
-    return found
+    for other in INSTRUCTIONS[: INSTRUCTIONS.index(instructions)]:
+        monkeypatch.setattr(found, f"has_{other}", False)
+    let_find(found, monkeypatch)
+    return Int8Kernels(found, instructions)
 
 
-def random(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+def fits(each: Int8Kernels, *widths: int) -> None:
+    """Skip widths that these kernels leave to others."""
+    if each.instructions == "amx" and any(width % 64 for width in widths):
+        pytest.skip("AMX takes multiples of 64")
 
 
 def affine(out: int, within: int, seed: int = 0) -> Affine:
@@ -136,7 +151,7 @@ def test_weights_of_nothing(weight: Tensor) -> None:
 
 # ── products ────────────────────────────────────────────────────────────────────────────────────────────────
 
-WIDTHS = [(16, 16), (48, 32), (96, 64), (112, 384), (64, 400), (176, 768), (1152, 384), (32, 1536)]
+WIDTHS = [(16, 16), (48, 32), (96, 64), (112, 384), (64, 400), (64, 448), (176, 768), (1152, 384), (128, 1536)]
 
 
 @pytest.mark.parametrize("form", [WHOLE_BYTES, SEVEN_BITS], ids=["whole bytes", "seven bits"])
@@ -148,28 +163,30 @@ def test_torch_multiplies_integers_exactly(out: int, within: int, form: ByteForm
 
 @pytest.mark.parametrize("rows", [1, 5, 6, 7, 150])
 @pytest.mark.parametrize(("out", "within"), WIDTHS, ids=str)
-def test_the_kernel_multiplies_integers_exactly(each: Kernels, out: int, within: int, rows: int) -> None:
-    product, x = quantized(out, within, byte_form(each)), random(rows, within, seed=5)
+def test_the_kernel_multiplies_integers_exactly(each: Int8Kernels, out: int, within: int, rows: int) -> None:
+    fits(each, out, within)
+    product, x = quantized(out, within, each.form), random(rows, within, seed=5)
     assert_near(KernelInt8Product(product, each)(x), exact(product, x), product)
 
 
-def test_some_outputs_are_those_of_all(each: Kernels) -> None:
-    product, x = KernelInt8Product(quantized(144, 48, byte_form(each)), each), random(20, 48)
+def test_some_outputs_are_those_of_all(each: Int8Kernels) -> None:
+    product, x = KernelInt8Product(quantized(192, 64, each.form), each), random(20, 64)
     whole = product(x)
-    for begin, end in [(0, 48), (48, 144), (64, 128), (16, 32), (0, 144)]:
+    for begin, end in [(0, 48), (48, 144), (64, 128), (16, 32), (0, 192)]:
         assert torch.equal(product.some(x, begin, end), whole[:, begin:end])
 
 
-@pytest.mark.parametrize("within", [48, 384, 400])
-def test_a_row_does_not_depend_on_others(each: Kernels, within: int) -> None:
-    product, x = KernelInt8Product(quantized(96, within, byte_form(each)), each), random(301, within)
+@pytest.mark.parametrize("within", [64, 384, 400, 448])
+def test_a_row_does_not_depend_on_others(each: Int8Kernels, within: int) -> None:
+    fits(each, within)
+    product, x = KernelInt8Product(quantized(128, within, each.form), each), random(301, within)
     together = product(x)
     for rows in (slice(0, 1), slice(7, 8), slice(300, 301), slice(100, 207)):
         assert torch.equal(product(x[rows].contiguous()), together[rows])
 
 
-def test_a_constant_row_is_kept(each: Kernels) -> None:
-    product = quantized(32, 64, byte_form(each))
+def test_a_constant_row_is_kept(each: Int8Kernels) -> None:
+    product = quantized(64, 64, each.form)
     x = torch.full((2, 64), 0.25) / product.factor
     wanted = x.double() * product.factor @ (product.weight.double() * product.scale[:, None]).T + product.bias
     for form in (KernelInt8Product(product, each), TorchInt8Product(product)):
@@ -177,10 +194,10 @@ def test_a_constant_row_is_kept(each: Kernels) -> None:
 
 
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
-def test_what_is_not_finite_stays_in_its_row(each: Kernels, bad: float) -> None:
-    product, x = KernelInt8Product(quantized(96, 400, byte_form(each)), each), random(14, 400)
+def test_what_is_not_finite_stays_in_its_row(each: Int8Kernels, bad: float) -> None:
+    product, x = KernelInt8Product(quantized(64, 448, each.form), each), random(14, 448)
     clean = product(x)
-    x[5, 3] = x[9, 399] = bad
+    x[5, 3] = x[9, 447] = bad
     found = product(x)
     assert not found[[5, 9]].isfinite().any()
     others = [row for row in range(14) if row not in (5, 9)]
@@ -191,20 +208,24 @@ def test_what_is_not_finite_stays_in_its_row(each: Kernels, bad: float) -> None:
 
 
 def finishes(
-    hidden: int, inner: int, activation: str, kernels: Kernels
+    hidden: int, inner: int, activation: str, kernels: Int8Kernels
 ) -> tuple[KernelInt8PostAttention, TorchPostAttention]:
     weights = block_weights(hidden, inner)
     affines = (weights.attention_out, weights.up, weights.down)
-    form = byte_form(kernels)
-    products = [quantize_product(product, torch.full((product.weight.shape[1],), 3.0), form) for product in affines]
+    products = [
+        quantize_product(product, torch.full((product.weight.shape[1],), 3.0), kernels.form) for product in affines
+    ]
     norms = [weights.attention_norm, weights.out_norm]
     by_torch = TorchPostAttention(map(TorchInt8Product, products), norms, 1e-12, activation)
     return KernelInt8PostAttention(products, norms, 1e-12, activation, kernels), by_torch
 
 
 @pytest.mark.parametrize("activation", ["gelu", "gelu_new", "relu"])
-@pytest.mark.parametrize(("hidden", "inner"), [(16, 16), (48, 96), (384, 1536), (400, 784), (768, 3072)], ids=str)
-def test_the_kernel_finishes_a_block_as_torch_does(each: Kernels, hidden: int, inner: int, activation: str) -> None:
+@pytest.mark.parametrize(
+    ("hidden", "inner"), [(16, 16), (48, 96), (64, 448), (384, 1536), (400, 784), (768, 3072)], ids=str
+)
+def test_the_kernel_finishes_a_block_as_torch_does(each: Int8Kernels, hidden: int, inner: int, activation: str) -> None:
+    fits(each, hidden, inner)
     by_kernel, by_torch = finishes(hidden, inner, activation, each)
     context, residual = random(33, hidden, seed=1), random(33, hidden, seed=2)
     error = (by_kernel(context, residual) - by_torch(context, residual)).abs()
@@ -213,18 +234,18 @@ def test_the_kernel_finishes_a_block_as_torch_does(each: Kernels, hidden: int, i
 
 
 @pytest.mark.parametrize("rows", [0, 1, 6, 7, 301])
-def test_rows_of_a_block_do_not_depend_on_others(each: Kernels, rows: int) -> None:
-    finish, _ = finishes(96, 400, "gelu", each)
-    context, residual = random(rows, 96, seed=1), random(rows, 96, seed=2)
+def test_rows_of_a_block_do_not_depend_on_others(each: Int8Kernels, rows: int) -> None:
+    finish, _ = finishes(128, 448, "gelu", each)
+    context, residual = random(rows, 128, seed=1), random(rows, 128, seed=2)
     together = finish(context, residual)
-    assert together.shape == (rows, 96)
+    assert together.shape == (rows, 128)
     for row in range(0, rows, 50):
         assert torch.equal(finish(context[row : row + 1], residual[row : row + 1])[0], together[row])
 
 
-def test_threads_change_no_bit(each: Kernels) -> None:
-    finish, _ = finishes(96, 400, "gelu", each)
-    context, residual = random(500, 96, seed=1), random(500, 96, seed=2)
+def test_threads_change_no_bit(each: Int8Kernels) -> None:
+    finish, _ = finishes(128, 448, "gelu", each)
+    context, residual = random(500, 128, seed=1), random(500, 128, seed=2)
     before = torch.get_num_threads()
     try:
         results = []
@@ -234,6 +255,36 @@ def test_threads_change_no_bit(each: Kernels) -> None:
     finally:
         torch.set_num_threads(before)
     assert all(torch.equal(result, results[0]) for result in results)
+
+
+# ── kinds of CPU ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("other", ["amx", "avx2_vnni"])
+def test_kernels_of_whole_bytes_give_the_same_integers(other: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """AMX gives what AVX512-VNNI does to the last bit; vectors of eight add their rows up in another order."""
+    context, residual = random(150, 128, seed=1), random(150, 128, seed=2)
+    found = []
+    for instructions in ("vnni", other):
+        with monkeypatch.context() as patch:
+            each = kernels_of(instructions, patch)
+            product = KernelInt8Product(quantized(128, 448), each)(random(150, 448, seed=5))
+            found.append((product, finishes(128, 448, "gelu", each)[0](context, residual)))
+    (product, finished), (other_product, other_finished) = found
+    assert torch.equal(product, other_product)
+    if other == "amx":
+        assert torch.equal(finished, other_finished)
+    torch.testing.assert_close(finished, other_finished, rtol=0, atol=0.1)
+
+
+def test_values_of_bfloat16_around_attention(each: Int8Kernels) -> None:
+    if each.attention_dtype(32) is torch.float32:
+        pytest.skip("attention is in float32 here")
+    product, x = KernelInt8Product(quantized(192, 64), each), random(20, 64)
+    assert torch.equal(product.some(x, 64, 128, torch.bfloat16), product(x)[:, 64:128].bfloat16())
+    finish, _ = finishes(128, 448, "gelu", each)
+    context, residual = random(33, 128, seed=1).bfloat16(), random(33, 128, seed=2)
+    assert torch.equal(finish(context, residual), finish(context.float(), residual))
 
 
 # ── calibration ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -291,14 +342,14 @@ def test_every_layer_of_every_family_is_near_hugging_face(family: str, tmp_path:
             assert cosines(found.of(column, number), values).min() > 0.995
 
 
-@pytest.mark.usefixtures("each")
 @pytest.mark.parametrize("pooling", [Pooling.MEAN, Pooling.CLS, Pooling.TOKEN], ids=str)
-def test_a_text_has_the_same_bytes_alone_and_in_any_company(pooling: Pooling) -> None:
+def test_a_text_has_the_same_bytes_alone_and_in_any_company(each: Int8Kernels, pooling: Pooling) -> None:
+    many = 1 if each.instructions == "amx" else 8  # emulated tiles are slow
     default = Tiny.load(find_model().folder, Precision.INT8)
-    texts = [*(text for text in TEXTS if text), LONGER, " ".join([LONGER] * 3)] * 8
+    texts = [*(text for text in TEXTS if text), LONGER, " ".join([LONGER] * 3)] * many
     together = default.features(documents(texts), "last", pooling)
     column = together.columns[0]
-    for number in range(8):
+    for number in range(many):
         alone = default.features(documents([texts[number]]), "last", pooling)
         some = default.features(documents([texts[number], *texts[number : number + 5]]), "last", pooling)
         for found in (alone, some):
@@ -323,7 +374,7 @@ def test_first_tokens_alone_are_those_of_the_whole() -> None:
 
 def test_without_kernels_torch_computes_alike_and_a_note_tells(bert: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     by_kernel = PackedEncoder(bert.model, Precision.INT8, CPU)
-    monkeypatch.setattr(int8, "find_kernels", lambda: None)
+    let_find(None, monkeypatch)
     by_torch = PackedEncoder(bert.model, Precision.INT8, CPU)
     assert any("no faster than fp32" in note for note in by_torch.path.notes)
     batch = calibration_batch(bert.model)
@@ -367,4 +418,4 @@ def test_other_widths_are_left_to_torch(hidden: int, inner: int) -> None:
     assert find_int8_kernels(hidden, inner) is None
     block = block_weights(hidden, inner)
     inputs = BlockInputs(*(torch.ones(width) for width in (hidden, hidden, hidden, inner)))
-    assert type(Int8Block(block, inputs, 1e-12, "gelu").post_attention) is TorchPostAttention
+    assert type(Int8Block(block, inputs, 1, 1e-12, "gelu").post_attention) is TorchPostAttention

@@ -19,58 +19,41 @@ from torch import Tensor
 
 from bertfeat.encoder import Precision, kernels
 from bertfeat.encoder.attention import Attention, GroupedAttention, make_attention
-from bertfeat.encoder.blocks import TorchPostAttention, TransformerBlock
 from bertfeat.encoder.kernels import (
     KernelAttention,
-    KernelPostAttention,
     Kernels,
     find_attention_kernels,
     find_kernels,
-    find_post_attention_kernels,
     kernels_in_use,
     kernels_problem,
 )
 from bertfeat.encoder.native import JOBS
 from bertfeat.encoder.packed import PackedEncoder, usual_size
-from bertfeat.encoder.weights import Affine, BlockWeights
 from bertfeat.errors import UsageError
 from bertfeat.installation import kernels_note
 from bertfeat.tokens import TokenBatch, cut_batches, tokenize
+from tests.encoder.support import BF16, FP32, HALF_STEP, let_find, random
 from tests.support.tiny_models import CPU, Tiny, build, documents, text_states
 
-FP32, BF16 = torch.float32, torch.bfloat16
 STRUCTS = ", ".join(str(ctypes.sizeof(job)) for job in JOBS)
 AGAIN = "pip install --force-reinstall --no-deps --no-cache-dir bertfeat"
 FINE = 1e-5
-HALF_STEP = 2.0**-8  # of bfloat16, relative: what rounding a result once may cost
 RAGGED = np.array([33, 1, 7, 64, 16, 2, 31])
 
 Float64s = NDArray[np.float64]
 Int64s = NDArray[np.int64]
 
 
-@pytest.fixture
-def built() -> Kernels:
-    found = find_kernels()
-    if found is None:
-        pytest.skip("the kernels were not built here, or this CPU has no AVX2")
-    return found
-
-
-@pytest.fixture
-def amx(built: Kernels) -> Kernels:
-    if not built.has_amx:
-        pytest.skip("this CPU has no AMX")
-    return built
-
-
-@pytest.fixture(params=["amx", "avx512", "vector"])
+@pytest.fixture(params=["amx", "bf16", "avx512", "vector"])
 def each(request: pytest.FixtureRequest, built: Kernels, monkeypatch: pytest.MonkeyPatch) -> Kernels:
-    """Give the kernels with AMX, and without what the CPU has beyond AVX-512, or beyond vectors of eight values."""
+    """Give the kernels with AMX, and without what is beyond AVX512-BF16, AVX-512, or vectors of eight values."""
     if request.param == "amx":
-        return request.getfixturevalue("amx")  # type: ignore[no-any-return]
-    if request.param == "avx512" and not built.has_avx512:
-        pytest.skip("this CPU has no AVX-512")
+        found: Kernels = request.getfixturevalue("amx")
+        let_find(found, monkeypatch)
+        return found
+    if request.param in ("bf16", "avx512") and not getattr(built, f"has_{request.param}"):
+        pytest.skip(f"this CPU has no {request.param}")
+    monkeypatch.setattr(built, "has_bf16", request.param == "bf16")
     if request.param == "vector":
         if request.node.callspec.params.get("dtype") is BF16:
             pytest.skip("vectors of eight values are for float32")
@@ -80,16 +63,7 @@ def each(request: pytest.FixtureRequest, built: Kernels, monkeypatch: pytest.Mon
     return built
 
 
-@pytest.fixture
-def without(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "find_kernels", lambda: None)
-
-
 # ── attention ───────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def random(*shape: int, dtype: torch.dtype = FP32, seed: int = 0) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
 
 
 def starts(lengths: Int64s) -> Int64s:
@@ -237,113 +211,6 @@ def test_many_threads_at_once(each: Kernels) -> None:
     assert all(equal)
 
 
-# ── what follows attention ───────────────────────────────────────────────────────────────────────────────────
-
-
-def block_weights(hidden: int, inner: int) -> BlockWeights:
-    def product(seed: int, outputs: int, inputs: int) -> Affine:
-        weight = random(outputs, inputs, seed=seed) / inputs**0.5
-        return Affine(weight.bfloat16().float(), random(outputs, seed=seed + 1) / 4)  # weights that bf16 holds
-
-    def norm(seed: int) -> Affine:
-        return Affine(1 + random(hidden, seed=seed) / 4, random(hidden, seed=seed + 1) / 4)
-
-    query, key, value, out = (product(seed, hidden, hidden) for seed in (10, 12, 14, 16))
-    up, down = product(18, inner, hidden), product(20, hidden, inner)
-    return BlockWeights(query, key, value, out, norm(22), up, down, norm(24))
-
-
-ACTIVATIONS = {
-    "gelu": lambda x: x * torch.special.ndtr(x),
-    "gelu_new": lambda x: x * torch.sigmoid(2 * (2 / torch.pi) ** 0.5 * (x + 0.044715 * x**3)),
-    "relu": lambda x: x.clamp(min=0),
-}
-
-
-def post_attention_in_float64(weights: BlockWeights, context: Tensor, residual: Tensor, activation: str) -> Tensor:
-    def times(x: Tensor, affine: Affine) -> Tensor:
-        return x @ affine.weight.double().T + affine.bias.double()
-
-    def normed(x: Tensor, affine: Affine) -> Tensor:
-        centred = x - x.mean(-1, keepdim=True)
-        unit = centred / (centred.square().mean(-1, keepdim=True) + 1e-12).sqrt()
-        return unit * affine.weight.double() + affine.bias.double()
-
-    attended = normed(times(context.double(), weights.attention_out) + residual.double(), weights.attention_norm)
-    raised = ACTIVATIONS[activation](times(attended, weights.up))
-    return normed(times(raised, weights.down) + attended, weights.out_norm)
-
-
-def assert_close_to(found: Tensor, wanted: Tensor) -> None:
-    """Three values are rounded on the way: what was normed, what was raised, and the result."""
-    assert found.dtype is BF16
-    error = (found.double() - wanted).abs()
-    assert error.max() < 8 * HALF_STEP
-    assert error.mean() < HALF_STEP
-
-
-@pytest.mark.parametrize("activation", ACTIVATIONS)
-@pytest.mark.parametrize(
-    ("hidden", "inner"), [(32, 32), (32, 64), (96, 416), (64, 800), (384, 1536), (768, 3072)], ids=str
-)
-def test_post_attention_in_every_width(amx: Kernels, hidden: int, inner: int, activation: str) -> None:
-    weights = block_weights(hidden, inner)
-    post_attention = KernelPostAttention(weights, 1e-12, activation, amx)
-    context, residual = random(33, hidden, dtype=BF16, seed=1), random(33, hidden, dtype=BF16, seed=2)
-    assert_close_to(
-        post_attention(context, residual), post_attention_in_float64(weights, context, residual, activation)
-    )
-
-
-@pytest.mark.parametrize("rows", [1, 31, 32, 33, 300])
-@pytest.mark.parametrize("hidden", [96, 384])
-def test_post_attention_of_any_number_of_rows(amx: Kernels, rows: int, hidden: int) -> None:
-    weights = block_weights(hidden, 4 * hidden)
-    post_attention = KernelPostAttention(weights, 1e-12, "gelu", amx)
-    context, residual = random(rows, hidden, dtype=BF16, seed=1), random(rows, hidden, dtype=BF16, seed=2)
-    found = post_attention(context, residual)
-    assert_close_to(found, post_attention_in_float64(weights, context, residual, "gelu"))
-    assert torch.equal(post_attention(context[:1], residual[:1]), found[:1])  # a row's mates change no bit
-    assert torch.equal(post_attention(context[rows // 2 :], residual[rows // 2 :]), found[rows // 2 :])
-
-
-def test_post_attention_of_no_rows(amx: Kernels) -> None:
-    post_attention = KernelPostAttention(block_weights(32, 64), 1e-12, "gelu", amx)
-    assert post_attention(random(0, 32, dtype=BF16), random(0, 32, dtype=BF16)).shape == (0, 32)
-
-
-@pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_nan_stays_in_its_row(amx: Kernels, activation: str) -> None:
-    post_attention = KernelPostAttention(block_weights(64, 96), 1e-12, activation, amx)
-    context, residual = random(40, 64, dtype=BF16, seed=1), random(40, 64, dtype=BF16, seed=2)
-    clean = post_attention(context, residual)
-    context[5, 3], residual[20, 63] = torch.nan, torch.inf
-    found = post_attention(context, residual)
-    assert found[[5, 20]].isnan().all()
-    rest = [row for row in range(40) if row not in (5, 20)]
-    assert torch.equal(found[rest], clean[rest])
-
-
-@pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_activations_far_from_zero(amx: Kernels, activation: str) -> None:
-    weights = block_weights(32, 32)
-    up, far = weights.up, torch.linspace(-60, 60, 32)
-    up.weight.zero_()
-    up.bias.copy_(far)
-    context, residual = random(1, 32, dtype=BF16, seed=1), random(1, 32, dtype=BF16, seed=2)
-    found = KernelPostAttention(weights, 1e-12, activation, amx)(context, residual)
-    assert_close_to(found, post_attention_in_float64(weights, context, residual, activation))
-
-
-def test_torch_computes_alike() -> None:
-    weights = block_weights(96, 416)
-    context, residual = random(33, 96, seed=1), random(33, 96, seed=2)
-    for activation in ACTIVATIONS:
-        found = TransformerBlock(weights, 1e-12, activation, CPU, FP32).post_attention(context, residual)
-        wanted = post_attention_in_float64(weights, context, residual, activation)
-        torch.testing.assert_close(found.double(), wanted, rtol=0, atol=FINE)
-
-
 # ── what serves when ─────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -356,45 +223,38 @@ def test_which_attention_serves(built: Kernels) -> None:
     assert find_attention_kernels(torch.device("cuda"), BF16, 64) is None
 
 
-def test_which_finish_serves(amx: Kernels, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert type(TransformerBlock(block_weights(64, 96), 1e-12, "gelu", CPU, BF16).post_attention) is KernelPostAttention
-    assert type(TransformerBlock(block_weights(64, 96), 1e-12, "gelu", CPU, FP32).post_attention) is TorchPostAttention
-    assert type(TransformerBlock(block_weights(64, 80), 1e-12, "gelu", CPU, BF16).post_attention) is TorchPostAttention
-    assert type(TransformerBlock(block_weights(48, 96), 1e-12, "gelu", CPU, BF16).post_attention) is TorchPostAttention
-    assert find_post_attention_kernels(torch.device("cuda"), BF16, 64, 96) is None
-    monkeypatch.setattr(amx, "has_amx", False)
-    assert find_post_attention_kernels(CPU, BF16, 64, 96) is None
-
-
 def test_names_for_records(each: Kernels) -> None:
     best = "avx512" if each.has_avx512 else "neon" if platform.machine() == "aarch64" else "avx2"
+    with_bf16 = "amx" if each.has_amx else "avx512_bf16" if each.has_bf16 else best if each.has_avx512 else "none"
     assert kernels_in_use(CPU, Precision.FP32) == best
-    assert kernels_in_use(CPU, Precision.BF16) == ("amx" if each.has_amx else best if each.has_avx512 else "none")
+    assert kernels_in_use(CPU, Precision.BF16) == with_bf16
     assert kernels_in_use(CPU, Precision.FP16) == kernels_in_use(torch.device("cuda"), Precision.BF16) == "none"
-    assert kernels_in_use(CPU, Precision.INT8) == ("vnni" if each.has_vnni else best)
+    assert kernels_in_use(CPU, Precision.INT8) == (each.int8_instructions or [best])[0]
 
 
 @pytest.mark.usefixtures("without")
 def test_nothing_serves_without_the_kernels() -> None:
     assert type(make_attention(np.sort(RAGGED), CPU, FP32, 64)) is GroupedAttention
-    assert type(TransformerBlock(block_weights(64, 96), 1e-12, "gelu", CPU, FP32).post_attention) is TorchPostAttention
     assert kernels_in_use(CPU, Precision.FP32) == "none"
 
 
-@pytest.mark.parametrize("level", ["none", "avx2", "avx512", "amx"])
+@pytest.mark.parametrize("level", ["none", "avx2", "avx2_vnni", "avx512", "amx"])
 def test_the_environment_limits_what_is_used(built: Kernels, monkeypatch: pytest.MonkeyPatch, level: str) -> None:
     monkeypatch.setenv("BERTFEAT_CPU", level)
     found = kernels._load_kernels.__wrapped__()
     assert isinstance(found, Kernels) == (level != "none")
     if isinstance(found, Kernels):
-        assert found.has_avx512 == (built.has_avx512 and level != "avx2")
-        assert found.has_vnni == (built.has_vnni and level != "avx2")
+        large = level in ("avx512", "amx")
+        assert found.has_avx512 == (built.has_avx512 and large)
+        assert found.has_vnni == (built.has_vnni and large)
+        assert found.has_bf16 == (built.has_bf16 and large)
         assert found.has_amx == (built.has_amx and level == "amx")
+        assert found.has_avx2_vnni == (built.has_avx2_vnni and level != "avx2")
 
 
 def test_another_level_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BERTFEAT_CPU", "sse2")
-    with pytest.raises(UsageError, match=r"BERTFEAT_CPU is 'sse2'; known are none, avx2, avx512, amx"):
+    with pytest.raises(UsageError, match=r"BERTFEAT_CPU is 'sse2'; known are none, avx2, avx2_vnni, avx512, amx"):
         kernels._load_kernels.__wrapped__()
 
 
@@ -440,7 +300,7 @@ def test_a_library_of_another_interface_is_not_used(
     assert kernels_note() == f"{problem}. Build them anew: {AGAIN}"
 
 
-@pytest.mark.parametrize("other", range(4))
+@pytest.mark.parametrize("other", range(len(JOBS)))
 def test_structs_of_another_size_are_told(other: int) -> None:
     sizes = [ctypes.sizeof(job) for job in JOBS]
     sizes[other] += 8
@@ -480,6 +340,7 @@ def hidden_states(
     ], batch
 
 
+@pytest.mark.usefixtures("each")
 @pytest.mark.parametrize("precision", [Precision.FP32, Precision.BF16])
 def test_models_are_the_same_with_and_without(wide: Tiny, precision: Precision, request: pytest.FixtureRequest) -> None:
     served, batch = hidden_states(wide, precision)

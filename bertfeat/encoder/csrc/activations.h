@@ -5,7 +5,7 @@
 
 #include "vectors.h"
 
-enum { GELU, GELU_TANH, RELU };
+enum { GELU, GELU_TANH, RELU, NO_ACTIVATION };
 
 #ifdef BERTFEAT_X86
 
@@ -39,7 +39,8 @@ SIMD_INLINE Vec activated(Vec x, int64_t activation) {
     switch (activation) {
     case GELU: return gelu(x);
     case GELU_TANH: return gelu_tanh(x);
-    default: return larger(all(0.0f), x); /* in this order, NaN stays NaN */
+    case RELU: return larger(all(0.0f), x); /* in this order, NaN stays NaN */
+    default: return x;
     }
 }
 

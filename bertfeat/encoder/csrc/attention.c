@@ -11,6 +11,7 @@
 static void attend(const Attention *a, const Item *item, const Scratch *s) {
     switch (a->form) {
     case AMX_FORM: bertfeat_attend_amx(a, item, s); break;
+    case BF16_FORM: bertfeat_attend_bf16(a, item, s); break;
     case AVX512_FORM: bertfeat_attend_avx512(a, item, s); break;
     default: bertfeat_attend_vector(a, item, s);
     }

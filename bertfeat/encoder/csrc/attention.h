@@ -5,8 +5,6 @@
 
 #include "kernels.h"
 
-enum { FP32 = 0, BF16 = 1 };
-
 /* One head of one sequence. */
 typedef struct {
     const char *query, *key, *value;
@@ -18,12 +16,13 @@ typedef struct {
 typedef struct {
     void *key, *value, *query; /* repacked */
     float *scores;             /* [16, padded] */
-    void *weights;             /* [16, padded] bfloat16 (AMX) */
+    void *weights;             /* [16, padded] bfloat16 (AMX, AVX512-BF16) */
     float *mixed;              /* [16, width rounded up to 32] */
 } Scratch;
 
 void bertfeat_attend_vector(const Attention *a, const Item *item, const Scratch *s);
 void bertfeat_attend_avx512(const Attention *a, const Item *item, const Scratch *s);
+void bertfeat_attend_bf16(const Attention *a, const Item *item, const Scratch *s);
 void bertfeat_attend_amx(const Attention *a, const Item *item, const Scratch *s);
 
 #endif

@@ -1,4 +1,5 @@
-/* The products of a transformer block in bfloat16 on AMX, with all that follows them.
+/* The products of a transformer block in bfloat16 on AMX, with all that follows them: queries, keys and values, and what
+   comes after attention.
 
    Rows of a batch go through in panels that stay in a core's second cache: output product, residual, layer norm, up
    product, activation, down product, residual, layer norm, without a look at memory in between; the inner width goes
@@ -67,43 +68,60 @@ AMX_INLINE __m512i narrow(__m512 low, __m512 high) { return (__m512i)_mm512_cvtn
         _tile_stored(3, (sums) + TILE * (stride) + TILE, 4 * (stride));                                                \
     } while (0)
 
+/* Where 32 × 32 values go: rows of a panel, or of memory, of which there may be fewer. */
+typedef struct {
+    uint16_t *at;
+    int64_t row, tile; /* from a row to the next, and from a tile's first to the next tile's */
+    int64_t rows;
+} Block;
+
+static inline Block block_of_panel(uint16_t *panel, int64_t wide, int64_t row, int64_t column) {
+    return (Block){place(panel, wide, row, column), 32, wide * TILE_VALUES, 32};
+}
+
+static inline Block block_of_memory(uint16_t *first, int64_t stride, int64_t rows) {
+    return (Block){first, stride, TILE * stride, least(32, rows)};
+}
+
 /* Rows [begin, end) of a block of 32 × 32 sums, with their biases, activated, into their places. */
-AMX_INLINE void put_rows(uint16_t *place_of_block, int64_t wide, const float *sums, const float *bias,
-                         int64_t activation, int64_t begin, int64_t end) {
+AMX_INLINE void put_rows(const Block *to, const float *sums, const float *bias, int64_t activation, int64_t begin,
+                         int64_t end) {
     const __m512 low_bias = _mm512_loadu_ps(bias), high_bias = _mm512_loadu_ps(bias + 16);
-    for (int64_t r = begin; r < end; r++) {
+    for (int64_t r = begin; r < least(end, to->rows); r++) {
         const __m512 low = activated(_mm512_add_ps(_mm512_load_ps(sums + r * 32), low_bias), activation);
         const __m512 high = activated(_mm512_add_ps(_mm512_load_ps(sums + r * 32 + 16), high_bias), activation);
-        _mm512_store_si512(place(place_of_block, wide, r, 0), narrow(low, high));
+        _mm512_storeu_si512(to->at + r / TILE * to->tile + r % TILE * to->row, narrow(low, high));
     }
 }
 
-/* raised = the activation of a panel times the outputs [begin, end) of a weight. A block of sums is activated while
-   AMX is at the next. */
-AMX static void multiply(uint16_t *panel, int64_t rows, const Product *p, int64_t begin, int64_t end,
-                         int64_t activation, uint16_t *raised) {
-    const int64_t depth = p->in / 32, wide = (end - begin) / 32;
+/* The activation of a panel times the outputs [begin, end) of a weight: into a panel, or, where `memory` is not NULL, its
+   first `rows` rows into that, which are end - begin wide. A block of sums is activated while AMX is at the next. */
+AMX static void multiply(uint16_t *panel, int64_t padded, const Product *p, int64_t begin, int64_t end,
+                         int64_t activation, uint16_t *raised, uint16_t *memory, int64_t rows) {
+    const int64_t depth = p->in / 32, width = end - begin;
     float sums[2][32 * 32] __attribute__((aligned(64)));
-    uint16_t *last = NULL;
+    Block last = {0};
     const float *last_bias = NULL;
     int64_t now = 0;
     for (int64_t n = begin; n < end; n += 32) {
-        for (int64_t m = 0; m < rows; m += 32) {
+        for (int64_t m = 0; m < padded; m += 32) {
             const uint16_t *a = place(panel, depth, m, 0), *b = p->weight + n / TILE * depth * TILE_VALUES;
             int64_t done = 0;
             ZERO_TILES();
             for (int64_t k = 0; k < depth; k++, a += TILE_VALUES, b += 2 * TILE_VALUES) {
                 MULTIPLY_TILES(a, depth, b);
-                if (!last) continue;
+                if (!last.at) continue;
                 const int64_t due = (k + 1) * 32 / depth;
-                put_rows(last, wide, sums[1 - now], last_bias, activation, done, due);
+                put_rows(&last, sums[1 - now], last_bias, activation, done, due);
                 done = due;
             }
             STORE_TILES(sums[now], 32);
-            last = place(raised, wide, m, n - begin), last_bias = p->bias + n, now = 1 - now;
+            last = memory ? block_of_memory(memory + m * width + n - begin, width, rows - m)
+                          : block_of_panel(raised, width / 32, m, n - begin);
+            last_bias = p->bias + n, now = 1 - now;
         }
     }
-    put_rows(last, wide, sums[1 - now], last_bias, activation, 0, 32);
+    put_rows(&last, sums[1 - now], last_bias, activation, 0, 32);
 }
 
 /* sums [rows, out] += a panel times the inputs [begin, end) of a weight; the first time there is nothing to add to. */
@@ -189,7 +207,7 @@ AMX static int post_attention_panel(const void *job, int64_t begin, int64_t rows
 
     for (int64_t chunk = 0; chunk < inner; chunk += CHUNK) {
         const int64_t end = least(chunk + CHUNK, inner);
-        multiply(panel, padded, &j->up, chunk, end, j->activation, raised);
+        multiply(panel, padded, &j->up, chunk, end, j->activation, raised, NULL, 0);
         accumulate(raised, padded, &j->down, chunk, end, sums);
     }
     for (int64_t r = 0; r < rows; r++)
@@ -199,10 +217,32 @@ AMX static int post_attention_panel(const void *job, int64_t begin, int64_t rows
     return 1;
 }
 
+AMX static int projection_panel(const void *job, int64_t begin, int64_t rows, int64_t most) {
+    const Projection *j = job;
+    const int64_t in = j->product.in, padded = round_up(rows, 32);
+    uint16_t *panel = bertfeat_scratch(2 * most * in);
+    if (!panel) return 0;
+    configure_tiles();
+    read_panel(panel, j->rows + begin * in, in, in, rows, padded);
+    multiply(panel, padded, &j->product, j->begin, j->end, NO_ACTIVATION, NULL, j->out + begin * (j->end - j->begin), rows);
+    release_tiles();
+    return 1;
+}
+
+static int64_t rows_of_panel(int64_t width) {
+    const int64_t fitting = least(PANEL_ROWS, PANEL_VALUES / width / 32 * 32);
+    return fitting > 32 ? fitting : 32;
+}
+
+/* Compute some outputs of a product for rows; gives 0, or -1 where memory ran out. */
+int bertfeat_project(const Projection *j, Parallel parallel, unsigned threads) {
+    const Panels panels = {j, projection_panel, j->count, 32, rows_of_panel(j->product.in)};
+    return bertfeat_on_threads(&panels, parallel, threads);
+}
+
 /* Compute what follows attention in a block; gives 0, or -1 where memory ran out. */
 int bertfeat_post_attention(const PostAttention *j, Parallel parallel, unsigned threads) {
-    const int64_t fitting = least(PANEL_ROWS, PANEL_VALUES / j->up.in / 32 * 32);
-    const Panels panels = {j, post_attention_panel, j->rows, 32, fitting > 32 ? fitting : 32};
+    const Panels panels = {j, post_attention_panel, j->rows, 32, rows_of_panel(j->up.in)};
     return bertfeat_on_threads(&panels, parallel, threads);
 }
 

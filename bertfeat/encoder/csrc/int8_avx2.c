@@ -3,8 +3,9 @@
 
 #define LANES 8
 #define MOST_VECTORS 2
+#define HALVES 0
 #define PROJECT bertfeat_project_avx2
-#define POST_ATTENTION bertfeat_post_attention_avx2
+#define POST_ATTENTION bertfeat_int8_post_attention_avx2
 
 #include "vectors.h"
 
@@ -14,6 +15,8 @@
 #define INT8_INLINE INT8 static inline __attribute__((always_inline, unused))
 
 enum { GROUP = 128, LEVELS = 127, BLOCK = 4 };
+
+#include "int8_rows.h"
 
 typedef __m256i Integers;
 
@@ -29,6 +32,8 @@ INT8_INLINE Integers sum_of_products(Integers bytes, Integers weights) {
 }
 
 #define ADD_PRODUCTS(total, bytes, weights) (total = _mm256_add_epi32(total, sum_of_products(bytes, weights)))
+
+#include "int8_vectors.h"
 
 #include "int8_panels.h"
 

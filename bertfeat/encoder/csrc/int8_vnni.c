@@ -2,8 +2,9 @@
 
 #define LANES 16
 #define MOST_VECTORS 4
+#define HALVES 1
 #define PROJECT bertfeat_project_vnni
-#define POST_ATTENTION bertfeat_post_attention_vnni
+#define POST_ATTENTION bertfeat_int8_post_attention_vnni
 
 #include "vectors.h"
 
@@ -13,6 +14,8 @@
 #define INT8_INLINE INT8 static inline __attribute__((always_inline, unused))
 
 enum { GROUP = 384, LEVELS = 255, BLOCK = 6 };
+
+#include "int8_rows.h"
 
 typedef __m512i Integers;
 
@@ -26,6 +29,8 @@ INT8_INLINE Integers repeat_four(const uint8_t *bytes) {
 
 /* Not the intrinsic, around which GCC copies the sums: half as fast. */
 #define ADD_PRODUCTS(total, bytes, weights) __asm__("vpdpbusd %2, %1, %0" : "+v"(total) : "v"(bytes), "v"(weights))
+
+#include "int8_vectors.h"
 
 #include "int8_panels.h"
 

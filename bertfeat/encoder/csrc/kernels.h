@@ -17,10 +17,13 @@ typedef void (*Parallel)(void (*)(void *), void *, unsigned, unsigned); /* the O
    Raise BERTFEAT_ABI with every change of a struct or a function below, here and in kernels.py, which compares the
    number and the sizes of the structs when it loads the library. */
 
-#define BERTFEAT_ABI 4
+#define BERTFEAT_ABI 5
 
-/* What computes attention: vectors of eight values, AVX-512, AMX. */
-enum { VECTOR_FORM, AVX512_FORM, AMX_FORM };
+/* Types of values. */
+enum { FP32, BF16 };
+
+/* What computes attention: vectors of eight values, AVX-512, AVX512-BF16, AMX. */
+enum { VECTOR_FORM, AVX512_FORM, BF16_FORM, AMX_FORM };
 
 typedef struct {
     const void *query, *key, *value; /* [.., heads * width], rows a stride apart */
@@ -29,7 +32,7 @@ typedef struct {
     int64_t sequences, heads, width;
     int64_t query_stride, key_stride, out_stride; /* in values */
     int64_t longest;                              /* keys of the longest sequence */
-    int64_t type, form;                           /* FP32 or BF16; VECTOR_FORM, which takes FP32, or another */
+    int64_t type, form;                           /* FP32 or BF16; a form that takes it */
     float scale;
 } Attention;
 
@@ -39,6 +42,13 @@ typedef struct {
     const float *bias;
     int64_t in, out;
 } Product;
+
+typedef struct {
+    const uint16_t *rows; /* [count, in] */
+    uint16_t *out;        /* [count, end - begin]: the outputs from begin on */
+    int64_t count, begin, end;
+    Product product;
+} Projection;
 
 typedef struct {
     const float *weight, *bias;
@@ -63,30 +73,37 @@ typedef struct {
 
 typedef struct {
     const float *rows; /* [count, in] */
-    float *out;        /* [count, end - begin]: the outputs from begin on */
+    void *out;         /* [count, end - begin]: the outputs from begin on */
     int64_t count, begin, end;
+    int64_t type; /* of out: FP32, or BF16 where AVX512-BF16 is */
     Int8Product product;
 } Int8Projection;
 
 typedef struct {
-    const float *context, *residual; /* [rows, hidden]: what attention gave, and what it was given */
-    float *out;                      /* [rows, hidden] */
+    const void *context;   /* [rows, hidden]: what attention gave */
+    const float *residual; /* [rows, hidden]: what it was given */
+    float *out;            /* [rows, hidden] */
     int64_t rows, activation;
+    int64_t type; /* of context: FP32, or BF16 where AVX512-BF16 is */
     Int8Product output, up, down;
     Norm attention_norm, out_norm;
 } Int8PostAttention;
 
-/* BERTFEAT_ABI; the sizes in bytes of the four jobs above go into sizes. */
-int64_t bertfeat_abi(int64_t sizes[4]);
-/* HAS_VECTOR, HAS_AVX512, HAS_AMX and HAS_VNNI. */
+/* BERTFEAT_ABI; the sizes in bytes of the five jobs above go into sizes. */
+int64_t bertfeat_abi(int64_t sizes[5]);
+/* HAS_… of support.c. */
 int bertfeat_features(void);
 int bertfeat_attend(const Attention *attention, Parallel parallel, unsigned threads);
+int bertfeat_project(const Projection *job, Parallel parallel, unsigned threads);
 int bertfeat_post_attention(const PostAttention *job, Parallel parallel, unsigned threads);
 void bertfeat_pack(const uint16_t *weight, uint16_t *tiles, int64_t in, int64_t out);
-int bertfeat_project_vnni(const Int8Projection *job, Parallel parallel, unsigned threads);
-int bertfeat_project_avx2(const Int8Projection *job, Parallel parallel, unsigned threads);
-int bertfeat_post_attention_vnni(const Int8PostAttention *job, Parallel parallel, unsigned threads);
-int bertfeat_post_attention_avx2(const Int8PostAttention *job, Parallel parallel, unsigned threads);
+#define INT8_KERNELS(instructions)                                                                                     \
+    int bertfeat_project_##instructions(const Int8Projection *job, Parallel parallel, unsigned threads);               \
+    int bertfeat_int8_post_attention_##instructions(const Int8PostAttention *job, Parallel parallel, unsigned threads)
+INT8_KERNELS(amx);
+INT8_KERNELS(vnni);
+INT8_KERNELS(avx2_vnni);
+INT8_KERNELS(avx2);
 void bertfeat_pack_int8(const int8_t *weight, int8_t *strips, int64_t in, int64_t out);
 
 #if defined(__GNUC__) && defined(__linux__) && (defined(__x86_64__) || defined(__aarch64__))
@@ -123,6 +140,8 @@ int bertfeat_on_threads(const Panels *panels, Parallel parallel, unsigned thread
 #define AVX2 __attribute__((target("avx2,fma")))
 #define AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq")))
 #define AMX __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,amx-tile,amx-bf16")))
+#define BF16_CODE __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")))
+#define BF16_INLINE BF16_CODE static inline __attribute__((unused))
 #define AVX512_INLINE AVX512 static inline __attribute__((unused))
 #define AMX_INLINE AMX static inline __attribute__((unused))
 

@@ -2,11 +2,11 @@
 
 #include "kernels.h"
 
-enum { HAS_AVX512 = 1, HAS_AMX = 2, HAS_VNNI = 4, HAS_VECTOR = 8 };
+enum { HAS_AVX512 = 1, HAS_AMX = 2, HAS_VNNI = 4, HAS_VECTOR = 8, HAS_BF16 = 16, HAS_AVX2_VNNI = 32 };
 
-int64_t bertfeat_abi(int64_t sizes[4]) {
-    sizes[0] = sizeof(Attention), sizes[1] = sizeof(PostAttention);
-    sizes[2] = sizeof(Int8Projection), sizes[3] = sizeof(Int8PostAttention);
+int64_t bertfeat_abi(int64_t sizes[5]) {
+    sizes[0] = sizeof(Attention), sizes[1] = sizeof(Projection), sizes[2] = sizeof(PostAttention);
+    sizes[3] = sizeof(Int8Projection), sizes[4] = sizeof(Int8PostAttention);
     return BERTFEAT_ABI;
 }
 
@@ -18,19 +18,23 @@ int64_t bertfeat_abi(int64_t sizes[4]) {
 
 #ifdef BERTFEAT_X86
 
-/* HAS_VECTOR, HAS_AVX512, HAS_AMX and HAS_VNNI; the system is asked for leave to use AMX. */
+/* What there is; the system is asked for leave to use AMX. */
 int bertfeat_features(void) {
     enum { ASK_PERMISSION = 0x1023, TILE_DATA = 18 };
+    enum { AMX_BF16 = 1 << 22, AMX_TILE = 1 << 24, AMX_INT8 = 1 << 25, AVX_VNNI = 1 << 4 };
     __builtin_cpu_init();
-    const int vector = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? HAS_VECTOR : 0;
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return 0;
+    unsigned eax = 7, ebx, ecx = 0, edx, again = 7, one = 1;
+    __asm__ volatile("cpuid" : "+a"(eax), "=b"(ebx), "+c"(ecx), "=d"(edx));
+    const unsigned amx = AMX_BF16 | AMX_TILE | AMX_INT8, has_amx = (edx & amx) == amx;
+    if (eax > 0) __asm__ volatile("cpuid" : "+a"(again), "=b"(ebx), "+c"(one), "=d"(edx));
+    const int small = HAS_VECTOR | (eax > 0 && (again & AVX_VNNI) ? HAS_AVX2_VNNI : 0);
     if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
         !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512dq"))
-        return vector;
-    unsigned eax = 7, ebx, ecx = 0, edx;
-    __asm__ volatile("cpuid" : "+a"(eax), "=b"(ebx), "+c"(ecx), "=d"(edx));
-    const int amx = (edx >> 22 & 1) && (edx >> 24 & 1) && __builtin_cpu_supports("avx512bf16") &&
-                    syscall(SYS_arch_prctl, ASK_PERMISSION, TILE_DATA) == 0;
-    return vector | HAS_AVX512 | (amx ? HAS_AMX : 0) | (__builtin_cpu_supports("avx512vnni") ? HAS_VNNI : 0);
+        return small;
+    const int bf16 = __builtin_cpu_supports("avx512bf16"), vnni = __builtin_cpu_supports("avx512vnni");
+    const int tiles = has_amx && bf16 && syscall(SYS_arch_prctl, ASK_PERMISSION, TILE_DATA) == 0;
+    return small | HAS_AVX512 | (bf16 ? HAS_BF16 : 0) | (vnni ? HAS_VNNI : 0) | (tiles ? HAS_AMX : 0);
 }
 
 #else

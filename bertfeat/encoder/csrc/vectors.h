@@ -32,6 +32,14 @@ SIMD_INLINE void store_bytes(uint8_t *to, Vec x) {
     _mm_storeu_si128((__m128i *)to, _mm512_cvtusepi32_epi8(whole));
 }
 
+/* bfloat16 values, where AVX512-BF16 is. */
+SIMD_INLINE Vec load_halves(const uint16_t *from) { return widen(_mm256_loadu_si256((const __m256i *)from)); }
+SIMD_INLINE void store_halves(uint16_t *to, Vec x) {
+    __m256i halves;
+    __asm__("vcvtneps2bf16 %1, %0" : "=v"(halves) : "v"(x));
+    _mm256_storeu_si256((__m256i *)to, halves);
+}
+
 #else
 
 #define SIMD_INLINE AVX2 static inline __attribute__((unused))

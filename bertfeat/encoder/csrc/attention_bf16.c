@@ -1,4 +1,5 @@
-/* Attention on AMX: products of bfloat16, sums of float32; heads of 32 or 64 values. */
+/* Attention with products of bfloat16 and sums of float32: on AMX, heads of 32 or 64 values; on AVX512-BF16, heads of a
+   multiple of 32. */
 
 #include "attention.h"
 
@@ -6,7 +7,7 @@
 
 /* Tiles of the right-hand operand hold two neighbouring rows side by side: pairs of dimensions of 16 keys, and pairs of
    keys of 16 dimensions. */
-AMX static void pack_amx(const Attention *a, const Item *item, const Scratch *s) {
+BF16_CODE static void pack_bf16(const Attention *a, const Item *item, const Scratch *s) {
     const uint16_t *from_key = (const uint16_t *)item->key, *from_value = (const uint16_t *)item->value;
     uint16_t *key = s->key, *value = s->value;
     uint16_t order_low[32], order_high[32];
@@ -30,7 +31,7 @@ AMX static void pack_amx(const Attention *a, const Item *item, const Scratch *s)
 enum { TOGETHER = 4 }; /* queries whose chains of sums and maxima run side by side */
 
 /* Scores [TOGETHER, padded] to weights that are not yet divided by their sum; shares are one over that sum. */
-AMX_INLINE void weigh(const float *scores, uint16_t *weights, int64_t keys, int64_t padded, __m512 unit, float *shares) {
+BF16_INLINE void weigh(const float *scores, uint16_t *weights, int64_t keys, int64_t padded, __m512 unit, float *shares) {
     __m512 highest[TOGETHER], sum[TOGETHER];
 #pragma GCC unroll 4
     for (int i = 0; i < TOGETHER; i++) highest[i] = _mm512_set1_ps(-3.4e38f), sum[i] = _mm512_setzero_ps();
@@ -57,22 +58,46 @@ AMX_INLINE void weigh(const float *scores, uint16_t *weights, int64_t keys, int6
     for (int i = 0; i < TOGETHER; i++) shares[i] = 1.0f / _mm512_reduce_add_ps(sum[i]);
 }
 
+/* What queries [q, q + rows) have mixed, divided by their sums, as results. */
+BF16_INLINE void put_mixed(const Attention *a, const Item *item, const Scratch *s, int64_t q, int64_t rows,
+                           const float *shares) {
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t c = 0; c < a->width; c += 32) {
+            const __m512 each = _mm512_set1_ps(shares[i]);
+            const __m512 low = _mm512_mul_ps(_mm512_load_ps(s->mixed + i * a->width + c), each);
+            const __m512 high = _mm512_mul_ps(_mm512_load_ps(s->mixed + i * a->width + c + 16), each);
+            _mm512_storeu_si512((uint16_t *)item->out + (q + i) * a->out_stride + c,
+                                (__m512i)_mm512_cvtne2ps_pbh(high, low));
+        }
+}
+
+/* Queries [q, q + rows) and how far apart they are: where fewer than `all`, a copy with room for all, because what
+   follows the last sequence is nobody's memory. */
+BF16_INLINE const uint16_t *queries_from(const Attention *a, const Item *item, const Scratch *s, int64_t q, int64_t rows,
+                                         int64_t all, int64_t *stride) {
+    const uint16_t *query = (const uint16_t *)item->query + q * a->query_stride;
+    *stride = a->query_stride;
+    if (rows == all) return query;
+    for (int64_t i = 0; i < rows; i++)
+        memcpy((uint16_t *)s->query + i * a->width, query + i * a->query_stride, a->width * 2);
+    *stride = a->width;
+    return s->query;
+}
+
+/* ── AMX ────────────────────────────────────────────────────────────────────────────────────────────────── */
+
 AMX void bertfeat_attend_amx(const Attention *a, const Item *item, const Scratch *s) {
     const __m512 unit = _mm512_set1_ps(a->scale * 1.44269504f);
     const int64_t width = a->width, padded = item->padded;
     uint16_t *weights = s->weights;
-    pack_amx(a, item, s);
+    pack_bf16(a, item, s);
     for (int64_t q = 0; q < item->queries; q += TILE) {
         const int64_t rows = least(TILE, item->queries - q);
-        const uint16_t *query = (const uint16_t *)item->query + q * a->query_stride;
-        int64_t stride = a->query_stride * 2;
-        if (rows < TILE) { /* what follows the last sequence is nobody's memory */
-            for (int64_t i = 0; i < rows; i++) memcpy((uint16_t *)s->query + i * width, query + i * a->query_stride, width * 2);
-            query = s->query, stride = width * 2;
-        }
+        int64_t stride;
+        const uint16_t *query = queries_from(a, item, s, q, rows, TILE, &stride);
         const uint16_t *key = s->key, *value = s->value;
-        _tile_loadd(0, query, stride);
-        if (width == 64) _tile_loadd(1, query + 32, stride);
+        _tile_loadd(0, query, 2 * stride);
+        if (width == 64) _tile_loadd(1, query + 32, 2 * stride);
         for (int64_t n = 0; n < padded; n += TILE) {
             _tile_zero(2);
             _tile_loadd(3, key, 64);
@@ -115,14 +140,56 @@ AMX void bertfeat_attend_amx(const Attention *a, const Item *item, const Scratch
             _tile_stored(6, s->mixed + 32, width * 4);
             _tile_stored(7, s->mixed + 48, width * 4);
         }
-        for (int64_t i = 0; i < rows; i++)
-            for (int64_t c = 0; c < width; c += 32) {
-                const __m512 each = _mm512_set1_ps(share[i]);
-                const __m512 low = _mm512_mul_ps(_mm512_load_ps(s->mixed + i * width + c), each);
-                const __m512 high = _mm512_mul_ps(_mm512_load_ps(s->mixed + i * width + c + 16), each);
-                _mm512_storeu_si512((uint16_t *)item->out + (q + i) * a->out_stride + c,
-                                    (__m512i)_mm512_cvtne2ps_pbh(high, low));
+        put_mixed(a, item, s, q, rows, share);
+    }
+}
+
+/* ── AVX512-BF16 ────────────────────────────────────────────────────────────────────────────────────────── */
+
+enum { ROWS = 8 }; /* queries that are multiplied at once */
+
+/* c [ROWS, 32] = rows of bfloat16 times so many tiles, `step` apart, and as many `beside` those. */
+BF16_INLINE void multiply_pairs(const uint16_t *a, int64_t a_stride, const uint16_t *tile, int64_t beside, int64_t step,
+                                int64_t tiles, float *c, int64_t c_stride) {
+    __m512 low[ROWS], high[ROWS];
+#pragma GCC unroll 8
+    for (int i = 0; i < ROWS; i++) low[i] = high[i] = _mm512_setzero_ps();
+    for (int64_t t = 0; t < tiles; t++, tile += step)
+        for (int64_t k = 0; k < 32; k += 2) {
+            const __m512i b_low = _mm512_load_si512(tile + k * 16), b_high = _mm512_load_si512(tile + beside + k * 16);
+#pragma GCC unroll 8
+            for (int i = 0; i < ROWS; i++) {
+                int32_t pair;
+                memcpy(&pair, a + i * a_stride + 32 * t + k, 4);
+                const __m512i each = _mm512_set1_epi32(pair);
+                __asm__("vdpbf16ps %2, %1, %0" : "+v"(low[i]) : "v"(each), "v"(b_low));
+                __asm__("vdpbf16ps %2, %1, %0" : "+v"(high[i]) : "v"(each), "v"(b_high));
             }
+        }
+#pragma GCC unroll 8
+    for (int i = 0; i < ROWS; i++) {
+        _mm512_store_ps(c + i * c_stride, low[i]);
+        _mm512_store_ps(c + i * c_stride + 16, high[i]);
+    }
+}
+
+BF16_CODE void bertfeat_attend_bf16(const Attention *a, const Item *item, const Scratch *s) {
+    const __m512 unit = _mm512_set1_ps(a->scale * 1.44269504f);
+    const int64_t width = a->width, padded = item->padded, wide = width / 32;
+    uint16_t *weights = s->weights;
+    pack_bf16(a, item, s);
+    for (int64_t q = 0; q < item->queries; q += ROWS) {
+        const int64_t rows = least(ROWS, item->queries - q);
+        int64_t stride;
+        const uint16_t *query = queries_from(a, item, s, q, rows, ROWS, &stride), *key = s->key, *value = s->value;
+        for (int64_t n = 0; n < padded; n += 32, key += 2 * wide * TILE_VALUES)
+            multiply_pairs(query, stride, key, wide * TILE_VALUES, TILE_VALUES, wide, s->scores + n, padded);
+        float share[ROWS];
+        for (int64_t i = 0; i < rows; i += TOGETHER)
+            weigh(s->scores + i * padded, weights + i * padded, item->keys, padded, unit, share + i);
+        for (int64_t c = 0; c < width; c += 32, value += 2 * TILE_VALUES)
+            multiply_pairs(weights, padded, value, TILE_VALUES, 2 * wide * TILE_VALUES, padded / 32, s->mixed + c, width);
+        put_mixed(a, item, s, q, rows, share);
     }
 }
 

@@ -1,0 +1,156 @@
+"""A block's kernels for AMX against float64; tiles are emulated where there are none."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from bertfeat.encoder.blocks import TorchBlock, make_block
+from bertfeat.encoder.kernels import Kernels
+from bertfeat.encoder.tiled import TiledBlock, TiledPostAttention, TiledProduct, find_tile_kernels
+from bertfeat.encoder.weights import Affine, BlockWeights
+from tests.encoder.support import BF16, FP32, HALF_STEP, let_find, random
+from tests.support.tiny_models import CPU
+
+FINE = 1e-5
+
+
+# ── products ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("rows", [0, 1, 31, 32, 33, 300])
+@pytest.mark.parametrize(("out", "within"), [(32, 32), (96, 64), (1152, 384), (64, 800)], ids=str)
+def test_a_product_of_any_number_of_rows(amx: Kernels, out: int, within: int, rows: int) -> None:
+    weight = (random(out, within) / within**0.5).bfloat16().float()
+    plain, x = Affine(weight, random(out, seed=1)), random(rows, within, dtype=BF16, seed=2)
+    product = TiledProduct(plain, amx)
+    found = product.some(x, 0, out)
+    wanted = x.double() @ weight.double().T + plain.bias.double()
+    torch.testing.assert_close(found.double(), wanted, rtol=HALF_STEP, atol=1e-5)
+    for begin, end in [(0, 32), (out - 32, out), (out // 64 * 32, out)]:
+        assert torch.equal(product.some(x, begin, end), found[:, begin:end])
+    if rows:  # a row's mates change no bit
+        assert torch.equal(product.some(x[rows // 2 :], 0, out), found[rows // 2 :])
+
+
+# ── what follows attention ───────────────────────────────────────────────────────────────────────────────────
+
+
+def block_weights(hidden: int, inner: int) -> BlockWeights:
+    def product(seed: int, outputs: int, inputs: int) -> Affine:
+        weight = random(outputs, inputs, seed=seed) / inputs**0.5
+        return Affine(weight.bfloat16().float(), random(outputs, seed=seed + 1) / 4)  # weights that bf16 holds
+
+    def norm(seed: int) -> Affine:
+        return Affine(1 + random(hidden, seed=seed) / 4, random(hidden, seed=seed + 1) / 4)
+
+    query, key, value, out = (product(seed, hidden, hidden) for seed in (10, 12, 14, 16))
+    up, down = product(18, inner, hidden), product(20, hidden, inner)
+    return BlockWeights(query, key, value, out, norm(22), up, down, norm(24))
+
+
+ACTIVATIONS = {
+    "gelu": lambda x: x * torch.special.ndtr(x),
+    "gelu_new": lambda x: x * torch.sigmoid(2 * (2 / torch.pi) ** 0.5 * (x + 0.044715 * x**3)),
+    "relu": lambda x: x.clamp(min=0),
+}
+
+
+def post_attention_in_float64(weights: BlockWeights, context: Tensor, residual: Tensor, activation: str) -> Tensor:
+    def times(x: Tensor, affine: Affine) -> Tensor:
+        return x @ affine.weight.double().T + affine.bias.double()
+
+    def normed(x: Tensor, affine: Affine) -> Tensor:
+        centred = x - x.mean(-1, keepdim=True)
+        unit = centred / (centred.square().mean(-1, keepdim=True) + 1e-12).sqrt()
+        return unit * affine.weight.double() + affine.bias.double()
+
+    attended = normed(times(context.double(), weights.attention_out) + residual.double(), weights.attention_norm)
+    raised = ACTIVATIONS[activation](times(attended, weights.up))
+    return normed(times(raised, weights.down) + attended, weights.out_norm)
+
+
+def assert_close_to(found: Tensor, wanted: Tensor) -> None:
+    """Three values are rounded on the way: what was normed, what was raised, and the result."""
+    assert found.dtype is BF16
+    error = (found.double() - wanted).abs()
+    assert error.max() < 8 * HALF_STEP
+    assert error.mean() < HALF_STEP
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize(
+    ("hidden", "inner"), [(32, 32), (32, 64), (96, 416), (64, 800), (384, 1536), (768, 3072)], ids=str
+)
+def test_post_attention_in_every_width(amx: Kernels, hidden: int, inner: int, activation: str) -> None:
+    weights = block_weights(hidden, inner)
+    post_attention = TiledPostAttention(weights, 1e-12, activation, amx)
+    context, residual = random(33, hidden, dtype=BF16, seed=1), random(33, hidden, dtype=BF16, seed=2)
+    assert_close_to(
+        post_attention(context, residual), post_attention_in_float64(weights, context, residual, activation)
+    )
+
+
+@pytest.mark.parametrize("rows", [1, 31, 32, 33, 300])
+@pytest.mark.parametrize("hidden", [96, 384])
+def test_post_attention_of_any_number_of_rows(amx: Kernels, rows: int, hidden: int) -> None:
+    weights = block_weights(hidden, 4 * hidden)
+    post_attention = TiledPostAttention(weights, 1e-12, "gelu", amx)
+    context, residual = random(rows, hidden, dtype=BF16, seed=1), random(rows, hidden, dtype=BF16, seed=2)
+    found = post_attention(context, residual)
+    assert_close_to(found, post_attention_in_float64(weights, context, residual, "gelu"))
+    assert torch.equal(post_attention(context[:1], residual[:1]), found[:1])  # a row's mates change no bit
+    assert torch.equal(post_attention(context[rows // 2 :], residual[rows // 2 :]), found[rows // 2 :])
+
+
+def test_post_attention_of_no_rows(amx: Kernels) -> None:
+    post_attention = TiledPostAttention(block_weights(32, 64), 1e-12, "gelu", amx)
+    assert post_attention(random(0, 32, dtype=BF16), random(0, 32, dtype=BF16)).shape == (0, 32)
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_nan_stays_in_its_row(amx: Kernels, activation: str) -> None:
+    post_attention = TiledPostAttention(block_weights(64, 96), 1e-12, activation, amx)
+    context, residual = random(40, 64, dtype=BF16, seed=1), random(40, 64, dtype=BF16, seed=2)
+    clean = post_attention(context, residual)
+    context[5, 3], residual[20, 63] = torch.nan, torch.inf
+    found = post_attention(context, residual)
+    assert found[[5, 20]].isnan().all()
+    rest = [row for row in range(40) if row not in (5, 20)]
+    assert torch.equal(found[rest], clean[rest])
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_activations_far_from_zero(amx: Kernels, activation: str) -> None:
+    weights = block_weights(32, 32)
+    up, far = weights.up, torch.linspace(-60, 60, 32)
+    up.weight.zero_()
+    up.bias.copy_(far)
+    context, residual = random(1, 32, dtype=BF16, seed=1), random(1, 32, dtype=BF16, seed=2)
+    found = TiledPostAttention(weights, 1e-12, activation, amx)(context, residual)
+    assert_close_to(found, post_attention_in_float64(weights, context, residual, activation))
+
+
+def test_torch_computes_alike() -> None:
+    weights = block_weights(96, 416)
+    context, residual = random(33, 96, seed=1), random(33, 96, seed=2)
+    for activation in ACTIVATIONS:
+        found = TorchBlock(weights, 1e-12, activation, CPU, FP32).post_attention(context, residual)
+        wanted = post_attention_in_float64(weights, context, residual, activation)
+        torch.testing.assert_close(found.double(), wanted, rtol=0, atol=FINE)
+
+
+# ── what serves when ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_which_block_serves(amx: Kernels, monkeypatch: pytest.MonkeyPatch) -> None:
+    def chosen(hidden: int, inner: int, dtype: torch.dtype) -> type:
+        return type(make_block(block_weights(hidden, inner), 1e-12, "gelu", CPU, dtype))
+
+    let_find(amx, monkeypatch)
+    assert chosen(64, 96, BF16) is TiledBlock
+    assert [chosen(64, 96, FP32), chosen(64, 80, BF16), chosen(48, 96, BF16)] == [TorchBlock] * 3
+    assert find_tile_kernels(torch.device("cuda"), BF16, 64, 96) is None
+    monkeypatch.setattr(amx, "has_amx", False)
+    assert chosen(64, 96, BF16) is TorchBlock
+    let_find(None, monkeypatch)
+    assert chosen(64, 96, BF16) is TorchBlock
