@@ -20,7 +20,8 @@ def result(name: str) -> Any:
 
 POOLED, CONCAT4, COMPILED = (result(name)["corpora"] for name in ("pooled", "concat4", "compiled"))
 MILLION, GROWTH, SHAPES = result("index_million"), result("growth"), result("shapes")
-UPDATES, FLAIR = result("concurrent_updates"), result("tagger_flair-wikigold")
+UPDATES = result("concurrent_updates")
+FLAIR = [result(f"tagger_flair-{name}") for name in ("wnut17", "wikigold")]
 EXACT = {name: result(f"exact_{name}")["max_absolute_difference"] for name in ("flair", "sentence_transformers")}
 HUGGING_FACE = result("exact_transformers")["max_absolute_difference"]
 BF16_EPYC, AVX2 = (result(f"processors-{name}")["corpora"] for name in ("avx512_bf16", "avx2"))
@@ -189,9 +190,11 @@ ROWS: dict[str, list[float]] = {
     "embeddings; last; second-to-last layer": both("embeddings", "last", "second-to-last"),
     "weighted sum of all layers; of the last four": both("mix-all", "mix4"),
     "concat of the last four, plain": both("concat4"),
-    "the same, with `--crf`": spread(FLAIR["runs"]["ours"]),
+    "the same, with `--crf`": [number for each in FLAIR for number in spread(each["runs"]["ours"])],
     "the model fine-tuned": f1("wikigold", "fine-tuning"),
-    "Flair on concat of the last four, BiLSTM-CRF, one run": [float(FLAIR["flair"]["test"]), FLAIR["ratio"]],
+    "Flair on concat of the last four, BiLSTM-CRF, one run": [
+        number for each in FLAIR for number in (float(each["flair"]["test"]), each["ratio"])
+    ],
     # heads
     "accuracy on banking77 (77 intents), concat of the last four layers": [
         head_scores("banking77", "concat4")[0],
