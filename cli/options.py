@@ -83,12 +83,13 @@ class FeatureOptions:
     subword: str
     special_tokens: bool
     prompt: str | None
+    context: str | None
 
 
 feature_options = bundle(
     "features",
     lambda layers, pooling, **others: FeatureOptions(layers or ("last",), pooling or None, **others),
-    ("layers", "pooling", "long", "max_length", "dtype", "subword", "special_tokens", "prompt"),
+    ("layers", "pooling", "long", "max_length", "dtype", "subword", "special_tokens", "prompt", "context"),
     listed_option(
         "--layers",
         metavar="SPEC[,SPEC]",
@@ -144,6 +145,13 @@ feature_options = bundle(
         metavar="TEXT",
         further=True,
         help="Text put before each document; it counts in document vectors only.",
+    ),
+    option(
+        "--context",
+        metavar="left:N",
+        further=True,
+        help="Read each word after the N words before it, and before nothing: a sequence a word.",
+        show_default="the whole text",
     ),
 )
 

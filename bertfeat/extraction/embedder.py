@@ -24,12 +24,13 @@ from bertfeat.extraction.part_content import (
 from bertfeat.features import FeatureSettings, ModelIdentity, PartContent
 from bertfeat.io import keep_freed_memory, stage
 from bertfeat.models import Model, find_model
-from bertfeat.recipe import FeatureColumn, Unit, feature_columns, parse_poolings
+from bertfeat.recipe import FeatureColumn, Pooling, Unit, feature_columns, parse_poolings
 from bertfeat.tokens import LongTextPolicy, Subword, TokenizedDocuments, Tokenizer, TokenSettings, tokenize
 
 Choice = TypeVar("Choice", bound=StrEnum)
 CPU_BATCH_TOKENS = 8192
 _LEAST_LENGTH = 8  # tokens of a window
+_MOST_DIGITS = 6  # of a number of words
 _CUDA_BATCH_TOKENS = 131_072
 _CUDA_BYTES_A_TOKEN = 64  # times hidden size: activations of one block, in 16 bit
 
@@ -80,6 +81,7 @@ class Embedder:
         special_tokens: bool = True,
         batch_tokens: int | None = None,
         prompt: str | None = None,
+        context: str | None = None,
         revision: str | None = None,
     ) -> None:
         self.model: Model = find_model(model, revision=revision)
@@ -105,9 +107,20 @@ class Embedder:
             subword=_choice(Subword, "subword", subword),
             with_tokens=Unit.TOKEN in units,
             with_words=Unit.WORD in units,
+            left_words=_left_words(context),
         )
+        self._check_context()
         self.given_batch_tokens = batch_tokens
         self.location: str = _location_of(model, self.model)
+
+    def _check_context(self) -> None:
+        if self.token_settings.left_words is None:
+            return
+        if self.token_settings.prompt:
+            problem = f"a prompt and {parameter('context')} both stand before a word"
+            raise UsageError(problem, remedy=f"give one of them; an empty {parameter('prompt')} is none")
+        if any(column.pooling is Pooling.CLS for column in self.columns):
+            raise UsageError(f"with {parameter('context')} the first token of a text reads its first word only")
 
     @classmethod
     def from_record(
@@ -149,6 +162,7 @@ class Embedder:
             subword=settings.subword or "first",
             special_tokens=settings.special_tokens,
             prompt=settings.prompt if prompt is None else prompt,
+            context=settings.context,
         )
         embedder.columns = tuple(columns)
         embedder.model = model  # whose files have been hashed
@@ -261,6 +275,18 @@ def _max_length(length: int | None, model: Model) -> int:
             f"{model.name} reads {_LEAST_LENGTH} to {limit} tokens at once", where=parameter("max_length", length)
         )
     return length
+
+
+def _left_words(context: str | None) -> int | None:
+    """The number of words in ``left:8``."""
+    if context is None:
+        return None
+    kind, _, number = context.partition(":")
+    if kind != "left" or not number.isascii() or not number.isdigit() or len(number) > _MOST_DIGITS:
+        raise UsageError(
+            "not a number of words before each word", where=parameter("context", context), remedy="write left:8"
+        )
+    return int(number)
 
 
 def _choice(kind: type[Choice], name: str, value: str) -> Choice:

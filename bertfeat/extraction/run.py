@@ -145,9 +145,11 @@ class ExtractionRun:
         """Refuse wrong columns and contradictions before anything is touched."""
         next(check_readable(corpus.rows(), corpus), None)
         check_kept(corpus.kept, self._embedder.columns)
-        if self._embedder.token_settings.prompt and self._corpus_settings.document_context:
+        tokens, neighbours = self._embedder.token_settings, self._corpus_settings.document_context
+        if neighbours and (tokens.prompt or tokens.left_words is not None):
+            other = "a prompt" if tokens.prompt else parameter("context")
             raise UsageError(
-                f"a prompt and {parameter('document_context')} both stand before a text", remedy="give one of them"
+                f"{other} and {parameter('document_context')} both stand before a text", remedy="give one of them"
             )
 
     def _settle(self, corpus: Corpus, recorded: FeatureSettings) -> FeatureSettings:

@@ -52,7 +52,8 @@ class Extractor(TextEncoder):
     ``layers`` and ``pooling`` are written as on the command line (``"concat4"``, ``"sum=-4..-1,cls"``;
     ``"mean,word"``); every recipe under every pooling is a column. The default pooling is the model's own, the default
     model all-MiniLM-L6-v2. The files are looked up at once; weights are read when they are first needed, and a pickle
-    holds the settings without them.
+    holds the settings without them. With ``context="left:8"`` each word is read after the 8 words before it, and before
+    nothing.
 
     An Extractor of one column has what sentence-transformers asks of a frozen ``SentenceTransformer``, and the same
     numbers in fp32 at the same ``max_length`` with ``long="truncate"``. Modules after the pooling (Dense, Normalize)
@@ -130,6 +131,7 @@ class Extractor(TextEncoder):
             "special_tokens": tokens.special_tokens,
             "batch_tokens": self.given_batch_tokens,
             "prompt": tokens.prompt if self.own_prompt else None,
+            "context": None if tokens.left_words is None else f"left:{tokens.left_words}",
             "revision": self.model.revision,
         }
 

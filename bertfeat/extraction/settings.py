@@ -50,6 +50,7 @@ def record_settings(
         part_rows=part_rows,
         numerics=NUMERICS_VERSION,
         quantization=INT8_VERSION if precision == "int8" else None,
+        context=None if tokens.left_words is None else f"left:{tokens.left_words}",
         plan=plan,
     )
 

@@ -45,6 +45,7 @@ class FeatureSettings(JsonForm):
     part_rows: int | None = None
     numerics: int | None = None  # version of the numbers; see NUMERICS_VERSION of bertfeat.extraction
     quantization: int | None = None  # version of the integers of int8; see INT8_VERSION of bertfeat.extraction
+    context: str | None = None  # "left:8": each word knows of so many words before it; None: of its whole window
     plan: int | None = None  # version of the plan; None: 1, a corpus read from its beginning; 2: ranges of single files
     recorded: tuple[str, ...] | None = None  # the keys of the JSON form, in its order; None: all that are needed
     unknown: Mapping[str, object] = field(default_factory=dict)
@@ -87,16 +88,17 @@ class FeatureSettings(JsonForm):
         """The settings for which vectors cannot be compared, or given to one tagger; empty if they can.
 
         What counts is the meaning of a vector: which text, in which context, it represents. ``prompt``,
-        ``special_tokens``, ``subword`` and ``document_context`` decide that. So do ``long`` and ``max_length``: how
-        much of a long text a vector represents, and how far its tokens attend. ``precision``, ``dtype``,
-        ``numerics`` and ``quantization`` change its last digits only (docs/numerics.md); ``keep``, ``text``,
-        ``batch_tokens``, ``part_rows`` and ``plan`` do not touch it. Only settings that both files have are compared,
-        and with ``pooling`` only those that matter under it.
+        ``special_tokens``, ``subword``, ``document_context`` and ``context`` decide that. So do ``long`` and
+        ``max_length``: how much of a long text a vector represents, and how far its tokens attend. ``precision``,
+        ``dtype``, ``numerics`` and ``quantization`` change its last digits only (docs/numerics.md); ``keep``, ``text``,
+        ``batch_tokens``, ``part_rows`` and ``plan`` do not touch it. Only settings that both files have are compared
+        (``context`` always), and with ``pooling`` only those that matter under it.
         """
         ours, theirs = self.encode(), other.encode()
         decisive = (*_ALWAYS, *(_ANY_POOLING if pooling is None else pooling.decided_by))
-        names = [name for name in decisive if name in ours and name in theirs]
-        return [SettingDifference(name, ours[name], theirs[name]) for name in names if ours[name] != theirs[name]]
+        names = [name for name in decisive if name in _LATER or (name in ours and name in theirs)]
+        pairs = [SettingDifference(name, ours.get(name), theirs.get(name)) for name in names]
+        return [pair for pair in pairs if pair.ours != pair.theirs]
 
     def __eq__(self, other: object) -> bool:
         return self.encode() == other.encode() if isinstance(other, FeatureSettings) else NotImplemented
@@ -107,8 +109,8 @@ class FeatureSettings(JsonForm):
 
 SETTING_NAMES = tuple(field.name for field in fields(FeatureSettings) if field.name not in ("recorded", "unknown"))
 
-_LATER = ("plan", "quantization")  # settings that came when there were sets without them
-_ALWAYS = ("model", "prompt", "document_context", "long", "max_length")
+_LATER = ("context", "plan", "quantization")  # settings that came when there were sets without them
+_ALWAYS = ("model", "prompt", "document_context", "context", "long", "max_length")
 _ANY_POOLING = tuple(dict.fromkeys(name for pooling in Pooling for name in pooling.decided_by))
 
 

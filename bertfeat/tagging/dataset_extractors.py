@@ -72,7 +72,7 @@ def open_with_layers(
     return features
 
 
-DECISIVE_SETTINGS = ("long", "max_length", "prompt", "subword", "document_context", "precision")
+DECISIVE_SETTINGS = ("long", "max_length", "prompt", "subword", "document_context", "context", "precision")
 """The settings of a feature set that decide the features of its words."""
 
 

@@ -1,7 +1,7 @@
 """One document as a sequence of tokens: special tokens, a pair's first text, and the body that windows run over."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 
@@ -12,8 +12,8 @@ from bertfeat.corpus import Document
 from bertfeat.errors import shell_spelling
 from bertfeat.tokens.long_texts import split_texts
 from bertfeat.tokens.tokenizer import Template, TextPieces, Tokenizer
-from bertfeat.tokens.windows import LongTextPolicy, TextWindow, cut_windows, fit_context
-from bertfeat.words import CharSpans
+from bertfeat.tokens.windows import LongTextPolicy, TextWindow, cut_left_windows, cut_windows, fit_context
+from bertfeat.words import CharSpans, align_words, locate_words, split_words
 
 LEAST_ROOM = 16  # pieces of a pair's second text that a window must have room for
 
@@ -37,6 +37,7 @@ class TokenSettings:
     subword: Subword = Subword.FIRST
     with_tokens: bool = False
     with_words: bool = False
+    left_words: int | None = None  # words before a word that its vector may know of; None: the whole window
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,7 @@ def build_sequences(
 ) -> list[TokenSequence]:
     """Tokenise documents and lay out each one's tokens, windows."""
     context = bool(settings.prompt) or any(document.before or document.after for document in documents)
-    offsets = settings.with_tokens or settings.with_words or context
+    offsets = settings.with_tokens or settings.with_words or context or settings.left_words is not None
     firsts = split_texts(tokenizer, [_embedded(document, settings.prompt) for document in documents], offsets=offsets)
     seconds = iter(split_texts(tokenizer, [d.pair for d in documents if d.pair is not None], offsets=offsets))
     result = []
@@ -137,7 +138,9 @@ def build_sequences(
         lead = len(_lead(document, settings.prompt))
         stop = lead + len(document.text) if document.after else None
         first = _Text(pieces, lead, stop, len(document.text), len(settings.prompt), kind=template.text_types[0])
-        if document.pair is None:
+        if settings.left_words is not None:
+            result.append(_left_sequence(document, first, template, settings))
+        elif document.pair is None:
             result.append(_single_sequence(first, template, settings, context=bool(document.before or document.after)))
         else:
             second = _Text(next(seconds), length=len(document.pair), segment=1, kind=template.text_types[1])
@@ -167,6 +170,25 @@ def _single_sequence(text: _Text, template: Template, settings: TokenSettings, *
         _special(template.after, template.after_types, text.length, 0),
     )
     return _sequence(chunks, (text,), ((start, stop),), capacity, truncated)
+
+
+def _left_sequence(document: Document, text: _Text, template: Template, settings: TokenSettings) -> TokenSequence:
+    """A text of which each word is read after the words before it, and before nothing."""
+    if document.pair is not None:
+        return TokenSequence(rejected=f"it is a pair, and {shell_spelling('context')} is for single texts")
+    if settings.prompt:
+        return TokenSequence(rejected=f"it has a prompt, which {shell_spelling('context')} leaves no place for")
+    policy = settings.long if settings.long is LongTextPolicy.TRUNCATE else LongTextPolicy.WINDOW
+    sequence = _single_sequence(text, template, replace(settings, long=policy), context=False)
+    words = locate_words(document.words) if document.words is not None else split_words(document.text)
+    ((_, read),) = sequence.read
+    first, stop = (np.minimum(ends, read) for ends in align_words(words, sequence.texts[0]))
+    left, capacity = settings.left_words or 0, settings.max_length - template.size
+    begins = np.concatenate([np.zeros(min(left, len(first)), np.int64), first[: max(0, len(first) - left)]])
+    longest = int((stop - begins).max(initial=0))
+    if longest > capacity and settings.long is LongTextPolicy.ERROR:
+        return TokenSequence(rejected=_too_long_reason(longest + template.size, settings.max_length))
+    return replace(sequence, windows=tuple(cut_left_windows(begins.tolist(), stop.tolist(), read, capacity)))
 
 
 def _fit_neighbours(text: _Text, capacity: int) -> tuple[int, int]:

@@ -1,5 +1,6 @@
 """Long texts: overlapping windows over the pieces of a text; each piece is taken from where it has most context."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
@@ -40,6 +41,23 @@ def cut_windows(num_pieces: int, capacity: int) -> list[TextWindow]:
     bounds = [0, *((later + earlier + capacity + 1) // 2 for earlier, later in pairwise(starts))]
     ends = [*bounds[1:], num_pieces]
     return [TextWindow(s, s + capacity, first, last) for s, first, last in zip(starts, bounds, ends, strict=True)]
+
+
+def cut_left_windows(begins: Sequence[int], stops: Sequence[int], num_pieces: int, capacity: int) -> list[TextWindow]:
+    """Cut pieces into a window for each word, which ends with it; every piece is taken exactly once.
+
+    Pieces between two words are taken with the later one, those after the last word with that. What does not fit into
+    ``capacity`` is left out at the beginning of a window; a word of more pieces has several windows.
+
+    Shape: ``begins [N]``, ``stops [N]``: the first piece of a word's context, and the piece after the word.
+    """
+    windows, taken = list[TextWindow](), 0
+    for begin, stop in zip(begins, [*stops[:-1], num_pieces] if stops else [], strict=True):
+        while taken < stop:
+            end = min(stop, taken + capacity)
+            windows.append(TextWindow(max(min(begin, taken), end - capacity), end, taken, end))
+            taken = end
+    return windows or cut_windows(num_pieces, capacity)
 
 
 def fit_context(before: int, own: int, after: int, capacity: int) -> tuple[int, int]:

@@ -24,6 +24,7 @@ class Extraction:
     precision: Literal["fp32", "bf16", "fp16", "int8"]
     dtype: Literal["float16", "float32"]
     special_tokens: bool
+    context: str | None = None
 
     @property
     def settings(self) -> FeatureSettings:

@@ -1,11 +1,11 @@
 """Windows: every piece read, kept exactly once, and from where it has most context."""
 
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import pytest
 from hypothesis import given, strategies as st
 
-from bertfeat.tokens.windows import TextWindow, cut_windows, fit_context
+from bertfeat.tokens.windows import TextWindow, cut_left_windows, cut_windows, fit_context
 
 
 def context(piece: int, window: TextWindow) -> int:
@@ -36,6 +36,29 @@ def test_neighbours_overlap_by_a_quarter_and_the_last_is_full(pieces: int, capac
         assert left.stop - right.start >= capacity // 4
     for left, right in pairwise(windows[:-1]):
         assert left.stop - right.start == capacity // 4
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 9)), max_size=30), st.integers(0, 5), st.integers(1, 12))
+def test_each_word_ends_a_window_that_begins_with_the_words_before(
+    words: list[tuple[int, int]], left: int, capacity: int
+) -> None:
+    """``words`` are given by the pieces of nobody before each, and its own."""
+    stops = list(accumulate(gap + own for gap, own in words))
+    firsts = [stop - own for stop, (_, own) in zip(stops, words, strict=True)]
+    begins = [firsts[at - left] if at >= left else 0 for at in range(len(words))]
+    pieces = (stops[-1] if stops else 0) + 3
+    windows = cut_left_windows(begins, stops, pieces, capacity)
+    kept = [piece for window in windows for piece in range(window.take_start, window.take_stop)]
+    if not words:
+        return
+    assert kept == list(range(pieces))
+    for window in windows:
+        assert window.stop == window.take_stop <= window.start + capacity
+        assert window.start <= window.take_start
+    last = {window.take_stop: window for window in windows}
+    for begin, stop, (gap, own) in zip(begins[:-1], stops[:-1], words[:-1], strict=True):
+        if own and not gap:
+            assert last[stop].start == max(begin, stop - capacity)
 
 
 @pytest.mark.parametrize(("pieces", "number"), [(0, 1), (510, 1), (511, 2), (893, 2), (894, 3)])

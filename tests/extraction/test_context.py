@@ -1,0 +1,136 @@
+"""Left context: each word as transformers sees it at the end of the words before it."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from bertfeat.corpus import CorpusSettings
+from bertfeat.errors import SettingsDifferError, UsageError
+from bertfeat.extraction import Extractor, verify_features
+from bertfeat.features import FeatureSet, FeatureSettings
+from bertfeat.words import split_words
+from tests.support.runs import lines, text_file
+from tests.support.tiny_models import POSITIONS, SENTENCES, TEXTS, Tiny, reference_states, reference_tokenizer
+
+Floats = NDArray[np.float32]
+
+
+def by_hand(tiny: Tiny, text: str, left: int, room: int = 10**6) -> dict[str, list[Floats]]:
+    """The last layer of each word that has pieces: of its first and last piece, and their mean."""
+    tokenizer = reference_tokenizer(tiny.folder)
+    plain = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+    before, after = (tokenizer("a")["input_ids"][0], tokenizer("a")["input_ids"][-1])
+    words = split_words(text)
+    pieces = [
+        [at for at, (s, e) in enumerate(plain["offset_mapping"]) if s < end and e > start]
+        for start, end in zip(words.start.tolist(), words.end.tolist(), strict=True)
+    ]
+    found: dict[str, list[Floats]] = {"first": [], "mean": [], "last": []}
+    for number, own in enumerate(pieces):
+        if not own:
+            continue
+        context = pieces[max(0, number - left)]
+        begin = max(min(context or own) if number > left else 0, own[-1] + 1 - room)
+        ids = [before, *plain["input_ids"][begin : own[-1] + 1], after]
+        states = reference_states(tiny.folder, ids, [0] * len(ids))[-1]
+        rows = states[[at - begin + 1 for at in own]]
+        for name, vector in (("first", rows[0]), ("mean", rows.mean(0)), ("last", rows[-1])):
+            found[name].append(vector)
+    return found
+
+
+@pytest.mark.parametrize("left", [0, 1, 3, 100])
+@pytest.mark.parametrize("subword", ["first", "mean", "last"])
+def test_each_word_is_read_after_those_before_it(bert: Tiny, left: int, subword: str) -> None:
+    extractor = Extractor(
+        bert.folder, pooling="word", precision="fp32", dtype="float32", subword=subword, context=f"left:{left}"
+    )
+    texts = [TEXTS[0], *TEXTS[2:], " ".join(SENTENCES)]
+    for text, found in zip(texts, extractor.features(texts), strict=True):
+        assert found.words is not None
+        wanted = by_hand(bert, text, left, room=POSITIONS - 2)[subword]
+        np.testing.assert_allclose(found.matrix("last_word")[found.words.aligned], np.stack(wanted), atol=3e-5)
+
+
+def test_what_stands_after_a_word_changes_nothing(packed_tiny: Tiny) -> None:
+    extractor = Extractor(packed_tiny.folder, pooling="word", precision="fp32", dtype="float32", context="left:4")
+    short, long = extractor.features(["He went to the bank", "He went to the bank to ask for money again"])
+    np.testing.assert_allclose(short.matrix("last_word"), long.matrix("last_word")[:5], atol=3e-5)
+
+
+def test_contexts_that_do_not_fit(bert: Tiny) -> None:
+    text = " ".join(SENTENCES)
+
+    def extractor(max_length: int, long: str) -> Extractor:
+        given = {"precision": "fp32", "dtype": "float32", "context": "left:9", "long": long}
+        return Extractor(bert.folder, pooling="word", max_length=max_length, **given)  # type: ignore[arg-type]
+
+    (found,) = extractor(12, "window").features([text])
+    assert found.words is not None
+    wanted = by_hand(bert, text, 9, room=10)["first"]
+    inside = np.flatnonzero([len(pieces) <= 10 for pieces in words_in_pieces(bert, text)])
+    found_rows = found.matrix("last_word")[found.words.aligned]
+    np.testing.assert_allclose(found_rows[inside], np.stack(wanted)[inside], atol=3e-5)
+    with pytest.raises(UsageError, match=r"it has \d+ tokens and the model reads 12"):
+        extractor(12, "error").features([text])
+    (whole,) = extractor(POSITIONS, "error").features([text])
+    assert whole.words is not None  # the text is longer than that, and no word with its context is
+
+
+def words_in_pieces(tiny: Tiny, text: str) -> list[list[int]]:
+    offsets = reference_tokenizer(tiny.folder)(text, add_special_tokens=False, return_offsets_mapping=True)
+    words = split_words(text)
+    found = [
+        [at for at, (s, e) in enumerate(offsets["offset_mapping"]) if s < end and e > start]
+        for start, end in zip(words.start.tolist(), words.end.tolist(), strict=True)
+    ]
+    return [pieces for pieces in found if pieces]
+
+
+def test_a_run_records_it_and_refuses_another(bert: Tiny, tmp_path: Path) -> None:
+    corpus, folder = text_file(tmp_path / "a.txt", lines(12)), tmp_path / "a.features"
+    Extractor(bert.folder, pooling="word,mean", precision="fp32", context="left:2").extract(corpus, folder)
+    features = FeatureSet(folder)
+    assert features.header.settings.context == "left:2"
+    assert verify_features(folder).holds
+    with pytest.raises(SettingsDifferError, match="context"):
+        Extractor(bert.folder, pooling="word,mean", precision="fp32").extract(corpus, folder)
+    header = features.header
+    again = Extractor.from_record(header.model, header.settings, header.columns, name=bert.folder)
+    assert again.token_settings.left_words == 2
+    assert Extractor(**again.settings).token_settings == again.token_settings  # type: ignore[arg-type]
+
+
+def test_only_sets_with_it_name_it() -> None:
+    plain, left = FeatureSettings(), FeatureSettings(context="left:2")
+    assert "context" not in plain.encode()
+    assert [str(each) for each in left.incomparable_with(plain)] == ["context 'left:2' and none"]
+    assert not left.incomparable_with(FeatureSettings(context="left:2"))
+
+
+@pytest.mark.parametrize(
+    "context", ["8", "left", "left:", "left:-1", "left:x", "right:2", "left:1234567", "LEFT:2", ""]
+)
+def test_another_spelling_is_refused(bert: Tiny, context: str) -> None:
+    with pytest.raises(UsageError, match="not a number of words before each word; write left:8"):
+        Extractor(bert.folder, pooling="word", context=context)
+
+
+def test_what_it_cannot_stand_beside(bert: Tiny, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="both stand before a word"):
+        Extractor(bert.folder, pooling="word", context="left:2", prompt="query: ")
+    with pytest.raises(UsageError, match="reads its first word only"):
+        Extractor(bert.folder, pooling="word,cls", context="left:2")
+    extractor = Extractor(bert.folder, pooling="word", context="left:2")
+    with pytest.raises(UsageError, match="it is a pair"):
+        extractor.features([("a", "b")])
+    corpus = tmp_path / "a.conll"
+    corpus.write_text("-DOCSTART- O\n\nHe O\nwent O\n\n")
+    with pytest.raises(UsageError, match="both stand before a text"):
+        extractor.extract(corpus, tmp_path / "a.features", corpus_settings=_with_neighbours())
+
+
+def _with_neighbours() -> CorpusSettings:
+    return CorpusSettings(document_context=True)
