@@ -27,7 +27,8 @@ class Format:
     reader: str  # "module:class" in bertfeat.corpus; imported when a file of the format is opened
     options: frozenset[str]  # the fields of CorpusSettings that the format takes
     records: bool = False  # its records have named fields: the reader is a RecordReader
-    brings_words: bool = False  # documents bring their own words, with a tag each
+    brings_words: bool = False  # documents bring their own words
+    brings_tags: bool = False  # and a tag for each
     binary: bool = False  # the file has no text encoding, and is not compressed as a whole
     texts: tuple[str, ...] = ()  # the text columns where none are named, if not "text"
     pair: str | None = None  # the pair column, where neither that nor text columns are named
@@ -42,8 +43,24 @@ FORMATS: Mapping[str, Format] = {
         Format("csv", (".csv",), "delimited:CsvReader", _RECORD_OPTIONS, records=True),
         Format("tsv", (".tsv", ".tab"), "delimited:TsvReader", _RECORD_OPTIONS, records=True),
         Format("parquet", (".parquet", ".pq"), "parquet:ParquetReader", _RECORD_OPTIONS, records=True, binary=True),
-        Format("conll", (".conll", ".iob", ".iob2", ".bio"), "conll:ConllReader", _SENTENCE_OPTIONS, brings_words=True),
-        Format("conllu", (".conllu",), "conll:ConlluReader", _SENTENCE_OPTIONS, brings_words=True),
+        Format(
+            "conll",
+            (".conll", ".iob", ".iob2", ".bio"),
+            "conll:ConllReader",
+            _SENTENCE_OPTIONS,
+            brings_words=True,
+            brings_tags=True,
+        ),
+        Format("conllu", (".conllu",), "conll:ConlluReader", _SENTENCE_OPTIONS, brings_words=True, brings_tags=True),
+        Format(
+            "fasta",
+            (".fasta", ".fa", ".faa", ".fas"),
+            "fasta:FastaReader",
+            frozenset({"keep"}),
+            records=True,
+            brings_words=True,
+            texts=("sequence",),
+        ),
         Format(
             "squad",
             (),  # its files end in .json

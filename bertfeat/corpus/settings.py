@@ -68,7 +68,7 @@ class CorpusSettings:
 
     def has_tags(self, file_format: Format) -> bool:
         """Whether a file of the format brings tags."""
-        return self.tag_column is not None or file_format.brings_words
+        return self.tag_column is not None or file_format.brings_tags
 
     def check_for(self, file_format: Format, name: str) -> None:
         """Refuse options that mean nothing for the file ``name`` of the format.
@@ -86,7 +86,7 @@ class CorpusSettings:
         if file_format.records and not self.pretokenized:
             needed = parameter("pretokenized", True)
             raise UsageError(f"{parameter('tag_column')} needs {needed}: tags belong to given words", where=name)
-        if file_format.brings_words and not _is_column_number(self.tag_column):
+        if file_format.brings_tags and not _is_column_number(self.tag_column):
             raise UsageError(
                 "for CoNLL a column number, 1 for the first or -1 for the last",
                 where=f"{name}: {parameter('tag_column', self.tag_column)}",

@@ -122,7 +122,7 @@ def _open_corpus_source(source: Path, settings: CorpusSettings) -> Iterator[Corp
 def _choose_reading(tagger: Tagger, source: Path, settings: CorpusSettings, with_gold: bool) -> CorpusSettings:
     """How to read the input: with document context if the tagger was trained so; CoNLL may lack tags."""
     with_context = bool(tagger.settings.extraction.document_context)
-    has_sentences = format_of(str(source), settings.format).brings_words
+    has_sentences = format_of(str(source), settings.format).brings_tags
     if settings.document_context and not with_context:
         raise UsageError(f"the tagger was trained without {parameter('document_context')}", remedy="leave it out")
     if with_context and not has_sentences:

@@ -167,6 +167,11 @@ def _load_by_transformers(model: Model) -> LoadedTokenizer:
             model.folder, config=model.library_config, trust_remote_code=False, local_files_only=True
         )
     fast = getattr(loaded, "backend_tokenizer", None)
+    if type(loaded).__name__ == "EsmTokenizer":
+        from bertfeat.tokens.residue_tokenizer import make_residue_tokenizer
+
+        with wrap_library_errors(problem, where=model.name):
+            fast = make_residue_tokenizer(loaded)
     if not isinstance(fast, FastTokenizer):
         raise ModelError(
             "it has no fast tokenizer (tokenizer.json), and words and tokens need its offsets", where=model.name

@@ -19,14 +19,15 @@ from tests.support.corpus_writers import (
 )
 
 FILES = {
-    "text": write_text(["a"]),
-    "jsonl": write_jsonl(["a"]),
-    "csv": write_csv(["a"]),
-    "tsv": write_tsv(["a"]),
-    "parquet": write_parquet(["a"]),
-    "conll": b"a O\n",
-    "conllu": b"1\ta\t_\tNOUN\t_\t_\t_\t_\t_\t_\n",
-    "squad": write_squad(["a"]),
+    "text": write_text(["A"]),
+    "jsonl": write_jsonl(["A"]),
+    "csv": write_csv(["A"]),
+    "tsv": write_tsv(["A"]),
+    "parquet": write_parquet(["A"]),
+    "conll": b"A O\n",
+    "conllu": b"1\tA\t_\tNOUN\t_\t_\t_\t_\t_\t_\n",
+    "squad": write_squad(["A"]),
+    "fasta": b">x a protein\na*\n",
 }
 OPTIONS = {
     "text_columns": ("text",),
@@ -48,9 +49,9 @@ def test_every_format_has_a_file_to_try() -> None:
 def test_a_file_is_read_by_its_ending_and_by_its_format(tmp_path: Path, name: str) -> None:
     for ending in FORMATS[name].endings:
         (tmp_path / f"x{ending}").write_bytes(FILES[name])
-        assert texts_of(tmp_path / f"x{ending}") == ["a"]
+        assert texts_of(tmp_path / f"x{ending}") == ["A"]
     (tmp_path / "x").write_bytes(FILES[name])
-    assert texts_of(tmp_path / "x", CorpusSettings(format=name)) == ["a"]
+    assert texts_of(tmp_path / "x", CorpusSettings(format=name)) == ["A"]
 
 
 @pytest.mark.parametrize("file_format", FORMATS.values(), ids=lambda file_format: file_format.name)

@@ -62,6 +62,7 @@ _BAD_QUESTIONS = """ {"data": [{"title": "a", "paragraphs": []}, 5, {"paragraphs
   {"id": "4", "question": "x"}, {"id": "5", "question": "y", "is_impossible": true}]}]}], "version": 2}
 """
 
+_PROTEINS = ">a one\nMVL\nSPA*\n\n>b\n; old\nmv\n>c two words\nM V\nL\n"
 CASES = [
     Case("plain.txt", _lines("one", "two", "", " \t", "three", "a last one").encode()[:-1]),
     Case("empty.txt", b""),
@@ -124,6 +125,11 @@ CASES = [
     Case("lines.json", json.dumps(json.loads(write_squad("abcdefg")), indent=1).encode("utf-16")),
     Case("bad.json", _BAD_QUESTIONS.encode(), 5, CorpusSettings(keep=("answer_start", "title"))),
     Case("none.json", b'{"data": [{"paragraphs": []}, {"paragraphs": [{"context": "c", "qas": []}]}]}'),
+    Case("good.fasta", (_PROTEINS * 3).encode(), 0, CorpusSettings(keep=("description",))),
+    Case("utf16.fasta", _PROTEINS.replace("\n", "\r\n").encode("utf-16")),
+    Case(
+        "bad.fasta", b"MV\n>a\nM1\n>b\n\n>\nM\n>c\n\xff\nMM\n>d e\nMV\n" * 2 + b">" + LONG.encode() + b"\nM\n>f\nM", 10
+    ),
     Case("bad.conllu", (_TREE + "1\ta\n\n# only\n\n1-2\tx\t_\tX\n\n" + _TREE).encode(), 2),
 ]
 PACKED = [case for case in CASES if case.name.partition(".")[0] in ("bad", "bytes", "utf16", "context")]

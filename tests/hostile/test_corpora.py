@@ -37,6 +37,7 @@ FORMATS = {
     "conll": _CONLL,
     "conllu": _CONLLU,
     "json": write_squad(TEXTS),
+    "fasta": "".join(f">p{at} number {at}\n{'MVLSPADKTN' * 7}\nKVKAAW*\n" for at in range(40)).encode(),
 }
 FILES = [
     (f"c.{kind}{ending}", data)
