@@ -301,13 +301,13 @@ def _sentences() -> Iterator[Corpus]:
 def _proteins() -> Iterator[Corpus]:
     yield plain("residues without an id", "c.fasta", "MV\n>a\nMV\n", codes=(0, 1, 3))
     yield plain("no proteins", "c.fasta", "", codes=(0, 1, 2))
-    yield plain("ids alone", "c.fasta", ">a\n>b\n>\n", codes=(1, 3))
+    yield plain("ids alone", "c.fasta", ">a\n>b\n>\n", codes=(2,))
     yield plain("digits and gaps", "c.fasta", ">a\n1 MVLS 4\n>b\nM-V.L*\n>c\n*\n", codes=(0, 1, 3))
     yield plain("NUL bytes", "c.fasta", b">a\0b\nM\0V\n>c\nMV\n", codes=(0, 1, 3))
     yield plain("letters of other scripts", "c.fasta", ">\u00e9 \u7537\nM\u00e9V\n>b\n\uff2d\n>c\nM\n", codes=(0, 3))
     yield plain("a protein of 70,000 residues", "c.fasta", ">a\n" + "MVLSPADKTN\n" * 7000, codes=(0, 3), heavy=True)
     yield plain("an id of 200,000 characters", "c.fasta", ">" + "a" * 200_000 + "\nMV\n", codes=(0, 3))
-    yield plain("lines of text", "c.fasta", "The bank.\nThe river.\n", codes=(1, 3))
+    yield plain("lines of text", "c.fasta", "The bank.\nThe river.\n", codes=(2,))
 
 
 def _parquets() -> Iterator[Corpus]:
