@@ -14,7 +14,8 @@ __all__ = ["main", "run"]
 SECTIONS = {
     "Features": ("extract", "merge", "info", "verify", "export", "bench"),
     "Search": ("index", "search", "usages", "evaluate", "serve"),
-    "Learning": ("tag", "classify", "answer", "choose", "probe", "pretrain"),
+    "Learning": ("tag", "classify", "answer", "choose", "pretrain"),
+    "Study": ("probe",),
     "Pictures": ("plot",),
 }
 

@@ -43,6 +43,7 @@ ROOMS = (
     "search",
     "usages",
     "probes",
+    "study",
     "plots",
     "training",
     "tagging",
