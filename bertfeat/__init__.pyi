@@ -26,6 +26,7 @@ from .heads import (
     write_predictions as write_predictions,
 )
 from .plots import (
+    draw_change as draw_change,
     draw_curves as draw_curves,
     draw_layers as draw_layers,
     draw_map as draw_map,
@@ -49,6 +50,7 @@ from .search import (
     verify_index as verify_index,
 )
 from .speed import Speed as Speed, measure_speed as measure_speed
+from .study import ChangeSettings as ChangeSettings, measure_change as measure_change
 from .tagging import (
     Tagger as Tagger,
     TrainingSettings as TrainingSettings,

@@ -15,7 +15,7 @@ SECTIONS = {
     "Features": ("extract", "merge", "info", "verify", "export", "bench"),
     "Search": ("index", "search", "usages", "evaluate", "serve"),
     "Learning": ("tag", "classify", "answer", "choose", "pretrain"),
-    "Study": ("probe",),
+    "Study": ("probe", "change"),
     "Pictures": ("plot",),
 }
 

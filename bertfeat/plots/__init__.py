@@ -1,6 +1,8 @@
-"""Every picture: maps of vectors, what probes found layer by layer, how a tagger learnt, and Table 7."""
+"""Every picture: maps of vectors, probes layer by layer, how words changed, how a tagger learnt, and Table 7."""
 
+from bertfeat.plots.change import MOST_WORDS, draw_change
 from bertfeat.plots.curves import draw_curves
+from bertfeat.plots.figure import picture_path
 from bertfeat.plots.layers import MEASURES, LayersReport, draw_layers
 from bertfeat.plots.map import MOST_POINTS, MapReport, draw_map
 from bertfeat.plots.pretraining import draw_pretraining
@@ -9,11 +11,14 @@ from bertfeat.plots.table7 import draw_table7
 __all__ = [
     "MEASURES",
     "MOST_POINTS",
+    "MOST_WORDS",
     "LayersReport",
     "MapReport",
+    "draw_change",
     "draw_curves",
     "draw_layers",
     "draw_map",
     "draw_pretraining",
     "draw_table7",
+    "picture_path",
 ]

@@ -1,3 +1,25 @@
 """Study: what stored layers say of themselves, of each other, and of a change in time."""
 
-__all__: list[str] = []
+from bertfeat.study.change import measure_change
+from bertfeat.study.change_results import (
+    ChangeMeasure,
+    ChangeReport,
+    ChangeSettings,
+    Interval,
+    SliceDistance,
+    UnmeasuredWord,
+    WordChange,
+)
+from bertfeat.study.slices import Slice
+
+__all__ = [
+    "ChangeMeasure",
+    "ChangeReport",
+    "ChangeSettings",
+    "Interval",
+    "Slice",
+    "SliceDistance",
+    "UnmeasuredWord",
+    "WordChange",
+    "measure_change",
+]

@@ -109,13 +109,19 @@ class _UsageSample:
 def _group_usages(sample: _UsageSample, senses: int, k: int, word: str) -> tuple[Sense, ...]:
     if len(sample.usages) < senses:
         raise UsageError(f"{word!r} occurs in {len(sample.usages)} places, which are too few for {senses} senses")
-    labels = _cluster_labels(sample.matrix, senses, word)
+    labels = cluster_labels(sample.matrix, senses, word)
     members = [np.flatnonzero(labels == label) for label in range(senses)]
     members.sort(key=lambda places: (-len(places), places[0]))
     return tuple(_make_sense(sample.usages, sample.matrix[places], places, k) for places in members)
 
 
-def _cluster_labels(matrix: NDArray[np.float32], senses: int, word: str) -> NDArray[np.integer]:
+def cluster_labels(matrix: NDArray[np.float32], senses: int, word: str) -> NDArray[np.integer]:
+    """The number of the sense that each usage of a word has, ``[n]``, from their vectors ``[n, W]`` of length 1.
+
+    Raises:
+        UsageError: fewer different vectors than senses.
+        BertfeatError: scikit-learn is not installed.
+    """
     try:
         from sklearn.cluster import KMeans
         from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # comes with scikit-learn

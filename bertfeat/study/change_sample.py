@@ -1,0 +1,137 @@
+"""The usages of words that are compared: a random sample of each slice, drawn as the feature set streams by.
+
+Shapes: S slices, n usages of each, W width of the feature column.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertfeat.features import FeatureSet, ReadableColumn
+from bertfeat.study.change_results import ChangeSettings
+from bertfeat.study.slices import Slice, slice_number
+from bertfeat.usages import Match, Site, Usage, fold_case, parse_word, scan_features
+
+MEMORY = 2**30
+"""Bytes that samples of the vocabulary take at once; of more words the feature set is read again."""
+
+_EVERY_WORD = parse_word("every", Match.ANY)
+_CHARACTER = 4  # bytes at most
+_USAGE = 1000  # bytes of a usage without its context and vector
+
+
+@dataclass(frozen=True, slots=True)
+class EqualSample:
+    """As many usages of every slice, in the order of the slices."""
+
+    units: NDArray[np.float32]  # [S, n, W] of length 1
+    usages: Sequence[Sequence[Usage]]  # [S][n]
+
+
+class WordSample:
+    """Usages of a word: of every slice a random sample of at most ``settings.most`` (Vitter 1985, algorithm R)."""
+
+    def __init__(self, word: str, slices: Sequence[Slice], by: str, settings: ChangeSettings) -> None:
+        self.word = word
+        self.random = np.random.default_rng([settings.seed, *word.encode("utf-8", "surrogatepass")])
+        self._slices, self._by, self._settings = slices, by, settings
+        self._seen = [0] * len(slices)
+        self._units: list[list[NDArray[np.float32]]] = [[] for _ in slices]
+        self._usages: list[list[Usage]] = [[] for _ in slices]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Usages that there are, by slice."""
+        return {one.name: seen for one, seen in zip(self._slices, self._seen, strict=True)}
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether every slice has as many usages as the settings ask for."""
+        return min(self._seen) >= self._settings.least
+
+    def add(self, site: Site, unit: NDArray[np.float32]) -> None:
+        """Take a usage, or not; in random order, the ones before it may have to go."""
+        at = slice_number(self._slices, site.values[self._by])
+        if at is None:
+            return
+        self._seen[at] += 1
+        place = len(self._usages[at])
+        if place == self._settings.most:
+            place = int(self.random.integers(self._seen[at]))
+        if place < self._settings.most:
+            # copied, so that one usage does not keep the vectors of its row group in memory
+            self._units[at][place : place + 1] = [unit.copy()]
+            self._usages[at][place : place + 1] = [site.usage(self._settings.context)]
+
+    def equal(self) -> EqualSample:
+        """As many usages of each slice as the smallest one has, of larger ones a random sample."""
+        number = min(map(len, self._usages))
+        chosen = [np.sort(self.random.permutation(len(usages))[:number]).tolist() for usages in self._usages]
+        pairs = list(zip(chosen, self._units, self._usages, strict=True))
+        return EqualSample(
+            np.stack([np.stack([units[at] for at in places]) for places, units, _ in pairs]),
+            [[usages[at] for at in places] for places, _, usages in pairs],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WordReader:
+    """Draws the usages of words from a feature set."""
+
+    features: FeatureSet
+    column: ReadableColumn
+    slices: Sequence[Slice]
+    by: str  # the kept column
+    settings: ChangeSettings
+
+    def sample_word(self, word: str) -> WordSample:
+        """Draw the usages of one word; the vectors are read only where it occurs.
+
+        Raises:
+            UsageError: there is no word.
+        """
+        sample = self._begin(word)
+        for group in scan_features(self.features, parse_word(word), self.column, vectors=True):
+            for site, unit in zip(group.sites, group.matrix, strict=True):
+                sample.add(site, unit)
+        return sample
+
+    def frequent_words(self) -> list[str]:
+        """The words with ``settings.least`` usages in every slice, sorted; a number for each word and slice is held.
+
+        Usages without a vector, which are few, count here.
+        """
+        counts: defaultdict[str, list[int]] = defaultdict(lambda: [0] * len(self.slices))
+        for group in scan_features(self.features, _EVERY_WORD, self.column, vectors=False):
+            for site in group.sites:
+                number = slice_number(self.slices, site.values[self.by])
+                if number is not None:
+                    counts[_compared_form(site)][number] += 1
+        return sorted(word for word, numbers in counts.items() if min(numbers) >= self.settings.least)
+
+    def sample_vocabulary(self, words: Iterable[str]) -> Iterator[WordSample]:
+        """Draw the usages of many words, in a reading of the feature set for every :data:`MEMORY` bytes of samples.
+
+        Words that have too few usages with a vector are left out.
+        """
+        usage_bytes = self.column.width * 4 + 2 * self.settings.context * _CHARACTER + _USAGE
+        at_once = max(1, MEMORY // (len(self.slices) * self.settings.most * usage_bytes))
+        names = iter(words)
+        while samples := {word: self._begin(word) for word in islice(names, at_once)}:
+            for group in scan_features(self.features, _EVERY_WORD, self.column, vectors=True):
+                for site, unit in zip(group.sites, group.matrix, strict=True):
+                    if (word := _compared_form(site)) in samples:
+                        samples[word].add(site, unit)
+            yield from (sample for sample in samples.values() if sample.is_enough)
+
+    def _begin(self, word: str) -> WordSample:
+        return WordSample(word, self.slices, self.by, self.settings)
+
+
+def _compared_form(site: Site) -> str:
+    """The word at a site, without case."""
+    return fold_case(site.text[site.start : site.end])

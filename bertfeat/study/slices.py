@@ -1,0 +1,149 @@
+"""Slices of a corpus by the values of a kept column, between which the change of a word is measured."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+
+from bertfeat.corpus import Value
+from bertfeat.errors import UsageError, parameter
+from bertfeat.features import FeatureSet
+
+NUMBER_OF_SLICES = 2
+"""Slices that numbers are cut into by default."""
+
+_MOST_CATEGORIES = 50
+_MOST_VALUES = 100_000
+_SCAN = 8192
+_NUMBER = r"-?\d+(?:\.\d+)?"
+_RANGE = re.compile(rf"({_NUMBER})(?:\s*-\s*({_NUMBER}))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """The documents whose value lies between two ends, both included; of a category both ends are its value."""
+
+    name: str
+    first: str | float
+    last: str | float
+    documents: int = 0
+
+    def holds(self, value: Value) -> bool:
+        """Whether a document of that value is in the slice; null and NaN are in none."""
+        return value is not None and self.first <= value <= self.last  # type: ignore[operator]  # a column has one type
+
+
+def cut_slices(features: FeatureSet, by: str, spec: str | int | None = None) -> tuple[Slice, ...]:
+    """Cut a feature set into two or more slices by a kept column.
+
+    ``spec`` are inclusive ranges of numbers (``1839-1895,1896-1937``) or single values, in the order in which they are
+    compared; or the number of slices, which then have about equally many tokens, and no value is in two. By default
+    numbers are cut into two, and every value of a column of texts, or of true and false, is a slice.
+
+    Raises:
+        UsageError: no such kept column, fewer than two slices, slices that overlap or that no document is in, or
+            ranges of what is no number.
+    """
+    types = {column.name: column.type for column in features.kept}
+    if by not in types:
+        raise UsageError(
+            f"there is no kept column {by!r}; there are: {', '.join(types) or 'none'}",
+            where=features.folder,
+            remedy=f"extract with {parameter('keep')} to have more",
+        )
+    given = "" if spec is None else str(spec).strip()
+    if types[by] in ("int64", "float64"):
+        whole = not given or given.isdecimal()
+        slices = _equal_slices(features, by, int(given or NUMBER_OF_SLICES)) if whole else _parse_ranges(by, given)
+    else:
+        slices = _name_categories(features, by, given)
+    if len(slices) < 2:
+        raise UsageError(f"{by!r} in one slice shows no change", remedy=f"give two or more: {_example(by)}")
+    for one, other in combinations(slices, 2):
+        if other.holds(one.first) or one.holds(other.first):
+            raise UsageError(f"the slices {one.name} and {other.name} overlap", where=parameter("slices", given))
+    return _count_documents(features, by, slices)
+
+
+def slice_number(slices: Sequence[Slice], value: Value) -> int | None:
+    """The number of the slice that holds a value; None where none does."""
+    return next((number for number, one in enumerate(slices) if one.holds(value)), None)
+
+
+def _parse_ranges(by: str, spec: str) -> list[Slice]:
+    slices = []
+    for item in map(str.strip, spec.split(",")):
+        match = _RANGE.fullmatch(item)
+        if match is None:
+            raise UsageError(f"{item!r} is no range of numbers, which {by!r} holds", remedy=f"write {_example(by)}")
+        first, last = float(match[1]), float(match[2] or match[1])
+        if first > last:
+            raise UsageError(f"the slice {item} ends before it begins", remedy=f"write {match[2]}-{match[1]}")
+        slices.append(Slice(item, first, last))
+    return slices
+
+
+def _equal_slices(features: FeatureSet, by: str, number: int) -> list[Slice]:
+    """Cut between values so that each slice has as near to an equal share of the tokens as can be."""
+    batches = list(features.stream([by, "n_tokens"], batch_rows=_SCAN))
+    values = np.concatenate([batch.column(by).cast("float64").to_numpy(zero_copy_only=False) for batch in batches])
+    tokens = np.concatenate([batch.column("n_tokens").to_numpy() for batch in batches])
+    known = np.isfinite(values)  # null is NaN here
+    different, members = np.unique(values[known], return_inverse=True)
+    if not 2 <= number <= len(different):
+        raise UsageError(
+            f"{by!r} has {len(different)} different values, which do not make {number} slices",
+            remedy=f"give a number from 2 to {len(different)}, or ranges: {_example(by)}",
+        )
+    until = np.cumsum(np.bincount(members, tokens[known]))
+    cuts = [0]  # numbers of the first value of each slice
+    for at in range(1, number):
+        nearest = int(np.abs(until - until[-1] * at / number).argmin()) + 1
+        cuts.append(min(max(nearest, cuts[-1] + 1), len(different) - number + at))
+    ends = [*cuts[1:], len(different)]
+    return [_name_range(*different[[first, stop - 1]].tolist()) for first, stop in zip(cuts, ends, strict=True)]
+
+
+def _name_range(first: float, last: float) -> Slice:
+    return Slice(f"{first:.15g}" + (f"-{last:.15g}" if last > first else ""), first, last)
+
+
+def _name_categories(features: FeatureSet, by: str, spec: str) -> list[Slice]:
+    """A slice for each value, in the order of ``spec``, else sorted."""
+    found: set[str | bool] = set()
+    for batch in features.stream([by], batch_rows=_SCAN):
+        found.update(value for value in batch.column(by).to_pylist() if value is not None)
+        if len(found) > _MOST_VALUES:
+            raise UsageError(f"{by!r} has more than {_MOST_VALUES:,} different values, which are no slices")
+    values = {_category_name(value): value for value in sorted(found)}
+    names = [name.strip() for name in spec.split(",")] if spec else list(values)
+    if len(names) > _MOST_CATEGORIES:
+        problem = f"{by!r} has {len(names):,} different values, and at most {_MOST_CATEGORIES} are compared"
+        raise UsageError(problem, remedy=f"name some of them with {parameter('slices')}")
+    if missing := [name for name in names if name not in values]:
+        shown = ", ".join(list(values)[:_MOST_CATEGORIES])
+        raise UsageError(
+            f"{by!r} does not hold numbers but names, and no document has {missing[0]!r}", remedy=f"there are: {shown}"
+        )
+    return [Slice(name, values[name], values[name]) for name in names]
+
+
+def _category_name(value: str | bool) -> str:
+    return str(value).lower() if isinstance(value, bool) else value
+
+
+def _count_documents(features: FeatureSet, by: str, slices: Sequence[Slice]) -> tuple[Slice, ...]:
+    counts: Counter[int | None] = Counter()
+    for batch in features.stream([by], batch_rows=_SCAN):
+        counts.update(slice_number(slices, value) for value in batch.column(by).to_pylist())
+    for number, one in enumerate(slices):
+        if not counts[number]:
+            raise UsageError(f"no document has a value in {one.name}", where=parameter("slices"))
+    return tuple(replace(one, documents=counts[number]) for number, one in enumerate(slices))
+
+
+def _example(by: str) -> str:
+    return f"{parameter('by', by)} {parameter('slices', '1839-1895,1896-1937')}"
