@@ -45,11 +45,18 @@ change_options = bundle(
     ),
     option(
         "--measure",
-        type=click.Choice(["apd", "prt", "jsd"]),
-        default="apd",
-        help="That ranks the words: average pairwise distance, prototype distance, or divergence of senses.",
+        type=click.Choice(["prt", "apd", "jsd"]),
+        default="prt",
+        help="That ranks the words: prototype distance, average pairwise distance, or divergence of senses.",
     ),
-    option("--senses", type=click.IntRange(min=2), default=4, metavar="N", help="Of a word, for jsd (scikit-learn)."),
+    option(
+        "--senses",
+        type=click.IntRange(min=2),
+        default=4,
+        further=True,
+        metavar="N",
+        help="Of a word, for jsd (scikit-learn).",
+    ),
     option(
         "--least",
         type=click.IntRange(min=2),

@@ -79,7 +79,7 @@ def _table_lines(changes: Sequence["WordChange"]) -> Iterator[str]:
         yield f"{pad(word, wide)}  {_format_distance(change.overall)}  {', '.join(map(str, change.counts.values()))}"
         if len(change.steps) > 1:
             for step in change.steps:
-                yield f"{' ' * wide}  {_format_distance(step)}  {step.first} to {step.last}"
+                yield f"{' ' * wide}  {_format_distance(step)}  {single_line(step.first)} to {single_line(step.last)}"
 
 
 def _format_distance(distance: "SliceDistance") -> str:
@@ -96,7 +96,7 @@ def _usage_lines(report: "ChangeReport", changes: Sequence["WordChange"], width:
     for change in changes:
         for of, other, usages in ((first, last, change.before), (last, first, change.after)):
             if usages:
-                heading = f"{single_line(change.word)} in {of}, least like {other}"
+                heading = single_line(f"{change.word} in {of}, least like {other}")
                 yield ""
                 yield click.style(heading, bold=True) if has_colour() else heading
                 yield from kwic_lines(usages, terminal_width(width), show=[report.by], colour=has_colour())

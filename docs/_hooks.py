@@ -32,6 +32,7 @@ PUBLIC = {
     "bertfeat.tagging": "bertfeat.tagging: taggers and Table 7",
     "bertfeat.heads": "bertfeat.heads: classes, numbers and answers",
     "bertfeat.probes": "bertfeat.probes: what each layer knows",
+    "bertfeat.study": "bertfeat.study: what layers say",
     "bertfeat.plots": "bertfeat.plots: pictures",
     "bertfeat.adapters": "bertfeat.adapters: other libraries",
     "bertfeat.errors": "bertfeat.errors: what can go wrong",

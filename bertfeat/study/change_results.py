@@ -27,7 +27,7 @@ class ChangeSettings:
 
     slices: str | int | None = None  # "1839-1895,1896-1937", names of categories, or a number of slices
     column: str | None = None  # of words or tokens, or a recipe that the stored ones contain; None: the only one
-    measure: ChangeMeasure | str = ChangeMeasure.APD  # by which words are ranked, first slice against last
+    measure: ChangeMeasure | str = ChangeMeasure.PRT  # by which words are ranked, first slice against last
     senses: int = 4  # that usages are grouped into for the JSD
     least: int = 20  # usages that a word must have in every slice
     most: int = 100  # usages that are compared of every slice, a random sample of equal size

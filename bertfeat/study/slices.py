@@ -19,6 +19,7 @@ _MOST_CATEGORIES = 50
 _MOST_VALUES = 100_000
 _SCAN = 8192
 _NUMBER = r"-?\d+(?:\.\d+)?"
+_COUNT = re.compile(r"[0-9]{1,9}")
 _RANGE = re.compile(rf"({_NUMBER})(?:\s*-\s*({_NUMBER}))?")
 
 
@@ -56,7 +57,7 @@ def cut_slices(features: FeatureSet, by: str, spec: str | int | None = None) -> 
         )
     given = "" if spec is None else str(spec).strip()
     if types[by] in ("int64", "float64"):
-        whole = not given or given.isdecimal()
+        whole = not given or _COUNT.fullmatch(given)
         slices = _equal_slices(features, by, int(given or NUMBER_OF_SLICES)) if whole else _parse_ranges(by, given)
     else:
         slices = _name_categories(features, by, given)

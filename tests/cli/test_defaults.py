@@ -20,6 +20,7 @@ from bertfeat.pretraining import SHAPES, Objective, PretrainingSettings, pretrai
 from bertfeat.probes import ProbeSettings
 from bertfeat.search import BuildOptions, Metric, OwnIds, evaluate_beir, export_to_lance, export_to_qdrant
 from bertfeat.speed import measure_speed
+from bertfeat.study import ChangeMeasure, ChangeSettings
 from bertfeat.tagging import TrainingSettings, tag_corpus
 from bertfeat.tokens import LongTextPolicy, Subword
 from bertfeat.usages import Match, find_senses, find_usages
@@ -36,6 +37,7 @@ OWNERS: dict[tuple[str, ...], tuple[Callable[..., Any], ...]] = {
     ("usages",): (find_usages, find_senses),
     ("evaluate",): (evaluate_beir,),
     ("probe",): (ProbeSettings,),
+    ("change",): (ChangeSettings,),
     ("plot", "map"): (draw_map,),
     ("plot", "layers"): (draw_layers,),
     ("tag", "train"): (TrainingSettings, Extractor, CorpusSettings),
@@ -108,6 +110,7 @@ def test_part_rows() -> None:
         (("extract",), "subword", Subword),
         (("index",), "metric", Metric),
         (("usages",), "match", Match),
+        (("change",), "measure", ChangeMeasure),
         (("evaluate",), "own_ids", OwnIds),
         (("pretrain",), "objective", Objective),
         (("export",), "to", (*EXPORT_FORMATS, "lance", "qdrant")),

@@ -23,6 +23,8 @@ CORPUS = READING - {"keep"}
 # a use of a command → the options that it does not read, as they reach the command
 USES: dict[str, set[str]] = {
     "bench": CORPUS,
+    "change some.features word --by year": {"whole"},
+    "change some.features --all --by year --json": {"width"},
     "export some.features --to npy": {"url", "collection", "index", "evaluate"},
     "export some.features --to lance": {"url", "collection"},
     "export some.features --to qdrant --url http://localhost": {"output", "index"},

@@ -147,6 +147,8 @@ def _columns(yard: Yard, kind: str, name: str) -> Iterator[Result]:
         ("usages", "c.features", column),
         ("probe", "c.features", "--label", "label", "--pooling", "mean", "--folds", "2"),
         ("probe", "c.features", "--label", column, "--pooling", "mean", "--folds", "2"),
+        ("change", "c.features", "bank", "--by", "label", "--least", "2", "--senses", "2"),
+        ("change", "c.features", "--all", "--by", column),
         ("plot", "map", "c.features", "--color", "label", "-o", "c.png"),
         ("plot", "map", "c.features", "--color", column, "-o", "d.png"),
         ("plot", "map", "c.features", "--color", "label", "-o", "c.html"),

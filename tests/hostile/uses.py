@@ -35,6 +35,13 @@ FEATURES = (
     ),
     _use("usages --senses", f"usages {_DOCS} bank --column last_word --senses 2 --csv", _DOCS),
     _use("probe", f"probe {_DOCS} --label author --pooling mean --folds 2 --json", _DOCS),
+    _use(
+        "change",
+        f"change {_DOCS} the of --by year --column last_word --least 2 --senses 2 --plot out.png --json",
+        _DOCS,
+        "out.png",
+    ),
+    _use("change --all", f"change {_DOCS} --all --by author --column last_word --least 2 --senses 2", _DOCS),
     _use("plot map", f"plot map {_DOCS} --column last_mean --color year -o out.png --json", _DOCS, "out.png"),
     _use("plot map html", f"plot map {_DOCS} --column last_mean -o out.html --json", _DOCS, "out.html"),
     _use(

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from bertfeat.corpus import KeptColumn, Value
 from bertfeat.features import Counts, FeatureSet, PartContent, Pieces, write_manifest, write_part
@@ -23,7 +23,7 @@ class DatedText:
     vectors: NDArray[np.float32]  # [n, WIDTH], exact in float16; a word of zeros is unaligned
 
 
-def dated(text: str, vectors: Sequence[NDArray[np.floating]], **kept: Value) -> DatedText:
+def dated(text: str, vectors: ArrayLike, **kept: Value) -> DatedText:
     exact = np.asarray(vectors, np.float16).astype(np.float32)
     assert exact.shape == (len(text.split()), WIDTH)
     return DatedText(text, kept, exact)
@@ -55,7 +55,7 @@ def _part_content(documents: Sequence[DatedText], first: int, types: Mapping[str
         start=(np.concatenate(ends) - np.concatenate(wide)).astype(np.int32),
         end=np.concatenate(ends).astype(np.int32),
         segment=None,
-        aligned=matrix.any(axis=1),
+        aligned=np.asarray(matrix.any(axis=1)),
         matrices={"concat4_word": matrix.astype(np.float16)},
     )
     return PartContent(
