@@ -37,7 +37,6 @@ PLANTED = 50  # and as many stable ones
 USAGES = 40  # of each pseudo-word in each period
 AROUND = 10  # words on each side
 COLUMNS = ("embeddings", "1", "2", "3", "4", "5", "last", "concat4", "mean-all")
-NO_CHANGE = {ChangeMeasure.PRT: 1.0, ChangeMeasure.JSD: 0.0}
 WORD = re.compile(r"[^\W\d_]+")
 
 
@@ -117,18 +116,12 @@ def write_corpus(target: Path, words: list[PseudoWord], source: Path, draw: rand
 
 
 def judge(report: ChangeReport, measure: ChangeMeasure, changes: Mapping[str, bool]) -> dict[str, float]:
-    """Area under the ROC curve; of the words that changed and of the stable ones the mean, and the share of intervals
-    that leave no change out (of APD none does: no value of it stands for no change).
-    """
-    intervals = {change.word: getattr(change.overall, measure) for change in report.words}
-    auc = roc_auc_score([changes[word] for word in intervals], [interval.value for interval in intervals.values()])
-    judged = {"auc": float(auc)}
-    for name, half in (("changed", True), ("stable", False)):
-        chosen = [interval for word, interval in intervals.items() if changes[word] is half]
-        judged[name] = mean(interval.value for interval in chosen)
-        if measure in NO_CHANGE:
-            judged[f"{name}_found"] = mean(interval.low > NO_CHANGE[measure] for interval in chosen)
-    return {name: round(value, 4) for name, value in judged.items()}
+    """Area under the ROC curve, and the means of the words that changed and of the stable ones."""
+    values = {change.word: getattr(change.overall, measure).value for change in report.words}
+    halves = [[value for word, value in values.items() if changes[word] is half] for half in (True, False)]
+    auc = roc_auc_score([changes[word] for word in values], list(values.values()))
+    measured = {"auc": float(auc), "changed": mean(halves[0]), "stable": mean(halves[1])}
+    return {name: round(value, 4) for name, value in measured.items()}
 
 
 def main() -> None:

@@ -91,6 +91,11 @@ def adapted(name: str) -> list[float]:
     return [*losses, row["ndcg_at_10"]["mean"], *taggers]
 
 
+def planted(column: str) -> list[float]:
+    """A row of docs/change.md: areas under the ROC curve."""
+    return [result("change")["columns"][column][measure]["auc"] for measure in ("prt", "jsd", "apd")]
+
+
 def on_processor(corpora: dict[str, Any], precisions: Sequence[str], peer: str) -> list[float]:
     """A row of docs/speed.md: sentences and paragraphs of each precision and of a peer, and the ratio of the first."""
     ways = [*(f"pooled_ours:{precision}" for precision in precisions), peer]
@@ -249,6 +254,12 @@ ROWS: dict[str, list[float]] = {
     "concat of the last four": table7("concat4"),
     "weighted sum of all": table7("mix-all"),
     "fine-tuned": [*f1("wikigold", "fine-tuning", "dev"), *f1("wikigold", "fine-tuning"), PAPER["fine-tuning"]],
+    # words that were made to change
+    "0: embeddings": planted("embeddings"),
+    **{str(layer): planted(str(layer)) for layer in range(1, 6)},
+    "last (6)": planted("last"),
+    "concat4": planted("concat4"),
+    "mean-all": planted("mean-all"),
     # a million vectors
     "`--type auto`, which chooses IVF4000,Flat: time from Parquet; recall@10 of stored vectors, of queries "
     "farther off": [

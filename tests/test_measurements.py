@@ -15,6 +15,7 @@ TABLES = {
     "docs/tagging.md": "Measured",
     "docs/learning.md": "Measured",
     "docs/pretraining.md": "Measured",
+    "docs/change.md": "Measured",
     "docs/speed.md": "Processors",
     "docs/numerics.md": "int8",
 }
