@@ -66,7 +66,7 @@ change_options = bundle(
     ),
     option(
         "--most",
-        type=click.IntRange(2, 100_000),
+        type=click.IntRange(2, 10_000),
         default=100,
         metavar="N",
         help="Usages compared of every slice, a random sample.",

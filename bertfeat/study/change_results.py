@@ -8,6 +8,9 @@ from bertfeat.errors import UsageError, parameter
 from bertfeat.study.slices import Slice
 from bertfeat.usages import Usage
 
+MOST_COMPARED = 10_000
+"""Usages of a slice that are compared at most, since resamples of them are held at once."""
+
 
 class ChangeMeasure(StrEnum):
     """How the change of a word is measured; greater is more change."""
@@ -46,6 +49,9 @@ class ChangeSettings:
         ):
             if value < smallest:
                 raise UsageError(f"{parameter(name, value)} is too few", remedy=f"give at least {smallest}")
+        if self.most > MOST_COMPARED:
+            problem = f"{parameter('most', self.most)} is more than the {MOST_COMPARED:,} usages that are compared"
+            raise UsageError(problem, remedy="give fewer: intervals are narrow by then")
         if self.senses > 2 * min(self.least, self.most):
             raise UsageError(
                 f"{self.senses} senses cannot be told apart in {2 * min(self.least, self.most)} usages",

@@ -96,6 +96,27 @@ def test_intervals_are_those_of_resamples_one_by_one() -> None:
         assert (interval.low, interval.high) == pytest.approx((max(low, 0), max(high, 0)), abs=3e-6)
 
 
+@pytest.mark.parametrize("shares", [(0.5, 0.5), (0.1, 0.9)], ids=["no change", "change"])
+def test_intervals_hold_what_is_true_of_all_usages(shares: tuple[float, float]) -> None:
+    random = np.random.default_rng(0)
+    middles = random.normal(0, 1.2, 48) + random.normal(0, 0.5, (2, 48))
+
+    def draw(number: int, share: float) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        senses = (random.random(number) < share).astype(np.int64)
+        vectors = middles[senses] + random.normal(0, 0.8, (number, 48))
+        return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32), senses
+
+    one, other = (draw(100_000, share)[0].mean(axis=0, dtype=np.float64) for share in shares)
+    prt = np.linalg.norm(one) * np.linalg.norm(other) / (one @ other)
+    jsd = jensenshannon(*([share, 1 - share] for share in shares), base=2) ** 2
+    trials = [measure_distance(*(mean_usages("", *draw(100, share), 2, random) for share in shares)) for _ in range(40)]
+    for measure, truth in (("apd", 1 - one @ other), ("prt", prt), ("jsd", jsd)):
+        intervals = [getattr(trial, measure) for trial in trials]
+        assert sum(each.low - 1e-4 <= truth <= each.high + 1e-4 for each in intervals) >= 34
+    stands_out = [trial.prt.low > 1 and trial.jsd.low > 0 for trial in trials]
+    assert all(stands_out) if shares == (0.1, 0.9) else not any(stands_out)
+
+
 def test_measures_of_what_did_not_move() -> None:
     units = np.ones((4, 2), np.float32) / np.sqrt(np.float32(2))
     same = mean_usages("a", units, np.zeros(4, int), 2, np.random.default_rng(1))
@@ -266,6 +287,7 @@ def test_too_many_categories(tmp_path: Path) -> None:
     [
         ({"senses": 1}, "senses=1 is too few; give at least 2"),
         ({"least": 1}, "least=1 is too few"),
+        ({"most": 10_001}, "most=10001 is more than the 10,000 usages that are compared"),
         ({"usages": -1}, "usages=-1 is too few; give at least 0"),
         ({"most": 2, "senses": 5}, "5 senses cannot be told apart in 4 usages"),
         ({"measure": "ed"}, "measure 'ed' is unknown; there are: apd, prt, jsd"),
