@@ -112,7 +112,7 @@ def test_intervals_hold_what_is_true_of_all_usages(shares: tuple[float, float]) 
     trials = [measure_distance(*(mean_usages("", *draw(100, share), 2, random) for share in shares)) for _ in range(40)]
     for measure, truth in (("apd", 1 - one @ other), ("prt", prt), ("jsd", jsd)):
         intervals = [getattr(trial, measure) for trial in trials]
-        assert sum(each.low - 1e-4 <= truth <= each.high + 1e-4 for each in intervals) >= 34
+        assert sum(each.low - 1e-4 <= truth <= each.high + 1e-4 for each in intervals) >= 30
     stands_out = [trial.prt.low > 1 and trial.jsd.low > 0 for trial in trials]
     assert all(stands_out) if shares == (0.1, 0.9) else not any(stands_out)
 
