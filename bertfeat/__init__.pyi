@@ -27,6 +27,7 @@ from .heads import (
 )
 from .plots import (
     draw_change as draw_change,
+    draw_comparison as draw_comparison,
     draw_curves as draw_curves,
     draw_layers as draw_layers,
     draw_map as draw_map,
@@ -51,6 +52,7 @@ from .search import (
 )
 from .speed import Speed as Speed, measure_speed as measure_speed
 from .study import ChangeSettings as ChangeSettings, measure_change as measure_change
+from .study import ComparisonSettings as ComparisonSettings, compare_features as compare_features
 from .tagging import (
     Tagger as Tagger,
     TrainingSettings as TrainingSettings,

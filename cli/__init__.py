@@ -16,6 +16,7 @@ SECTIONS = {
     "Search": ("index", "search", "usages", "evaluate", "serve"),
     "Learning": ("tag", "classify", "answer", "choose", "pretrain"),
     "Study": ("probe", "change"),
+    "Study": ("probe", "compare"),
     "Pictures": ("plot",),
 }
 

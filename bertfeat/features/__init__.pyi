@@ -1,4 +1,8 @@
-from .columns import ReadableColumn as ReadableColumn, find_column as find_column
+from .columns import (
+    ReadableColumn as ReadableColumn,
+    find_column as find_column,
+    single_layer_columns as single_layer_columns,
+)
 from .document import (
     DocumentFeatures as DocumentFeatures,
     batch_documents as batch_documents,

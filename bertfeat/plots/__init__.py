@@ -1,6 +1,7 @@
 """Every picture: maps of vectors, probes layer by layer, how words changed, how a tagger learnt, and Table 7."""
 
 from bertfeat.plots.change import MOST_WORDS, draw_change
+from bertfeat.plots.comparison import draw_comparison
 from bertfeat.plots.curves import draw_curves
 from bertfeat.plots.figure import picture_path
 from bertfeat.plots.layers import MEASURES, LayersReport, draw_layers
@@ -15,6 +16,7 @@ __all__ = [
     "LayersReport",
     "MapReport",
     "draw_change",
+    "draw_comparison",
     "draw_curves",
     "draw_layers",
     "draw_map",

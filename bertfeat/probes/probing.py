@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bertfeat.corpus import KeptColumn
 from bertfeat.errors import BertfeatError, NotDerivableError, UsageError, parameter
-from bertfeat.features import FeatureSet, ReadableColumn
+from bertfeat.features import FeatureSet, ReadableColumn, single_layer_columns
 from bertfeat.io import Address
 from bertfeat.probes.examples import (
     TAGS,
@@ -123,12 +123,7 @@ def _probed_columns(features: FeatureSet, pooling: Pooling, layers: Sequence[str
     if layers and tuple(layers) != ("all",):
         columns = [features.find(layer, pooling) for layer in layers]
         return list({column.recipe: column for column in columns}.values())
-    columns = []
-    for layer in range(features.header.model.num_layers + 1):
-        try:
-            columns.append(features.find(f"layer{layer}", pooling))
-        except NotDerivableError:
-            continue
+    columns = single_layer_columns(features.columns, features.header.model.num_layers, pooling)
     combined = [column for column in features.columns if column.pooling is pooling and len(column.recipe.layers) > 1]
     return [*columns, *(features.find(column.name) for column in combined)]
 

@@ -23,3 +23,7 @@ __all__ = [
     "WordChange",
     "measure_change",
 ]
+from bertfeat.study.compare import compare_features
+from bertfeat.study.comparison import ComparedSet, ComparisonReport, ComparisonSettings, LayerPair, Measure
+
+__all__ = ["ComparedSet", "ComparisonReport", "ComparisonSettings", "LayerPair", "Measure", "compare_features"]

@@ -1,6 +1,7 @@
 """Make the pictures of README.md with the tool itself, from examples/: python docs/images/make.py.
 
-map.svg and layers.svg are ``bertfeat plot``'s; usages.svg is what ``bertfeat usages`` prints on a terminal.
+map.svg and layers.svg are ``bertfeat plot``'s, precision.svg is ``bertfeat compare``'s; usages.svg is what
+``bertfeat usages`` prints on a terminal.
 """
 
 import json
@@ -80,6 +81,11 @@ def main() -> None:
         like = ("usages", "corpus.features", "bank", "--like", "He sat on the bank of the river.", "-k", "9")
         command = " ".join(f'"{word}"' if " " in word else word for word in ("bertfeat", *like))
         (IMAGES / "usages.svg").write_text(screen(command, bertfeat(folder, *like)), "utf-8")
+
+        for precision in ("fp32", "bf16"):
+            way = ("-o", f"{precision}.features", "--layers", "all", "--pooling", "mean", "--precision", precision)
+            bertfeat(folder, "extract", "corpus.txt", *way)
+        bertfeat(folder, "compare", "fp32.features", "bf16.features", "--plot", str(IMAGES / "precision.svg"))
 
         write_topics(folder / "topics.jsonl")
         bertfeat(folder, "extract", "topics.jsonl", "--keep", "topic", "--layers", "all", "--pooling", "mean")

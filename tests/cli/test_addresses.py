@@ -88,6 +88,8 @@ def test_usages_probes_and_pictures(features: Address) -> None:
     assert (result.exit_code, "bank," in result.stdout) == (0, True), result.stderr
     value = value_of("probe", features, "--label", "good", "--folds", "2")
     assert value["features"] == str(features)
+    value = value_of("compare", features, features, "-k", "2")
+    assert value["documents"] == COUNT
     result = run("plot", "map", features, "--points", "20")
     assert (result.exit_code, Path("corpus.map.png").is_file()) == (0, True), result.stderr
 

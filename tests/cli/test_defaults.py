@@ -21,6 +21,7 @@ from bertfeat.probes import ProbeSettings
 from bertfeat.search import BuildOptions, Metric, OwnIds, evaluate_beir, export_to_lance, export_to_qdrant
 from bertfeat.speed import measure_speed
 from bertfeat.study import ChangeMeasure, ChangeSettings
+from bertfeat.study import ComparisonSettings
 from bertfeat.tagging import TrainingSettings, tag_corpus
 from bertfeat.tokens import LongTextPolicy, Subword
 from bertfeat.usages import Match, find_senses, find_usages
@@ -38,6 +39,7 @@ OWNERS: dict[tuple[str, ...], tuple[Callable[..., Any], ...]] = {
     ("evaluate",): (evaluate_beir,),
     ("probe",): (ProbeSettings,),
     ("change",): (ChangeSettings,),
+    ("compare",): (ComparisonSettings,),
     ("plot", "map"): (draw_map,),
     ("plot", "layers"): (draw_layers,),
     ("tag", "train"): (TrainingSettings, Extractor, CorpusSettings),

@@ -34,6 +34,7 @@ print("LOADED", *sys.modules)
         "verify toy.index",
         "export toy.features --to npy --column concat4_mean",
         "search toy.index --vectors vectors.npy",
+        "compare toy.features toy.features --pooling mean",
     ],
 )
 def test_no_torch(home: Path, command: str) -> None:

@@ -42,6 +42,7 @@ FEATURES = (
         "out.png",
     ),
     _use("change --all", f"change {_DOCS} --all --by author --column last_word --least 2 --senses 2", _DOCS),
+    _use("compare", f"compare {_DOCS} {_DOCS} --pooling word -k 2 --json", _DOCS),
     _use("plot map", f"plot map {_DOCS} --column last_mean --color year -o out.png --json", _DOCS, "out.png"),
     _use("plot map html", f"plot map {_DOCS} --column last_mean -o out.html --json", _DOCS, "out.html"),
     _use(

@@ -1,0 +1,90 @@
+"""Likeness of layers by cosines: of each item's two vectors, and of the items of a sample among themselves.
+
+Shapes: n items; m items of the sample; W width of a layer.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertfeat.study.matched_items import Vectors
+from bertfeat.study.moments import Matrix64
+
+
+class CosineSums:
+    """The cosine of each item's vectors in two sets, for every pair of layers of equal width."""
+
+    def __init__(self, first: Sequence[int], second: Sequence[int]) -> None:
+        self._comparable = np.equal.outer(first, second)
+        self._sums = np.zeros(self._comparable.shape)
+        self._least = np.full(self._comparable.shape, np.inf)
+        self._count = 0
+
+    def add(self, first: Vectors, second: Vectors) -> None:
+        """Add the vectors of n items: ``[n, W]`` of each layer."""
+        ours, theirs = ([_unit_rows(matrix) for matrix in matrices] for matrices in (first, second))
+        for at, to in np.argwhere(self._comparable):
+            cosines = np.einsum("nw,nw->n", ours[at], theirs[to])
+            self._sums[at, to] += cosines.sum()
+            self._least[at, to] = min(self._least[at, to], cosines.min())
+        self._count += len(first[0])
+
+    @property
+    def means(self) -> Matrix64:
+        """The mean of each pair; NaN where the widths differ."""
+        return np.where(self._comparable, self._sums / self._count, np.nan)
+
+    @property
+    def least(self) -> Matrix64:
+        """The least cosine of each pair; NaN where the widths differ."""
+        return np.where(self._comparable, self._least, np.nan)
+
+
+@dataclass(frozen=True, slots=True)
+class SimilarityStructure:
+    """Which items of a sample are alike in one layer."""
+
+    ranks: Matrix64  # [m(m-1)/2] of the cosine of each two items, centred and of length 1
+    nearest: NDArray[np.bool_]  # [m, m] whether the second is one of the k nearest of the first
+
+    def correlate(self, other: "SimilarityStructure") -> float:
+        """Spearman's correlation of the cosines of both."""
+        return float(np.clip(self.ranks @ other.ranks, -1.0, 1.0))
+
+    def overlap(self, other: "SimilarityStructure") -> float:
+        """The share of nearest neighbours that both have."""
+        return float((self.nearest & other.nearest).sum() / self.nearest.sum())
+
+
+def find_similarity_structure(vectors: Matrix64, k: int) -> SimilarityStructure:
+    """Compare the vectors of a sample, ``[m, W]``, with one another; of equally near ones the first is nearer.
+
+    Where all cosines are equal, ranks are NaN.
+    """
+    units = _unit_rows(vectors)
+    cosines = (units @ units.T).astype(np.float32)  # what is beyond is rounding, which would order equal texts
+    ranks = average_ranks(cosines[np.triu_indices(len(units), 1)])
+    ranks -= ranks.mean()
+    np.fill_diagonal(cosines, -np.inf)
+    order = np.argsort(-cosines, axis=1, kind="stable")
+    nearest = np.zeros(cosines.shape, np.bool_)
+    np.put_along_axis(nearest, order[:, :k], True, axis=1)
+    length = np.linalg.norm(ranks)
+    return SimilarityStructure(ranks / (length or np.nan), nearest)
+
+
+def average_ranks(values: NDArray[np.floating]) -> Matrix64:
+    """The rank of each value from 1 on; equal ones share the mean of their ranks. Shape: ``[n]`` → ``[n]``."""
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks: Matrix64 = (np.cumsum(counts) - (counts - 1) / 2)[inverse]
+    return ranks
+
+
+def _unit_rows(matrix: NDArray[np.floating]) -> Matrix64:
+    """Rows scaled to length 1, ``[n, W]``; zero vectors stay zero, as in every cosine of bertfeat."""
+    exact = matrix.astype(np.float64)
+    lengths = np.linalg.norm(exact, axis=1, keepdims=True)
+    units: Matrix64 = exact / np.where(lengths > 0, lengths, 1.0)
+    return units

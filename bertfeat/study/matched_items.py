@@ -1,0 +1,139 @@
+"""The documents, tokens or words that two feature sets have in common, and their vectors.
+
+Tokens are matched by their characters, since two models may cut a text in different ways.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertfeat.errors import FeatureSetError
+from bertfeat.features import (
+    FeatureSet,
+    PiecePositions,
+    ReadableColumn,
+    RecordBatch,
+    position_columns,
+    read_positions,
+    stored_matrices,
+)
+from bertfeat.recipe import Pooling
+from bertfeat.study.matched_rows import MatchedRows
+
+_AT_ONCE = 1024  # vectors of each layer
+
+Vectors = list[NDArray[np.float32]]
+"""Of n items: ``[n, W]`` of each column."""
+
+
+@dataclass(frozen=True, slots=True)
+class ItemCounts:
+    """How much two sets have in common, and what of each was left out."""
+
+    documents: int
+    items: int
+    failed: tuple[int, int]
+    without_vector: tuple[int, int]
+    unmatched: tuple[int, int]
+
+
+class MatchedItems:
+    """What has vectors of the same pooling in two sets over the same rows."""
+
+    def __init__(self, first: FeatureSet, second: FeatureSet, pooling: Pooling) -> None:
+        self._rows, self._pooling = MatchedRows(first, second), pooling
+        self.by_text = self._rows.by_text
+
+    @cached_property
+    def counts(self) -> ItemCounts:
+        """How much they have in common; both sets are gone through, without their vectors.
+
+        Raises:
+            FeatureSetError: the sets are not of the same rows.
+        """
+        documents = items = 0
+        without_vector, unmatched = [0, 0], [0, 0]
+        for batches in self._rows.batches(*self._position_names()):
+            usable, places = self._match(batches)
+            documents += len(batches[0])
+            items += len(places[0])
+            for number, each in enumerate(usable):
+                without_vector[number] += int((~each).sum())
+                unmatched[number] += int(each.sum()) - len(places[0])
+        return ItemCounts(documents, items, *(_two(each) for each in (self._rows.failed, without_vector, unmatched)))
+
+    def vectors(
+        self, first: Sequence[ReadableColumn], second: Sequence[ReadableColumn]
+    ) -> Iterator[tuple[Vectors, Vectors]]:
+        """The vectors of the matched items in their order, at most 1,024 at a time, under columns of both sets.
+
+        Raises:
+            FeatureSetError: the sets are not of the same rows, or values are not finite.
+        """
+        columns = (first, second)
+        names = [
+            [*positions, *(name for column in wanted for name in column.derivation.columns)]
+            for positions, wanted in zip(self._position_names(), columns, strict=True)
+        ]
+        for batches in self._rows.batches(*names):
+            _, places = self._match(batches)
+            for at in range(0, len(places[0]), _AT_ONCE):
+                ours, theirs = (
+                    self._read(features, batch, wanted, place[at : at + _AT_ONCE])
+                    for features, batch, wanted, place in zip(self._rows.sets, batches, columns, places, strict=True)
+                )
+                yield ours, theirs
+
+    def _position_names(self) -> list[list[str]]:
+        unit = self._pooling.unit
+        return [
+            [] if self._pooling.per_document else position_columns(unit, features.names) for features in self._rows.sets
+        ]
+
+    def _match(self, batches: Sequence[RecordBatch]) -> tuple[list[NDArray[np.bool_]], list[NDArray[np.int64]]]:
+        """Which items of each batch have a vector, ``[N]``, and the numbers of those that both have, ``[n]``."""
+        if self._pooling.per_document:
+            every = np.arange(len(batches[0]))
+            return [np.ones(len(every), np.bool_)] * 2, [every, every]
+        positions = [read_positions(batch, self._pooling.unit) for batch in batches]
+        return [each.usable for each in positions], _match_characters(positions)
+
+    def _read(
+        self, features: FeatureSet, batch: RecordBatch, columns: Sequence[ReadableColumn], places: NDArray[np.int64]
+    ) -> Vectors:
+        needed = {name for column in columns for name in column.derivation.columns}
+        matrices = stored_matrices(batch, [column for column in features.columns if column.name in needed])
+        taken = {name: matrix[places] for name, matrix in matrices.items()}
+        vectors = [column.derivation.apply(taken) for column in columns]
+        for column, matrix in zip(columns, vectors, strict=True):
+            if not np.isfinite(matrix).all():
+                remedy = "bertfeat verify tells whether they are the model's own"
+                raise FeatureSetError(
+                    f"{column.name} holds values that are not finite", where=features.folder, remedy=remedy
+                )
+        return vectors
+
+
+def _match_characters(positions: Sequence[PiecePositions]) -> list[NDArray[np.int64]]:
+    """The numbers of the pieces with the same characters of the same document, ``[n]`` of each.
+
+    Where several pieces are of the same characters, as the bytes of an emoji may be, the first of them counts.
+    """
+    numbers = [np.flatnonzero(each.usable) for each in positions]
+    spans = [
+        np.stack(
+            [each.owners, np.zeros_like(each.owners) if each.segment is None else each.segment, each.start, each.end], 1
+        )[kept]
+        for each, kept in zip(positions, numbers, strict=True)
+    ]
+    _, keys = np.unique(np.concatenate(spans), axis=0, return_inverse=True)
+    ours, theirs = np.split(keys.reshape(-1), [len(spans[0])])
+    _, *places = np.intersect1d(ours, theirs, return_indices=True)
+    return [each[place] for each, place in zip(numbers, places, strict=True)]
+
+
+def _two(counts: Sequence[int]) -> tuple[int, int]:
+    return counts[0], counts[1]

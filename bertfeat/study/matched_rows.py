@@ -1,0 +1,105 @@
+"""Two feature sets over the same rows, read side by side."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertfeat.errors import FeatureSetError
+from bertfeat.features import FeatureSet, RecordBatch
+
+_SHOWN = 40  # characters of a text in a message
+_CONTENT = ("id", "text", "pair")  # what makes two rows the same, as far as both sets store it
+
+
+class MatchedRows:
+    """The rows that two feature sets have in common, which have to be all but those that failed in one of them."""
+
+    def __init__(self, first: FeatureSet, second: FeatureSet) -> None:
+        self.sets = (first, second)
+        self.failed = [0, 0]
+        """Documents of the other set that failed in this one, among the rows that were read last."""
+        self._content = [name for name in _CONTENT if all(name in features.names for features in self.sets)]
+        self._failures = [_failed_rows(features) for features in self.sets]
+
+    @property
+    def by_text(self) -> bool:
+        """Whether both sets hold texts, which are then compared."""
+        return "text" in self._content
+
+    def batches(self, first: Sequence[str], second: Sequence[str]) -> Iterator[tuple[RecordBatch, RecordBatch]]:
+        """The common rows in their order, with columns of the first and of the second set, a row group at a time.
+
+        Raises:
+            FeatureSetError: names the first row that is in one set only, or that has another id or text there.
+        """
+        self.failed = [0, 0]
+        names = (list(dict.fromkeys(["row", *self._content, *wanted])) for wanted in (first, second))
+        streams = (features.stream(columns) for features, columns in zip(self.sets, names, strict=True))
+        for pair in _stretches(*streams):
+            rows = [batch.column("row").to_numpy() for batch in pair]
+            _, *places = np.intersect1d(rows[0], rows[1], assume_unique=True, return_indices=True)
+            self._check_missing(rows)
+            common = [
+                batch if len(kept) == len(batch) else batch.take(kept) for batch, kept in zip(pair, places, strict=True)
+            ]
+            if len(common[0]):
+                self._check_content(*common)
+                yield common[0], common[1]
+
+    def _check_missing(self, rows: Sequence[NDArray[np.int64]]) -> None:
+        """Count the rows that one set lacks since they failed there; refuse others."""
+        for lacking, having in ((0, 1), (1, 0)):
+            missing = np.setdiff1d(rows[having], rows[lacking], assume_unique=True)
+            strangers = np.setdiff1d(missing, self._failures[lacking])
+            if len(strangers):
+                row = int(strangers[0])
+                raise self._refusal(f"row {row:,} is in {self.sets[having].folder} only")
+            self.failed[lacking] += len(missing)
+
+    def _check_content(self, first: RecordBatch, second: RecordBatch) -> None:
+        for name in self._content:
+            ours, theirs = first.column(name), second.column(name)
+            if not ours.equals(theirs):
+                values = zip(first.column("row").to_pylist(), ours.to_pylist(), theirs.to_pylist(), strict=True)
+                row, own, other = next(value for value in values if value[1] != value[2])
+                shown = " and ".join(
+                    repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…") for text in (own, other)
+                )
+                raise self._refusal(f"row {row:,} has another {name} in each: {shown}")
+
+    def _refusal(self, problem: str) -> FeatureSetError:
+        first, second = (features.folder for features in self.sets)
+        return FeatureSetError(
+            f"not of the same rows as {first}: {problem}",
+            where=second,
+            remedy="extract both from the same corpus, read in the same way",
+        )
+
+
+def _failed_rows(features: FeatureSet) -> NDArray[np.int64]:
+    return np.fromiter((failure.row for failure in features.failures()), np.int64)
+
+
+def _stretches(
+    first: Iterator[RecordBatch], second: Iterator[RecordBatch]
+) -> Iterator[tuple[RecordBatch, RecordBatch]]:
+    """Batches of two sets cut so that each pair is of the same range of rows."""
+    ours, theirs = next(first, None), next(second, None)
+    while ours is not None and theirs is not None:
+        stop = min(batch.column("row")[-1].as_py() for batch in (ours, theirs)) + 1
+        (our_head, our_rest), (their_head, their_rest) = _cut_at_row(ours, stop), _cut_at_row(theirs, stop)
+        yield our_head, their_head
+        ours, theirs = our_rest or next(first, None), their_rest or next(second, None)
+    while ours is not None:
+        yield ours, ours.slice(0, 0)
+        ours = next(first, None)
+    while theirs is not None:
+        yield theirs.slice(0, 0), theirs
+        theirs = next(second, None)
+
+
+def _cut_at_row(batch: RecordBatch, stop: int) -> tuple[RecordBatch, RecordBatch | None]:
+    """The rows below ``stop``, and the others, if there are any."""
+    at = int(np.searchsorted(batch.column("row").to_numpy(), stop))
+    return batch.slice(0, at), batch.slice(at) if at < len(batch) else None

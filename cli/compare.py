@@ -1,0 +1,150 @@
+"""``bertfeat compare``: two feature sets over the same rows, layer by layer."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from .app import Command, option
+from .console import Console, pluralize, two_columns
+from .option_types import LOCAL_PATH, LOCATION, listed_option
+from .options import output_options
+from .progress import ProgressView, progress_display
+
+if TYPE_CHECKING:
+    from bertfeat.io import Location
+    from bertfeat.study import ComparedSet, ComparisonReport
+
+
+@click.command(cls=Command, name="compare")
+@click.argument("first", metavar="FEATURES", type=LOCATION)
+@click.argument("second", metavar="OTHER", type=LOCATION)
+@listed_option(
+    "--layers", metavar="SPEC[,SPEC]", show_default="every single one", help="Which ones of each, such as 3,last,sum4."
+)
+@option("--pooling", metavar="NAME", help="mean, cls, max, token or word; needed only where both have several.")
+@option(
+    "-k", type=click.IntRange(min=1), default=10, metavar="N", help="Nearest neighbours, of which a share is common."
+)
+@option(
+    "--sample",
+    type=click.IntRange(3, 4000),
+    default=1000,
+    metavar="N",
+    help="Documents, tokens or words, at random, for RSA and neighbours.",
+)
+@option("--plot", "picture", type=LOCAL_PATH, metavar="FILE", help="Draw every pair as .png, .pdf or .svg.")
+@option("--seed", type=click.IntRange(min=0), default=1, further=True, metavar="N", help="Of the random sample.")
+@output_options
+def command(
+    first: "Location",
+    second: "Location",
+    layers: tuple[str, ...],
+    pooling: str | None,
+    k: int,
+    sample: int,
+    picture: Path | None,
+    seed: int,
+    console: Console,
+) -> None:
+    """Compare two feature sets of the same rows, layer by layer.
+
+    They may be of two models, of two precisions, or from before and after training. Linear CKA and cosines are taken
+    over all documents, tokens or words; RSA (Spearman, of cosines) and nearest neighbours over a sample. Tokens are
+    compared where both models cut the same characters.
+
+    \b
+    bertfeat compare fp32.features bf16.features
+    bertfeat compare minilm.features bert.features --pooling word --plot layers.pdf
+    bertfeat compare before.features after.features --layers last --json
+    """
+    from bertfeat.plots import draw_comparison, picture_path
+    from bertfeat.study import ComparisonSettings, compare_features
+
+    settings = ComparisonSettings(pooling, layers, k, sample, seed)
+    if picture is not None:
+        picture_path(picture)  # before anything is computed
+    with progress_display(console, _view_comparison) as show:
+        on_step = None if show is None else lambda done, total: show((done, total))
+        comparison = compare_features(first, second, settings, on_step=on_step)
+    if not comparison.by_text:
+        console.warn("texts are not stored in both sets, so rows were matched by their numbers and ids alone")
+    for compared in (comparison.first, comparison.second):
+        for line in _left_out(compared, comparison.pooling):
+            console.say(line)
+    if picture is not None:
+        draw_comparison(comparison, picture)
+    console.result(comparison, _likeness_lines(comparison))
+
+
+def _view_comparison(step: tuple[int, int]) -> ProgressView:
+    return ProgressView(step[0] / max(step[1], 1), f"{step[0]:,} of {step[1]:,} vectors of each layer")
+
+
+def _left_out(compared: "ComparedSet", pooling: str) -> Iterator[str]:
+    if compared.failed:
+        yield f"{compared.features}: {pluralize(compared.failed, 'row')} left out that failed here"
+    if compared.without_vector:
+        why = "that are special" if pooling == "token" else "without a vector"
+        yield f"{compared.features}: {pluralize(compared.without_vector, pooling)} left out {why}"
+    if compared.unmatched:
+        left_out = pluralize(compared.unmatched, pooling)
+        yield f"{compared.features}: {left_out} left out whose characters are no {pooling}'s of the other set"
+
+
+def _likeness_lines(comparison: "ComparisonReport") -> Iterator[str]:
+    sets = (comparison.first, comparison.second)
+    unit = comparison.pooling if comparison.pooling in ("token", "word") else "document"
+    rows = [
+        *(
+            (name, f"{compared.features}, {compared.model}, {compared.precision}")
+            for name, compared in zip(("first", "second"), sets, strict=True)
+        ),
+        ("compared", f"{comparison.pooling} vectors of {pluralize(comparison.items, unit)}"),
+        ("sample", f"{pluralize(comparison.sample, unit)} for RSA and the {comparison.k} nearest neighbours"),
+    ]
+    yield from two_columns(rows)
+    if len(comparison.pairs) > 1:
+        yield ""
+        yield from _matrix_lines(comparison)
+    yield ""
+    yield from _partner_lines(comparison)
+
+
+def _matrix_lines(comparison: "ComparisonReport") -> Iterator[str]:
+    """CKA of every pair."""
+    down, across = (
+        [_short_name(name) for name in compared.layers] for compared in (comparison.first, comparison.second)
+    )
+    left, wide = max(map(len, down)), max(5, *map(len, across))
+    yield "CKA, layers of the first down, of the second across"
+    yield " ".join([" " * left, *(f"{name:>{wide}}" for name in across)])
+    for name, values in zip(down, comparison.matrix("cka").tolist(), strict=True):
+        yield " ".join([f"{name:<{left}}", *(f"{_format_measure(value, 3):>{wide}}" for value in values)])
+
+
+def _partner_lines(comparison: "ComparisonReport") -> Iterator[str]:
+    """All measures, of a pair for each layer of the first set."""
+    titles = ("first", "second", "CKA", "RSA", "neighbours", "mean cosine", "least")
+    pairs = [
+        (
+            pair.first,
+            pair.second,
+            *(_format_measure(value, 6) for value in (pair.cka, pair.rsa)),
+            _format_measure(pair.neighbours, 4),
+            *(_format_measure(value, 6) for value in (pair.cosine, pair.least_cosine)),
+        )
+        for pair in comparison.partners
+    ]
+    widths = [max(map(len, column)) for column in zip(titles, *pairs, strict=True)]
+    for cells in (titles, *pairs):
+        yield "  ".join(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True)).rstrip()
+
+
+def _short_name(layer: str) -> str:
+    return layer.removeprefix("layer")
+
+
+def _format_measure(value: float | None, digits: int) -> str:
+    return "-" if value is None or value != value else f"{value:.{digits}f}"
