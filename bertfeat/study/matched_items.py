@@ -1,7 +1,4 @@
-"""The documents, tokens or words that two feature sets have in common, and their vectors.
-
-Tokens are matched by their characters, since two models may cut a text in different ways.
-"""
+"""The documents, tokens or words that two feature sets have in common, and their vectors."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,14 +10,14 @@ from numpy.typing import NDArray
 from bertfeat.errors import FeatureSetError
 from bertfeat.features import (
     FeatureSet,
-    PiecePositions,
     ReadableColumn,
     RecordBatch,
     position_columns,
     read_positions,
     stored_matrices,
 )
-from bertfeat.recipe import Pooling
+from bertfeat.recipe import Pooling, Unit
+from bertfeat.study.characters import match_characters, without_blanks
 from bertfeat.study.matched_rows import MatchedRows
 
 _AT_ONCE = 1024  # vectors of each layer
@@ -99,7 +96,9 @@ class MatchedItems:
             every = np.arange(len(batches[0]))
             return [np.ones(len(every), np.bool_)] * 2, [every, every]
         positions = [read_positions(batch, self._pooling.unit) for batch in batches]
-        return [each.usable for each in positions], _match_characters(positions)
+        if self._pooling.unit is Unit.TOKEN:
+            positions = [without_blanks(batch, tokens) for batch, tokens in zip(batches, positions, strict=True)]
+        return [each.usable for each in positions], match_characters(positions)
 
     def _read(
         self, features: FeatureSet, batch: RecordBatch, columns: Sequence[ReadableColumn], places: NDArray[np.int64]
@@ -115,24 +114,6 @@ class MatchedItems:
                     f"{column.name} holds values that are not finite", where=features.folder, remedy=remedy
                 )
         return vectors
-
-
-def _match_characters(positions: Sequence[PiecePositions]) -> list[NDArray[np.int64]]:
-    """The numbers of the pieces with the same characters of the same document, ``[n]`` of each.
-
-    Where several pieces are of the same characters, as the bytes of an emoji may be, the first of them counts.
-    """
-    numbers = [np.flatnonzero(each.usable) for each in positions]
-    spans = [
-        np.stack(
-            [each.owners, np.zeros_like(each.owners) if each.segment is None else each.segment, each.start, each.end], 1
-        )[kept]
-        for each, kept in zip(positions, numbers, strict=True)
-    ]
-    _, keys = np.unique(np.concatenate(spans), axis=0, return_inverse=True)
-    ours, theirs = np.split(keys.reshape(-1), [len(spans[0])])
-    _, *places = np.intersect1d(ours, theirs, return_indices=True)
-    return [each[place] for each, place in zip(numbers, places, strict=True)]
 
 
 def _two(counts: Sequence[int]) -> tuple[int, int]:
