@@ -86,7 +86,7 @@ def _left_out(compared: "ComparedSet", pooling: str) -> Iterator[str]:
     if compared.failed:
         yield f"{compared.features}: {pluralize(compared.failed, 'row')} left out that failed here"
     if compared.without_vector:
-        why = "that are special" if pooling == "token" else "without a vector"
+        why = "that stand for no characters" if pooling == "token" else "without a vector"
         yield f"{compared.features}: {pluralize(compared.without_vector, pooling)} left out {why}"
     if compared.unmatched:
         left_out = pluralize(compared.unmatched, pooling)

@@ -48,7 +48,7 @@ class ComparedSet:
     precision: str
     layers: tuple[str, ...]  # the compared columns, without their pooling: layer3, concat4
     failed: int  # rows that failed here and are documents of the other set
-    without_vector: int  # tokens without characters, which are special ones; words that were not embedded
+    without_vector: int  # tokens of no characters, which are special ones and white space; words that were not embedded
     unmatched: int  # tokens or words whose characters are none's of the other set
 
 

@@ -58,7 +58,7 @@ def test_the_json() -> None:
 
 def test_what_was_left_out_is_said() -> None:
     result = run("--pooling", "token", "--layers", "last")
-    assert "a.features: 28 tokens left out that are special\n" in result.stderr
+    assert "a.features: 28 tokens left out that stand for no characters\n" in result.stderr
     result = run("--pooling", "word", "--layers", "last")
     assert "a.features: 1 word left out without a vector\n" in result.stderr
     assert "CKA, layers" not in result.stdout
