@@ -39,39 +39,37 @@ class MatchedRows:
         for pair in _stretches(*streams):
             rows = [batch.column("row").to_numpy() for batch in pair]
             _, *places = np.intersect1d(rows[0], rows[1], assume_unique=True, return_indices=True)
-            self._check_missing(rows)
             common = [
                 batch if len(kept) == len(batch) else batch.take(kept) for batch, kept in zip(pair, places, strict=True)
             ]
+            if problems := [*self._lone_rows(rows), *self._other_contents(*common)]:
+                raise self._refusal(*min(problems))
+            for lacking, having in ((0, 1), (1, 0)):
+                self.failed[lacking] += len(rows[having]) - len(common[having])
             if len(common[0]):
-                self._check_content(*common)
                 yield common[0], common[1]
 
-    def _check_missing(self, rows: Sequence[NDArray[np.int64]]) -> None:
-        """Count the rows that one set lacks since they failed there; refuse others."""
+    def _lone_rows(self, rows: Sequence[NDArray[np.int64]]) -> Iterator[tuple[int, str]]:
+        """The first row of each set that the other one lacks, though it did not fail there."""
         for lacking, having in ((0, 1), (1, 0)):
             missing = np.setdiff1d(rows[having], rows[lacking], assume_unique=True)
-            strangers = np.setdiff1d(missing, self._failures[lacking])
-            if len(strangers):
-                row = int(strangers[0])
-                raise self._refusal(f"row {row:,} is in {self.sets[having].folder} only")
-            self.failed[lacking] += len(missing)
+            for row in np.setdiff1d(missing, self._failures[lacking])[:1].tolist():
+                yield row, f"is in {self.sets[having].folder} only"
 
-    def _check_content(self, first: RecordBatch, second: RecordBatch) -> None:
-        for name in self._content:
+    def _other_contents(self, first: RecordBatch, second: RecordBatch) -> Iterator[tuple[int, str]]:
+        """The first row whose id, and the first one whose text, is not the same in both."""
+        for name in self._content if len(first) else ():
             ours, theirs = first.column(name), second.column(name)
             if not ours.equals(theirs):
                 values = zip(first.column("row").to_pylist(), ours.to_pylist(), theirs.to_pylist(), strict=True)
-                row, own, other = next(value for value in values if value[1] != value[2])
-                shown = " and ".join(
-                    repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…") for text in (own, other)
-                )
-                raise self._refusal(f"row {row:,} has another {name} in each: {shown}")
+                row, *differing = next(value for value in values if value[1] != value[2])
+                shown = " and ".join(repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…") for text in differing)
+                yield row, f"has another {name} in each: {shown}"
 
-    def _refusal(self, problem: str) -> FeatureSetError:
+    def _refusal(self, row: int, problem: str) -> FeatureSetError:
         first, second = (features.folder for features in self.sets)
         return FeatureSetError(
-            f"not of the same rows as {first}: {problem}",
+            f"not of the same rows as {first}: row {row:,} {problem}",
             where=second,
             remedy="extract both from the same corpus, read in the same way",
         )

@@ -271,6 +271,11 @@ def other_id(toys: list[Toy]) -> list[Toy]:
     [
         (other_text, "row 6 has another text in each: 'The bank, by the river.' and 'xxxxxxxxxxxxxxxxxxxxxxx.*…'"),
         (other_id, "row 6 has another id in each: '7' and 'seven'"),
+        (lambda toys: other_text([toys[0], other_id(toys)[1]]), "row 6 has another id"),
+        (
+            lambda toys: [edited(toys[0], texts=[*(toys[0].content.texts or ())[:4], "y"]), *other_id(toys)[1:]],
+            "row 5 has another text in each: .* and 'y'",
+        ),
         (lambda toys: toys[:1], "row 6 is in .*first.features only"),
         (
             lambda toys: [*toys, toy_part(2, 18, 2, layers="all", dtype="float32")],
@@ -281,7 +286,7 @@ def other_id(toys: list[Toy]) -> list[Toy]:
             "row 7 is in .*first",
         ),
     ],
-    ids=["text", "id", "shorter", "longer", "a row is blank"],
+    ids=["text", "id", "both", "the first of several", "shorter", "longer", "a row is blank"],
 )
 def test_sets_of_other_rows_are_refused(tmp_path: Path, change: Callable[[list[Toy]], list[Toy]], problem: str) -> None:
     first, second = opened(tmp_path, "first", first_parts()), opened(tmp_path, "second", change(first_parts()))
