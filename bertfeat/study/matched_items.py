@@ -7,16 +7,18 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.errors import FeatureSetError
+from bertfeat.errors import DamagedError, FeatureSetError
 from bertfeat.features import (
     FeatureSet,
     ReadableColumn,
     RecordBatch,
+    list_offsets,
+    piece_offsets,
     position_columns,
     read_positions,
     stored_matrices,
 )
-from bertfeat.recipe import Pooling, Unit
+from bertfeat.recipe import FeatureColumn, Pooling, Unit
 from bertfeat.study.characters import match_characters, without_blanks
 from bertfeat.study.matched_rows import MatchedRows
 
@@ -69,6 +71,7 @@ class MatchedItems:
 
         Raises:
             FeatureSetError: the sets are not of the same rows, or values are not finite.
+            DamagedError: a matrix has more or fewer vectors than there are tokens or words.
         """
         columns = (first, second)
         names = [
@@ -77,6 +80,8 @@ class MatchedItems:
         ]
         for batches in self._rows.batches(*names):
             _, places = self._match(batches)
+            for features, batch, wanted in zip(self._rows.sets, batches, columns, strict=True):
+                self._check_matrices(features, batch, wanted)
             for at in range(0, len(places[0]), _AT_ONCE):
                 ours, theirs = (
                     self._read(features, batch, wanted, place[at : at + _AT_ONCE])
@@ -100,11 +105,23 @@ class MatchedItems:
             positions = [without_blanks(batch, tokens) for batch, tokens in zip(batches, positions, strict=True)]
         return [each.usable for each in positions], match_characters(positions)
 
+    def _check_matrices(self, features: FeatureSet, batch: RecordBatch, columns: Sequence[ReadableColumn]) -> None:
+        """Refuse a damaged part, whose matrices have not a vector for each token or word."""
+        if self._pooling.per_document:
+            return
+        offsets = list_offsets(batch, f"{self._pooling.unit}_start")
+        for column in _stored_columns(features, columns):
+            if not np.array_equal(piece_offsets(batch, column), offsets):
+                raise DamagedError(
+                    f"{column.name} has not one vector for each {self._pooling.unit}",
+                    where=features.folder,
+                    remedy="bertfeat verify says what else is damaged",
+                )
+
     def _read(
         self, features: FeatureSet, batch: RecordBatch, columns: Sequence[ReadableColumn], places: NDArray[np.int64]
     ) -> Vectors:
-        needed = {name for column in columns for name in column.derivation.columns}
-        matrices = stored_matrices(batch, [column for column in features.columns if column.name in needed])
+        matrices = stored_matrices(batch, _stored_columns(features, columns))
         taken = {name: matrix[places] for name, matrix in matrices.items()}
         vectors = [column.derivation.apply(taken) for column in columns]
         for column, matrix in zip(columns, vectors, strict=True):
@@ -114,6 +131,12 @@ class MatchedItems:
                     f"{column.name} holds values that are not finite", where=features.folder, remedy=remedy
                 )
         return vectors
+
+
+def _stored_columns(features: FeatureSet, columns: Sequence[ReadableColumn]) -> list[FeatureColumn]:
+    """The stored columns that these are read from."""
+    needed = {name for column in columns for name in column.derivation.columns}
+    return [column for column in features.columns if column.name in needed]
 
 
 def _two(counts: Sequence[int]) -> tuple[int, int]:

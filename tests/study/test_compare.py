@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist, pdist
 from scipy.stats import spearmanr
 
-from bertfeat.errors import BertfeatError, FeatureSetError, NotDerivableError, RecipeError, UsageError
+from bertfeat.errors import BertfeatError, DamagedError, FeatureSetError, NotDerivableError, RecipeError, UsageError
 from bertfeat.features import FeatureSet, Pieces
 from bertfeat.study import ComparisonReport, ComparisonSettings, LayerPair, compare_features
 from tests.support.features_toy import L, Toy, ToyDocument, toy_part, toy_set
@@ -338,3 +338,12 @@ def test_values_that_are_not_finite_are_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(FeatureSetError, match=r"second.features: layer2_mean holds values that are not finite"):
         compare_features(first, second, ComparisonSettings(k=K))
+
+
+def test_matrices_of_a_damaged_part_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    features = opened(tmp_path, "first", first_parts(poolings=["word"]))
+    monkeypatch.setattr(
+        "bertfeat.study.matched_items.piece_offsets", lambda batch, column: np.zeros(len(batch) + 1, np.int64)
+    )
+    with pytest.raises(DamagedError, match=r"first.features: layer0_word has not one vector for each word; bertfeat"):
+        compare_features(features, features, ComparisonSettings(k=K))
