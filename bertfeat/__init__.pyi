@@ -51,8 +51,12 @@ from .search import (
     verify_index as verify_index,
 )
 from .speed import Speed as Speed, measure_speed as measure_speed
-from .study import ChangeSettings as ChangeSettings, measure_change as measure_change
-from .study import ComparisonSettings as ComparisonSettings, compare_features as compare_features
+from .study import (
+    ChangeSettings as ChangeSettings,
+    ComparisonSettings as ComparisonSettings,
+    compare_features as compare_features,
+    measure_change as measure_change,
+)
 from .tagging import (
     Tagger as Tagger,
     TrainingSettings as TrainingSettings,

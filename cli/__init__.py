@@ -15,8 +15,7 @@ SECTIONS = {
     "Features": ("extract", "merge", "info", "verify", "export", "bench"),
     "Search": ("index", "search", "usages", "evaluate", "serve"),
     "Learning": ("tag", "classify", "answer", "choose", "pretrain"),
-    "Study": ("probe", "change"),
-    "Study": ("probe", "compare"),
+    "Study": ("probe", "compare", "change"),
     "Pictures": ("plot",),
 }
 

@@ -33,7 +33,6 @@ PUBLIC = {
     "bertfeat.heads": "bertfeat.heads: classes, numbers and answers",
     "bertfeat.probes": "bertfeat.probes: what each layer knows",
     "bertfeat.study": "bertfeat.study: what layers say",
-    "bertfeat.study": "bertfeat.study: layers beside one another",
     "bertfeat.plots": "bertfeat.plots: pictures",
     "bertfeat.adapters": "bertfeat.adapters: other libraries",
     "bertfeat.errors": "bertfeat.errors: what can go wrong",

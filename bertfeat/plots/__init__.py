@@ -1,4 +1,4 @@
-"""Every picture: maps of vectors, probes layer by layer, how words changed, how a tagger learnt, and Table 7."""
+"""Every picture: maps of vectors, probes layer by layer, change, two sets compared, how a tagger learnt, Table 7."""
 
 from bertfeat.plots.change import MOST_WORDS, draw_change
 from bertfeat.plots.comparison import draw_comparison

@@ -10,20 +10,24 @@ from bertfeat.study.change_results import (
     UnmeasuredWord,
     WordChange,
 )
+from bertfeat.study.compare import compare_features
+from bertfeat.study.comparison import ComparedSet, ComparisonReport, ComparisonSettings, LayerPair, Measure
 from bertfeat.study.slices import Slice
 
 __all__ = [
     "ChangeMeasure",
     "ChangeReport",
     "ChangeSettings",
+    "ComparedSet",
+    "ComparisonReport",
+    "ComparisonSettings",
     "Interval",
+    "LayerPair",
+    "Measure",
     "Slice",
     "SliceDistance",
     "UnmeasuredWord",
     "WordChange",
+    "compare_features",
     "measure_change",
 ]
-from bertfeat.study.compare import compare_features
-from bertfeat.study.comparison import ComparedSet, ComparisonReport, ComparisonSettings, LayerPair, Measure
-
-__all__ = ["ComparedSet", "ComparisonReport", "ComparisonSettings", "LayerPair", "Measure", "compare_features"]

@@ -20,8 +20,7 @@ from bertfeat.pretraining import SHAPES, Objective, PretrainingSettings, pretrai
 from bertfeat.probes import ProbeSettings
 from bertfeat.search import BuildOptions, Metric, OwnIds, evaluate_beir, export_to_lance, export_to_qdrant
 from bertfeat.speed import measure_speed
-from bertfeat.study import ChangeMeasure, ChangeSettings
-from bertfeat.study import ComparisonSettings
+from bertfeat.study import ChangeMeasure, ChangeSettings, ComparisonSettings
 from bertfeat.tagging import TrainingSettings, tag_corpus
 from bertfeat.tokens import LongTextPolicy, Subword
 from bertfeat.usages import Match, find_senses, find_usages
