@@ -20,7 +20,7 @@ from bertfeat.features import (
 )
 from bertfeat.recipe import FeatureColumn, Pooling, Unit
 from bertfeat.study.characters import match_characters, without_blanks
-from bertfeat.study.matched_rows import MatchedRows
+from bertfeat.study.matched_rows import DAMAGE_REMEDY, MatchedRows
 
 _AT_ONCE = 1024  # vectors of each layer
 
@@ -56,6 +56,7 @@ class MatchedItems:
         documents = items = 0
         without_vector, unmatched = [0, 0], [0, 0]
         for batches in self._rows.batches(*self._position_names()):
+            self._check_pieces(batches)
             usable, places = self._match(batches)
             documents += len(batches[0])
             items += len(places[0])
@@ -71,7 +72,7 @@ class MatchedItems:
 
         Raises:
             FeatureSetError: the sets are not of the same rows, or values are not finite.
-            DamagedError: a matrix has more or fewer vectors than there are tokens or words.
+            DamagedError: a token or word lacks its place or a vector.
         """
         columns = (first, second)
         names = [
@@ -79,9 +80,8 @@ class MatchedItems:
             for positions, wanted in zip(self._position_names(), columns, strict=True)
         ]
         for batches in self._rows.batches(*names):
+            self._check_pieces(batches, columns)
             _, places = self._match(batches)
-            for features, batch, wanted in zip(self._rows.sets, batches, columns, strict=True):
-                self._check_matrices(features, batch, wanted)
             for at in range(0, len(places[0]), _AT_ONCE):
                 ours, theirs = (
                     self._read(features, batch, wanted, place[at : at + _AT_ONCE])
@@ -105,17 +105,19 @@ class MatchedItems:
             positions = [without_blanks(batch, tokens) for batch, tokens in zip(batches, positions, strict=True)]
         return [each.usable for each in positions], match_characters(positions)
 
-    def _check_matrices(self, features: FeatureSet, batch: RecordBatch, columns: Sequence[ReadableColumn]) -> None:
-        """Refuse a damaged part, whose matrices have not a vector for each token or word."""
+    def _check_pieces(
+        self, batches: Sequence[RecordBatch], columns: Sequence[Sequence[ReadableColumn]] = ((), ())
+    ) -> None:
+        """Refuse a damaged part, in which a token or word lacks its place or a vector."""
         if self._pooling.per_document:
             return
-        offsets = list_offsets(batch, f"{self._pooling.unit}_start")
-        for column in _stored_columns(features, columns):
-            if not np.array_equal(piece_offsets(batch, column), offsets):
+        unit = self._pooling.unit
+        for features, batch, wanted in zip(self._rows.sets, batches, columns, strict=True):
+            offsets = [list_offsets(batch, name) for name in position_columns(unit, features.names)]
+            offsets += [piece_offsets(batch, column) for column in _stored_columns(features, wanted)]
+            if any(not np.array_equal(offsets[0], other) for other in offsets[1:]):
                 raise DamagedError(
-                    f"{column.name} has not one vector for each {self._pooling.unit}",
-                    where=features.folder,
-                    remedy="bertfeat verify says what else is damaged",
+                    f"not every {unit} has a place and a vector", where=features.folder, remedy=DAMAGE_REMEDY
                 )
 
     def _read(

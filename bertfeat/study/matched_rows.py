@@ -5,9 +5,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.errors import FeatureSetError
+from bertfeat.errors import DamagedError, FeatureSetError
 from bertfeat.features import FeatureSet, RecordBatch
 
+DAMAGE_REMEDY = "bertfeat verify says what else is damaged"
 _SHOWN = 40  # characters of a text in a message
 _CONTENT = ("id", "text", "pair")  # what makes two rows the same, as far as both sets store it
 
@@ -32,10 +33,11 @@ class MatchedRows:
 
         Raises:
             FeatureSetError: names the first row that is in one set only, or that has another id or text there.
+            DamagedError: the rows of a part are not in their order.
         """
         self.failed = [0, 0]
         names = (list(dict.fromkeys(["row", *self._content, *wanted])) for wanted in (first, second))
-        streams = (features.stream(columns) for features, columns in zip(self.sets, names, strict=True))
+        streams = (_ascending(features, columns) for features, columns in zip(self.sets, names, strict=True))
         for pair in _stretches(*streams):
             rows = [batch.column("row").to_numpy() for batch in pair]
             _, *places = np.intersect1d(rows[0], rows[1], assume_unique=True, return_indices=True)
@@ -77,6 +79,18 @@ class MatchedRows:
 
 def _failed_rows(features: FeatureSet) -> NDArray[np.int64]:
     return np.fromiter((failure.row for failure in features.failures()), np.int64)
+
+
+def _ascending(features: FeatureSet, names: Sequence[str]) -> Iterator[RecordBatch]:
+    """The rows of a set, refused where they are in another order, as in a damaged part."""
+    last = -1
+    for batch in features.stream(names):
+        rows = batch.column("row").to_numpy()
+        if np.any(np.diff(rows, prepend=last) <= 0):
+            raise DamagedError("its rows are not in their order", where=features.folder, remedy=DAMAGE_REMEDY)
+        if len(rows):
+            last = int(rows[-1])
+            yield batch
 
 
 def _stretches(

@@ -345,5 +345,24 @@ def test_matrices_of_a_damaged_part_are_refused(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(
         "bertfeat.study.matched_items.piece_offsets", lambda batch, column: np.zeros(len(batch) + 1, np.int64)
     )
-    with pytest.raises(DamagedError, match=r"first.features: layer0_word has not one vector for each word; bertfeat"):
+    with pytest.raises(DamagedError, match=r"first.features: not every word has a place and a vector; bertfeat"):
         compare_features(features, features, ComparisonSettings(k=K))
+
+
+def test_rows_in_another_order_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = opened(tmp_path, "first", first_parts()), opened(tmp_path, "second", first_parts())
+    turned = [batch.take(np.arange(len(batch))[::-1].copy()) for batch in second.stream(["row", "id", "text"])]
+    monkeypatch.setattr(second, "stream", lambda names: iter(turned))
+    with pytest.raises(DamagedError, match=r"second.features: its rows are not in their order; bertfeat verify"):
+        compare_features(first, second, ComparisonSettings("mean", k=K))
+
+
+def test_a_part_of_failures_alone(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"layers": "all", "dtype": "float32", "poolings": ["mean"]}
+    last = toy_part(2, 18, 2, failures=[18, 19], **options)
+    first, second = (
+        opened(tmp_path, "first", [*first_parts(poolings=["mean"]), last]),
+        opened(tmp_path, "second", [*first_parts(poolings=["mean"]), toy_part(2, 18, 2, **options)]),
+    )
+    compared = compare_features(first, second, ComparisonSettings(k=K))
+    assert (compared.documents, compared.first.failed, compared.second.failed) == (16, 2, 0)
