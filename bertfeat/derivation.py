@@ -33,6 +33,11 @@ class Derivation:
         """Names of the stored columns that are read."""
         return tuple(dict.fromkeys(term.column for term in self.terms))
 
+    @property
+    def computes(self) -> bool:
+        """Whether it takes more than copying what is stored."""
+        return (len(self.terms) > 1 and not self.concat) or any(term.weight != 1.0 for term in self.terms)
+
     def apply(self, stored: Mapping[str, NDArray[np.floating]]) -> NDArray[np.float32]:
         """Compute the derived vectors in float32.
 
@@ -45,6 +50,17 @@ class Derivation:
         for value in values:
             total += value
         return total
+
+    def fill(self, into: NDArray[np.floating], stored: Mapping[str, NDArray[np.floating]]) -> None:
+        """Write the derived vectors into ``[n, width]``; what is only copied goes without a detour by float32."""
+        if self.computes:
+            into[:] = self.apply(stored)
+            return
+        at = 0
+        for term in self.terms:
+            width = term.stop - term.start
+            into[:, at : at + width] = stored[term.column][:, term.start : term.stop]
+            at += width
 
 
 def _weighted(matrix: NDArray[np.floating], term: Term) -> NDArray[np.float32]:

@@ -3,6 +3,8 @@ from .columns import (
     find_column as find_column,
     single_layer_columns as single_layer_columns,
 )
+from .block_reader import StreamBatch as StreamBatch
+from .columns import ReadableColumn as ReadableColumn, find_column as find_column
 from .document import (
     DocumentFeatures as DocumentFeatures,
     batch_documents as batch_documents,
@@ -64,9 +66,12 @@ from .settings import (
     describe_column as describe_column,
 )
 from .shard_record import ShardRecord as ShardRecord, read_shard as read_shard, write_shard as write_shard
+from .stream_settings import StreamSettings as StreamSettings
+from .vector_stream import VectorStream as VectorStream
 from .vectors import (
     RecordBatch as RecordBatch,
     VectorBatch as VectorBatch,
+    derived_dtype as derived_dtype,
     piece_offsets as piece_offsets,
     stored_matrices as stored_matrices,
     unit_vectors as unit_vectors,

@@ -27,7 +27,7 @@ class OpenParts:
     """
 
     def __init__(self, folder: Location, entries: Sequence[PartEntry]) -> None:
-        self._folder, self._entries = folder, entries
+        self._folder, self.entries = folder, entries
         self._first: PartFooter | None = None
         self.open = lru_cache(maxsize=_OPEN_PARTS)(self.open_anew)
         """Open a listed part, or take it from the cache."""
@@ -35,6 +35,10 @@ class OpenParts:
         self.first: PartFooter = self.open(entries[0]).footer
         """The footer of the first part."""
         self._first = self.first
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # opened anew where it is unpickled, as the feature set itself is
+        return OpenParts, (self._folder.absolute(), self.entries)
 
     def open_anew(self, entry: PartEntry) -> PartReader:
         """Open a listed part.
@@ -55,8 +59,8 @@ class OpenParts:
 
     def find_row(self, row: int, names: Sequence[str]) -> pa.RecordBatch | None:
         """The document of a row; None where the row is blank, failed, or outside the corpus."""
-        at = bisect_right(self._entries, row, key=lambda entry: entry.first_row) - 1
-        group = None if at < 0 else self.open(self._entries[at]).group_of(row)
+        at = bisect_right(self.entries, row, key=lambda entry: entry.first_row) - 1
+        group = None if at < 0 else self.open(self.entries[at]).group_of(row)
         if group is None:
             return None
         table = self._row_group(at, group, names)
@@ -68,11 +72,11 @@ class OpenParts:
 
     def rows_of_id(self, document_id: str) -> list[int]:
         """The rows of the documents with an id."""
-        return [row for entry in self._entries for row in self.open(entry).rows_of_id(document_id)]
+        return [row for entry in self.entries for row in self.open(entry).rows_of_id(document_id)]
 
     def _row_group(self, at: int, group: int, names: Sequence[str]) -> pa.Table:
         if self._recent is not None and self._recent[0] == (at, group):
             return self._recent[1]
-        table = self.open(self._entries[at]).read_group(group, names)
+        table = self.open(self.entries[at]).read_group(group, names)
         self._recent = ((at, group), table) if table.nbytes <= _KEPT_GROUP else None
         return table

@@ -2,8 +2,9 @@
 
 import operator
 from collections.abc import Iterator, Sequence
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
+from typing import Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +28,10 @@ from bertfeat.features.open_parts import OpenParts
 from bertfeat.features.part import check_part
 from bertfeat.features.part_check import check_part_values
 from bertfeat.features.parts import PartEntry
-from bertfeat.features.vectors import VectorBatch, vector_batch
+from bertfeat.features.stream_settings import StreamOptions, StreamSettings
+from bertfeat.features.vector_blocks import count_blocks
+from bertfeat.features.vector_stream import VectorStream
+from bertfeat.features.vectors import VectorBatch, join_batches, vector_batch
 from bertfeat.io import Address, Location, as_location, atomic
 from bertfeat.recipe import FeatureColumn
 
@@ -59,6 +63,7 @@ class FeatureSet:
         """The parts, by number, with their rows and counts."""
         self._allow_unfinished = allow_unfinished
         self._parts = OpenParts(self.folder, self.entries)
+        self._count_blocks = cache(partial(count_blocks, self._parts))
         first = self._parts.first
         self.header: PartHeader = first.header
         """The header of the first part: settings, model, columns."""
@@ -151,6 +156,27 @@ class FeatureSet:
         for batch in self.stream(names, batch_rows=batch_rows, start=start, stop=stop):
             yield vector_batch(batch, feature, stored)
 
+    def vectors(
+        self,
+        column: str | None = None,
+        pooling: str | None = None,
+        *,
+        weights: Sequence[float] | None = None,
+        **settings: Unpack[StreamOptions],
+    ) -> VectorStream:
+        """The vectors of a column in batches to train on, shuffled in bounded memory; :class:`StreamSettings` says how.
+
+        Raises:
+            NotDerivableError: see :meth:`find`.
+            UsageError: a setting that cannot be right.
+            DamagedError: a part is damaged.
+        """
+        checked = StreamSettings(**settings)
+        feature = self.find(column, pooling, weights=weights)
+        stored = tuple(known for known in self.columns if known.name in feature.derivation.columns)
+        blocks = self._count_blocks(feature.pooling, checked.unaligned)
+        return VectorStream(self._parts, feature, stored, blocks, checked)
+
     def matrix(
         self, column: str | None = None, pooling: str | None = None, *, weights: Sequence[float] | None = None
     ) -> NDArray[np.float32]:
@@ -224,16 +250,7 @@ class FeatureSet:
             NotDerivableError: see :meth:`find`.
         """
         batches = list(self.batches(column, pooling, start=start, stop=stop))
-        if not batches:
-            width = self.find(column, pooling).width
-            none = np.empty(0, np.int64)
-            return VectorBatch(none, [], np.empty((0, width), np.float32), none)
-        return VectorBatch(
-            np.concatenate([batch.rows for batch in batches]),
-            [owner for batch in batches for owner in batch.ids],
-            np.concatenate([batch.matrix for batch in batches]),
-            np.concatenate([batch.positions for batch in batches]),
-        )
+        return join_batches(batches, self.find(column, pooling).width)
 
     def documents(
         self, columns: Sequence[str] | None = None, *, start: int = 0, stop: int | None = None

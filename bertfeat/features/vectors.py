@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from bertfeat.derivation import Derivation
 from bertfeat.features.columns import ReadableColumn
 from bertfeat.features.pieces import Matrix, number_pieces, piece_owners
 from bertfeat.recipe import FeatureColumn
@@ -49,6 +50,22 @@ def vector_batch(batch: pa.RecordBatch, column: ReadableColumn, stored: Sequence
     offsets = piece_offsets(batch, stored[0])
     owners = piece_owners(offsets)
     return VectorBatch(rows[owners], [ids[owner] for owner in owners], matrix, number_pieces(offsets))
+
+
+def join_batches(batches: Sequence[VectorBatch], width: int) -> VectorBatch:
+    """Batches of vectors of that width, of which there may be none, as one."""
+    return VectorBatch(
+        np.concatenate([np.empty(0, np.int64), *(batch.rows for batch in batches)]),
+        [owner for batch in batches for owner in batch.ids],
+        np.concatenate([np.empty((0, width), np.float32), *(batch.matrix for batch in batches)]),
+        np.concatenate([np.empty(0, np.int64), *(batch.positions for batch in batches)]),
+    )
+
+
+def derived_dtype(derivation: Derivation, stored: Sequence[FeatureColumn]) -> np.dtype[np.floating]:
+    """float16 where that is what is stored and nothing is computed with it, else float32."""
+    copied = not derivation.computes and all(column.dtype == "float16" for column in stored)
+    return np.dtype(np.float16 if copied else np.float32)
 
 
 def unit_vectors(vectors: NDArray[np.floating]) -> NDArray[np.float32]:

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from bertfeat.derivation import Derivation
 from bertfeat.errors import BertfeatError, TrainingError
-from bertfeat.features import FeatureSet, piece_offsets, stored_matrices
+from bertfeat.features import FeatureSet, derived_dtype, piece_offsets, stored_matrices
 from bertfeat.io import prefetched
-from bertfeat.recipe import FeatureColumn
 from bertfeat.training.batches import ExampleChunk, PackedExamples
 from bertfeat.training.feature_digests import parts_digest
 
@@ -147,7 +146,7 @@ class _SetReader:
         self._features = features
         self._digest = parts_digest(features)
         self._stored = [column for column in features.columns if column.name in derivation.columns]
-        self.dtype = _input_dtype(derivation, self._stored)
+        self.dtype = derived_dtype(derivation, self._stored)
 
     def read(self, start: int, stop: int, into: NDArray[np.floating]) -> None:
         """Fill ``into [n, W]`` with the vectors of the rows from ``start`` up to ``stop``."""
@@ -156,7 +155,7 @@ class _SetReader:
             matrices = stored_matrices(batch, self._stored)
             per_document = self._stored[0].pooling.per_document
             count = len(batch) if per_document else int(piece_offsets(batch, self._stored[0])[-1])
-            into[at : at + count] = self.derivation.apply(matrices)
+            self.derivation.fill(into[at : at + count], matrices)
             at += count
 
     def check_unchanged(self) -> None:
@@ -184,9 +183,3 @@ def _merge_blocks(blocks: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]
             first = start
         last = stop
     yield first, last
-
-
-def _input_dtype(derivation: Derivation, stored: Sequence[FeatureColumn]) -> np.dtype[np.floating]:
-    """float16 where that is what is stored and nothing was computed with it, else float32."""
-    copied = (derivation.concat or len(derivation.terms) == 1) and all(term.weight == 1.0 for term in derivation.terms)
-    return np.dtype(np.float16 if copied and all(column.dtype == "float16" for column in stored) else np.float32)

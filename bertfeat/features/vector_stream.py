@@ -1,0 +1,184 @@
+"""A stream of vectors to train on: an epoch in an order that a seed decides, in bounded memory, from any batch on.
+
+Row groups are shuffled, as many as the memory holds are read together, and their vectors are shuffled among each other.
+Shards, chunks and batches are ranges of that order, so that each is found without reading what comes before it.
+"""
+
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertfeat.errors import UsageError, parameter
+from bertfeat.features.block_reader import BlockReader, StreamBatch
+from bertfeat.features.columns import ReadableColumn
+from bertfeat.features.open_parts import OpenParts
+from bertfeat.features.stream_settings import StreamSettings
+from bertfeat.features.vector_blocks import READERS, BlockOrder, VectorBlocks
+from bertfeat.features.vectors import derived_dtype
+from bertfeat.recipe import FeatureColumn
+
+_BLOCKS, _VECTORS = 0, 1  # what is shuffled: each has random numbers of its own
+
+
+@dataclass(frozen=True)
+class VectorStream:
+    """The vectors of one column, a batch at a time, as :meth:`FeatureSet.vectors` gives them.
+
+    It may be iterated any number of times, and gives the same batches each time. It can be pickled, for processes that
+    see the same feature set.
+
+    Raises:
+        UsageError: there are fewer batches than it is to start with.
+    """
+
+    parts: OpenParts
+    column: ReadableColumn
+    stored: tuple[FeatureColumn, ...]  # the columns that it is derived from
+    blocks: VectorBlocks
+    settings: StreamSettings
+
+    def __post_init__(self) -> None:
+        if self.settings.start > self._batches_of_shard:
+            remedy = f"there are {self._batches_of_shard} batches"
+            raise UsageError(parameter("start", self.settings.start), remedy=remedy)
+
+    def __len__(self) -> int:
+        """Number of batches from ``start`` on; with ``drop_last`` the same in every shard."""
+        return self._batches_of_shard - self.settings.start
+
+    @property
+    def vectors(self) -> int:
+        """Number of vectors of all shards."""
+        return len(self.blocks)
+
+    @property
+    def left_out(self) -> int:
+        """Number of words that are left out because they have no vector of their own."""
+        return self.blocks.left_out
+
+    @property
+    def width(self) -> int:
+        """Number of values in one vector."""
+        return self.column.width
+
+    @property
+    def dtype(self) -> np.dtype[np.floating]:
+        """The type of the values: the one that was asked for, else as they are stored."""
+        return np.dtype(self.settings.dtype or derived_dtype(self.column.derivation, self.stored))
+
+    @property
+    def capacity(self) -> int:
+        """Most vectors of a chunk, which are shuffled among each other.
+
+        One chunk is in use while the next is read, so each takes half of the memory, or the largest row group.
+        """
+        fitting = self.settings.memory // (2 * self.width * self.dtype.itemsize)
+        return max(fitting, int(self.blocks.vectors.max(initial=1)))
+
+    def at_epoch(self, epoch: int, start: int = 0) -> Self:
+        """The same stream in another epoch."""
+        return replace(self, settings=replace(self.settings, epoch=epoch, start=start))
+
+    def divide(self, index: int, count: int, start: int = 0) -> Self:
+        """Shard ``index`` of ``count`` of this stream, or of the shard that it is."""
+        of, shards = self.settings.shard
+        shard = (of * count + index, shards * count)
+        return replace(self, settings=replace(self.settings, shard=shard, start=start))
+
+    def __iter__(self) -> Iterator[StreamBatch]:
+        pool = ThreadPoolExecutor(READERS, "bertfeat-vectors")
+        try:
+            yield from self._batches(pool)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    # ── ranges of the order ─────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def _shard(self) -> tuple[int, int]:
+        """The places of this shard's vectors."""
+        index, count = self.settings.shard
+        return self.vectors * index // count, self.vectors * (index + 1) // count
+
+    @property
+    def _batches_of_shard(self) -> int:
+        if self.settings.drop_last:
+            return self.vectors // self.settings.shard[1] // self.settings.batch
+        first, stop = self._shard
+        return -(-(stop - first) // self.settings.batch)
+
+    @property
+    def _given(self) -> tuple[int, int]:
+        """The places of the vectors that are given."""
+        (first, stop), size = self._shard, self.settings.batch
+        return first + self.settings.start * size, min(stop, first + self._batches_of_shard * size)
+
+    def _chunks(self) -> list[tuple[int, int]]:
+        """The places of the chunks, all of one size, in which there are vectors to give."""
+        (first, stop), (begin, end) = self._shard, self._given
+        number = max(1, -(-(stop - first) // self.capacity))
+        bounds = [first + (stop - first) * chunk // number for chunk in range(number + 1)]
+        return [(at, to) for at, to in pairwise(bounds) if max(at, begin) < min(to, end)]
+
+    def _numbers(self, first: int, stop: int) -> NDArray[np.int64]:
+        """The numbers of a chunk's vectors in the chunk, in the order in which they are given."""
+        begin, end = self._given
+        seed = self._seed(_VECTORS, first)
+        numbers = np.arange(stop - first) if seed is None else np.random.default_rng(seed).permutation(stop - first)
+        return numbers[max(begin - first, 0) : end - first]
+
+    def _seed(self, *purpose: int) -> list[int] | None:
+        return [*purpose, self.settings.seed, self.settings.epoch] if self.settings.shuffle else None
+
+    # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _batches(self, pool: ThreadPoolExecutor) -> Iterator[StreamBatch]:
+        order = BlockOrder(self.blocks, self._seed(_BLOCKS))
+        chunks = self._chunks()
+        ahead = [self._start_chunk(pool, order, *places) for places in chunks[:1]]
+        pieces: list[StreamBatch] = []
+        missing = self.settings.batch
+        for number, places in enumerate(chunks):
+            chunk = ahead.pop().wait()  # the one before loses its memory here, before the next one gets some
+            ahead = [self._start_chunk(pool, order, *following) for following in chunks[number + 1 : number + 2]]
+            numbers = self._numbers(*places)
+            while len(numbers):
+                taken, numbers = numbers[:missing], numbers[missing:]
+                pieces.append(chunk.take(taken))
+                missing -= len(taken)
+                if not missing or (not len(numbers) and not ahead):
+                    yield StreamBatch.join(pieces)
+                    pieces, missing = [], self.settings.batch
+
+    def _start_chunk(self, pool: ThreadPoolExecutor, order: BlockOrder, first: int, stop: int) -> "_ReadAhead":
+        reader = self._reader
+        content, reads, at = reader.make_room(stop - first), [], 0
+        for cut in order.cuts(first, stop):
+            reads.append(pool.submit(reader.read, cut, content, at))
+            at += len(cut)
+        return _ReadAhead(content, reads)
+
+    @cached_property
+    def _reader(self) -> BlockReader:
+        settings = self.settings
+        return BlockReader(self.parts, self.column, self.stored, self.dtype, settings.origins, settings.unaligned)
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadAhead:
+    """A chunk that is being read."""
+
+    content: StreamBatch
+    reads: list[Future[None]]
+
+    def wait(self) -> StreamBatch:
+        """The chunk, once it is full."""
+        for read in self.reads:
+            read.result()
+        return self.content

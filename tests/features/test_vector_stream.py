@@ -1,0 +1,359 @@
+"""Streams of vectors, next to all vectors of the toy's documents, which the test holds itself."""
+
+import pickle
+import shutil
+import threading
+import tracemalloc
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+from scipy.stats import chi2
+
+from bertfeat.errors import DamagedError, FeatureSetError, NotDerivableError, UsageError
+from bertfeat.features import FeatureSet, VectorStream, part as part_module
+from bertfeat.features.row_groups import PartReader
+from tests.support.features_toy import H, Toy, toy_part, toy_parts, toy_set
+
+WIDE = 4 * H * 2  # bytes of a vector of concat4 in float16
+VECTOR = H * 2  # bytes of a vector of one layer
+Origin = tuple[bytes, int, int, object]
+
+
+@pytest.fixture(scope="module")
+def parts() -> tuple[Toy, ...]:
+    return toy_parts(poolings=("mean", "token", "word"))
+
+
+@pytest.fixture(scope="module")
+def folder(parts: tuple[Toy, ...], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A set of three parts of several row groups each, with failures, blank lines and words without a vector."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(part_module, "ROW_GROUP_BYTES", 1500)
+        return toy_set(tmp_path_factory.mktemp("sets") / "toy.features", *parts)
+
+
+def expected(parts: tuple[Toy, ...], operation: str, layers: list[int], pooling: str) -> list[Origin]:
+    """Each vector in stored order with its row, position and string, from the documents themselves."""
+    found: list[Origin] = []
+    for doc in (doc for part in parts for doc in part.documents):
+        vectors = np.atleast_2d(doc.feature(operation, layers, pooling)).astype("f4")
+        strings: list[Any] = {"word": doc.words, "token": doc.tokens}.get(pooling, [None])
+        found += [(vector.tobytes(), doc.row, at, strings[at]) for at, vector in enumerate(vectors)]
+    return found
+
+
+def given_by(stream: VectorStream) -> list[Origin]:
+    found: list[Origin] = []
+    for batch in stream:
+        assert batch.rows is not None
+        assert batch.positions is not None
+        strings = [None] * len(batch) if batch.strings is None else batch.strings
+        vectors = [vector.tobytes() for vector in batch.matrix.astype("f4")]
+        found += list(zip(vectors, batch.rows.tolist(), batch.positions.tolist(), strings, strict=True))
+    return found
+
+
+ASKED = {
+    "concat4_token": ("concat", [1, 2, 3, 4], "token"),
+    "layer3_token": ("sum", [3], "token"),
+    "concat_1_plus_3_word": ("concat", [1, 3], "word"),
+    "concat4_mean": ("concat", [1, 2, 3, 4], "mean"),
+}
+
+
+# ── every vector, once ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_an_epoch_has_each_vector_once_with_its_origin(folder: Path, parts: tuple[Toy, ...], name: str) -> None:
+    wanted = expected(parts, *ASKED[name])
+    stream = FeatureSet(folder).vectors(name, batch=4, memory=1, origins=True, unaligned=True)
+    found = given_by(stream)
+    assert Counter(found) == Counter(wanted)
+    assert found != wanted
+    assert len(wanted) == stream.vectors
+    unshuffled = FeatureSet(folder).vectors(name, batch=4, memory=1, origins=True, unaligned=True, shuffle=False)
+    assert given_by(unshuffled) == wanted
+
+
+def test_a_sum_of_layers_is_computed(folder: Path, parts: tuple[Toy, ...]) -> None:
+    (batch,) = FeatureSet(folder).vectors("sum4", "token", weights=[0.5, 0.25, 2.0, 1.0], shuffle=False)
+    layers = [[np.frombuffer(each[0], "f4") for each in expected(parts, "sum", [at], "token")] for at in (1, 2, 3, 4)]
+    weighted = np.tensordot([0.5, 0.25, 2.0, 1.0], np.array(layers), 1)
+    np.testing.assert_allclose(batch.matrix, weighted, rtol=1e-6, atol=1e-6)
+    assert batch.matrix.dtype == np.float32
+    assert (batch.rows, batch.positions, batch.strings) == (None, None, None)
+
+
+def test_words_without_a_vector_are_left_out_and_counted(folder: Path, parts: tuple[Toy, ...]) -> None:
+    wanted = [each for each in expected(parts, "sum", [4], "word") if each[3] != "🙂"]
+    stream = FeatureSet(folder).vectors("layer4_word", batch=3, memory=1, origins=True)
+    assert stream.left_out == sum(doc.words.count("🙂") for part in parts for doc in part.documents) > 1
+    assert Counter(given_by(stream)) == Counter(wanted)
+    assert FeatureSet(folder).vectors("layer4_word", unaligned=True).left_out == 0
+
+
+def test_a_set_without_texts_has_no_strings(tmp_path: Path) -> None:
+    folder = toy_set(tmp_path / "f", toy_part(text=False))
+    (batch,) = FeatureSet(folder).vectors("last", "token", origins=True)
+    assert batch.strings is None
+    assert batch.positions is not None
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    batch=st.integers(1, 70),
+    count=st.integers(1, 9),
+    chunk=st.integers(1, 80),
+    seed=st.integers(0, 2**70),
+    shuffle=st.booleans(),
+    drop_last=st.booleans(),
+    start=st.integers(0, 3),
+)
+def test_shards_chunks_batches_and_starts_are_ranges_of_one_epoch(
+    folder: Path, parts: tuple[Toy, ...], batch: int, count: int, chunk: int, seed: int, shuffle: bool, drop_last: bool,
+    start: int,
+) -> None:  # fmt: skip
+    features = FeatureSet(folder)
+    wanted = Counter(expected(parts, "sum", [4], "token"))
+    seen: Counter[Origin] = Counter()
+    lengths = set()
+    for index in range(count):
+        stream = features.vectors(
+            "layer4_token", batch=batch, seed=seed, shuffle=shuffle, shard=(index, count), memory=2 * VECTOR * chunk,
+            drop_last=drop_last, origins=True,
+        )  # fmt: skip
+        batches = list(stream)
+        assert len(batches) == len(stream)
+        assert all(len(each) == batch for each in batches[: None if drop_last else -1])
+        lengths.add(len(stream))
+        seen += Counter(given_by(stream))
+        if start <= len(stream):
+            resumed = list(stream.at_epoch(0, start))
+            assert len(resumed) == len(stream) - start
+            for one, other in zip(resumed, batches[start:], strict=True):
+                np.testing.assert_array_equal(one.matrix, other.matrix)
+                np.testing.assert_array_equal(one.rows, other.rows)
+    assert seen <= wanted
+    if drop_last:
+        assert len(lengths) == 1
+        assert wanted.total() - seen.total() < count * batch + count
+    else:
+        assert seen == wanted
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(outer=st.integers(1, 5), inner=st.integers(1, 5))
+def test_a_shard_is_divided_into_shards_of_its_own(folder: Path, outer: int, inner: int) -> None:
+    whole = FeatureSet(folder).vectors("layer4_token", shuffle=False, origins=True)
+    for index in range(outer):
+        shard = whole.divide(index, outer)
+        together = [each for part in range(inner) for each in given_by(shard.divide(part, inner))]
+        assert together == given_by(shard)
+
+
+# ── the order ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_seed_and_epoch_decide_the_order(folder: Path) -> None:
+    features = FeatureSet(folder)
+    first = given_by(features.vectors("layer4_token", batch=7, memory=1, origins=True, seed=5, epoch=2))
+    again = FeatureSet(folder).vectors("layer4_token", batch=16, memory=1, origins=True, seed=5)
+    assert given_by(again.at_epoch(2)) == first  # whatever the batches
+    assert given_by(pickle.loads(pickle.dumps(again.at_epoch(2)))) == first
+    assert given_by(again.at_epoch(3)) != first
+    assert given_by(features.vectors("layer4_token", memory=1, origins=True, seed=6, epoch=2)) != first
+
+
+def test_places_are_uniform(folder: Path) -> None:
+    """Over 120 epochs no vector prefers a fifth of an epoch, and places do not go with the stored order.
+
+    Each vector is tested alone, as those of one row group come near each other: Pearson's chi-square, at a level of
+    0.1 % for all of them together. The mean rank correlation is within 4 standard errors of 0.
+    """
+    epochs, bins = 120, 5
+    stream = FeatureSet(folder).vectors("layer4_token", memory=1, origins=True)
+    assert len(stream._chunks()) >= 4
+    stored = {each[1:3]: at for at, each in enumerate(sorted(given_by(stream), key=lambda each: each[1:3]))}
+    counts = np.zeros((len(stored), bins))
+    correlations = []
+    for epoch in range(epochs):
+        numbers = np.array([stored[each[1:3]] for each in given_by(stream.at_epoch(epoch))])
+        places = np.arange(len(numbers))
+        counts[numbers, places * bins // len(numbers)] += 1
+        correlations.append(np.corrcoef(numbers, places)[0, 1])  # Spearman's, as both are ranks
+    expected_counts = counts.sum(0) / len(stored)
+    statistics = ((counts - expected_counts) ** 2 / expected_counts).sum(1)
+    assert statistics.max() < chi2.isf(0.001 / len(stored), bins - 1)
+    assert abs(np.mean(correlations)) < 4 * np.std(correlations) / np.sqrt(epochs)
+
+
+def test_what_fits_the_memory_is_shuffled_as_a_whole(folder: Path) -> None:
+    stream = FeatureSet(folder).vectors("layer4_token", memory=1 << 20)
+    assert stream.capacity >= stream.vectors
+    assert len(stream._chunks()) == 1
+
+
+# ── memory, and what is read ────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("memory", [1, 20 * 2 * VECTOR, 1 << 20])
+def test_chunks_fit_half_the_memory_or_a_row_group(folder: Path, memory: int) -> None:
+    stream = FeatureSet(folder).vectors("layer4_token", memory=memory)
+    largest = int(stream.blocks.vectors.max())
+    assert stream.capacity == max(largest, memory // (2 * VECTOR))
+    sizes = [stop - first for first, stop in stream._chunks()]
+    assert sum(sizes) == stream.vectors
+    assert max(sizes) <= stream.capacity
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_two_chunks_are_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(part_module, "ROW_GROUP_BYTES", 100_000)
+    folder = toy_set(tmp_path / "f", toy_part(rows=12_000, layers="last", poolings=["mean"]))
+    stream = FeatureSet(folder).vectors(batch=64, memory=256_000)
+    assert len(stream._chunks()) >= 3
+    tracemalloc.start()
+    for batch in stream:  # noqa: B007  # held, as loops do
+        pass
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2 * stream.capacity * (stream.width * 4 + 8) + 64_000
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The row groups that are read from now on."""
+    read: list[int] = []
+    original = PartReader.read_group
+
+    def counted(self: PartReader, group: int, names: Sequence[str]) -> Any:
+        read.append(group)
+        return original(self, group, names)
+
+    monkeypatch.setattr(PartReader, "read_group", counted)
+    return read
+
+
+def test_a_resumed_epoch_reads_what_is_left(folder: Path, reads: list[int]) -> None:
+    stream = FeatureSet(folder).vectors("layer4_token", batch=8, memory=1)
+    reads.clear()
+    list(stream)
+    assert len(reads) > 8
+    reads.clear()
+    list(stream.at_epoch(0, len(stream) - 1))
+    assert 1 <= len(reads) <= 4
+    reads.clear()
+    assert list(stream.at_epoch(0, len(stream))) == []
+    assert reads == []
+
+
+def test_a_stream_that_is_left_stops_reading(folder: Path, reads: list[int]) -> None:
+    batches = iter(FeatureSet(folder).vectors("layer4_token", batch=2, memory=1))
+    reads.clear()
+    next(batches)
+    batches.close()  # type: ignore[attr-defined]  # a generator
+    for thread in threading.enumerate():
+        if thread.name.startswith("bertfeat-vectors"):
+            thread.join(30)
+            assert not thread.is_alive()
+    assert len(reads) < 8
+
+
+# ── types ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_dtype_is_the_stored_one_or_the_one_asked_for(folder: Path, parts: tuple[Toy, ...]) -> None:
+    features = FeatureSet(folder)
+    for name, dtype in (("layer4_token", "float16"), ("concat4_mean", "float32"), ("sum4_token", "float32")):
+        assert features.vectors(name).dtype == next(iter(features.vectors(name))).matrix.dtype == dtype
+    wide = next(iter(features.vectors("layer4_token", dtype="float32", shuffle=False))).matrix
+    narrow = next(iter(features.vectors("layer4_token", shuffle=False))).matrix
+    np.testing.assert_array_equal(wide, narrow.astype("f4"))
+
+
+def test_what_float16_cannot_hold_is_refused(tmp_path: Path) -> None:
+    toy = toy_part(poolings=["mean"])
+    vectors = {"concat4_mean": np.full_like(toy.content.vectors["concat4_mean"], 1e6)}
+    folder = toy_set(tmp_path / "f", replace(toy, content=replace(toy.content, vectors=vectors)))
+    with pytest.raises(
+        FeatureSetError, match=r"part-00000.*group 0: a value is too large for float16; dtype='float32'"
+    ):
+        list(FeatureSet(folder).vectors(dtype="float16"))
+
+
+# ── what is wrong ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"batch": 0}, "batch=0; give a whole number from 1 on"),
+        ({"batch": 2.5}, "batch=2.5; give a whole number"),
+        ({"memory": 0}, "memory=0"),
+        ({"seed": -1}, "seed=-1; give a whole number from 0 on"),
+        ({"epoch": "1"}, "epoch='1'"),
+        ({"start": -1}, "start=-1"),
+        ({"start": 10}, "start=10; there are 1 batches"),
+        ({"shard": (4, 4)}, r"shard=\(4, 4\); give which one, counted from 0"),
+        ({"shard": (-1, 4)}, "shard="),
+        ({"shard": (0, 0)}, "shard="),
+        ({"shard": 3}, "shard=3"),
+        ({"shard": (0, 1, 2)}, "shard="),
+        ({"shard": (0.0, 2)}, "shard="),
+        ({"dtype": "float64"}, "dtype='float64'; give 'float16' or 'float32'"),
+    ],
+)
+def test_settings_that_cannot_be_right(folder: Path, wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        FeatureSet(folder).vectors("layer4_token", **wrong)
+
+
+def test_a_column_that_is_not_there(folder: Path) -> None:
+    with pytest.raises(NotDerivableError, match="no column 'nonsense'; stored are: concat4_mean"):
+        FeatureSet(folder).vectors("nonsense")
+    with pytest.raises(NotDerivableError, match="say which column"):
+        FeatureSet(folder).vectors(pooling="middle")
+
+
+def test_a_damaged_page_is_found(folder: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    path = copy / "part-00001.parquet"
+    content = bytearray(path.read_bytes())
+    features = FeatureSet(copy)
+    footer = features._parts.open(features.entries[1]).footer
+    names = [footer.metadata.row_group(0).column(at).path_in_schema for at in range(footer.metadata.num_columns)]
+    chunk = footer.metadata.row_group(0).column(names.index("concat4_token"))
+    content[chunk.data_page_offset + chunk.total_compressed_size - 1] ^= 4
+    path.write_bytes(content)
+    with pytest.raises(DamagedError, match=r"part-00001.*row group 0 cannot be read.*CRC"):
+        list(FeatureSet(copy).vectors("layer4_token"))
+
+
+def test_a_part_that_was_exchanged_is_found(folder: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    features = FeatureSet(copy)
+    stream = features.vectors("layer4_token")
+    other = toy_set(tmp_path / "other", *toy_parts(poolings=("mean", "token", "word"), tags=True))
+    shutil.copy(other / "part-00002.parquet", copy / "part-00002.parquet")
+    with pytest.raises(DamagedError, match="not the part that the manifest lists"):
+        list(pickle.loads(pickle.dumps(stream)))
+
+
+def test_matrices_without_a_vector_for_each_token_are_refused(folder: Path) -> None:
+    stream = FeatureSet(folder).vectors("layer4_token")
+    stream.blocks.vectors[:] -= 1
+    with pytest.raises(DamagedError, match="do not have a vector for each token"):
+        list(stream)
+
+
+def test_an_unfinished_set_is_streamed_too(folder: Path, tmp_path: Path, parts: tuple[Toy, ...]) -> None:
+    copy = toy_set(tmp_path / "f", parts[0], finished=False)
+    stream = FeatureSet(copy, allow_unfinished=True).vectors("layer4_token", origins=True)
+    assert Counter(given_by(stream)) == Counter(expected(parts[:1], "sum", [4], "token"))
