@@ -16,7 +16,14 @@ from .extraction import (
     estimate_extraction as estimate_extraction,
     verify_features as verify_features,
 )
-from .features import DocumentFeatures as DocumentFeatures, FeatureSet as FeatureSet, export_features as export_features
+from .features import (
+    DocumentFeatures as DocumentFeatures,
+    FeatureSet as FeatureSet,
+    StreamBatch as StreamBatch,
+    StreamSettings as StreamSettings,
+    VectorStream as VectorStream,
+    export_features as export_features,
+)
 from .heads import (
     Head as Head,
     HeadSettings as HeadSettings,
@@ -70,4 +77,5 @@ from .tagging import (
     verify_table7 as verify_table7,
     verify_tagger as verify_tagger,
 )
+from .training import VectorDataset as VectorDataset
 from .usages import find_senses as find_senses, find_usages as find_usages

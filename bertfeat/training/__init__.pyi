@@ -63,6 +63,7 @@ from .trainer import (
     require_accelerate as require_accelerate,
     single_device as single_device,
 )
+from .vector_dataset import TensorBatch as TensorBatch, VectorDataset as VectorDataset
 from .verification import (
     FeaturesState as FeaturesState,
     features_state as features_state,

@@ -3,7 +3,7 @@
 import pickle
 import shutil
 import threading
-import tracemalloc
+import weakref
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,7 +16,8 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from scipy.stats import chi2
 
 from bertfeat.errors import DamagedError, FeatureSetError, NotDerivableError, UsageError
-from bertfeat.features import FeatureSet, VectorStream, part as part_module
+from bertfeat.features import FeatureSet, StreamBatch, VectorStream, part as part_module
+from bertfeat.features.block_reader import BlockReader
 from bertfeat.features.row_groups import PartReader
 from tests.support.features_toy import H, Toy, toy_part, toy_parts, toy_set
 
@@ -214,17 +215,20 @@ def test_chunks_fit_half_the_memory_or_a_row_group(folder: Path, memory: int) ->
     assert max(sizes) - min(sizes) <= 1
 
 
-def test_two_chunks_are_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(part_module, "ROW_GROUP_BYTES", 100_000)
-    folder = toy_set(tmp_path / "f", toy_part(rows=12_000, layers="last", poolings=["mean"]))
-    stream = FeatureSet(folder).vectors(batch=64, memory=256_000)
-    assert len(stream._chunks()) >= 3
-    tracemalloc.start()
-    for batch in stream:  # noqa: B007  # held, as loops do
-        pass
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 2 * stream.capacity * (stream.width * 4 + 8) + 64_000
+def test_two_chunks_are_in_memory(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    alive: list[weakref.ref[Any]] = []
+    make_room = BlockReader.make_room
+
+    def counted(self: BlockReader, number: int) -> StreamBatch:
+        room = make_room(self, number)
+        alive.append(weakref.ref(room.matrix))
+        assert sum(chunk() is not None for chunk in alive) <= 2
+        return room
+
+    monkeypatch.setattr(BlockReader, "make_room", counted)
+    for batch in FeatureSet(folder).vectors("layer4_token", batch=2, memory=1):
+        assert batch.matrix.base is None  # a batch that is kept keeps nothing else
+    assert len(alive) > 4
 
 
 @pytest.fixture

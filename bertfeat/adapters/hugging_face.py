@@ -1,0 +1,60 @@
+"""Hugging Face datasets: a stream of vectors as an ``IterableDataset``."""
+
+# mypy: disable-error-code="misc"
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from bertfeat.adapters.extractor_check import MissingLibraryError
+from bertfeat.errors import UsageError, parameter
+from bertfeat.features import StreamBatch, VectorStream
+
+try:
+    from datasets import Features, IterableDataset, List, Value
+except ImportError as error:
+    raise MissingLibraryError("datasets", error) from error
+
+
+def stream_dataset(stream: VectorStream, shards: int = 8) -> IterableDataset:
+    """Return the vectors of a stream as examples: ``vector`` and, with origins, ``row``, ``position`` and ``string``.
+
+    ::
+
+        from bertfeat.adapters.hugging_face import stream_dataset
+        dataset = stream_dataset(features.vectors("last", "token")).with_format("torch").batch(4096)
+
+    The stream is cut into so many shards, which ``datasets`` reads one after the other, or shares out among nodes
+    (``split_dataset_by_node``) and the workers of a DataLoader. Each vector becomes a dict of Python, which takes far
+    longer than to read it; :class:`bertfeat.VectorDataset` gives whole batches.
+
+    Raises:
+        UsageError: there are to be no shards, or the stream is to begin with another batch than its first.
+    """
+    if shards < 1:
+        raise UsageError(parameter("shards", shards), remedy="give 1 or more")
+    if stream.settings.start:
+        remedy = "leave it out, and use the dataset's own skip or load_state_dict"
+        raise UsageError(f"{parameter('start', stream.settings.start)} counts batches, not examples", remedy=remedy)
+    origins = {"row": Value("int64"), "position": Value("int64"), "string": Value("string")}
+    columns = {"vector": List(Value(stream.dtype.name), length=stream.width)}
+    return IterableDataset.from_generator(
+        _stream_examples,
+        features=Features({**columns, **(origins if stream.settings.origins else {})}),
+        gen_kwargs={"streams": [stream.divide(number, shards) for number in range(shards)]},
+    )
+
+
+def _stream_examples(streams: Sequence[VectorStream]) -> Iterator[dict[str, object]]:
+    for stream in streams:
+        for batch in stream:
+            yield from _batch_examples(batch)
+
+
+def _batch_examples(batch: StreamBatch) -> Iterator[dict[str, object]]:
+    if batch.rows is None or batch.positions is None:
+        yield from ({"vector": vector} for vector in batch.matrix)
+        return
+    strings = np.full(len(batch), None) if batch.strings is None else batch.strings
+    for vector, row, position, string in zip(batch.matrix, batch.rows, batch.positions, strings, strict=True):
+        yield {"vector": vector, "row": row, "position": position, "string": string}

@@ -1,0 +1,70 @@
+"""A stream of vectors as a dataset of torch, shared out among ranks and the workers of a DataLoader."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple, Self
+
+import torch
+from torch import Tensor
+from torch.utils.data import IterableDataset, get_worker_info
+
+from bertfeat.errors import UsageError, parameter
+from bertfeat.features import StreamBatch, VectorStream
+
+
+class TensorBatch(NamedTuple):
+    """A :class:`bertfeat.features.StreamBatch` as tensors, in the one form that DataLoaders share and pin."""
+
+    matrix: Tensor  # [n, width]
+    rows: Tensor | None  # [n] row of the document
+    positions: Tensor | None  # [n] number of the token or word in it; 0 for document vectors
+    strings: list[str] | None  # [n] the token or word
+
+    @classmethod
+    def of(cls, batch: StreamBatch) -> Self:
+        """The same batch, in the same memory."""
+        rows, positions = (None if each is None else torch.from_numpy(each) for each in (batch.rows, batch.positions))
+        strings = None if batch.strings is None else batch.strings.tolist()
+        return cls(torch.from_numpy(batch.matrix), rows, positions, strings)
+
+
+class VectorDataset(IterableDataset[TensorBatch]):
+    """The batches of a stream, for ``DataLoader(VectorDataset(stream), batch_size=None, num_workers=4)``.
+
+    Each vector goes to one rank of ``torch.distributed``, if that is initialised when the dataset is made and the
+    stream is no shard already, and there to one worker, which holds the stream's ``memory``. ``start`` counts the
+    batches that the rank has had from its DataLoader: with as many workers as before, those that follow are the same
+    as without a break. With ``drop_last`` all ranks have equally many batches.
+    """
+
+    def __init__(self, stream: VectorStream) -> None:
+        self.stream, self.start = stream.at_epoch(stream.settings.epoch), stream.settings.start
+        distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
+        if distributed and stream.settings.shard == (0, 1):  # here, as the processes of workers know of no rank
+            self.stream = self.stream.divide(torch.distributed.get_rank(), torch.distributed.get_world_size())
+
+    def set_epoch(self, epoch: int, start: int = 0) -> None:
+        """Choose the epoch, and the batch of it to begin with, before the DataLoader is iterated.
+
+        Workers that persist (``persistent_workers``) do not hear of it.
+        """
+        self.stream, self.start = self.stream.at_epoch(epoch), start
+
+    def __iter__(self) -> Iterator[TensorBatch]:
+        """The batches of this worker.
+
+        Raises:
+            UsageError: there are fewer batches than ``start``.
+        """
+        worker = get_worker_info()
+        index, count = (worker.id, worker.num_workers) if worker else (0, 1)
+        shards = [self.stream.divide(number, count) for number in range(count)]
+        # a DataLoader takes a batch of each worker in turn, and passes over those that have no more
+        turns = sorted((batch, number) for number, shard in enumerate(shards) for batch in range(len(shard)))
+        if self.start > len(turns):
+            raise UsageError(parameter("start", self.start), remedy=f"there are {len(turns)} batches")
+        had = Counter(number for _, number in turns[: self.start])
+        # it begins with worker 0, which takes the shard whose turn it was
+        turn = turns[self.start][1] if self.start < len(turns) else 0
+        own = (index + turn) % count
+        return map(TensorBatch.of, self.stream.divide(own, count, start=had[own]))
