@@ -7,8 +7,8 @@ stream (an epoch is read before, so its row groups are counted) runs in turn wit
 with the pages' checksums, which the stream always checks, and without them; medians of 5. Processor time is that of all
 threads.
 
-With --data, the name of a set of token vectors of real texts, the shuffle is measured as well: the variance of the means
-of batches next to that of means of as many vectors drawn at random, for several sizes of the memory.
+With --data, a set of token vectors of real texts, the shuffle is measured as well: the variance of the means of batches
+next to that of means of as many vectors drawn at random, for several sizes of the memory.
 """
 
 import argparse

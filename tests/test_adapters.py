@@ -25,6 +25,7 @@ LIBRARIES = {  # adapter → what it imports first, what pip calls it
     "llama_index": ("llama_index", "llama-index-core"),
     "haystack": ("haystack", "haystack-ai"),
     "mteb": ("mteb", "mteb"),
+    "hugging_face": ("datasets", "datasets"),
 }
 ROOT = Path(__file__).parent.parent
 

@@ -22,7 +22,7 @@ def stream_dataset(stream: VectorStream, shards: int = 8) -> IterableDataset:
     ::
 
         from bertfeat.adapters.hugging_face import stream_dataset
-        dataset = stream_dataset(features.vectors("last", "token")).with_format("torch").batch(4096)
+        dataset = stream_dataset(features.vectors("last", "token")).with_format("torch")
 
     The stream is cut into so many shards, which ``datasets`` reads one after the other, or shares out among nodes
     (``split_dataset_by_node``) and the workers of a DataLoader. Each vector becomes a dict of Python, which takes far
