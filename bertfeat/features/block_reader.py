@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -30,20 +29,20 @@ class StreamBatch:
         return len(self.matrix)
 
     @property
-    def arrays(self) -> list[NDArray[Any]]:
+    def arrays(self) -> list[NDArray[np.generic]]:
         """Those of the four that are there."""
         return [array for array in (self.matrix, self.rows, self.positions, self.strings) if array is not None]
 
     def take(self, numbers: NDArray[np.int64]) -> "StreamBatch":
         """A copy of the vectors with these numbers, in their order."""
-        return StreamBatch(*(array.take(numbers, axis=0) for array in self.arrays))
+        return StreamBatch(*(array.take(numbers, axis=0) for array in self.arrays))  # type: ignore[arg-type]
 
     @classmethod
     def join(cls, batches: Sequence["StreamBatch"]) -> "StreamBatch":
         """Several batches as one."""
         if len(batches) == 1:
             return batches[0]
-        return cls(*map(np.concatenate, zip(*(batch.arrays for batch in batches), strict=True)))
+        return cls(*map(np.concatenate, zip(*(batch.arrays for batch in batches), strict=True)))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +114,7 @@ class BlockReader:
             return slice(cut.first, cut.stop), len(aligned)
         return np.flatnonzero(aligned)[cut.first : cut.stop], len(aligned)
 
-    def _origins(self, records: pa.RecordBatch) -> list[NDArray[Any]]:
+    def _origins(self, records: pa.RecordBatch) -> list[NDArray[np.generic]]:
         """Rows, positions and strings of all vectors of the row group."""
         if not self.origins:
             return []

@@ -44,7 +44,7 @@ class StreamSettings:
 
     def __post_init__(self) -> None:
         for name, least in {"batch": 1, "seed": 0, "epoch": 0, "start": 0, "memory": 1}.items():
-            if not _is_whole(getattr(self, name), least):
+            if not _is_count(getattr(self, name), least):
                 raise UsageError(parameter(name, getattr(self, name)), remedy=f"give a whole number from {least} on")
         if self.dtype not in (None, "float16", "float32"):
             raise UsageError(parameter("dtype", self.dtype), remedy="give 'float16' or 'float32', or leave it out")
@@ -53,7 +53,7 @@ class StreamSettings:
             raise UsageError(parameter("shard", self.shard), remedy=remedy)
 
 
-def _is_whole(value: object, least: int) -> bool:
+def _is_count(value: object, least: int) -> bool:
     try:
         return operator.index(value) >= least  # type: ignore[arg-type]
     except TypeError:
@@ -64,7 +64,7 @@ def _is_shard(value: object) -> bool:
     if not isinstance(value, tuple | list) or len(value) != 2:
         return False
     index, count = value
-    return _is_whole(count, 1) and _is_whole(index, 0) and index < count
+    return _is_count(count, 1) and _is_count(index, 0) and index < count
 
 
 class StreamOptions(TypedDict, total=False):
