@@ -1,10 +1,9 @@
+from .block_reader import StreamBatch as StreamBatch
 from .columns import (
     ReadableColumn as ReadableColumn,
     find_column as find_column,
     single_layer_columns as single_layer_columns,
 )
-from .block_reader import StreamBatch as StreamBatch
-from .columns import ReadableColumn as ReadableColumn, find_column as find_column
 from .document import (
     DocumentFeatures as DocumentFeatures,
     batch_documents as batch_documents,
