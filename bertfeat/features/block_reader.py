@@ -42,7 +42,7 @@ class StreamBatch:
         """Several batches as one."""
         if len(batches) == 1:
             return batches[0]
-        return cls(*map(np.concatenate, zip(*(batch.arrays for batch in batches), strict=True)))  # type: ignore[arg-type]
+        return cls(*map(np.concatenate, zip(*(batch.arrays for batch in batches), strict=True)))
 
 
 @dataclass(frozen=True, slots=True)
