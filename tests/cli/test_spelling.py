@@ -12,7 +12,8 @@ from tests.support.commands import declared_options
 
 ROOT = Path(__file__).parents[2]
 
-NOT_IN_THE_SHELL: dict[str, str] = {}
+_STREAM = "streams of vectors are for Python"
+NOT_IN_THE_SHELL = {"shards": _STREAM, "start": _STREAM}
 """Parameters that messages name and no command sets, and why."""
 
 
