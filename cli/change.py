@@ -13,7 +13,7 @@ from .change_output import ChangeView, print_change
 from .command_line import on_command_line
 from .console import Console, pluralize
 from .option_types import LOCAL_PATH, LOCATION
-from .options import output_options
+from .options import output_options, width_option
 from .progress import ProgressView, progress_display
 
 if TYPE_CHECKING:
@@ -106,14 +106,7 @@ change_options = bundle(
     show_default=f"all that are named, {SHOWN} of --all",
 )
 @option("--plot", type=LOCAL_PATH, metavar="FILE", help="Draw the words shown: .png, .pdf or .svg.")
-@option(
-    "--width",
-    type=click.IntRange(1, 10_000),
-    further=True,
-    metavar="N",
-    help="Columns of a line.",
-    show_default="as fits",
-)
+@width_option
 @output_options
 def command(
     folder: "Location",

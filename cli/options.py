@@ -31,6 +31,16 @@ output_options = bundle(
 )
 """``--json`` and ``--quiet``, which every command has; it gets ``console``."""
 
+width_option = option(
+    "--width",
+    type=click.IntRange(1, 10_000),
+    further=True,
+    metavar="N",
+    help="Columns of a line.",
+    show_default="as fits",
+)
+"""Of commands that print lines of text."""
+
 
 @dataclass(frozen=True, slots=True)
 class ModelOptions:

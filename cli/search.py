@@ -17,7 +17,7 @@ from .console import Console
 from .hit_output import hit_lines
 from .kept_columns import columns_to_show, json_values, show_option
 from .option_types import LOCATION
-from .options import output_options
+from .options import output_options, width_option
 from .terminal import single_line, terminal_width
 
 if TYPE_CHECKING:
@@ -51,14 +51,7 @@ class SearchConditions:
     help="Your own query vectors [n, width] instead of QUERY.",
 )
 @option("--exact", is_flag=True, help="Compare with every vector, whatever the type of the index.")
-@option(
-    "--width",
-    type=click.IntRange(1, 10_000),
-    further=True,
-    metavar="N",
-    help="Columns of a line.",
-    show_default="as fits",
-)
+@width_option
 @option("--stale", is_flag=True, further=True, help="Search even if the features changed since the index was built.")
 @option("--model", metavar="DIR", further=True, help="The folder of the index's model, if it was moved.")
 @option(

@@ -11,7 +11,7 @@ from .command_line import on_command_line
 from .console import Console
 from .kept_columns import show_option
 from .option_types import LOCATION
-from .options import output_options
+from .options import output_options, width_option
 from .usage_output import UsageFormat, print_senses, print_usages
 
 if TYPE_CHECKING:
@@ -80,14 +80,7 @@ query_options = bundle(
 @query_options
 @show_option
 @option("--csv", "as_csv", is_flag=True, help="Print the result as CSV, with more context than fits on a line.")
-@option(
-    "--width",
-    type=click.IntRange(1, 10_000),
-    further=True,
-    metavar="N",
-    help="Columns of a line.",
-    show_default="as fits",
-)
+@width_option
 @option("--model", metavar="DIR", further=True, help="The folder of the set's model, if it was moved.")
 @option(
     "--device",

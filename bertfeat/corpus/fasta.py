@@ -26,6 +26,7 @@ class _OpenProtein:
     header: str | None = None
     residues: list[str] = field(default_factory=list)
     size: int = 0
+    where: str = ""  # the problem lies
     problem: str = ""
     value: str = ""
 
@@ -52,18 +53,17 @@ class _OpenProtein:
     def fail(self, number: int, problem: str, value: str) -> None:
         self.residues.clear()
         if not self.problem:
-            self.problem, self.value = f"line {number}: {problem}", value
+            self.where, self.problem, self.value = f"line {number}", problem, value
 
     def record(self) -> Record:
         name, description = [*(self.header or "").split(None, 1), "", ""][:2]
         sequence = "".join(self.residues).upper().removesuffix("*")
-        where, _, problem = self.problem.partition(": ")
-        if not problem and not name:
-            where, problem = f"line {self.line + 1}", "no id after '>'; write one"
-        elif not problem and not sequence:
-            where, problem = f"line {self.line + 1}", "no residues below the line; leave the protein out"
-        if problem:
-            return BadRecord(where, problem, self.value, name or None)
+        if not name:
+            self.fail(self.line + 1, "no id after '>'; write one", "")
+        elif not sequence:
+            self.fail(self.line + 1, "no residues below the line; leave the protein out", "")
+        if self.problem:
+            return BadRecord(self.where, self.problem, self.value, name or None)
         return {"id": name, "description": description.rstrip(), "sequence": list(sequence)}
 
 

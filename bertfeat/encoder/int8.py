@@ -62,7 +62,7 @@ class Int8Kernels(NamedTuple):
         Raises:
             RuntimeError: memory ran out.
         """
-        self.kernels.call(f"bertfeat_{name}_{self.instructions}", job)
+        self.kernels.call(f"bertfeat_int8_{name}_{self.instructions}", job)
 
     def attention_dtype(self, width: int) -> torch.dtype:
         """The format of queries, keys and values of heads of this width, and of what attention makes of them."""
@@ -191,7 +191,7 @@ class KernelInt8PostAttention:
         out = torch.empty_like(residual)
         pointers = (context.data_ptr(), residual.data_ptr(), out.data_ptr())
         job = Int8PostAttentionStruct(*pointers, len(residual), self._activation, TYPES[context.dtype], *self._natives)
-        self._kernels.call("int8_post_attention", job)
+        self._kernels.call("post_attention", job)
         return out
 
 

@@ -23,7 +23,7 @@ from bertfeat.encoder.precision import Precision
 from bertfeat.errors import UsageError
 
 _log = logging.getLogger(__name__)
-_ABI = 5  # BERTFEAT_ABI of csrc/kernels.h; raise both with every change of a struct or a function
+_ABI = 6  # BERTFEAT_ABI of csrc/kernels.h; raise both with every change of a struct or a function
 _AVX512, _AMX, _VNNI, _VECTOR, _BF16, _AVX2_VNNI = 1, 2, 4, 8, 16, 32  # HAS_… of csrc/support.c
 _VECTOR_FORM, _AVX512_FORM, _BF16_FORM, _AMX_FORM = range(4)  # of attention
 _AVX2_ALL = _VECTOR | _AVX2_VNNI

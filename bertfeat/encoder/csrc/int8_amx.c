@@ -2,7 +2,7 @@
 
 #define LANES 16
 #define HALVES 1
-#define PROJECT bertfeat_project_amx
+#define PROJECT bertfeat_int8_project_amx
 #define POST_ATTENTION bertfeat_int8_post_attention_amx
 
 #include "vectors.h"
@@ -19,7 +19,7 @@ enum { GROUP = 384, LEVELS = 255, BLOCK = 32, DEPTH = 64 /* inputs of a tile: wi
 /* Sums of integers of one row, as many as a vector has, onto float32 sums. */
 INT8_INLINE void add_up(const int32_t *totals, Map map, const float *weight_sums, float *sums, int add) {
     const Vec y = fma_vec(all(map.least), load_vec(weight_sums), add ? load_vec(sums) : all(0));
-    store_vec(sums, fma_vec(_mm512_cvtepi32_ps(_mm512_load_si512(totals)), all(map.scale), y));
+    store_vec(sums, fma_vec(to_floats(_mm512_load_si512(totals)), all(map.scale), y));
 }
 
 /* sums [BLOCK, a strip] += one group of BLOCK rows times the outputs of the strip from n on, and inputs that are the

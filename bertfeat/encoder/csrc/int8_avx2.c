@@ -4,7 +4,7 @@
 #define LANES 8
 #define MOST_VECTORS 2
 #define HALVES 0
-#define PROJECT bertfeat_project_avx2
+#define PROJECT bertfeat_int8_project_avx2
 #define POST_ATTENTION bertfeat_int8_post_attention_avx2
 
 #include "vectors.h"
@@ -18,15 +18,6 @@ enum { GROUP = 128, LEVELS = 127, BLOCK = 4 };
 
 #include "int8_rows.h"
 
-typedef __m256i Integers;
-
-INT8_INLINE Integers load_integers(const int8_t *from) { return _mm256_loadu_si256((const __m256i *)from); }
-INT8_INLINE Vec to_floats(Integers x) { return _mm256_cvtepi32_ps(x); }
-INT8_INLINE Integers repeat_four(const uint8_t *bytes) {
-    int32_t four;
-    memcpy(&four, bytes, 4);
-    return _mm256_set1_epi32(four);
-}
 INT8_INLINE Integers sum_of_products(Integers bytes, Integers weights) {
     return _mm256_madd_epi16(_mm256_maddubs_epi16(bytes, weights), _mm256_set1_epi16(1));
 }

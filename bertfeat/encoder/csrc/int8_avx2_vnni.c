@@ -3,7 +3,7 @@
 #define LANES 8
 #define MOST_VECTORS 2
 #define HALVES 0
-#define PROJECT bertfeat_project_avx2_vnni
+#define PROJECT bertfeat_int8_project_avx2_vnni
 #define POST_ATTENTION bertfeat_int8_post_attention_avx2_vnni
 
 #include "vectors.h"
@@ -16,16 +16,6 @@
 enum { GROUP = 384, LEVELS = 255, BLOCK = 6 };
 
 #include "int8_rows.h"
-
-typedef __m256i Integers;
-
-INT8_INLINE Integers load_integers(const int8_t *from) { return _mm256_loadu_si256((const __m256i *)from); }
-INT8_INLINE Vec to_floats(Integers x) { return _mm256_cvtepi32_ps(x); }
-INT8_INLINE Integers repeat_four(const uint8_t *bytes) {
-    int32_t four;
-    memcpy(&four, bytes, 4);
-    return _mm256_set1_epi32(four);
-}
 
 /* Not the intrinsic, around which GCC copies the sums. */
 #define ADD_PRODUCTS(total, bytes, weights) __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(total) : "x"(bytes), "x"(weights))

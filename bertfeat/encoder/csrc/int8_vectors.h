@@ -1,7 +1,6 @@
 /* Products of 8-bit integers in vectors. Included by the file of a kind of instructions, which gives
 
    - BLOCK, MOST_VECTORS: rows and vectors of outputs that are multiplied at once
-   - Integers: a vector of LANES int32; load_integers, repeat_four, to_floats
    - ADD_PRODUCTS(total, bytes, weights): to each int32 of the total the sum of the products of its four bytes */
 
 /* sums [BLOCK, LANES · vectors] += one group of BLOCK rows times as many outputs of a strip, whose weights for four
@@ -22,7 +21,9 @@ INT8_INLINE void multiply_block(const Bytes *rows, int64_t row, int64_t group, c
         for (int v = 0; v < vectors; v++) w[v] = load_integers(weight + 4 * LANES * v);
 #pragma GCC unroll 6
         for (int r = 0; r < BLOCK; r++) {
-            const Integers each = repeat_four(bytes + r * rows->in + k);
+            int32_t four;
+            memcpy(&four, bytes + r * rows->in + k, 4);
+            const Integers each = repeat_integer(four);
 #pragma GCC unroll 4
             for (int v = 0; v < vectors; v++) ADD_PRODUCTS(total[r][v], each, w[v]);
         }

@@ -3,7 +3,7 @@
 #define LANES 16
 #define MOST_VECTORS 4
 #define HALVES 1
-#define PROJECT bertfeat_project_vnni
+#define PROJECT bertfeat_int8_project_vnni
 #define POST_ATTENTION bertfeat_int8_post_attention_vnni
 
 #include "vectors.h"
@@ -16,16 +16,6 @@
 enum { GROUP = 384, LEVELS = 255, BLOCK = 6 };
 
 #include "int8_rows.h"
-
-typedef __m512i Integers;
-
-INT8_INLINE Integers load_integers(const int8_t *from) { return _mm512_loadu_si512(from); }
-INT8_INLINE Vec to_floats(Integers x) { return _mm512_cvtepi32_ps(x); }
-INT8_INLINE Integers repeat_four(const uint8_t *bytes) {
-    int32_t four;
-    memcpy(&four, bytes, 4);
-    return _mm512_set1_epi32(four);
-}
 
 /* Not the intrinsic, around which GCC copies the sums: half as fast. */
 #define ADD_PRODUCTS(total, bytes, weights) __asm__("vpdpbusd %2, %1, %0" : "+v"(total) : "v"(bytes), "v"(weights))

@@ -17,7 +17,7 @@ typedef void (*Parallel)(void (*)(void *), void *, unsigned, unsigned); /* the O
    Raise BERTFEAT_ABI with every change of a struct or a function below, here and in kernels.py, which compares the
    number and the sizes of the structs when it loads the library. */
 
-#define BERTFEAT_ABI 5
+#define BERTFEAT_ABI 6
 
 /* Types of values. */
 enum { FP32, BF16 };
@@ -98,7 +98,7 @@ int bertfeat_project(const Projection *job, Parallel parallel, unsigned threads)
 int bertfeat_post_attention(const PostAttention *job, Parallel parallel, unsigned threads);
 void bertfeat_pack(const uint16_t *weight, uint16_t *tiles, int64_t in, int64_t out);
 #define INT8_KERNELS(instructions)                                                                                     \
-    int bertfeat_project_##instructions(const Int8Projection *job, Parallel parallel, unsigned threads);               \
+    int bertfeat_int8_project_##instructions(const Int8Projection *job, Parallel parallel, unsigned threads);               \
     int bertfeat_int8_post_attention_##instructions(const Int8PostAttention *job, Parallel parallel, unsigned threads)
 INT8_KERNELS(amx);
 INT8_KERNELS(vnni);

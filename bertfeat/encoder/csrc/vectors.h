@@ -32,6 +32,12 @@ SIMD_INLINE void store_bytes(uint8_t *to, Vec x) {
     _mm_storeu_si128((__m128i *)to, _mm512_cvtusepi32_epi8(whole));
 }
 
+typedef __m512i Integers; /* as many int32 as a vector has values */
+
+SIMD_INLINE Integers load_integers(const int8_t *from) { return _mm512_loadu_si512(from); }
+SIMD_INLINE Integers repeat_integer(int32_t x) { return _mm512_set1_epi32(x); }
+SIMD_INLINE Vec to_floats(Integers x) { return _mm512_cvtepi32_ps(x); }
+
 /* bfloat16 values, where AVX512-BF16 is. */
 SIMD_INLINE Vec load_halves(const uint16_t *from) { return widen(_mm256_loadu_si256((const __m256i *)from)); }
 SIMD_INLINE void store_halves(uint16_t *to, Vec x) {
@@ -66,6 +72,12 @@ SIMD_INLINE void store_bytes(uint8_t *to, Vec x) {
     const __m128i half = _mm_packus_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256(whole, 1));
     _mm_storel_epi64((__m128i *)to, _mm_packus_epi16(half, half));
 }
+
+typedef __m256i Integers; /* as many int32 as a vector has values */
+
+SIMD_INLINE Integers load_integers(const int8_t *from) { return _mm256_loadu_si256((const __m256i *)from); }
+SIMD_INLINE Integers repeat_integer(int32_t x) { return _mm256_set1_epi32(x); }
+SIMD_INLINE Vec to_floats(Integers x) { return _mm256_cvtepi32_ps(x); }
 
 /* 2^x, relative error 4e-6. */
 SIMD_INLINE Vec exp2_vec(Vec x) {
