@@ -38,6 +38,7 @@ from .plots import (
     draw_curves as draw_curves,
     draw_layers as draw_layers,
     draw_map as draw_map,
+    draw_senses as draw_senses,
     draw_table7 as draw_table7,
 )
 from .pretraining import (
@@ -78,4 +79,4 @@ from .tagging import (
     verify_tagger as verify_tagger,
 )
 from .training import VectorDataset as VectorDataset
-from .usages import find_senses as find_senses, find_usages as find_usages
+from .usages import find_senses as find_senses, find_usages as find_usages, find_usages_by as find_usages_by

@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .console import Console, fields_of
+from .console import Console, fields_of, pluralize
 from .kept_columns import columns_to_show, format_value, json_values
 from .kwic import kwic_lines
-from .terminal import has_colour, terminal_width
+from .terminal import cell_width, cut_end, has_colour, pad, single_line, terminal_width
 
 if TYPE_CHECKING:
-    from bertfeat.usages import Senses, Usage, Usages
+    from bertfeat.usages import Senses, SlicedUsages, Usage, Usages
 
-_COLUMNS = ("sense", "score", "id", "row", "start", "end", "left", "word", "right")
+_WIDEST_SLICE = 30
+_SENSE_WIDTH = 8
+_SHARE_WIDTH = 12
+_COLUMNS = ("sense", "slice", "score", "id", "row", "start", "end", "left", "word", "right")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,7 @@ class UsageFormat:
 def print_usages(result: "Usages", form: UsageFormat, match: str) -> None:
     """Print usages, and their number on stderr."""
     if form.as_csv:
-        _print_csv([(None, usage) for usage in result.usages], form.names)
+        _print_csv([("", "", usage) for usage in result.usages], form.names)
     else:
         value = {**fields_of(result), "usages": list(map(form.usage, result.usages))}
         form.console.result(value, [*form.lines(result.usages)] or ["nothing found"])
@@ -68,16 +71,41 @@ def print_usages(result: "Usages", form: UsageFormat, match: str) -> None:
         f"{result.word}: {len(result.usages):,} of {result.found:,} {what} in {result.documents:,} documents, "
         f"{order} ({result.column})"
     )
-    _warn_of_skipped(result, form.console)
+    _warn_of_skipped(result.skipped, form.console)
+
+
+def print_sliced_usages(result: "SlicedUsages", form: UsageFormat, match: str) -> None:
+    """Print the usages of each slice, and their number on stderr."""
+    if form.as_csv:
+        _print_csv([("", one.slice.name, usage) for one in result.slices for usage in one.usages], form.names)
+    else:
+        slices = [
+            fields_of(one.slice)
+            | {name: value for name, value in fields_of(one).items() if name != "slice"}
+            | {"usages": list(map(form.usage, one.usages))}
+            for one in result.slices
+        ]
+        form.console.result({**fields_of(result), "slices": slices}, list(_slice_lines(result, form)))
+    found = sum(one.found for one in result.slices)
+    if not found:
+        _say_nothing_found(result, form.console, match)
+        return
+    what = "words compared" if match == "any" else "usages"
+    order = f"nearest to {result.like!r}" if result.like else "in the order of the corpus"
+    form.console.say(
+        f"{result.word}: {found:,} {what} in {result.documents:,} documents by {result.by}, {order} ({result.column})"
+    )
+    _say_outside(result, form.console)
+    _warn_of_skipped(sum(one.skipped for one in result.slices), form.console)
 
 
 def print_senses(result: "Senses", form: UsageFormat, match: str) -> None:
     """Print senses with their most central usages, and their numbers on stderr."""
     if form.as_csv:
         numbered = enumerate(result.senses, 1)
-        _print_csv([(number, usage) for number, sense in numbered for usage in sense.usages], form.names)
+        _print_csv([(str(number), "", usage) for number, sense in numbered for usage in sense.usages], form.names)
     else:
-        senses = [{"count": sense.count, "usages": list(map(form.usage, sense.usages))} for sense in result.senses]
+        senses = [fields_of(sense) | {"usages": list(map(form.usage, sense.usages))} for sense in result.senses]
         form.console.result({**fields_of(result), "senses": senses}, [*_sense_lines(result, form)] or ["nothing found"])
     if not result.found:
         _say_nothing_found(result, form.console, match)
@@ -86,17 +114,23 @@ def print_senses(result: "Senses", form: UsageFormat, match: str) -> None:
         f"{result.word}: {result.found:,} usages in {result.documents:,} documents ({result.column}); "
         f"the most central ones of each sense"
     )
+    _say_outside(result, form.console)
     if result.grouped < result.found - result.skipped:
         form.console.say(f"grouped are {result.grouped:,} of them")
-    _warn_of_skipped(result, form.console)
+    _warn_of_skipped(result.skipped, form.console)
 
 
-def _warn_of_skipped(result: "Usages | Senses", console: Console) -> None:
-    if result.skipped:
-        console.warn(f"{result.skipped:,} of them have no vector (cut off, or unknown to the model) and were skipped")
+def _say_outside(result: "SlicedUsages | Senses", console: Console) -> None:
+    if result.outside:
+        console.say(f"{pluralize(result.outside, 'usage')} in documents outside of the slices of {result.by} left out")
 
 
-def _say_nothing_found(result: "Usages | Senses", console: Console, match: str) -> None:
+def _warn_of_skipped(skipped: int, console: Console) -> None:
+    if skipped:
+        console.warn(f"{skipped:,} of them have no vector (cut off, or unknown to the model) and were skipped")
+
+
+def _say_nothing_found(result: "Usages | SlicedUsages | Senses", console: Console, match: str) -> None:
     if not result.documents:
         console.say("no document meets the condition")
         return
@@ -104,21 +138,53 @@ def _say_nothing_found(result: "Usages | Senses", console: Console, match: str) 
     console.say(f"{result.word!r} does not stand in the {result.documents:,} documents{hint}")
 
 
+def _slice_lines(result: "SlicedUsages", form: UsageFormat) -> Iterator[str]:
+    for number, one in enumerate(result.slices):
+        heading = f"{one.slice.name}: {pluralize(one.found, 'usage')} in {pluralize(one.slice.documents, 'document')}"
+        if one.score is not None:
+            heading += f", mean score {one.score:.3f}"
+        yield from ([] if number == 0 else [""])
+        yield _bold(single_line(heading))
+        yield from form.lines(one.usages)
+
+
 def _sense_lines(result: "Senses", form: UsageFormat) -> Iterator[str]:
+    yield from _share_lines(result)
     for number, sense in enumerate(result.senses, 1):
-        heading = f"sense {number}: {sense.count:,} of {result.grouped:,}"
-        yield from ([] if number == 1 else [""])
-        yield click.style(heading, bold=True) if has_colour() else heading
+        yield from ([] if number == 1 and not result.slices else [""])
+        yield _bold(f"sense {number}: {sense.count:,} of {result.grouped:,}")
         yield from form.lines(sense.usages)
 
 
-def _print_csv(usages: Sequence[tuple[int | None, "Usage"]], names: Sequence[str]) -> None:
-    """Print a line a usage; the column ``sense`` is empty where there are none."""
+def _share_lines(result: "Senses") -> Iterator[str]:
+    """A table: the senses down, the slices across, the number of usages and their share of the slice's."""
+    if not result.slices or not result.senses:
+        return
+    names = [cut_end(single_line(one.name), _WIDEST_SLICE) for one in result.slices]
+    totals = [sum(counts) for counts in zip(*(sense.counts for sense in result.senses), strict=True)]
+    width = max(_SHARE_WIDTH, *map(cell_width, names))
+    yield "  ".join([pad(result.by or "", _SENSE_WIDTH), *(pad(name, width, right=True) for name in names)])
+    for number, sense in enumerate(result.senses, 1):
+        shares = [
+            f"{count:,} ({count / total:4.0%})" if total else "0"
+            for count, total in zip(sense.counts, totals, strict=True)
+        ]
+        yield "  ".join([f"sense {number:<{_SENSE_WIDTH - 6}}", *(f"{share:>{width}}" for share in shares)])
+
+
+def _bold(heading: str) -> str:
+    return click.style(heading, bold=True) if has_colour() else heading
+
+
+def _print_csv(usages: Sequence[tuple[str, str, "Usage"]], names: Sequence[str]) -> None:
+    """Print a line a usage, of a sense, of a slice, or of neither."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     # a kept column of one of our own names gets a prefix
     writer.writerow([*_COLUMNS, *(f"kept_{name}" if name in _COLUMNS else name for name in names)])
-    for sense, usage in usages:
+    for sense, of_slice, usage in usages:
         place = (usage.id, usage.row, usage.start, usage.end, usage.left, usage.word, usage.right)
-        writer.writerow([sense, usage.score, *place, *(format_value(usage.values.get(name)) for name in names)])
+        writer.writerow(
+            [sense, of_slice, usage.score, *place, *(format_value(usage.values.get(name)) for name in names)]
+        )
     click.echo(out.getvalue(), nl=False, file=sys.stdout)

@@ -1,6 +1,7 @@
 """``bertfeat usages``: a word in its contexts, nearest in meaning first."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,9 +11,9 @@ from .bundles import bundle
 from .command_line import on_command_line
 from .console import Console
 from .kept_columns import show_option
-from .option_types import LOCATION
+from .option_types import LOCAL_PATH, LOCATION
 from .options import output_options, width_option
-from .usage_output import UsageFormat, print_senses, print_usages
+from .usage_output import UsageFormat, print_senses, print_sliced_usages, print_usages
 
 if TYPE_CHECKING:
     from bertfeat.io import Location
@@ -30,6 +31,8 @@ class UsageQuery:
     where: str | None
     one_per_document: bool
     context: int | None
+    by: str | None
+    slices: str | None
 
     def arguments(self, *names: str) -> dict[str, Any]:
         """Those arguments of the library's function that are given; the library knows the other defaults."""
@@ -39,7 +42,7 @@ class UsageQuery:
 query_options = bundle(
     "query",
     UsageQuery,
-    ("like", "senses", "match", "k", "column", "where", "one_per_document", "context"),
+    ("like", "senses", "match", "k", "column", "where", "one_per_document", "context", "by", "slices"),
     option("--like", metavar="SENTENCE", help="Nearest first to what WORD means in this sentence."),
     option("--senses", type=click.IntRange(min=2), metavar="N", help="Group the usages into N senses (scikit-learn)."),
     option(
@@ -53,7 +56,7 @@ query_options = bundle(
         type=click.IntRange(1, 10_000),
         metavar="N",
         help="Number of usages.",
-        show_default="10, or 5 for each sense",
+        show_default="10, or 5 for each sense or slice",
     ),
     option(
         "--column",
@@ -62,6 +65,13 @@ query_options = bundle(
         show_default="the only one",
     ),
     option("--where", metavar="CONDITION", help="On kept columns: \"year > 1900 and lang in ('de', 'en')\"."),
+    option("--by", metavar="COL", help="Slice by slice of a kept column, such as the year."),
+    option(
+        "--slices",
+        metavar="SPEC",
+        help="Of --by: 1839-1895,1896-1937 or draft,print; or a number of slices with equally many tokens.",
+        show_default="2 of numbers, every value of texts",
+    ),
     option("--one-per-document", is_flag=True, help="Only the nearest usage, else the first, of each document."),
     option(
         "--context",
@@ -80,6 +90,7 @@ query_options = bundle(
 @query_options
 @show_option
 @option("--csv", "as_csv", is_flag=True, help="Print the result as CSV, with more context than fits on a line.")
+@option("--plot", type=LOCAL_PATH, metavar="FILE", help="Draw --senses over the slices of --by: .png, .pdf or .svg.")
 @width_option
 @option("--model", metavar="DIR", further=True, help="The folder of the set's model, if it was moved.")
 @option(
@@ -96,6 +107,7 @@ def command(
     query: UsageQuery,
     show: tuple[str, ...],
     as_csv: bool,
+    plot: Path | None,
     width: int | None,
     model: str | None,
     device: str | None,
@@ -105,28 +117,35 @@ def command(
 
     With --like the usages nearest in meaning come first; with --senses they are grouped; otherwise they are in the
     order of the corpus. Stars mark which word of SENTENCE is meant, where that is not clear. Scores are cosines. With
-    --match any, FEATURES may be an index of words, which is faster. --json and --csv have all kept columns, unless
-    --show names some.
+    --by each slice of a kept column has its usages, or each sense the number of its usages in every slice. With --match
+    any, FEATURES may be an index of words, which is faster. --json and --csv have all kept columns, unless --show names
+    some.
 
     \b
     bertfeat usages corpus.features bank --like "He sat on the bank of the river."
     bertfeat usages corpus.features bank --like "I *banked* the money." -k 20 --show author,year
     bertfeat usages corpus.features 은행 --match prefix --senses 2 --where "year > 1900"
+    bertfeat usages corpus.features cell --senses 3 --by year --slices 1839-1895,1896-1937 --plot cell.png
     """
-    _check_usage_options(query, as_csv, console)
+    _check_usage_options(query, as_csv, plot, console)
     from bertfeat.io import ResultKind, result_kind
 
-    search = _search_index if result_kind(folder) is ResultKind.INDEX else _search_features
-    search(folder, word, query, UsageFormat(console, as_csv, width, show), model, device)
+    form = UsageFormat(console, as_csv, width, show)
+    if result_kind(folder) is ResultKind.INDEX:
+        _search_index(folder, word, query, form, model, device)
+    elif query.senses is not None:
+        _group_features(folder, word, query, form, plot)
+    else:
+        _search_features(folder, word, query, form, model, device)
 
 
 def _search_index(
     folder: "Location", word: str, query: UsageQuery, form: UsageFormat, model: str | None, device: str | None
 ) -> None:
-    if query.match != "any" or query.like is None or query.column is not None:
+    if query.match != "any" or query.like is None or query.column is not None or query.by is not None:
         raise click.UsageError(
-            f"{folder} is an index, which answers only --match any with --like, by its own column without --column; "
-            f"give the features that it was made from"
+            f"{folder} is an index, which answers only --match any with --like, by its own column without --column and "
+            f"without --by; give the features that it was made from"
         )
     from bertfeat import Index
     from bertfeat.usages import find_usages_in_index
@@ -141,22 +160,43 @@ def _search_features(
     folder: "Location", word: str, query: UsageQuery, form: UsageFormat, model: str | None, device: str | None
 ) -> None:
     from bertfeat.features import FeatureSet
-    from bertfeat.usages import find_senses, find_usages
+    from bertfeat.usages import find_usages, find_usages_by
 
     features = FeatureSet(folder)
     form = form.with_columns(tuple(column.name for column in features.kept))
-    arguments = query.arguments("match", "k", "column", "where", "one_per_document", "context")
-    if query.senses is not None:
-        print_senses(find_senses(features, word, query.senses, **arguments), form, query.match)
+    arguments = query.arguments("like", "match", "k", "column", "where", "one_per_document", "context")
+    if query.by is not None:
+        sliced = find_usages_by(features, word, query.by, query.slices, model=model, device=device, **arguments)
+        print_sliced_usages(sliced, form, query.match)
         return
-    usages = find_usages(features, word, like=query.like, model=model, device=device, **arguments)
-    print_usages(usages, form, query.match)
+    print_usages(find_usages(features, word, model=model, device=device, **arguments), form, query.match)
 
 
-def _check_usage_options(query: UsageQuery, as_csv: bool, console: Console) -> None:
+def _group_features(folder: "Location", word: str, query: UsageQuery, form: UsageFormat, plot: Path | None) -> None:
+    from bertfeat.features import FeatureSet
+    from bertfeat.usages import find_senses
+
+    if plot is not None:
+        from bertfeat.plots import draw_senses, picture_path
+
+        picture_path(plot)
+    features = FeatureSet(folder)
+    form = form.with_columns(tuple(column.name for column in features.kept))
+    names = ("senses", "match", "k", "column", "where", "one_per_document", "context", "by", "slices")
+    senses = find_senses(features, word, **query.arguments(*names))
+    if plot is not None:
+        draw_senses(senses, plot)
+    print_senses(senses, form, query.match)
+
+
+def _check_usage_options(query: UsageQuery, as_csv: bool, plot: Path | None, console: Console) -> None:
     """Refuse options that contradict one another, or would do nothing."""
     if query.like is not None and query.senses is not None:
         raise click.UsageError("--like orders usages and --senses groups them; give one of the two")
+    if query.slices is not None and query.by is None:
+        raise click.UsageError("--slices are slices of a kept column; name it with --by")
+    if plot is not None and (query.senses is None or query.by is None):
+        raise click.UsageError("--plot draws how --senses are shared out over the slices of --by; give both")
     if as_csv and console.as_json:
         raise click.UsageError("--csv and --json are two forms of one result; give one of the two")
     if (as_csv or console.as_json) and on_command_line("width"):

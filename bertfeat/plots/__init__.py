@@ -1,6 +1,6 @@
 """Every picture: maps of vectors, probes layer by layer, change, two sets compared, how a tagger learnt, Table 7."""
 
-from bertfeat.plots.change import MOST_WORDS, draw_change
+from bertfeat.plots.change import MOST_WORDS, draw_change, draw_senses
 from bertfeat.plots.comparison import draw_comparison
 from bertfeat.plots.curves import draw_curves
 from bertfeat.plots.figure import picture_path
@@ -21,6 +21,7 @@ __all__ = [
     "draw_layers",
     "draw_map",
     "draw_pretraining",
+    "draw_senses",
     "draw_table7",
     "picture_path",
 ]

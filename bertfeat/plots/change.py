@@ -1,14 +1,16 @@
-"""How words changed from slice to slice: a panel a measure, a line a word."""
+"""Words over slices, such as years: how far their usages moved, and how their senses are shared out."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bertfeat.errors import UsageError, parameter
 from bertfeat.plots.figure import drawing, picture_path
 from bertfeat.plots.header import MARGIN, header
 from bertfeat.plots.palette import MARKERS, NAMED, NO_VALUE
 from bertfeat.plots.texts import shortened, width_of
 from bertfeat.study import ChangeReport, WordChange
+from bertfeat.usages import Sense, Senses
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,6 +22,7 @@ _SIZE = 8.0  # of the words and of the names of slices
 _LONGEST = 1.2  # inches of the name of a slice
 _HANDLE = 0.45  # inches that a legend's line takes before its word
 _ASIDE = 0.3  # of the distance of two slices: all words at one step together
+_AROUND = 40  # characters of a usage on either side of the word
 MOST_WORDS = len(NAMED)
 """Words in one picture; of more the most changed ones are drawn."""
 
@@ -37,8 +40,7 @@ def draw_change(report: ChangeReport, path: str | Path, *, words: int = MOST_WOR
     path = picture_path(path)
     changes = report.words[: min(words, MOST_WORDS)]
     texts = [report.by, *(change.word for change in changes), *(one.name for one in report.slices)]
-    width = min(12.0, max(5.5, 1.5 + 1.1 * len(report.slices)))
-    with drawing(path, width, 7.0, texts) as figure:
+    with drawing(path, _width(len(report.slices)), 7.0, texts) as figure:
         paint_change(figure, report, changes)
 
 
@@ -60,6 +62,67 @@ def paint_change(figure: "Figure", report: ChangeReport, changes: Sequence[WordC
     panels[-1].set(xlabel=report.by)
     figure.align_ylabels()
     _name_words(figure, lines, changes)
+
+
+def draw_senses(senses: Senses, path: str | Path) -> None:
+    """Draw the share of each sense in every slice as png, pdf or svg, with intervals of 95 % (Wilson 1927).
+
+    ``senses`` is what :func:`bertfeat.find_senses` gives with ``by``; the ten largest are drawn, each named by its most
+    central usage.
+
+    Raises:
+        UsageError: the name's ending stands for no form, or the senses were not counted in slices.
+        BertfeatError: matplotlib is not installed.
+        StorageError: the file cannot be written.
+    """
+    path = picture_path(path)
+    if senses.by is None:
+        raise UsageError("these senses were not counted in slices", remedy=f"find them with {parameter('by', 'year')}")
+    drawn = senses.senses[: len(NAMED)]
+    names = [one.name for one in senses.slices]
+    labels = [_name_sense(number, sense) for number, sense in enumerate(drawn, 1)]
+    with drawing(path, _width(len(names)), 3.6 + 0.2 * len(drawn), [senses.word, senses.by, *labels, *names]) as figure:
+        note = f"Share of the usages in each slice of {senses.by}, with intervals of 95 %, on {senses.column}"
+        few = len(drawn) < len(senses.senses)
+        note += f"; the {len(drawn)} largest of {len(senses.senses)} senses." if few else "."
+        header(figure, f"The senses of {senses.word}", note)
+        panel: Axes = figure.subplots()
+        totals = [sum(counts) for counts in zip(*(sense.counts for sense in senses.senses), strict=True)]
+        lines = [_draw_shares(panel, sense.counts, totals, (at, len(drawn))) for at, sense in enumerate(drawn)]
+        panel.set(ylabel="share", xlabel=senses.by, ylim=(-0.03, 1.03))
+        panel.grid(axis="y")
+        _name_slices(figure, panel, names)
+        room = figure.get_figwidth() - 2 * MARGIN - _HANDLE
+        legend = figure.legend(lines, [""] * len(labels), loc="outside lower left", handletextpad=0.5)
+        for text, label in zip(legend.get_texts(), labels, strict=True):
+            text.set_text(shortened(figure, label, room, _SIZE))
+
+
+def _width(slices: int) -> float:
+    return min(12.0, max(5.5, 1.5 + 1.1 * slices))
+
+
+def _name_sense(number: int, sense: Sense) -> str:
+    """A sense by its number and the middle of its most central usage."""
+    usage = sense.usages[0]
+    left, right = " ".join(usage.left.split())[-_AROUND:], " ".join(usage.right.split())[:_AROUND]
+    return f"sense {number}: …{left} {usage.word} {right}…"
+
+
+def _draw_shares(panel: "Axes", counts: Sequence[int], totals: Sequence[int], place: tuple[int, int]) -> "Line2D":
+    """Draw the shares of one of several senses; a slice without usages has none."""
+    from scipy.stats import binomtest  # which scikit-learn, that found the senses, brought
+
+    number, of = place
+    aside = _ASIDE * ((number + 0.5) / of - 0.5)
+    known = [at for at, total in enumerate(totals) if total]
+    intervals = [binomtest(counts[at], totals[at]).proportion_ci(method="wilson") for at in known]
+    at = [slice_ + aside for slice_ in known]
+    low, high = [interval.low for interval in intervals], [interval.high for interval in intervals]
+    panel.vlines(at, low, high, color=NAMED[number], linewidth=0.8)
+    shares = [counts[slice_] / totals[slice_] for slice_ in known]
+    (line,) = panel.plot(at, shares, color=NAMED[number], marker=MARKERS[number])
+    return line
 
 
 def _name_slices(figure: "Figure", panel: "Axes", names: Sequence[str]) -> None:

@@ -12,7 +12,6 @@ from bertfeat.study.change_results import (
 )
 from bertfeat.study.compare import compare_features
 from bertfeat.study.comparison import ComparedSet, ComparisonReport, ComparisonSettings, LayerPair, Measure
-from bertfeat.study.slices import Slice
 
 __all__ = [
     "ChangeMeasure",
@@ -24,7 +23,6 @@ __all__ = [
     "Interval",
     "LayerPair",
     "Measure",
-    "Slice",
     "SliceDistance",
     "UnmeasuredWord",
     "WordChange",

@@ -18,8 +18,8 @@ from bertfeat.io import Address
 from bertfeat.study.change_measures import mean_usages, measure_distance
 from bertfeat.study.change_results import ChangeMeasure, ChangeReport, ChangeSettings, UnmeasuredWord, WordChange
 from bertfeat.study.change_sample import EqualSample, WordReader, WordSample
-from bertfeat.study.slices import Slice, cut_slices
 from bertfeat.usages import Usage, cluster_labels, find_usage_column
+from bertfeat.where import Slice, cut_slices
 
 OnWord = Callable[[int, int], None]
 """Called with the number of words done, and of all."""

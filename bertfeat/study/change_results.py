@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from bertfeat.errors import UsageError, parameter
-from bertfeat.study.slices import Slice
 from bertfeat.usages import Usage
+from bertfeat.where import Slice
 
 MOST_COMPARED = 10_000
 """Usages of a slice that are compared at most, since resamples of them are held at once."""

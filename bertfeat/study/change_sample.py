@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from bertfeat.features import FeatureSet, ReadableColumn
 from bertfeat.study.change_results import ChangeSettings
-from bertfeat.study.slices import Slice, slice_number
 from bertfeat.usages import Match, Site, Usage, fold_case, parse_word, scan_features
+from bertfeat.where import Slice, slice_number
 
 MEMORY = 2**30
 """Bytes that samples of the vocabulary take at once; of more words the feature set is read again."""

@@ -4,6 +4,8 @@ Shapes: W width of the feature column.
 """
 
 import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +13,11 @@ from numpy.typing import NDArray
 
 from bertfeat.errors import FeatureSetError, NotDerivableError, UsageError, parameter
 from bertfeat.features import DocumentFeatures, FeatureSet, FeatureSettings, ReadableColumn, unit_vectors
+from bertfeat.io import Address
 from bertfeat.recipe import FeatureColumn, Pooling, Unit
-from bertfeat.search import WordEncoder, unmark_words
+from bertfeat.search import WordEncoder, check_same_model, query_text, unmark_words
 from bertfeat.usages.match import Match, Occurrence, WordQuery, combine_vectors, find_occurrences, fold_case, parse_word
-from bertfeat.usages.scan import subword_rule
+from bertfeat.usages.scan import ScannedGroup, scan_features, subword_rule
 from bertfeat.where import Condition
 
 _INTEGERS = ("row", "n_tokens", "n_unk", "n_truncated")
@@ -58,6 +61,55 @@ def find_usage_column(features: FeatureSet, column: str | None) -> ReadableColum
     if column:
         raise problem.within(parameter("column", column))
     raise NotDerivableError(problem.problem, where=problem.where, remedy=f"choose with {parameter('column')}")
+
+
+@dataclass(frozen=True, slots=True)
+class UsageSearch:
+    """What is looked for in a feature set, and the vector that it is compared with."""
+
+    features: FeatureSet
+    query: WordQuery
+    like: str | None
+    column: ReadableColumn
+    condition: Condition | None
+    vector: NDArray[np.float32] | None  # [W] of length 1; None: in the order of the corpus
+
+    def groups(self) -> Iterator[ScannedGroup]:
+        """The occurrences, a row group at a time."""
+        return scan_features(self.features, self.query, self.column, self.condition, vectors=self.vector is not None)
+
+
+def open_usage_search(
+    features: FeatureSet | str | Path | Address,
+    word: str,
+    like: str | None,
+    match: Match | str,
+    column: str | None,
+    where: str | None,
+    model: str | Path | None,
+    device: str | None,
+    encoder: WordEncoder | None,
+) -> UsageSearch:
+    """Check the arguments of :func:`bertfeat.find_usages`, and embed the word in the sentence ``like``."""
+    if not isinstance(features, FeatureSet):
+        features = FeatureSet(features)
+    query, like = parse_word(word, match), None if like is None else query_text(like, parameter("like"))
+    if query.match is Match.ANY and like is None:
+        raise UsageError(
+            f"{parameter('match', 'any')} compares every word",
+            remedy=f"say with {parameter('like')} what they are compared with",
+        )
+    readable = find_usage_column(features, column)
+    condition = parse_condition_on(features, where)
+    if like is None:
+        return UsageSearch(features, query, None, readable, condition, None)
+    if encoder is None:
+        encoder = open_word_encoder(features, readable, model=model, device=device)
+    else:
+        recorded = features.header.model
+        check_same_model(features.folder, recorded, encoder, FeatureSetError, rebuild="extract the features again")
+    vector = embed_word(query, like, encoder, readable, features.header.settings)
+    return UsageSearch(features, query, like, readable, condition, vector)
 
 
 def parse_condition_on(features: FeatureSet, where: str | None) -> Condition | None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bertfeat.corpus import Value
+from bertfeat.where import Slice
 
 CONTEXT = 300
 """Characters that a usage keeps to the left and to the right of the word, by default."""
@@ -39,11 +40,36 @@ class Usages:
 
 
 @dataclass(frozen=True, slots=True)
+class SliceUsages:
+    """The usages of a word in one slice."""
+
+    slice: Slice  # with its documents; with a condition, those that meet it
+    found: int
+    skipped: int  # of them, those without a vector
+    score: float | None  # mean cosine of all that were compared to the meaning asked for
+    usages: tuple[Usage, ...]  # nearest first, or in the order of the corpus
+
+
+@dataclass(frozen=True, slots=True)
+class SlicedUsages:
+    """The usages of a word, slice by slice of a kept column."""
+
+    word: str
+    like: str | None
+    column: str
+    by: str  # the kept column
+    documents: int  # searched, in slices or outside of them
+    outside: int  # usages in documents that are in no slice
+    slices: tuple[SliceUsages, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Sense:
     """Usages with similar vectors."""
 
     count: int
     usages: tuple[Usage, ...]  # the most central ones first
+    counts: tuple[int, ...] = ()  # of each slice
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +83,9 @@ class Senses:
     skipped: int  # of them, those without a vector
     grouped: int  # of the others; fewer than all where there are very many, and a random sample stands for them
     senses: tuple[Sense, ...]  # the largest first
+    by: str | None = None  # the kept column whose slices the senses were counted in
+    slices: tuple[Slice, ...] = ()
+    outside: int = 0  # usages in documents that are in no slice, which are neither found nor grouped
 
 
 @dataclass(frozen=True, slots=True)

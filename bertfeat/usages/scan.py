@@ -3,7 +3,7 @@
 Shapes: n occurrences, W width of the feature column.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,14 +33,24 @@ class ScannedGroup:
     """The occurrences of the word in a row group, in the order of the corpus."""
 
     documents: int  # in the row group
-    found: int
-    sites: Sequence[Site]  # [n] fewer than found, where some have no vector
+    sites: Sequence[Site]  # [n]
     matrix: NDArray[np.float32]  # [n, W] of length 1; [0, 0] where vectors were not asked for
+    skipped: Sequence[Site] = ()  # those without a vector, where vectors were asked for
 
     @property
     def rows(self) -> NDArray[np.int64]:
         """The row of each occurrence's document, ``[n]``."""
         return np.fromiter((site.row for site in self.sites), np.int64, len(self.sites))
+
+    def only(self, keep: Callable[[Site], bool]) -> "ScannedGroup":
+        """The occurrences for which ``keep`` is true."""
+        chosen = [at for at, site in enumerate(self.sites) if keep(site)]
+        return ScannedGroup(
+            self.documents,
+            [self.sites[at] for at in chosen],
+            self.matrix[chosen] if len(self.matrix) else self.matrix,
+            [site for site in self.skipped if keep(site)],
+        )
 
 
 @dataclass(slots=True)
@@ -54,10 +64,14 @@ class ScanCounts:
     def count(self, groups: Iterable[ScannedGroup]) -> Iterator[ScannedGroup]:
         """The same groups, counted as they pass."""
         for group in groups:
-            self.documents += group.documents
-            self.found += group.found
-            self.skipped += group.found - len(group.sites)
+            self.add(group)
             yield group
+
+    def add(self, group: ScannedGroup) -> None:
+        """Count a group."""
+        self.documents += group.documents
+        self.found += len(group.sites) + len(group.skipped)
+        self.skipped += len(group.skipped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +104,7 @@ def scan_features(
         if candidates:
             yield _scan_documents(features, query, column, candidates, vectors, len(batch))
         else:
-            yield ScannedGroup(len(batch), 0, (), _NO_VECTORS)
+            yield ScannedGroup(len(batch), (), _NO_VECTORS)
 
 
 def _scan_documents(
@@ -122,12 +136,15 @@ def _scan_documents(
             picks.append(occurrence.picks)
             numbers.extend(int(pieces.offsets[at]) + number for number in occurrence.picks.numbers)
     if not vectors:
-        return ScannedGroup(searched, len(sites), sites, _NO_VECTORS)
+        return ScannedGroup(searched, sites, _NO_VECTORS)
     matrix = _occurrence_vectors(features, column, batch, numbers, [pick for pick in picks if pick.numbers])
-    with_vectors = [site for site, pick in zip(sites, picks, strict=True) if pick.numbers]
+    with_vectors = [at for at, pick in enumerate(picks) if pick.numbers]
     nonzero = np.flatnonzero(matrix.any(axis=1))
     chosen = [with_vectors[at] for at in nonzero.tolist()]
-    return ScannedGroup(searched, len(sites), chosen, unit_vectors(matrix[nonzero]))
+    skipped = sorted(set(range(len(sites))).difference(chosen))
+    return ScannedGroup(
+        searched, [sites[at] for at in chosen], unit_vectors(matrix[nonzero]), [sites[at] for at in skipped]
+    )
 
 
 def subword_rule(settings: FeatureSettings) -> str:

@@ -3,17 +3,15 @@
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
-from bertfeat.errors import FeatureSetError, IndexFolderError, UsageError, parameter
+from bertfeat.errors import IndexFolderError, parameter
 from bertfeat.features import FeatureSet
 from bertfeat.io import Address
-from bertfeat.search import Hit, Index, QueryEncoder, WordEncoder, check_same_model, query_text
+from bertfeat.search import Hit, Index, QueryEncoder, WordEncoder, query_text
 from bertfeat.usages.match import Match, is_word, parse_word
-from bertfeat.usages.query import embed_word, find_usage_column, open_word_encoder, parse_condition_on
+from bertfeat.usages.query import embed_word, open_usage_search
+from bertfeat.usages.ranking import UsageRanking, check_numbers
 from bertfeat.usages.results import CONTEXT, Site, Usage, Usages
-from bertfeat.usages.scan import ScanCounts, ScannedGroup, scan_features
+from bertfeat.usages.scan import ScanCounts
 
 _FETCH = 4  # hits asked for at first, for each usage wanted: punctuation is left out
 
@@ -50,32 +48,14 @@ def find_usages(
         FeatureSetError: no texts, or no vectors of tokens or words, in the set; or the model is another one.
         NotDerivableError: the column cannot be derived from the stored ones.
     """
-    if not isinstance(features, FeatureSet):
-        features = FeatureSet(features)
-    query, like = parse_word(word, match), None if like is None else query_text(like, parameter("like"))
-    if query.match is Match.ANY and like is None:
-        raise UsageError(
-            f"{parameter('match', 'any')} compares every word",
-            remedy=f"say with {parameter('like')} what they are compared with",
-        )
     check_numbers(k, context)
-    readable = find_usage_column(features, column)
-    condition = parse_condition_on(features, where)
-    vector = None
-    if like is not None:
-        if encoder is None:
-            encoder = open_word_encoder(features, readable, model=model, device=device)
-        else:
-            recorded = features.header.model
-            check_same_model(features.folder, recorded, encoder, FeatureSetError, rebuild="extract the features again")
-        vector = embed_word(query, like, encoder, readable, features.header.settings)
+    search = open_usage_search(features, word, like, match, column, where, model, device, encoder)
+    ranking = UsageRanking(search.vector, k, one_per_document, context)
     counts = ScanCounts()
-    groups = counts.count(scan_features(features, query, readable, condition, vectors=vector is not None))
-    if vector is None:
-        usages = _first_usages(groups, k, one_per_document, context)
-    else:
-        usages = _nearest_usages(groups, vector, k, one_per_document, context)
-    return Usages(word, like, readable.name, counts.documents, counts.found, counts.skipped, tuple(usages))
+    for group in counts.count(search.groups()):
+        ranking.add(group)
+    found = (search.column.name, counts.documents, counts.found, counts.skipped, tuple(ranking.usages))
+    return Usages(word, search.like, *found)
 
 
 def find_usages_in_index(
@@ -124,48 +104,6 @@ def find_usages_in_index(
         usages = list(_usages_of_hits(answer.hits, one_per_document, context))[:k]
         if len(usages) == k or depth >= scope.vectors:
             return Usages(word, like, settings.column.name, scope.documents, scope.vectors, 0, tuple(usages))
-
-
-def check_numbers(k: int, context: int) -> None:
-    """Refuse a ``k`` below 1 and a negative ``context``."""
-    if k < 1:
-        raise UsageError(f"k is {k}, but at least one usage must be asked for")
-    if context < 0:
-        raise UsageError(f"a context of {context} characters cannot be", remedy="0 keeps none")
-
-
-def first_of_each(order: NDArray[np.int64], owners: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Of the occurrences in that order, the first of each document."""
-    _, first = np.unique(owners[order], return_index=True)
-    return order[np.sort(first)]
-
-
-def _first_usages(groups: Iterable[ScannedGroup], k: int, one_per_document: bool, context: int) -> list[Usage]:
-    usages: list[Usage] = []
-    for group in groups:  # to the end, because all are counted
-        order = np.arange(len(group.sites))
-        if one_per_document:
-            order = first_of_each(order, group.rows)
-        usages.extend(group.sites[number].usage(context) for number in order[: k - len(usages)].tolist())
-    return usages
-
-
-def _nearest_usages(
-    groups: Iterable[ScannedGroup], vector: NDArray[np.float32], k: int, one_per_document: bool, context: int
-) -> list[Usage]:
-    best: list[tuple[float, Usage]] = []
-    for group in groups:
-        if not len(group.sites):
-            continue
-        scores = group.matrix @ vector
-        order = np.argsort(-scores, kind="stable")  # of equal ones the earlier in the corpus
-        if one_per_document:
-            order = first_of_each(order, group.rows)
-        best.extend(
-            (scores[number], group.sites[number].usage(context, scores[number])) for number in order[:k].tolist()
-        )
-        best = sorted(best, key=lambda scored: -scored[0])[:k]
-    return [usage for _, usage in best]
 
 
 def _usages_of_hits(hits: Iterable[Hit], one_per_document: bool, context: int) -> Iterator[Usage]:

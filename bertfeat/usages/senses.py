@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 from bertfeat.errors import BertfeatError, UsageError, parameter
 from bertfeat.features import FeatureSet, unit_vectors
 from bertfeat.io import Address
+from bertfeat.usages.by_slice import within_slices
 from bertfeat.usages.match import Match, parse_word
 from bertfeat.usages.query import find_usage_column, parse_condition_on
+from bertfeat.usages.ranking import check_numbers, first_of_each
 from bertfeat.usages.results import CONTEXT, Sense, Senses, Usage
 from bertfeat.usages.scan import ScanCounts, ScannedGroup, scan_features
-from bertfeat.usages.search import check_numbers, first_of_each
+from bertfeat.where import count_by_slice, cut_slices, slice_number
 
 MOST = 10_000
 """Usages that are grouped; of more a random sample is taken, always the same one."""
@@ -36,14 +38,18 @@ def find_senses(
     where: str | None = None,
     one_per_document: bool = False,
     context: int = CONTEXT,
+    by: str | None = None,
+    slices: str | int | None = None,
 ) -> Senses:
     """Group the usages of a word into so many senses, each shown by its ``k`` most central usages.
 
     The groups are those of scikit-learn's k-means over vectors of length 1; the same set gives the same groups. Their
-    number is your choice: nothing here says how many senses the word has. See :func:`find_usages` for the rest.
+    number is your choice: nothing here says how many senses the word has. With ``by`` the usages of each sense are
+    counted in the slices of that kept column, such as years (Giulianelli, Del Tredici and Fernández 2020), and those
+    outside of all slices are left out. See :func:`find_usages` and :func:`find_usages_by` for the rest.
 
     Raises:
-        UsageError: fewer usages than senses, or a condition that cannot be read.
+        UsageError: fewer usages than senses, slices that cannot be, or a condition that cannot be read.
         FeatureSetError: no texts, or no vectors of tokens or words, in the set.
         NotDerivableError: the column cannot be derived from the stored ones.
     """
@@ -60,15 +66,24 @@ def find_senses(
         raise UsageError(f"{senses} senses are no groups", remedy="ask for at least 2")
     readable = find_usage_column(features, column)
     condition = parse_condition_on(features, where)
-    counts = ScanCounts()
-    groups = counts.count(scan_features(features, query, readable, condition, vectors=True))
+    if by is None and slices is not None:
+        raise UsageError(
+            f"{parameter('slices', slices)} are slices of a kept column", remedy=f"name it: {parameter('by', 'year')}"
+        )
+    cut = () if by is None else cut_slices(features, by, slices)
+    scanned, counts = ScanCounts(), ScanCounts()
     sample = _UsageSample(context)
-    for group in groups:
-        sample.add(group, one_per_document)
+    for group in scanned.count(scan_features(features, query, readable, condition, vectors=True)):
+        part = group if by is None else within_slices(group, by, cut)
+        counts.add(part)
+        sample.add(part, one_per_document)
     sample.trim()
-    grouped = _group_usages(sample, senses, k, word) if counts.found else ()
-    sampled = len(sample.usages)
-    return Senses(word, readable.name, counts.documents, counts.found, counts.skipped, sampled, grouped)
+    cut = cut if by is None else count_by_slice(features, by, cut, condition)
+    numbers = (0 if by is None else slice_number(cut, usage.values[by]) for usage in sample.usages)
+    of_slice = np.fromiter(numbers, np.int64, len(sample.usages))
+    grouped = _group_usages(sample, senses, k, word, of_slice, len(cut)) if counts.found else ()
+    found = (scanned.documents, counts.found, counts.skipped, len(sample.usages))
+    return Senses(word, readable.name, *found, grouped, by, cut, outside=scanned.found - counts.found)
 
 
 class _UsageSample:
@@ -106,13 +121,22 @@ class _UsageSample:
             self.usages = [self.usages[number] for number in stay.tolist()]
 
 
-def _group_usages(sample: _UsageSample, senses: int, k: int, word: str) -> tuple[Sense, ...]:
+def _group_usages(
+    sample: _UsageSample, senses: int, k: int, word: str, of_slice: NDArray[np.int64], slices: int
+) -> tuple[Sense, ...]:
     if len(sample.usages) < senses:
         raise UsageError(f"{word!r} occurs in {len(sample.usages)} places, which are too few for {senses} senses")
     labels = cluster_labels(sample.matrix, senses, word)
     members = [np.flatnonzero(labels == label) for label in range(senses)]
     members.sort(key=lambda places: (-len(places), places[0]))
-    return tuple(_make_sense(sample.usages, sample.matrix[places], places, k) for places in members)
+    return tuple(
+        Sense(
+            len(places),
+            _most_central(sample.usages, sample.matrix[places], places, k),
+            tuple(np.bincount(of_slice[places], minlength=slices).tolist()) if slices else (),
+        )
+        for places in members
+    )
 
 
 def cluster_labels(matrix: NDArray[np.float32], senses: int, word: str) -> NDArray[np.integer]:
@@ -137,9 +161,10 @@ def cluster_labels(matrix: NDArray[np.float32], senses: int, word: str) -> NDArr
     return labels
 
 
-def _make_sense(usages: Sequence[Usage], matrix: NDArray[np.float32], places: NDArray[np.intp], k: int) -> Sense:
+def _most_central(
+    usages: Sequence[Usage], matrix: NDArray[np.float32], places: NDArray[np.intp], k: int
+) -> tuple[Usage, ...]:
     # rounded before they are compared: equal vectors get unequal last digits in a matrix product
     scores = np.round(matrix @ unit_vectors(matrix.mean(axis=0)), 6)
     order = np.argsort(-scores, kind="stable")[:k].tolist()
-    central = (replace(usages[places[at]], score=float(scores[at])) for at in order)
-    return Sense(len(places), tuple(central))
+    return tuple(replace(usages[places[at]], score=float(scores[at])) for at in order)

@@ -4,6 +4,7 @@
 - :func:`column_kinds` gives the columns of a schema that conditions can name, with their kinds.
 - :func:`parse_where` makes a condition on the columns of a table.
 - :func:`find_matching_rows` finds the rows of a table that meet one.
+- :func:`cut_slices` cuts a feature set by the values of a kept column, such as years; a :class:`Slice` holds a range.
 
 A condition goes through three modules: ``lexer`` (text → lexemes), ``parse`` (→ ``tree``) and ``check`` (do the columns
 exist, are their kinds right?). ``condition`` then computes it on Arrow columns.

@@ -4,3 +4,9 @@ from .condition import (
     find_matching_rows as find_matching_rows,
     parse_where as parse_where,
 )
+from .slices import (
+    Slice as Slice,
+    count_by_slice as count_by_slice,
+    cut_slices as cut_slices,
+    slice_number as slice_number,
+)

@@ -169,7 +169,7 @@ def test_json_and_csv_have_all_kept_columns_unless_some_are_named() -> None:
     told = json.loads(usages("word.features", "bank", "--json", "--show", "year", "--senses", "2").stdout)
     assert {name for sense in told["senses"] for usage in sense["usages"] for name in usage["values"]} == {"year"}
     header = usages("word.features", "bank", "--csv", "--show", "year").stdout.splitlines()[0]
-    assert header == "sense,score,id,row,start,end,left,word,right,year"
+    assert header == "sense,slice,score,id,row,start,end,left,word,right,year"
 
 
 def test_conditions() -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from bertfeat.plots import MOST_WORDS, draw_change
 from bertfeat.plots.palette import NAMED
-from bertfeat.study import ChangeMeasure, ChangeReport, Interval, Slice, SliceDistance, WordChange
+from bertfeat.study import ChangeMeasure, ChangeReport, Interval, SliceDistance, WordChange
+from bertfeat.where import Slice
 from tests.support.plots_toy import LONG, drawn_texts, inside, svg_texts
 
 pytest.importorskip("matplotlib")

@@ -15,7 +15,7 @@ from bertfeat.errors import BertfeatError, FeatureSetError, NotDerivableError, U
 from bertfeat.features import FeatureSet
 from bertfeat.study import ChangeMeasure, ChangeSettings, Interval, WordChange, measure_change
 from bertfeat.study.change_measures import mean_usages, measure_distance, sense_divergence
-from bertfeat.study.slices import cut_slices, slice_number
+from bertfeat.where import cut_slices, slice_number
 from tests.support.change_toy import WIDTH, DatedText, dated, dated_set
 from tests.support.features_toy import toy_part, toy_set
 
@@ -254,7 +254,7 @@ def test_one_frequent_value_leaves_room_for_the_others(tmp_path: Path) -> None:
         ("nowhere", None, "no kept column 'nowhere'; there are: year, kind, share, good; extract with keep"),
         ("year", "1850-1900,1900-1920", "the slices 1850-1900 and 1900-1920 overlap"),
         ("year", "1850-1900,1860-1870", "overlap"),
-        ("year", "1850-1900", "one slice shows no change"),
+        ("year", "1850-1900", "one slice leaves nothing to compare"),
         ("year", 1, "6 different values, which do not make 1 slices"),
         ("year", 7, "6 different values, which do not make 7 slices"),
         ("year", "1900-1850,1910", "the slice 1900-1850 ends before it begins; write 1850-1900"),

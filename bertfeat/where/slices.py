@@ -1,4 +1,4 @@
-"""Slices of a corpus by the values of a kept column, between which the change of a word is measured."""
+"""Slices of a corpus by the values of a kept column, such as years: ranges of numbers, or categories."""
 
 import re
 from collections import Counter
@@ -11,6 +11,7 @@ import numpy as np
 from bertfeat.corpus import Value
 from bertfeat.errors import UsageError, parameter
 from bertfeat.features import FeatureSet
+from bertfeat.where.condition import Condition
 
 NUMBER_OF_SLICES = 2
 """Slices that numbers are cut into by default."""
@@ -62,11 +63,28 @@ def cut_slices(features: FeatureSet, by: str, spec: str | int | None = None) -> 
     else:
         slices = _name_categories(features, by, given)
     if len(slices) < 2:
-        raise UsageError(f"{by!r} in one slice shows no change", remedy=f"give two or more: {_example(by)}")
+        raise UsageError(f"{by!r} in one slice leaves nothing to compare", remedy=f"give two or more: {_example(by)}")
     for one, other in combinations(slices, 2):
         if other.holds(one.first) or one.holds(other.first):
             raise UsageError(f"the slices {one.name} and {other.name} overlap", where=parameter("slices", given))
-    return _count_documents(features, by, slices)
+    counted = count_by_slice(features, by, slices)
+    for one in counted:
+        if not one.documents:
+            raise UsageError(f"no document has a value in {one.name}", where=parameter("slices"))
+    return counted
+
+
+def count_by_slice(
+    features: FeatureSet, by: str, slices: Sequence[Slice], condition: Condition | None = None
+) -> tuple[Slice, ...]:
+    """The slices with the number of their documents, those that meet a condition."""
+    counts: Counter[int | None] = Counter()
+    names = list(dict.fromkeys([by, *(condition.names if condition else ())]))
+    for batch in features.stream(names, batch_rows=_SCAN):
+        if condition is not None:
+            batch = condition.filter(batch)
+        counts.update(slice_number(slices, value) for value in batch.column(by).to_pylist())
+    return tuple(replace(one, documents=counts[number]) for number, one in enumerate(slices))
 
 
 def slice_number(slices: Sequence[Slice], value: Value) -> int | None:
@@ -134,16 +152,6 @@ def _name_categories(features: FeatureSet, by: str, spec: str) -> list[Slice]:
 
 def _category_name(value: str | bool) -> str:
     return str(value).lower() if isinstance(value, bool) else value
-
-
-def _count_documents(features: FeatureSet, by: str, slices: Sequence[Slice]) -> tuple[Slice, ...]:
-    counts: Counter[int | None] = Counter()
-    for batch in features.stream([by], batch_rows=_SCAN):
-        counts.update(slice_number(slices, value) for value in batch.column(by).to_pylist())
-    for number, one in enumerate(slices):
-        if not counts[number]:
-            raise UsageError(f"no document has a value in {one.name}", where=parameter("slices"))
-    return tuple(replace(one, documents=counts[number]) for number, one in enumerate(slices))
 
 
 def _example(by: str) -> str:
