@@ -105,8 +105,9 @@ def _width(slices: int) -> float:
 def _name_sense(number: int, sense: Sense) -> str:
     """A sense by its number and the middle of its most central usage."""
     usage = sense.usages[0]
-    left, right = " ".join(usage.left.split())[-_AROUND:], " ".join(usage.right.split())[:_AROUND]
-    return f"sense {number}: …{left} {usage.word} {right}…"
+    left, right = usage.left[-_AROUND:], usage.right[:_AROUND]
+    before, after = ("…" if len(part) == _AROUND else "" for part in (left, right))
+    return f"sense {number}: {before}{left}{usage.word}{right}{after}"
 
 
 def _draw_shares(panel: "Axes", counts: Sequence[int], totals: Sequence[int], place: tuple[int, int]) -> "Line2D":

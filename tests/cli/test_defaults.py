@@ -23,7 +23,7 @@ from bertfeat.speed import measure_speed
 from bertfeat.study import ChangeMeasure, ChangeSettings, ComparisonSettings
 from bertfeat.tagging import TrainingSettings, tag_corpus
 from bertfeat.tokens import LongTextPolicy, Subword
-from bertfeat.usages import Match, find_senses, find_usages
+from bertfeat.usages import Match, find_senses, find_usages, find_usages_by
 from tests.support.commands import find_command
 
 # command → where the library keeps the defaults of its options
@@ -34,7 +34,7 @@ OWNERS: dict[tuple[str, ...], tuple[Callable[..., Any], ...]] = {
     ("export",): (export_features, export_to_lance, export_to_qdrant),
     ("index",): (BuildOptions,),
     ("search",): (Index.search,),
-    ("usages",): (find_usages, find_senses),
+    ("usages",): (find_usages, find_senses, find_usages_by),
     ("evaluate",): (evaluate_beir,),
     ("probe",): (ProbeSettings,),
     ("change",): (ChangeSettings,),

@@ -19,7 +19,7 @@ from bertfeat.cli.terminal import cell_width
 from bertfeat.corpus import CorpusSettings
 from bertfeat.extraction import Extractor
 from bertfeat.search import build_index
-from bertfeat.usages import Usage, find_senses, find_usages
+from bertfeat.usages import Usage, find_senses, find_usages, find_usages_by
 from tests.support.tiny_models import Tiny
 
 TEXTS = (
@@ -126,7 +126,7 @@ def test_csv() -> None:
         "The bank of the r", "t to the bank\tto ask\nf", "The bank, again \x1b",
     ]  # fmt: skip
     assert rows[1] == {
-        "sense": "", "score": "", "id": "2", "row": "1", "start": "15", "end": "19",
+        "sense": "", "slice": "", "score": "", "id": "2", "row": "1", "start": "15", "end": "19",
         "left": "t to the ", "word": "bank", "right": "\tto ask\nf", "year": "", "kept_left": "한국",
     }  # fmt: skip
 
@@ -141,6 +141,38 @@ def test_senses() -> None:
     rows = list(csv.DictReader(io.StringIO(usages("word.features", "bank", "--senses", "2", "--csv").stdout)))
     assert [row["sense"] for row in rows] == ["1", "1", "2"]
     assert rows[0]["id"] == found.senses[0].usages[0].id
+
+
+def test_slices() -> None:
+    options = ("bank", "--by", "year", "--slices", "1850,1920")
+    result = usages("word.features", *options, "--width", "60")
+    assert [line for line in result.stdout.splitlines() if ":" in line] == [
+        "1850: 1 usage in 1 document", "1920: 1 usage in 1 document",
+    ]  # fmt: skip
+    assert "bank: 2 usages in 5 documents by year, in the order of the corpus (concat4_word)" in result.stderr
+    assert "1 usage in documents outside of the slices of year left out" in result.stderr
+    told = json.loads(usages("word.features", *options, "--like", "a bank", "--json").stdout)
+    found = find_usages_by("word.features", "bank", "year", "1850,1920", like="a bank")
+    assert (told["by"], told["outside"], [one["name"] for one in told["slices"]]) == ("year", 1, ["1850", "1920"])
+    for one, expected in zip(told["slices"], found.slices, strict=True):
+        assert (one["first"], one["found"], one["score"]) == (expected.slice.first, expected.found, expected.score)
+        assert [Usage(**usage) for usage in one["usages"]] == list(expected.usages)
+    rows = list(csv.DictReader(io.StringIO(usages("word.features", *options, "--csv").stdout)))
+    assert [(row["slice"], row["id"]) for row in rows] == [("1850", "1"), ("1920", "5")]
+    assert usages("word.features", "riv", "--by", "year").stdout.startswith("1850-1900: 0 usages in 2 documents\n")
+
+
+def test_senses_over_slices(tmp_path: Path) -> None:
+    picture = tmp_path / "bank.svg"
+    options = ("bank", "--senses", "2", "--by", "year", "--slices", "1850,1920")
+    result = usages("word.features", *options, "-k", "1", "--plot", str(picture))
+    assert result.stdout.splitlines()[0].split() == ["year", "1850", "1920"]
+    assert result.stdout.splitlines()[1].split() == ["sense", "1", "1", "(100%)", "0", "(", "0%)"]
+    assert "sense 2: " in picture.read_text()
+    told = json.loads(usages("word.features", *options, "--json").stdout)
+    assert sorted(sense["counts"] for sense in told["senses"]) == [[0, 1], [1, 0]]
+    assert [one["documents"] for one in told["slices"]] == [1, 1]
+    assert usages("word.features", "riv", *options[1:], "--plot", str(tmp_path / "none.svg")).exit_code == 0
 
 
 def test_any_word_by_scan_and_by_index() -> None:
@@ -215,6 +247,13 @@ def test_nothing_found() -> None:
         (["word.features", ""], 2, "the word to look for is empty"),
         (["word.features", "bank", "--like", "the river"], 2, "'bank' is not in --like 'the river'"),
         (["word.features", "bank", "--like", "a bank", "--senses", "2"], 2, "give one of the two"),
+        (["word.features", "bank", "--slices", "2"], 2, "name it with --by"),
+        (["word.features", "bank", "--by", "yaer"], 2, "no kept column 'yaer'; there are: year, left"),
+        (["word.features", "bank", "--by", "year", "--slices", "9-1"], 2, "ends before it begins"),
+        (["word.features", "bank", "--by", "year", "--plot", "x.png"], 2, "--plot draws how --senses"),
+        (["word.features", "bank", "--senses", "2", "--plot", "x.png"], 2, "give both"),
+        (["word.features", "bank", "--senses", "2", "--by", "year", "--plot", "x.gif"], 2, "the ending of its name"),
+        (["word.index", "bank", "--match", "any", "--like", "a bank", "--by", "year"], 2, "is an index"),
         (["word.features", "bank", "--csv", "--json"], 2, "give one of the two"),
         (["word.features", "bank", "--match", "any"], 2, "say with --like"),
         (["word.features", "bank", "--match", "some"], 2, "'some' is not one of"),

@@ -34,6 +34,13 @@ FEATURES = (
         quoted=_LIKE,
     ),
     _use("usages --senses", f"usages {_DOCS} bank --column last_word --senses 2 --csv", _DOCS),
+    _use("usages --by", f"usages {_DOCS} the --column last_word --by year --slices 2 --json", _DOCS),
+    _use(
+        "usages --senses --by",
+        f"usages {_DOCS} the --column last_word --senses 2 --by author --plot out.png --json",
+        _DOCS,
+        "out.png",
+    ),
     _use("probe", f"probe {_DOCS} --label author --pooling mean --folds 2 --json", _DOCS),
     _use(
         "change",

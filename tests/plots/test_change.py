@@ -1,14 +1,19 @@
-"""The picture of change: every text in it, an interval a step, and no more words than there are colours."""
+"""The pictures of change and of senses: every text in it, intervals, and no more lines than there are colours."""
 
+import dataclasses
 import itertools
+import math
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from bertfeat.plots import MOST_WORDS, draw_change
+from bertfeat.errors import UsageError
+from bertfeat.plots import MOST_WORDS, draw_change, draw_senses
 from bertfeat.plots.palette import NAMED
 from bertfeat.study import ChangeMeasure, ChangeReport, Interval, SliceDistance, WordChange
+from bertfeat.usages import Sense, Senses, Usage
 from bertfeat.where import Slice
 from tests.support.plots_toy import LONG, drawn_texts, inside, svg_texts
 
@@ -56,3 +61,47 @@ def test_words_are_told_apart(tmp_path: Path) -> None:
     draw_change(report_of(words, ["1850", "1860"]), tmp_path / "few.svg", words=2)
     legend = (tmp_path / "few.svg").read_text().split('<g id="legend_1">')[1]
     assert len(set(re.findall(r'xlink:href="#(\w+)"', legend))) == 2
+
+
+# ── senses ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def senses_of(word: str, names: list[str], counts: Sequence[tuple[int, ...]]) -> Senses:
+    usage = Usage(0, "1", "in the ", word, " of the prison\n", 7, 11, False, 0.9, {})
+    slices = tuple(Slice(name, name, name, 9) for name in names)
+    senses = tuple(Sense(sum(count), (usage,), count) for count in counts)
+    return Senses(word, "last_word", 9, 30, 0, 30, senses, "year", slices)
+
+
+@pytest.mark.parametrize("word", ["cell", LONG, "은행"])
+@pytest.mark.parametrize("names", [["1850", "1900"], [LONG, "b", "c"], MANY])
+def test_every_text_of_senses_is_inside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str, names: list[str]
+) -> None:
+    with drawn_texts(monkeypatch) as drawn:
+        draw_senses(senses_of(word, names, [(3,) * len(names), (2,) * len(names)]), tmp_path / "senses.png")
+    assert inside(drawn)
+    assert any(text.startswith("sense 2: in the") for text, _, _ in drawn)
+
+
+def test_shares_have_wilsons_intervals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from matplotlib.axes import Axes
+
+    found: list[tuple[list[float], list[float]]] = []
+    monkeypatch.setattr(Axes, "vlines", lambda _self, _at, low, high, **_: found.append((low, high)))
+    draw_senses(senses_of("cell", ["1850", "1875", "1900"], [(9, 0, 2), (1, 0, 8)]), tmp_path / "senses.svg")
+    for count, low, high in zip((9, 2), *found[0], strict=True):  # the slice without usages has no share
+        z, n, p = 1.959963984540054, 10, count / 10  # Wilson 1927
+        middle, half = (p + z * z / 2 / n) / (1 + z * z / n), z * math.sqrt(p * (1 - p) / n + (z / 2 / n) ** 2)
+        assert (low, high) == pytest.approx((middle - half / (1 + z * z / n), middle + half / (1 + z * z / n)))
+    with pytest.raises(UsageError, match="not counted in slices"):
+        draw_senses(dataclasses.replace(senses_of("cell", [], []), by=None), tmp_path / "none.svg")
+
+
+def test_the_largest_senses_are_drawn(tmp_path: Path) -> None:
+    counts = [(20 - number, 5) for number in range(len(NAMED) + 2)]
+    draw_senses(senses_of("cell", ["a", "b"], counts), tmp_path / "senses.svg")
+    texts = " ".join(svg_texts(tmp_path / "senses.svg"))
+    assert "the 10 largest of 12 senses" in texts
+    assert "sense 10:" in texts
+    assert "sense 11:" not in texts
