@@ -4,7 +4,8 @@ Row groups are shuffled, as many as the memory holds are read together, and thei
 Shards, chunks and batches are ranges of that order, so that each is found without reading what comes before it.
 """
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,6 +23,9 @@ from bertfeat.features.stream_settings import StreamSettings
 from bertfeat.features.vector_blocks import READERS, BlockOrder, VectorBlocks
 from bertfeat.features.vectors import derived_dtype
 from bertfeat.recipe import FeatureColumn
+
+GATHERERS = 2
+"""Threads that gather batches ahead of the one that is in use, each of which holds one."""
 
 _BLOCKS, _VECTORS = 0, 1  # what is shuffled: each has random numbers of its own
 
@@ -92,11 +96,12 @@ class VectorStream:
         return replace(self, settings=replace(self.settings, shard=shard, start=start))
 
     def __iter__(self) -> Iterator[StreamBatch]:
-        pool = ThreadPoolExecutor(READERS, "bertfeat-vectors")
+        readers, gatherers = (ThreadPoolExecutor(number, "bertfeat-vectors") for number in (READERS, GATHERERS))
         try:
-            yield from self._batches(pool)
+            yield from self._batches(readers, gatherers)
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+            for pool in (readers, gatherers):
+                pool.shutdown(wait=False, cancel_futures=True)
 
     # ── ranges of the order ─────────────────────────────────────────────────────────────────────────────────
 
@@ -138,23 +143,24 @@ class VectorStream:
 
     # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _batches(self, pool: ThreadPoolExecutor) -> Iterator[StreamBatch]:
+    def _batches(self, readers: ThreadPoolExecutor, gatherers: ThreadPoolExecutor) -> Iterator[StreamBatch]:
         order = BlockOrder(self.blocks, self._seed(_BLOCKS))
         chunks = self._chunks()
-        ahead = [self._start_chunk(pool, order, *places) for places in chunks[:1]]
-        pieces: list[StreamBatch] = []
-        missing = self.settings.batch
+        ahead = [self._start_chunk(readers, order, *places) for places in chunks[:1]]
+        begun: list[StreamBatch] = []  # what chunks before this one had for a batch
         for number, places in enumerate(chunks):
             chunk = ahead.pop().wait()  # the one before loses its memory here, before the next one gets some
-            ahead = [self._start_chunk(pool, order, *following) for following in chunks[number + 1 : number + 2]]
-            numbers = self._numbers(*places)
-            while len(numbers):
-                taken, numbers = numbers[:missing], numbers[missing:]
-                pieces.append(chunk.take(taken))
-                missing -= len(taken)
-                if not missing or (not len(numbers) and not ahead):
-                    yield StreamBatch.join(pieces)
-                    pieces, missing = [], self.settings.batch
+            ahead = [self._start_chunk(readers, order, *following) for following in chunks[number + 1 : number + 2]]
+            numbers, size = self._numbers(*places), self.settings.batch
+            for piece in _gather(
+                gatherers, chunk, np.split(numbers, range(size - sum(map(len, begun)), len(numbers), size))
+            ):
+                begun.append(piece)
+                if sum(map(len, begun)) == size:
+                    yield StreamBatch.join(begun)
+                    begun = []
+        if begun:
+            yield StreamBatch.join(begun)
 
     def _start_chunk(self, pool: ThreadPoolExecutor, order: BlockOrder, first: int, stop: int) -> "_ReadAhead":
         reader = self._reader
@@ -168,6 +174,19 @@ class VectorStream:
     def _reader(self) -> BlockReader:
         settings = self.settings
         return BlockReader(self.parts, self.column, self.stored, self.dtype, settings.origins, settings.unaligned)
+
+
+def _gather(
+    pool: ThreadPoolExecutor, chunk: StreamBatch, batches: Iterable[NDArray[np.int64]]
+) -> Iterator[StreamBatch]:
+    """The vectors of a chunk with these numbers, gathered by threads while the ones before are in use."""
+    gathered: deque[Future[StreamBatch]] = deque()
+    for numbers in batches:
+        gathered.append(pool.submit(chunk.take, numbers))
+        if len(gathered) > GATHERERS:
+            yield gathered.popleft().result()
+    while gathered:
+        yield gathered.popleft().result()
 
 
 @dataclass(frozen=True, slots=True)
