@@ -11,7 +11,8 @@ match): by the frozen features of the last layer under a linear layer, and fine-
 - sizes (Table 6): as many steps for each.
 - masks (Table 8): how many in 100 predicted pieces are masked, replaced and kept.
 
-What --work holds is not done again; with ``--only NAME`` a part of it is done, and nothing written.
+It takes hours, and goes on where it was stopped: the result holds the scores of every model that has been judged, and
+--work the models that are being trained.
 """
 
 import argparse
@@ -46,6 +47,11 @@ class Setting:
         """The name of the model's folder: equal ways are trained once."""
         return "_".join(word.strip("-").replace(",", "-").replace(":", "-") for word in self.options) or "tiny"
 
+    @property
+    def judged(self) -> str:
+        """The name of its scores: one model is judged with a BiLSTM and without."""
+        return f"{self.model}-bilstm" if self.bilstm else self.model
+
 
 SETTINGS = (
     Setting("objectives", "masked words, next sentences"),
@@ -72,27 +78,40 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--only", help="words of the names of models that are trained and judged")
     options = parser.parse_args()
-    work: Path = options.work
-    work.mkdir(parents=True, exist_ok=True)
-    split_by_documents(options.data / "wikigold" / "wikigold.conll", work)
+    options.work.mkdir(parents=True, exist_ok=True)
+    split_by_documents(options.data / "wikigold" / "wikigold.conll", options.work)
+    for seed in range(1, options.seeds + 1):
+        for setting in SETTINGS:
+            asked = options.only is None or any(word in setting.judged for word in options.only.split(","))
+            if asked and f"{setting.judged}-{seed}" not in stored(options):
+                scores = measured(setting, seed, options)
+                write({f"{setting.judged}-{seed}": scores}, options)
+
+
+def stored(options: argparse.Namespace) -> dict[str, dict[str, float]]:
+    """The scores of every model that was judged after as many steps."""
+    if not RESULT.exists():
+        return {}
+    result = json.loads(RESULT.read_text())
+    models: dict[str, dict[str, float]] = result["models"] if result["steps"] == options.steps else {}
+    return models
+
+
+def write(judged: dict[str, dict[str, float]], options: argparse.Namespace) -> None:
+    """Add a model's scores to the result, whose rows are the settings that all seeds have been measured of."""
+    models = dict(sorted((stored(options) | judged).items()))
     rows = []
     for setting in SETTINGS:
-        if options.only is None or any(word in setting.model for word in options.only.split(",")):
-            scores = [measured(setting, seed, options) for seed in range(1, options.seeds + 1)]
+        names = [f"{setting.judged}-{seed}" for seed in range(1, options.seeds + 1)]
+        if all(name in models for name in names):
+            scores = [models[name] for name in names]
             rows.append({"table": setting.table, "setting": setting.name} | summary(scores))
-            print(json.dumps(rows[-1]), flush=True)
-    if options.only is None:
-        asked = {"steps": options.steps, "tokens": options.steps * 8 * 128, "seeds": options.seeds}
-        RESULT.write_text(json.dumps({"machine": machine(), **asked, "rows": rows}, indent=1) + "\n")
+    sizes = {"steps": options.steps, "tokens": options.steps * 8 * 128, "seeds": options.seeds}
+    RESULT.write_text(json.dumps({"machine": machine(), **sizes, "rows": rows, "models": models}, indent=1) + "\n")
 
 
 def measured(setting: Setting, seed: int, options: argparse.Namespace) -> dict[str, float]:
-    """Pre-train and judge one model, unless that was done."""
-    name = f"{setting.model}{'-bilstm' if setting.bilstm else ''}-{seed}"
-    kept = options.work / f"{name}.json"
-    if kept.exists():
-        stored: dict[str, float] = json.loads(kept.read_text())
-        return stored
+    """Pre-train and judge one model."""
     folder = options.work / f"{setting.model}-{seed}.model"
     shape = () if "--shape" in setting.options else ("--shape", "tiny")
     corpus = str(options.data / "novels" / "dated.csv.gz")
@@ -103,7 +122,6 @@ def measured(setting: Setting, seed: int, options: argparse.Namespace) -> dict[s
     scores = dict(judged(folder, setting, seed, options)) | {"held_out_loss": held_out["loss"]}
     if held_out.get("next_accuracy") is not None:
         scores["next_accuracy"] = held_out["next_accuracy"]
-    kept.write_text(json.dumps(scores))
     return scores
 
 
