@@ -65,11 +65,9 @@ def print_usages(result: "Usages", form: UsageFormat, match: str) -> None:
     if not result.found:
         _say_nothing_found(result, form.console, match)
         return
-    what = "words compared" if match == "any" else "usages"
-    order = f"nearest to {result.like!r}" if result.like else "in the order of the corpus"
     form.console.say(
-        f"{result.word}: {len(result.usages):,} of {result.found:,} {what} in {result.documents:,} documents, "
-        f"{order} ({result.column})"
+        f"{result.word}: {len(result.usages):,} of {result.found:,} {_what(match)} in {result.documents:,} documents, "
+        f"{_order(result)} ({result.column})"
     )
     _warn_of_skipped(result.skipped, form.console)
 
@@ -90,10 +88,9 @@ def print_sliced_usages(result: "SlicedUsages", form: UsageFormat, match: str) -
     if not found:
         _say_nothing_found(result, form.console, match)
         return
-    what = "words compared" if match == "any" else "usages"
-    order = f"nearest to {result.like!r}" if result.like else "in the order of the corpus"
     form.console.say(
-        f"{result.word}: {found:,} {what} in {result.documents:,} documents by {result.by}, {order} ({result.column})"
+        f"{result.word}: {found:,} {_what(match)} in {result.documents:,} documents by {result.by}, "
+        f"{_order(result)} ({result.column})"
     )
     _say_outside(result, form.console)
     _warn_of_skipped(sum(one.skipped for one in result.slices), form.console)
@@ -118,6 +115,14 @@ def print_senses(result: "Senses", form: UsageFormat, match: str) -> None:
     if result.grouped < result.found - result.skipped:
         form.console.say(f"grouped are {result.grouped:,} of them")
     _warn_of_skipped(result.skipped, form.console)
+
+
+def _what(match: str) -> str:
+    return "words compared" if match == "any" else "usages"
+
+
+def _order(result: "Usages | SlicedUsages") -> str:
+    return f"nearest to {result.like!r}" if result.like else "in the order of the corpus"
 
 
 def _say_outside(result: "SlicedUsages | Senses", console: Console) -> None:
