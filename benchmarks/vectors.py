@@ -1,11 +1,11 @@
 """How fast is the shuffled stream of vectors, next to pyarrow reading the same columns, and how well is it shuffled?
 
-    python benchmarks/vectors.py [--data FEATURES] [--parts 4] [--work DIR]
+    python benchmarks/vectors.py [--data FEATURES] [--parts 8] [--work DIR]
 
-Token vectors of 384 values in float16, random ones, in parts of about 250 MB that the page cache holds. An epoch of the
-stream (an epoch is read before, so its row groups are counted) runs in turn with pyarrow alone: row group by row group,
-with the pages' checksums, which the stream always checks, and without them; medians of 5. Processor time is that of all
-threads.
+Token vectors of 384 values in float16, random ones, 2 GB that the page cache holds and the stream's memory does not. An
+epoch of the stream (an epoch is read before, so its row groups are counted) runs in turn with pyarrow alone: row group
+by row group, with the pages' checksums, which the stream always checks, and without them; medians of 5. Processor time
+is that of all threads.
 
 With --data, a set of token vectors of real texts, the shuffle is measured as well: the variance of the means of batches
 next to that of means of as many vectors drawn at random, for several sizes of the memory.
@@ -194,7 +194,7 @@ def _processor_seconds() -> float:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="a feature set with last_token, to measure the shuffle on")
-    parser.add_argument("--parts", type=int, default=4, help="of about 250 MB")
+    parser.add_argument("--parts", type=int, default=8, help="of about 250 MB")
     parser.add_argument("--work", type=Path, help="where folders are made; default: the system's temporary folder")
     parser.add_argument("--out", type=Path, default=RESULTS)
     return parser.parse_args()

@@ -144,17 +144,23 @@ class VectorStream:
     # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def _batches(self, readers: ThreadPoolExecutor, gatherers: ThreadPoolExecutor) -> Iterator[StreamBatch]:
-        order = BlockOrder(self.blocks, self._seed(_BLOCKS))
+        order, size = BlockOrder(self.blocks, self._seed(_BLOCKS)), self.settings.batch
         chunks = self._chunks()
-        ahead = [self._start_chunk(readers, order, *places) for places in chunks[:1]]
+        largest = max((stop - first for first, stop in chunks), default=0)
+        rooms = [self._reader.make_room(largest) for _ in chunks[:2]]  # for the chunk in use and the next, by turns
+        ahead = [
+            self._start_chunk(readers, order, places, room) for places, room in zip(chunks[:1], rooms, strict=False)
+        ]
         begun: list[StreamBatch] = []  # what chunks before this one had for a batch
         for number, places in enumerate(chunks):
-            chunk = ahead.pop().wait()  # the one before loses its memory here, before the next one gets some
-            ahead = [self._start_chunk(readers, order, *following) for following in chunks[number + 1 : number + 2]]
-            numbers, size = self._numbers(*places), self.settings.batch
-            for piece in _gather(
-                gatherers, chunk, np.split(numbers, range(size - sum(map(len, begun)), len(numbers), size))
-            ):
+            chunk = ahead.pop().wait()
+            ahead = [
+                self._start_chunk(readers, order, following, rooms[(number + 1) % 2])
+                for following in chunks[number + 1 : number + 2]
+            ]
+            numbers = self._numbers(*places)
+            cuts = range(size - sum(map(len, begun)), len(numbers), size)
+            for piece in _gather(gatherers, chunk, np.split(numbers, cuts)):
                 begun.append(piece)
                 if sum(map(len, begun)) == size:
                     yield StreamBatch.join(begun)
@@ -162,13 +168,14 @@ class VectorStream:
         if begun:
             yield StreamBatch.join(begun)
 
-    def _start_chunk(self, pool: ThreadPoolExecutor, order: BlockOrder, first: int, stop: int) -> "_ReadAhead":
-        reader = self._reader
-        content, reads, at = reader.make_room(stop - first), [], 0
-        for cut in order.cuts(first, stop):
-            reads.append(pool.submit(reader.read, cut, content, at))
+    def _start_chunk(
+        self, pool: ThreadPoolExecutor, order: BlockOrder, places: tuple[int, int], room: StreamBatch
+    ) -> "_ReadAhead":
+        reads, at = [], 0
+        for cut in order.cuts(*places):
+            reads.append(pool.submit(self._reader.read, cut, room, at))
             at += len(cut)
-        return _ReadAhead(content, reads)
+        return _ReadAhead(room, reads)
 
     @cached_property
     def _reader(self) -> BlockReader:

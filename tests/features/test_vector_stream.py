@@ -1,5 +1,6 @@
 """Streams of vectors, next to all vectors of the toy's documents, which the test holds itself."""
 
+import gc
 import pickle
 import shutil
 import threading
@@ -226,9 +227,13 @@ def test_two_chunks_are_in_memory(folder: Path, monkeypatch: pytest.MonkeyPatch)
         return room
 
     monkeypatch.setattr(BlockReader, "make_room", counted)
-    for batch in FeatureSet(folder).vectors("layer4_token", batch=2, memory=1):
+    stream = FeatureSet(folder).vectors("layer4_token", batch=2, memory=1)
+    assert len(stream._chunks()) > 4
+    for batch in stream:
         assert batch.matrix.base is None  # a batch that is kept keeps nothing else
-    assert len(alive) > 4
+    assert len(alive) == 2
+    gc.collect()
+    assert [chunk() for chunk in alive] == [None, None]
 
 
 @pytest.fixture
