@@ -1,11 +1,13 @@
-"""Draw docs/images/speed.svg from results/pooled.json: python benchmarks/chart.py, with --check to compare only."""
+"""Draw the charts of bars in docs/images/ from results/: python benchmarks/chart.py, with --check to compare only."""
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-CHART = ROOT / "docs" / "images" / "speed.svg"
+IMAGES = ROOT / "docs" / "images"
 WAYS = (
     ("bertfeat, bf16", "ours:bf16"),
     ("OpenVINO, bf16", "openvino:bf16"),
@@ -18,42 +20,74 @@ WAYS = (
 )
 WIDTH, LEFT, BAR, STEP, TOP = 760, 220, 18, 28, 58
 OURS, THEIRS, INK = "#1b7f5c", "#9aa5b1", "#3c4650"
+Bars = Sequence[tuple[str, float, str, str]]  # name, value, value as written, colour
 
 
-def draw(corpus: str = "sentences") -> str:
-    """Draw tokens a second by library as a chart of bars; the same results give the same text."""
-    results = json.loads((ROOT / "benchmarks" / "results" / "pooled.json").read_text("utf-8"))
-    speeds = results["corpora"][corpus]["tokens_per_second"]
-    values = [(name, speeds[f"pooled_{key}"], OURS if key.startswith("ours") else THEIRS) for name, key in WAYS]
-    scale = (WIDTH - LEFT - 70) / max(value for _, value, _ in values)
-    height = TOP + STEP * len(values) + 12
-    rows = enumerate(values)
-    bars = (bar(name, value, color, TOP + STEP * row, value * scale) for row, (name, value, color) in rows)
+def read_result(name: str) -> Any:
+    return json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text("utf-8"))
+
+
+def draw_speed(corpus: str = "sentences") -> str:
+    """Tokens a second by library."""
+    speeds = read_result("pooled")["corpora"][corpus]["tokens_per_second"]
+    bars = [
+        (name, speeds[f"pooled_{key}"], f"{speeds[f'pooled_{key}']:,}", OURS if key.startswith("ours") else THEIRS)
+        for name, key in WAYS
+    ]
+    title = f"Tokens a second, mean vectors of {corpus}"
+    note = "2 cores of an Intel Xeon with AMX, medians of 5 runs in turn; more is better"
+    return draw(title, f"{title} (all-MiniLM-L6-v2)", note, bars)
+
+
+def draw_shuffle() -> str:
+    """How much batches of a stream of vectors vary, by its memory."""
+    result = read_result("vectors")["shuffle"]
+    held = result["bytes"]
+    bars = []
+    for name, measured in result.items():
+        if isinstance(measured, dict):
+            value = measured["variance_of_batch_means"]
+            memory = int(name.split()[0]) * 2**20 if name.endswith("MiB") else 0
+            share = f" ({'all' if memory // 2 >= held else f'{memory / 2 / held:.0%}'} in a chunk)" if memory else ""
+            bars.append((name + share, value, f"{value:.1f}", OURS if memory else THEIRS))
+    title = "Variance of the means of batches, in units of that under a perfect shuffle"
+    note = f"{result['vectors']:,} token vectors of novels, batches of {result['batch']:,}, by memory; 1 is best"
+    return draw(title, title, note, bars)
+
+
+def draw(title: str, heading: str, note: str, bars: Bars) -> str:
+    """Draw a chart of bars; the same numbers give the same text."""
+    scale = (WIDTH - LEFT - 70) / max(value for _, value, _, _ in bars)
+    height = TOP + STEP * len(bars) + 12
+    drawn = (
+        bar(name, written, color, TOP + STEP * row, value * scale)
+        for row, (name, value, written, color) in enumerate(bars)
+    )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" '
         f'font-family="sans-serif" font-size="13" role="img" aria-labelledby="title">\n'
-        f'<title id="title">Tokens a second, mean vectors of {corpus}</title>\n'
+        f'<title id="title">{title}</title>\n'
         f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>\n'
-        f'<text x="12" y="24" font-size="15" fill="{INK}">Tokens a second, mean vectors of {corpus} '
-        f"(all-MiniLM-L6-v2)</text>\n"
-        f'<text x="12" y="43" fill="{INK}">2 cores of an Intel Xeon with AMX, medians of 5 runs in turn; '
-        f"more is better</text>\n"
-        f"{''.join(bars)}</svg>\n"
+        f'<text x="12" y="24" font-size="15" fill="{INK}">{heading}</text>\n'
+        f'<text x="12" y="43" fill="{INK}">{note}</text>\n'
+        f"{''.join(drawn)}</svg>\n"
     )
 
 
-def bar(name: str, value: int, color: str, top: float, length: float) -> str:
+def bar(name: str, written: str, color: str, top: float, length: float) -> str:
     """A bar between its name and its number."""
     middle = top + BAR / 2 + 4.5
     return (
         f'<text x="{LEFT - 10}" y="{middle}" text-anchor="end" fill="{INK}">{name}</text>'
         f'<rect x="{LEFT}" y="{top}" width="{length:.1f}" height="{BAR}" fill="{color}"/>'
-        f'<text x="{LEFT + length + 6:.1f}" y="{middle}" fill="{INK}">{value:,}</text>\n'
+        f'<text x="{LEFT + length + 6:.1f}" y="{middle}" fill="{INK}">{written}</text>\n'
     )
 
 
+CHARTS = {IMAGES / "speed.svg": draw_speed, IMAGES / "shuffle.svg": draw_shuffle}
+
 if __name__ == "__main__":
     if "--check" in sys.argv:
-        sys.exit(CHART.read_text("utf-8") != draw())
-    CHART.parent.mkdir(parents=True, exist_ok=True)
-    CHART.write_text(draw(), "utf-8")
+        sys.exit(any(path.read_text("utf-8") != drawn() for path, drawn in CHARTS.items()))
+    for path, drawn in CHARTS.items():
+        path.write_text(drawn(), "utf-8")

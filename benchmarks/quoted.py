@@ -28,6 +28,7 @@ BF16_EPYC, AVX2 = (result(f"processors-{name}")["corpora"] for name in ("avx512_
 QUALITY, QUALITY_AVX2 = result("int8_quality"), result("int8_quality-avx2")
 INT8, INT8_AVX2 = QUALITY["vectors"], QUALITY_AVX2["vectors"]["int8"]
 WAYS, PLAN, TORTURE = result("ways"), result("plan_size"), result("torture")
+SHUFFLE = result("vectors")["shuffle"]
 SERVE, PAGE = result("serve"), result("page_million")
 RECIPES = {row["column"]: row["ndcg_at_10"] for row in result("index_recipes")}
 PAPER = {row["row"]["name"]: row["row"]["paper"] for row in result("table7-wikigold")["rows"]}
@@ -146,6 +147,12 @@ LARGEST = GROWTH["default"][-1]
 BUILDS = [MILLION["builds"][index] for index in ("ivf", "hnsw", "flat")]
 EXACT_SEARCH = [MILLION["search"]["flat"]["queries_per_second"]["ours"], MILLION["exact"]["queries_per_second"]]
 CEILINGS = [100 * SHAPES["shapes"][shape]["share_of_ceiling"] for shape in SHAPES["shapes"]]
+
+def shuffled(memory: str) -> list[float]:
+    """A row of docs/vectors.md."""
+    found = SHUFFLE[memory]
+    return [found["variance_of_batch_means"], found["documents_in_a_batch"]]
+
 
 ROWS: dict[str, list[float]] = {
     # pooled vectors
@@ -382,6 +389,10 @@ ROWS: dict[str, list[float]] = {
         f1("wikigold", "concat4")[0],
         f1("wikigold", "fine-tuning")[0],
     ],
+    # the stream of vectors
+    "stored order": shuffled("stored order"),
+    **{f"{size} MiB": shuffled(f"{size} MiB") for size in (16, 32, 64, 128)},
+    "all of it": shuffled("1024 MiB"),
 }
 
 UNRECORDED = {
