@@ -27,11 +27,20 @@ _EXACT_QUERIES = 512  # whose hits are compared again at once
 
 
 @dataclass(frozen=True, slots=True)
+class ScoreParts:
+    """What the score of a hit that was scored again is made of."""
+
+    first: NDArray[np.float32]  # [Q, K] by vector, see Metric
+    maxsim: NDArray[np.float32]  # [Q, K] by tokens, see MaxSim
+
+
+@dataclass(frozen=True, slots=True)
 class Neighbours:
     """The nearest vectors of each query, best first, the same number for each."""
 
     scores: NDArray[np.float32]  # [Q, K] see Metric
     numbers: NDArray[np.int64]  # [Q, K] of the vectors in the index
+    parts: ScoreParts | None = None  # where they were scored again
 
 
 class VectorIndex:
