@@ -66,7 +66,7 @@ class FeatureSetTokens:
 
     def __init__(self, index: VectorIndex, column: str | None) -> None:
         self._index = index
-        self._sets = [_open_source(index, number) for number in range(len(index.settings.sources))]
+        self._sets = [_unchanged_source(index, number) for number in range(len(index.settings.sources))]
         settings = index.settings
         found = [
             find_token_column(features.columns, settings.model.num_layers, column, settings.column.recipe)
@@ -198,7 +198,7 @@ def _living_rows(index: VectorIndex) -> list[NDArray[np.int64]]:
     return [rows[sources == number] for number in range(len(index.settings.sources))]
 
 
-def _open_source(index: VectorIndex, number: int) -> FeatureSet:
+def _unchanged_source(index: VectorIndex, number: int) -> FeatureSet:
     """A feature set of an index, which has to be there unchanged."""
     source = index.settings.sources[number]
     remedy = f"put it back, or build the index anew with {parameter('with_tokens')}: it then has its own"
