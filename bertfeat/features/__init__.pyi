@@ -26,6 +26,7 @@ from .manifest import (
     remove_manifest as remove_manifest,
     write_manifest as write_manifest,
 )
+from .npy import NpyWriter as NpyWriter
 from .open_parts import OpenParts as OpenParts
 from .part import (
     check_part as check_part,

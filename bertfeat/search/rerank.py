@@ -16,6 +16,7 @@ from bertfeat.search.maxsim import RERANK_DEPTH, MaxSim, compute_maxsim
 from bertfeat.search.query_encoder import QueryEncoder, encoder_of_columns
 from bertfeat.search.set_tokens import DocumentTokens, FeatureSetTokens
 from bertfeat.search.settings import REBUILD
+from bertfeat.search.token_store import StoredDocumentTokens
 from bertfeat.search.vector_index import Neighbours, ScoreParts, VectorIndex
 
 
@@ -34,7 +35,11 @@ class Reranker:
                 f"{index.folder} holds {index.settings.column.name}, and only whole documents are scored again"
             )
         self._index, self.options = index, options
-        self._tokens: DocumentTokens = FeatureSetTokens(index, options.column)
+        self._tokens: DocumentTokens = (
+            FeatureSetTokens(index, options.column)
+            if index.tokens is None
+            else StoredDocumentTokens(index.tokens, options.column, index.settings.model.num_layers)
+        )
         self._counts = self._tokens.counts() if options.idf else None
         column = self._tokens.column
         self.column = FeatureColumn(column.recipe, column.pooling, column.width, "float32")

@@ -26,13 +26,13 @@ from bertfeat.features import (
     stored_matrices,
     unit_vectors,
 )
-from bertfeat.io import Location, as_location
-from bertfeat.recipe import FeatureColumn, Recipe
+from bertfeat.io import as_location
+from bertfeat.recipe import FeatureColumn, Pooling, Recipe
 from bertfeat.search.document_store import SOURCE
 from bertfeat.search.feature_source import find_incomparability
 from bertfeat.search.settings import REBUILD
 from bertfeat.search.source_sets import describe_source_set
-from bertfeat.search.token_counts import TokenCounts
+from bertfeat.search.token_counts import TokenCounts, no_strings_error
 from bertfeat.search.vector_index import VectorIndex
 
 _READ_ROWS = 8192
@@ -155,19 +155,10 @@ def has_strings(features: FeatureSet, column: ReadableColumn) -> bool:
     return f"{column.pooling}s" in features.names
 
 
-def no_strings_error(place: Location) -> IndexFolderError:
-    """The error where inverse document frequencies are asked for, and the tokens themselves were not kept."""
-    return IndexFolderError(
-        "it was made without texts, so there are no tokens to count the documents of",
-        where=place,
-        remedy=f"search with {parameter('rerank_idf', False)}",
-    )
-
-
 def find_token_column(
     stored: Sequence[FeatureColumn], num_layers: int, name: str | None, recipe: Recipe
 ) -> ReadableColumn:
-    """The token or word column of a name or recipe; by default of ``recipe``, or else the only one there is.
+    """The token or word column of a name or recipe; by default of ``recipe``, else the only one there is.
 
     Raises:
         NotDerivableError: the stored columns do not contain it, or several could be meant.
@@ -179,8 +170,11 @@ def find_token_column(
             remedy=f"extract with {parameter('pooling', 'mean,token')} too",
         )
     if name is not None:
+        named = name.rpartition("_")[2]
+        if any(named == pooling and pooling.per_document for pooling in Pooling):
+            raise NotDerivableError(f"{name} is one vector a document, and maxsim compares tokens")
         return find_column(pieces, num_layers, name)
-    for pooling in dict.fromkeys(column.pooling for column in sorted(pieces, key=lambda one: one.pooling)):
+    for pooling in sorted({column.pooling for column in pieces}):  # tokens before words
         with suppress(NotDerivableError):
             return find_column(pieces, num_layers, recipe.name, pooling)
     if len(pieces) == 1:

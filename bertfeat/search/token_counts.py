@@ -9,6 +9,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from bertfeat.errors import IndexFolderError, parameter
+from bertfeat.io import Location
+
 
 class TokenCounts:
     """Counts the documents that have a token; memory grows with the vocabulary only."""
@@ -30,9 +33,13 @@ class TokenCounts:
     def number(self, strings: pa.Array) -> NDArray[np.int32]:
         """The number of each token ``[N]``; new ones get the next numbers."""
         encoded = strings.dictionary_encode()
-        known = [self._numbers.setdefault(string, len(self._numbers)) for string in encoded.dictionary.to_pylist()]
-        numbers: NDArray[np.int32] = np.array(known, np.int32)[encoded.indices.to_numpy(zero_copy_only=False)]
+        numbers: NDArray[np.int32] = self.numbers(encoded.dictionary.to_pylist())[encoded.indices.to_numpy()]
         return numbers
+
+    def numbers(self, strings: Sequence[str]) -> NDArray[np.int32]:
+        """The same of different tokens in a list."""
+        known = [self._numbers.setdefault(string, len(self._numbers)) for string in strings]
+        return np.array(known, np.int32)
 
     def add(self, numbers: NDArray[np.int32], owners: NDArray[np.int64], documents: int) -> None:
         """Count tokens by their numbers ``[N]``; ``owners`` ``[N]`` says which of so many documents each is in."""
@@ -47,3 +54,12 @@ class TokenCounts:
         numbers = [self._numbers.get(string, -1) for string in strings]
         having = np.array([0 if number < 0 else self.counts[number] for number in numbers], np.float64)
         return np.log((self.documents + 1) / (having + 1)).astype(np.float32)
+
+
+def no_strings_error(place: Location) -> IndexFolderError:
+    """The error where inverse document frequencies are asked for, and the tokens themselves were not kept."""
+    return IndexFolderError(
+        "it was made without texts, so there are no tokens to count the documents of",
+        where=place,
+        remedy=f"search with {parameter('rerank_idf', False)}",
+    )

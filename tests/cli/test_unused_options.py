@@ -16,7 +16,7 @@ READING = {
     "document_context",
 }
 BUILD = {"type", "metric", "memory", "target_recall", "query_prompt", "evaluate", "keep_text", "device", "column"}
-BUILD |= {"workers", "engine", "address", "scratch"}
+BUILD |= {"with_tokens", "token_dtype", "workers", "engine", "address", "scratch"}
 SAMPLE = {"sample", "bound", "corpus", "model", "device"}
 RERANK = {"rerank_column", "rerank_depth", "rerank_weight", "rerank_idf"}
 CORPUS = READING - {"keep"}
@@ -31,6 +31,7 @@ USES: dict[str, set[str]] = {
     "export some.features --to qdrant --url http://localhost": {"output", "index"},
     "index x.features -o i --append": {*BUILD, "remove"},
     "index -o i --remove ids.txt": {*BUILD, "append"},
+    "index some.features": {"token_dtype"},
     "info": {*READING, "revision"},
     "info ids.txt": {"revision"},
     "info some.features": {*READING, "revision"},
