@@ -120,7 +120,7 @@ class FeatureSetTokens:
                 inside = np.isin(tokens.rows, rows, assume_unique=True)
                 owners = tokens.positions.owners
                 chosen = tokens.positions.usable & inside[owners]
-                counts.add(counts.number(tokens.strings)[chosen], owners[chosen], int(inside.sum()))
+                counts.add(counts.number(tokens.strings, chosen), owners[chosen], int(inside.sum()))
         return counts
 
 

@@ -30,10 +30,12 @@ class TokenCounts:
         """The tokens, by their numbers, ``[V]``."""
         return list(self._numbers)
 
-    def number(self, strings: pa.Array) -> NDArray[np.int32]:
-        """The number of each token ``[N]``; new ones get the next numbers."""
+    def number(self, strings: pa.Array, chosen: NDArray[np.bool_]) -> NDArray[np.int32]:
+        """The number of each of the ``chosen`` tokens; new ones get the next numbers."""
         encoded = strings.dictionary_encode()
-        numbers: NDArray[np.int32] = self.numbers(encoded.dictionary.to_pylist())[encoded.indices.to_numpy()]
+        names = encoded.dictionary.to_pylist()
+        used, places = np.unique(encoded.indices.to_numpy()[chosen], return_inverse=True)
+        numbers: NDArray[np.int32] = self.numbers([names[code] for code in used.tolist()])[places]
         return numbers
 
     def numbers(self, strings: Sequence[str]) -> NDArray[np.int32]:

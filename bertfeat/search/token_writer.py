@@ -77,7 +77,7 @@ class TokenStoreWriter:
                     codes = encode_directions(tokens.vectors[usable], self._column.dtype)
                 except ValueError as error:
                     raise IndexFolderError(str(error), where=features.folder) from error
-                ids = None if tokens.strings is None else self._counts.number(tokens.strings)[usable]
+                ids = None if tokens.strings is None else self._counts.number(tokens.strings, usable)
                 self._write(codes, ids, owners[usable], np.ones(len(tokens.rows), bool))
 
     def copy(self, store: TokenStore, kept: NDArray[np.bool_], living: NDArray[np.bool_]) -> None:

@@ -98,7 +98,7 @@ def by_definition(
     ranked = []
     for document in documents:
         a, b = (each.feature("concat", (1, 2, 3, 4), "mean").astype(np.float64) for each in (query, document))
-        first = {"cosine": units(a) @ units(b), "ip": a @ b, "l2": -np.linalg.norm(a - b)}[metric]
+        first = float({"cosine": units(a) @ units(b), "ip": a @ b, "l2": -np.linalg.norm(a - b)}[metric])
         theirs = tokens_of(document, recipe, unit)[1]
         best = [max((float(vector @ other) for other in theirs), default=0.0) for vector in vectors]
         maxsim = float(np.dot(weights, best)) / sum(weights) if sum(weights) else 0.0
@@ -121,7 +121,7 @@ def assert_same(
         found = {hit.id: (hit.score, hit.first_score, hit.maxsim) for hit in answer.hits}
         assert found.keys() == {one[0] for one in wanted}
         for name, *scores in wanted:
-            np.testing.assert_allclose(found[name], scores, atol=atol, err_msg=name)
+            assert found[name] == pytest.approx(scores, abs=atol), name
         assert [hit.score for hit in answer.hits] == sorted((hit.score for hit in answer.hits), reverse=True)
 
 
