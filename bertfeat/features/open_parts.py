@@ -84,7 +84,7 @@ class OpenParts:
         for (at, group), places in groupby(rows.tolist(), self._place_of):
             table = self.open(self.entries[at]).read_group(group, ["row", *names])
             stored, wanted = table.column("row").to_numpy(), np.array(list(places))
-            found = np.searchsorted(stored, wanted)
+            found = np.searchsorted(stored, wanted).clip(max=len(stored) - 1)
             if (stored[found] != wanted).any():
                 raise self._no_document(int(wanted[stored[found] != wanted][0]))
             yield from pa.concat_tables([table.slice(one, 1) for one in found]).combine_chunks().to_batches()

@@ -67,7 +67,9 @@ class Reranker:
         queries = encoder_of_columns(encoder, (own, self.column)).features(texts)
         vectors = np.stack([query.vector(own.name) for query in queries])
         depth = depth or max(k, self.options.depth or RERANK_DEPTH)
-        found = self._index.search(vectors, max(k, depth), where=where, exact=exact)
+        found = self._index.search(vectors, max(k, depth) if k > 0 else k, where=where, exact=exact)
+        if not found.numbers.shape[1]:
+            return found
         return _first_hits(self._order(found, depth, [self._query_tokens(query) for query in queries]), k)
 
     def _query_tokens(self, query: DocumentFeatures) -> "_QueryTokens":

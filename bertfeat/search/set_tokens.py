@@ -85,25 +85,27 @@ class FeatureSetTokens:
     def read(self, documents: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.float32]]]:
         """The number of each of those documents and its vectors ``[n, W]``, a row group at a time."""
         table = self._index.documents.take(documents)
-        rows, sources = table["row"].to_numpy(), table[SOURCE].to_numpy()
+        rows, sources, ids = table["row"].to_numpy(), table[SOURCE].to_numpy(), table["id"].to_pylist()
         for number in np.unique(sources).tolist():
             own = np.flatnonzero(sources == number)
-            order = own[np.argsort(rows[own])]
-            number_of = dict(zip(rows[order].tolist(), documents[order].tolist(), strict=True))
-            for row, vectors in self._read_set(number, rows[order]):
-                yield number_of[row], vectors
+            order = own[np.argsort(rows[own], kind="stable")].tolist()
+            for at, (name, vectors) in zip(order, self._read_set(number, rows[order]), strict=True):
+                if name != ids[at]:
+                    raise _other_documents(self._index, number)
+                yield int(documents[at]), vectors
 
-    def _read_set(self, number: int, rows: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    def _read_set(self, number: int, rows: NDArray[np.int64]) -> Iterator[tuple[str, NDArray[np.float32]]]:
+        """The id and the vectors of each document of those rows, which ascend."""
         features, derivation = self._sets[number], self._columns[number].derivation
         stored = [column for column in features.columns if column.name in derivation.columns]
-        names = [*derivation.columns, *position_columns(self.column.pooling, features.names)]
+        names = ["id", *derivation.columns, *position_columns(self.column.pooling, features.names)]
         for batch in self._parts[number].take(rows, names):
             matrix = derivation.apply(stored_matrices(batch, stored))
             pieces = read_positions(batch, self.column.pooling)
             usable, ends = pieces.usable, pieces.offsets.tolist()
-            for at, row in enumerate(batch.column("row").to_pylist()):
+            for at, name in enumerate(batch.column("id").to_pylist()):
                 cut = slice(ends[at], ends[at + 1])
-                yield row, unit_vectors(matrix[cut][usable[cut]])
+                yield name, unit_vectors(matrix[cut][usable[cut]])
 
     def counts(self) -> TokenCounts:
         """In how many documents each token occurs: all tokens are read once, their vectors are not."""
@@ -113,14 +115,16 @@ class FeatureSetTokens:
     def _counts(self) -> TokenCounts:
         counts = TokenCounts()
         for number, rows in enumerate(_living_rows(self._index)):
-            features = self._sets[number]
-            if not has_strings(features, self.column):
+            features, before = self._sets[number], counts.documents
+            if not has_strings(features, self.column.pooling):
                 raise no_strings_error(features.folder)
             for tokens in stream_tokens(features, self._columns[number], strings=True, vectors=False):
                 inside = np.isin(tokens.rows, rows, assume_unique=True)
                 owners = tokens.positions.owners
                 chosen = tokens.positions.usable & inside[owners]
                 counts.add(counts.number(tokens.strings, chosen), owners[chosen], int(inside.sum()))
+            if counts.documents - before != len(rows):
+                raise _other_documents(self._index, number)
         return counts
 
 
@@ -150,9 +154,9 @@ def stream_tokens(
         )
 
 
-def has_strings(features: FeatureSet, column: ReadableColumn) -> bool:
+def has_strings(features: FeatureSet, pooling: Pooling) -> bool:
     """Whether a set keeps the tokens or words themselves, which sets without texts do not."""
-    return f"{column.pooling}s" in features.names
+    return f"{pooling}s" in features.names
 
 
 def find_token_column(
@@ -190,6 +194,15 @@ def _living_rows(index: VectorIndex) -> list[NDArray[np.int64]]:
     if index.removed is not None:
         rows, sources = rows[~index.removed], sources[~index.removed]
     return [rows[sources == number] for number in range(len(index.settings.sources))]
+
+
+def _other_documents(index: VectorIndex, number: int) -> IndexFolderError:
+    """The error for an index to which a feature set was appended again with documents in other rows."""
+    return IndexFolderError(
+        f"documents of it are not in their rows of {index.settings.sources[number].path} any more",
+        where=index.folder,
+        remedy=REBUILD,
+    )
 
 
 def _unchanged_source(index: VectorIndex, number: int) -> FeatureSet:

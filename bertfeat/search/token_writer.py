@@ -68,7 +68,7 @@ class TokenStoreWriter:
         """
         for features in sets:
             column = features.find(self._column.name)
-            if self._with_strings and not has_strings(features, column):
+            if self._with_strings and not has_strings(features, column.pooling):
                 raise IndexFolderError("it keeps no texts, and the index keeps tokens", where=features.folder)
             for tokens in stream_tokens(features, column, strings=self._with_strings, vectors=True):
                 usable, owners = tokens.positions.usable, tokens.positions.owners
@@ -102,7 +102,7 @@ class TokenStoreWriter:
         owners: NDArray[np.int64],
         living: NDArray[np.bool_],
     ) -> None:
-        """Append documents, as many as ``living`` has, and their tokens, which ``owners`` says the documents of."""
+        """Append documents, as many as ``living`` has, and their tokens, of which ``owners`` says the documents."""
         lengths = np.bincount(owners, minlength=len(living))
         self._vectors.write(codes)
         self._offsets.write(self._count + np.cumsum(lengths))
@@ -132,7 +132,7 @@ def plan_tokens(source: FeatureSource, name: str, dtype: str) -> FeatureColumn:
 
 def write_tokens(folder: Path, column: FeatureColumn, sets: Sequence[FeatureSet], *, keep_text: bool) -> StoredTokens:
     """Write the token vectors of feature sets, with the tokens themselves where these and the index have texts."""
-    with_strings = keep_text and all(f"{column.pooling}s" in features.names for features in sets)
+    with_strings = keep_text and all(has_strings(features, column.pooling) for features in sets)
     with TokenStoreWriter(folder, column, with_strings=with_strings) as writer:
         writer.add_sets(sets)
     return writer.stored

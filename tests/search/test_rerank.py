@@ -213,6 +213,24 @@ def test_frequencies_are_those_of_the_documents_that_are_left(kept: str | None, 
     assert_same(index, lambda query: by_definition(query, documents, options), options, atol)
 
 
+def test_nothing_found_and_nothing_asked_for(make: Make) -> None:
+    index = make()
+    assert index.search("0", where="year > 3000", rerank="maxsim").hits == ()
+    with pytest.raises(UsageError, match="k is 0, but at least one hit must be asked for"):
+        index.search("0", 0, rerank="maxsim")
+
+
+def test_a_set_that_was_appended_again_in_another_order_is_told(make: Make, tmp_path: Path) -> None:
+    index = make()
+    features = tmp_path / "toy.features"
+    shutil.rmtree(features)
+    append_features(tmp_path / "toy.index", toy_set(features, first_part(toy_part(0, 0, 18), "new ")))
+    index = Index(tmp_path / "toy.index", encoder=index.encoder)
+    for options in (MaxSim(), COUNTLESS):
+        with pytest.raises(IndexFolderError, match=r"documents of it are not in their rows of .* any more; build the"):
+            index.search("0", 30, rerank=options)
+
+
 def first_part(toy: Any, prefix: str) -> Any:
     ids = [f"{prefix}{name}" for name in toy.content.ids]
     return replace(toy, header=replace(toy.header, number=0), content=replace(toy.content, ids=ids))
