@@ -79,13 +79,14 @@ def build_index(
         choice = choose_index(
             options.type, count=source.count, width=source.width, memory=options.memory, recall=options.target_recall
         )
-        kept = options.with_tokens and plan_tokens(source, options.with_tokens, options.token_dtype)
+        named = options.with_tokens
+        kept = None if named is None else plan_tokens(source, named, options.token_dtype)
         with held.replacement() as fresh:
             with IndexStoresWriter(fresh, source.schema, per_document=source.per_document) as stores:
                 clock = _StepClock(progress or ignore_build_progress)
                 report = _build_faiss_index(source, choice, options, fresh, stores.write, clock, workers)
             settings = _new_settings(source, choice, options, report, stores.documents)
-            if kept:
+            if kept is not None:
                 with clock.step("tokens", source.count):
                     tokens = write_tokens(fresh, kept, sets, keep_text=options.keep_text)
                 settings = replace(settings, tokens=tokens)

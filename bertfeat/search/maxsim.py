@@ -7,7 +7,6 @@ recall: Zhang et al. 2020, section 3). It is the mean here, so that scores of sh
 Shapes: q tokens of a query, n tokens of a document, W values in a vector.
 """
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +16,8 @@ from bertfeat.errors import UsageError
 
 RERANK_DEPTH = 50
 """How many hits are scored again, unless more are asked for."""
+MOST_WEIGHT = 1_000_000
+"""Largest weight of the score by vector, beside which maxsim decides between equal ones only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class MaxSim:
     a vector, take no part.
 
     Raises:
-        UsageError: a depth below 1, or a weight that is negative or no number.
+        UsageError: a depth below 1, or a weight that is negative, no number or too large.
     """
 
     column: str | None = None
@@ -41,8 +42,8 @@ class MaxSim:
     def __post_init__(self) -> None:
         if self.depth is not None and self.depth < 1:
             raise UsageError(f"a depth of {self.depth} scores no hit again", remedy="give at least 1")
-        if not 0 <= self.weight < math.inf:  # NaN is neither
-            raise UsageError(f"the weight {self.weight} of the first score must be a number from 0 on")
+        if not 0 <= self.weight <= MOST_WEIGHT:  # NaN is neither
+            raise UsageError(f"the weight of the first score is {self.weight}, but it is from 0 to {MOST_WEIGHT:,}")
 
 
 def check_rerank(rerank: "MaxSim | str | None") -> MaxSim | None:

@@ -87,7 +87,8 @@ def by_hand(query: str, model: Path, layer: int, depth: int | None = None) -> li
 
 
 def units(matrix: NDArray[np.floating]) -> NDArray[np.float64]:
-    return (matrix / np.linalg.norm(matrix, axis=-1, keepdims=True)).astype(np.float64)
+    unit: NDArray[np.float64] = (matrix / np.linalg.norm(matrix, axis=-1, keepdims=True)).astype(np.float64)
+    return unit
 
 
 def told(*arguments: str | Path) -> list[dict[str, Any]]:

@@ -243,9 +243,10 @@ def first_part(toy: Any, prefix: str) -> Any:
     ("options", "problem"),
     [
         ({"depth": 0}, "a depth of 0 scores no hit again"),
-        ({"weight": -1.0}, r"the weight -1.0 of the first score must be a number from 0 on"),
-        ({"weight": math.nan}, "the weight nan"),
-        ({"weight": math.inf}, "the weight inf"),
+        ({"weight": -1.0}, "the weight of the first score is -1.0, but it is from 0 to 1,000,000"),
+        ({"weight": math.nan}, "the weight of the first score is nan"),
+        ({"weight": 1e7}, "the weight of the first score is 10000000.0"),
+        ({"weight": math.inf}, "the weight of the first score is inf"),
     ],
 )
 def test_options_that_cannot_be(options: dict[str, Any], problem: str) -> None:
