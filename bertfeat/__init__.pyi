@@ -51,6 +51,7 @@ from .recipe import FeatureColumn as FeatureColumn, Operation as Operation, Pool
 from .search import (
     Hit as Hit,
     Index as Index,
+    MaxSim as MaxSim,
     append_features as append_features,
     build_index as build_index,
     evaluate_beir as evaluate_beir,

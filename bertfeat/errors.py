@@ -94,7 +94,7 @@ OPTIONS = {
 }
 """Options whose name is not that of the parameter; all others are the parameter's name with dashes."""
 
-SWITCHES = frozenset({"--auth", "--crf", "--special-tokens", "--text", "--evaluate", "--index"})
+SWITCHES = frozenset({"--auth", "--crf", "--special-tokens", "--text", "--evaluate", "--index", "--rerank-idf"})
 """Options that are switched off by ``--no-…``."""
 
 

@@ -9,8 +9,10 @@ from .app import Command, option
 from .console import Console, pluralize, two_columns
 from .option_types import LOCATION
 from .options import output_options
+from .rerank_options import rerank_options
 
 if TYPE_CHECKING:
+    from bertfeat import MaxSim
     from bertfeat.io import Location
     from bertfeat.search import RetrievalScores
 
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     default="auto",
     help="Hits with their query's id: drop (BEIR's rule), keep, or auto: keep if any is judged.",
 )
+@rerank_options
 @option("--model", metavar="NAME|DIR", further=True, help="The index's model, if it was moved.")
 @option("--device", metavar="DEVICE", further=True, help="cpu, cuda, cuda:1.", show_default="a GPU if there is one")
 @output_options
@@ -41,6 +44,7 @@ def command(
     split: str,
     exact: bool,
     own_ids: str,
+    rerank: "MaxSim | None",
     model: str | None,
     device: str | None,
     console: Console,
@@ -55,10 +59,13 @@ def command(
     bertfeat extract scifact/corpus.jsonl --text-column title,text -o scifact.features
     bertfeat index scifact.features
     bertfeat evaluate scifact.index --beir scifact
+    bertfeat evaluate scifact.index --beir scifact --rerank maxsim
     """
     from bertfeat.search import evaluate_beir
 
-    scores = evaluate_beir(index, beir, split=split, exact=exact, own_ids=own_ids, model=model, device=device)
+    scores = evaluate_beir(
+        index, beir, split=split, exact=exact, own_ids=own_ids, rerank=rerank, model=model, device=device
+    )
     if scores.unknown_documents:
         console.warn(
             f"{scores.unknown_documents:,} of {scores.judged_documents:,} judged documents are not in the index"

@@ -7,7 +7,7 @@ import click
 
 from .app import Command, option
 from .bundles import bundle
-from .command_line import options_on_command_line
+from .command_line import on_command_line, options_on_command_line
 from .console import Console
 from .index_output import print_index, print_update
 from .option_types import LOCATION, ByteSize
@@ -20,13 +20,18 @@ if TYPE_CHECKING:
     from bertfeat.io import Location
     from bertfeat.search import BuildOptions
 
-BUILD_OPTIONS = ("type", "metric", "memory", "target_recall", "evaluate", "keep_text", "query_prompt", "device")
+BUILD_OPTIONS = (
+    *("type", "metric", "memory", "target_recall", "evaluate", "keep_text", "query_prompt", "device"),
+    *("with_tokens", "token_dtype"),
+)
 WORKER_OPTIONS = ("workers", "engine", "address", "scratch")
 
 
 def _build_options(metric: str, **options: Any) -> "BuildOptions":
     from bertfeat.search import BuildOptions, Metric  # here, because it imports faiss
 
+    if options["with_tokens"] is None and on_command_line("token_dtype"):
+        raise click.UsageError("--token-dtype is for --with-tokens")
     return BuildOptions(metric=Metric(metric), **options)
 
 
@@ -82,6 +87,19 @@ index_options = bundle(
         show_default="they do",
     ),
     option("--device", metavar="DEVICE", further=True, help="cuda or cuda:1 with faiss-gpu.", show_default="cpu"),
+    option(
+        "--with-tokens",
+        metavar="COLUMN",
+        help="Keep these token vectors, such as last_token, for search --rerank.",
+        show_default="they are read from the feature set",
+    ),
+    option(
+        "--token-dtype",
+        type=click.Choice(["int8", "float16"]),
+        default="int8",
+        further=True,
+        help="One byte a value of theirs, or two.",
+    ),
 )
 
 
@@ -181,6 +199,7 @@ def command(
     \b
     bertfeat index corpus.features
     bertfeat index corpus.features --column sum4_mean --type ivf --target-recall 0.99
+    bertfeat index corpus.features --with-tokens last_token
     bertfeat index s3://bucket/corpus.features -o corpus.index --workers 4
     bertfeat index more.features -o corpus.index --append
     bertfeat index -o corpus.index --remove ids.txt

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 SHOWN_UNKNOWN = 5  # ids to remove that are not in the index
 _JSON_FIELDS = (
     *("count", "documents", "metric", "type", "factory", "reason", "model", "zero_vectors", "skipped"),
-    *("effort", "evaluation", "query_prompt", "sources", "seconds", "versions"),
+    *("effort", "evaluation", "query_prompt", "sources", "tokens", "seconds", "versions"),
 )
 
 
@@ -30,6 +30,7 @@ def print_index(settings: "IndexSettings", folder: "Location", console: Console)
         ("vectors", f"{settings.count:,} of {settings.width:,} values, {settings.column.name}, {settings.metric}"),
         ("documents", f"{settings.documents:,}"),
         ("skipped", f"{settings.skipped:,} special tokens and words without a vector" if settings.skipped else None),
+        ("tokens", tokens_line(settings)),
         ("type", settings.factory),
         ("why", settings.reason),
         ("effort", f"{effort.name} {effort.value}, {'tuned' if effort.tuned else 'a guess'}" if effort else None),
@@ -68,6 +69,15 @@ def print_update(report: "UpdateReport", folder: "Location", console: Console) -
     value |= {"unknown": report.unknown, "vectors": vectors, "tombstones": settings.tombstones}
     value |= {"evaluation": settings.evaluation}
     console.result(value, two_columns(rows))
+
+
+def tokens_line(settings: "IndexSettings") -> str | None:
+    """The token vectors that the index keeps; None: none."""
+    kept = settings.tokens
+    if kept is None:
+        return None
+    strings = "" if kept.has_strings else ", without the tokens themselves"
+    return f"{kept.count:,} of {kept.column.width:,} values, {kept.column.name}, {kept.column.dtype}{strings}"
 
 
 def recall_line(settings: "IndexSettings") -> str | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from bertfeat.errors import UsageError
 
 from .console import fields_of, format_size
-from .index_output import recall_line
+from .index_output import recall_line, tokens_line
 from .info_description import Description
 from .info_head import describe_head
 from .info_model import describe_pretrained
@@ -153,6 +153,7 @@ def _describe_index(folder: "Location") -> Description:
         ("index", folder),
         ("vectors", f"{settings.count:,} of {settings.width:,} values, {settings.column.name}{removed}"),
         ("documents", f"{settings.documents:,}{'' if settings.has_text else ', without texts'}"),
+        ("tokens", tokens_line(settings)),
         ("metric", settings.metric),
         ("type", f"{settings.factory}: {settings.reason}"),
         ("recall", recall_line(settings)),

@@ -18,10 +18,11 @@ from .hit_output import hit_lines
 from .kept_columns import columns_to_show, json_values, show_option
 from .option_types import LOCATION
 from .options import output_options, width_option
+from .rerank_options import rerank_options
 from .terminal import single_line, terminal_width
 
 if TYPE_CHECKING:
-    from bertfeat import Hit, Index
+    from bertfeat import Hit, Index, MaxSim
     from bertfeat.io import Location
     from bertfeat.search import Answer
 
@@ -35,6 +36,7 @@ class SearchConditions:
     k: int
     where: str | None
     exact: bool
+    rerank: "MaxSim | None"
 
 
 @click.command(cls=Command, name="search")
@@ -51,6 +53,7 @@ class SearchConditions:
     help="Your own query vectors [n, width] instead of QUERY.",
 )
 @option("--exact", is_flag=True, help="Compare with every vector, whatever the type of the index.")
+@rerank_options
 @width_option
 @option("--stale", is_flag=True, further=True, help="Search even if the features changed since the index was built.")
 @option("--model", metavar="DIR", further=True, help="The folder of the index's model, if it was moved.")
@@ -71,6 +74,7 @@ def command(
     show: tuple[str, ...],
     vectors: Path | None,
     exact: bool,
+    rerank: "MaxSim | None",
     width: int | None,
     stale: bool,
     model: str | None,
@@ -87,28 +91,31 @@ def command(
     bertfeat search corpus.index "where does the river flow into the sea?"
     bertfeat search corpus.index "a storm at sea" --where "year between 1850 and 1900" --show author,year
     bertfeat search corpus.index --queries questions.txt -k 3 --json > answers.jsonl
+    bertfeat search corpus.index "unsteady flow over a wing" --rerank maxsim
     bertfeat search words.index "he sat on the *bank*"
     """
-    _check_search_options(query, queries, vectors, console)
+    _check_search_options(query, queries, vectors, rerank, console)
     from bertfeat import Index
 
     index = Index(folder, model=model, device=device)
     shown = columns_to_show(show, index.kept)
     if not stale:
         index.check_sources()
-    conditions = SearchConditions(k, where, exact)
+    conditions = SearchConditions(k, where, exact, rerank)
     if vectors is not None:
         answers = _search_vectors(index, vectors, conditions)
     elif queries is not None:
         answers = _search_file(index, queries, conditions)
     else:
-        answers = iter([index.search(query or "", k, where=where, exact=exact)])
+        answers = iter([index.search(query or "", k, where=where, exact=exact, rerank=rerank)])
     lines = terminal_width(width) if width or sys.stdout.isatty() else None
     if not _print_answers(answers, lines, shown, console, headings=query is None):
         console.warn("there are no queries, so there is nothing to answer")
 
 
-def _check_search_options(query: str | None, queries: BinaryIO | None, vectors: Path | None, console: Console) -> None:
+def _check_search_options(
+    query: str | None, queries: BinaryIO | None, vectors: Path | None, rerank: "MaxSim | None", console: Console
+) -> None:
     """Refuse options that contradict one another, or would do nothing."""
     if sum(value is not None for value in (query, queries, vectors)) != 1:
         raise click.UsageError("give one of QUERY, --queries and --vectors")
@@ -117,6 +124,8 @@ def _check_search_options(query: str | None, queries: BinaryIO | None, vectors: 
             raise click.UsageError(
                 f"--{name} is for embedding queries, and --vectors are vectors already; leave it out"
             )
+    if vectors is not None and rerank is not None:
+        raise click.UsageError("--rerank compares the tokens of a text, and --vectors have none; leave one out")
     if console.as_json and on_command_line("width"):
         raise click.UsageError("--width is for lines, and --json has none; leave one out")
 
@@ -126,7 +135,9 @@ def _search_file(index: "Index", queries: BinaryIO, conditions: SearchConditions
 
     lines = read_queries(queries, getattr(queries, "name", "<stdin>"))
     while block := list(islice(lines, BLOCK)):
-        yield from index.search_batch(block, conditions.k, where=conditions.where, exact=conditions.exact)
+        yield from index.search_batch(
+            block, conditions.k, where=conditions.where, exact=conditions.exact, rerank=conditions.rerank
+        )
 
 
 def _search_vectors(index: "Index", path: Path, conditions: SearchConditions) -> Iterator["Answer"]:

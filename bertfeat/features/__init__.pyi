@@ -1,6 +1,7 @@
 from .block_reader import StreamBatch as StreamBatch
 from .columns import (
     ReadableColumn as ReadableColumn,
+    column_names as column_names,
     find_column as find_column,
     single_layer_columns as single_layer_columns,
 )
@@ -25,6 +26,8 @@ from .manifest import (
     remove_manifest as remove_manifest,
     write_manifest as write_manifest,
 )
+from .npy import NpyWriter as NpyWriter
+from .open_parts import OpenParts as OpenParts
 from .part import (
     check_part as check_part,
     part_number as part_number,

@@ -1,11 +1,14 @@
 """The parts of one feature set, opened when they are needed: rows by number or id, row groups kept for the next row."""
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import groupby
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from bertfeat.errors import DamagedError
 from bertfeat.features.part import PartFooter, read_footer
@@ -69,6 +72,33 @@ class OpenParts:
             return None
         (batch,) = table.slice(index, 1).combine_chunks().to_batches()
         return batch
+
+    def take(self, rows: NDArray[np.int64], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The documents of those rows, which ascend: ``row`` and the columns of those names, a row group at a time.
+
+        Row groups without any of them are not read.
+
+        Raises:
+            DamagedError: there is no document in such a row, or a checksum does not hold.
+        """
+        for (at, group), places in groupby(rows.tolist(), self._place_of):
+            table = self.open(self.entries[at]).read_group(group, ["row", *names])
+            stored, wanted = table.column("row").to_numpy(), np.array(list(places))
+            found = np.searchsorted(stored, wanted).clip(max=len(stored) - 1)
+            if (stored[found] != wanted).any():
+                raise self._no_document(int(wanted[stored[found] != wanted][0]))
+            yield from pa.concat_tables([table.slice(one, 1) for one in found]).combine_chunks().to_batches()
+
+    def _place_of(self, row: int) -> tuple[int, int]:
+        """The number of the entry, and of its row group, that hold a row."""
+        at = bisect_right(self.entries, row, key=lambda entry: entry.first_row) - 1
+        group = None if at < 0 else self.open(self.entries[at]).group_of(row)
+        if group is None:
+            raise self._no_document(row)
+        return at, group
+
+    def _no_document(self, row: int) -> DamagedError:
+        return DamagedError(f"there is no document in row {row:,}", where=self._folder)
 
     def rows_of_id(self, document_id: str) -> list[int]:
         """The rows of the documents with an id."""

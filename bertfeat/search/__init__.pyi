@@ -23,6 +23,7 @@ from .faiss_index import count_faiss_gpus as count_faiss_gpus
 from .hits import Answer as Answer, Hit as Hit, HitPiece as HitPiece
 from .index import Index as Index, SearchScope as SearchScope
 from .index_types import IndexType as IndexType
+from .maxsim import MaxSim as MaxSim
 from .metric import Metric as Metric
 from .queries import (
     query_text as query_text,
@@ -39,6 +40,7 @@ from .query_encoder import (
     open_query_encoder as open_query_encoder,
 )
 from .recall import measure_recall as measure_recall
+from .rerank import Reranker as Reranker
 from .settings import (
     IndexSettings as IndexSettings,
     RecallReport as RecallReport,

@@ -4,15 +4,19 @@ A new metric is a line of the table :data:`RETRIEVAL_METRICS`.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+import numpy as np
+
 from bertfeat.errors import BertfeatError, CorpusError, UsageError, parameter
 from bertfeat.io import Address, JsonError, decode_json, open_regular, shorten
 from bertfeat.search.index import Index
+from bertfeat.search.maxsim import RERANK_DEPTH, MaxSim, check_rerank
 from bertfeat.search.queries import NumberedLine, decoded_lines
+from bertfeat.search.vector_index import Neighbours
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +111,7 @@ def evaluate_beir(
     split: str = "test",
     exact: bool = False,
     own_ids: OwnIds | str = OwnIds.AUTO,
+    rerank: MaxSim | str | None = None,
     model: str | Path | None = None,
     device: str | None = None,
 ) -> RetrievalScores:
@@ -114,7 +119,8 @@ def evaluate_beir(
 
     A hit with the query's own id is left out, as BEIR does, for sets whose queries are documents of the corpus. Where a
     query is judged with the document of its own id, queries and documents are numbered apart, and ``auto`` leaves out
-    none. ``model`` and ``device`` are for an index that is given as a folder.
+    none. ``rerank`` scores the best hits again, as ``Index.search`` does: 50 of the 1,000 unless it says more; the
+    others follow in their order by vector. ``model`` and ``device`` are for an index that is given as a folder.
 
     Raises:
         CorpusError: the folder is not in BEIR's form, or its document ids are not those of the index.
@@ -127,7 +133,7 @@ def evaluate_beir(
         raise BertfeatError("scoring needs ir_measures: pip install 'bertfeat[evaluate]'") from error
     if not isinstance(index, Index):
         index = Index(index, model=model, device=device)
-    data = read_beir(folder, split)
+    data, options = read_beir(folder, split), check_rerank(rerank)
     rule = _own_ids_rule(own_ids, data)
     judged = {document for grades in data.judgements.values() for document in grades}
     unknown = judged - _ids_in_index(index, judged)
@@ -137,7 +143,7 @@ def evaluate_beir(
             where=f"{folder}/qrels/{split}.tsv",
             remedy=f"extract {folder}/corpus.jsonl with {parameter('id_column', '_id')}",
         )
-    retrieved = _retrieve(index, data.queries, exact=exact, drop=rule is OwnIds.DROP)
+    retrieved = _retrieve(index, data.queries, exact=exact, drop=rule is OwnIds.DROP, options=options)
     measures = {metric.key: ir_measures.parse_measure(metric.measure) for metric in RETRIEVAL_METRICS}
     means = ir_measures.calc_aggregate(list(measures.values()), data.judgements, retrieved.scores)
     return RetrievalScores(
@@ -161,18 +167,18 @@ def _own_ids_rule(own_ids: OwnIds | str, data: BeirFolder) -> OwnIds:
     return OwnIds.KEEP if numbered_apart else OwnIds.DROP
 
 
-def _retrieve(index: Index, queries: Mapping[str, str], *, exact: bool, drop: bool) -> _Retrieved:
+def _retrieve(
+    index: Index, queries: Mapping[str, str], *, exact: bool, drop: bool, options: MaxSim | None
+) -> _Retrieved:
     """The hits of each query; ``drop`` leaves out those that have its id."""
     names, dropped = list(queries), 0
     retrieved: dict[str, dict[str, float]] = {}
-    smaller_is_nearer = index.settings.metric == "l2"
     for start in range(0, len(names), _BATCH):
         batch = names[start : start + _BATCH]
-        vectors = index.encode([queries[name] for name in batch])
-        neighbours = index.vectors.search(vectors, DEPTH + drop, exact=exact)
+        neighbours = _find_neighbours(index, [queries[name] for name in batch], DEPTH + drop, exact, options)
         owners = index.vectors.document_numbers(neighbours.numbers.ravel())
         ids = index.vectors.documents.take(owners)["id"].to_pylist()
-        scores = (-neighbours.scores if smaller_is_nearer else neighbours.scores).ravel().tolist()
+        scores = neighbours.scores.ravel().tolist()
         width = neighbours.numbers.shape[1]
         for at, name in enumerate(batch):
             part = slice(at * width, (at + 1) * width)
@@ -183,6 +189,16 @@ def _retrieve(index: Index, queries: Mapping[str, str], *, exact: bool, drop: bo
                 dropped += hits.pop(name, None) is not None
             retrieved[name] = hits
     return _Retrieved(retrieved, dropped)
+
+
+def _find_neighbours(index: Index, texts: Sequence[str], k: int, exact: bool, options: MaxSim | None) -> Neighbours:
+    """The hits of queries, with scores of which larger is nearer: where they were scored again, their order."""
+    if options is None:
+        found = index.vectors.search(index.encode(texts), k, exact=exact)
+        return Neighbours(index.vectors.metric.nearness(found.scores), found.numbers)
+    found = index.reranker(options).search(index.encoder, texts, k, depth=options.depth or RERANK_DEPTH, exact=exact)
+    scores = np.broadcast_to(-np.arange(found.numbers.shape[1], dtype=np.float32), found.numbers.shape)
+    return Neighbours(scores, found.numbers)
 
 
 def _ids_in_index(index: Index, ids: set[str]) -> set[str]:

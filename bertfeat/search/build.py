@@ -37,6 +37,7 @@ from bertfeat.search.settings import FAISS_NAME, FORMAT_VERSION, IndexSettings, 
 from bertfeat.search.shard_files import refuse_indivisible
 from bertfeat.search.sharded_build import Workers, fill_by_workers
 from bertfeat.search.source_sets import FeatureSets, describe_source_set, open_feature_sets
+from bertfeat.search.token_writer import plan_tokens, write_tokens
 from bertfeat.search.training_sample import QUERIES, sample_vectors
 
 
@@ -78,11 +79,18 @@ def build_index(
         choice = choose_index(
             options.type, count=source.count, width=source.width, memory=options.memory, recall=options.target_recall
         )
+        named = options.with_tokens
+        kept = None if named is None else plan_tokens(source, named, options.token_dtype)
         with held.replacement() as fresh:
             with IndexStoresWriter(fresh, source.schema, per_document=source.per_document) as stores:
                 clock = _StepClock(progress or ignore_build_progress)
                 report = _build_faiss_index(source, choice, options, fresh, stores.write, clock, workers)
-            return finish_index_folder(_new_settings(source, choice, options, report, stores.documents), fresh)
+            settings = _new_settings(source, choice, options, report, stores.documents)
+            if kept is not None:
+                with clock.step("tokens", source.count):
+                    tokens = write_tokens(fresh, kept, sets, keep_text=options.keep_text)
+                settings = replace(settings, tokens=tokens)
+            return finish_index_folder(settings, fresh)
 
 
 @dataclass(frozen=True, slots=True)

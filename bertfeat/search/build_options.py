@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from bertfeat.errors import UsageError
 from bertfeat.search.metric import Metric
+from bertfeat.search.settings import TOKEN_DTYPES
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +20,16 @@ class BuildOptions:
     keep_text: bool = True
     query_prompt: str | None = None
     device: str | None = None
+    with_tokens: str | None = None  # the token or word column that the index keeps, to score hits by it again
+    token_dtype: str = "int8"  # or float16
 
     def __post_init__(self) -> None:
         try:
             object.__setattr__(self, "metric", Metric(self.metric))  # also by its name
         except ValueError as error:
             raise UsageError(f"metric {self.metric!r} is unknown", remedy=f"there are: {', '.join(Metric)}") from error
+        if self.token_dtype not in TOKEN_DTYPES:
+            raise UsageError(f"tokens are kept in {' or '.join(TOKEN_DTYPES)}, not in {self.token_dtype!r}")
         if not 0.0 < self.target_recall <= 1.0:
             raise UsageError(f"the wanted recall is {self.target_recall}, but a recall is above 0 and at most 1")
         if self.memory is not None and not 0 < self.memory < float("inf"):  # NaN is neither
@@ -35,7 +40,7 @@ class BuildOptions:
 class BuildProgress:
     """How far a build is."""
 
-    step: str  # sample, train, add, evaluate, write
+    step: str  # sample, train, add, evaluate, write, tokens
     done: int  # vectors, of those that the step goes through
     total: int
 

@@ -23,7 +23,7 @@ class Hit:
     """A document, or a token or word of it, that is near a query."""
 
     rank: int  # from 1
-    score: float  # cosine or inner product, larger is nearer; or Euclidean distance, smaller is nearer
+    score: float  # cosine or inner product, larger is nearer; or Euclidean distance, smaller is nearer; or see MaxSim
     id: str
     row: int  # of its corpus
     text: str | None  # None where the index keeps no texts
@@ -32,13 +32,17 @@ class Hit:
     source: str  # the feature set it is from
     piece: HitPiece | None  # in an index of tokens or words
     number: int  # of the vector in the index
+    first_score: float | None = None  # by vector, where ``score`` is by tokens too
+    maxsim: float | None = None  # by tokens, where the hit was scored again
 
     def to_json(self) -> dict[str, object]:
         """The hit as JSON values, without those that it does not have."""
         piece = {} if self.piece is None else {
             "start": self.piece.start, "end": self.piece.end, "string": self.piece.string, "in_pair": self.piece.in_pair
         }  # fmt: skip
-        hit = {"rank": self.rank, "id": self.id, "score": round(self.score, 6), "text": self.text, "pair": self.pair}
+        scores = {"score": self.score, "first_score": self.first_score, "maxsim": self.maxsim}
+        rounded = {key: None if value is None else round(value, 6) for key, value in scores.items()}
+        hit = {"rank": self.rank, "id": self.id, **rounded, "text": self.text, "pair": self.pair}
         kept = {"values": {key: _finite_or_none(value) for key, value in self.values.items()}} if self.values else {}
         return {key: value for key, value in {**hit, **piece, "row": self.row, **kept}.items() if value is not None}
 

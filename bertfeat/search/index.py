@@ -16,8 +16,10 @@ from bertfeat.recipe import FeatureColumn, Unit
 from bertfeat.search.document_store import SOURCE
 from bertfeat.search.faiss_index import count_faiss_gpus
 from bertfeat.search.hits import Answer, Hit, HitPiece
+from bertfeat.search.maxsim import MaxSim, check_rerank
 from bertfeat.search.queries import query_text, query_texts, query_vectors, unmark_words
 from bertfeat.search.query_encoder import QueryEncoder, check_same_model, open_query_encoder
+from bertfeat.search.rerank import Reranker
 from bertfeat.search.settings import REBUILD, IndexSettings
 from bertfeat.search.source_sets import check_sources
 from bertfeat.search.vector_index import Neighbours, VectorIndex
@@ -57,6 +59,7 @@ class Index:
         self.vectors = VectorIndex(folder, device=device if count_faiss_gpus() else None)
         """The same index for search by vectors, without texts."""
         self._model, self._device = model, device
+        self._reranker: Reranker | None = None
         if encoder is not None:
             check_same_model(self.vectors.folder, self.settings.model, encoder, IndexFolderError, rebuild=REBUILD)
             self.encoder = encoder
@@ -79,31 +82,49 @@ class Index:
         """The names of the kept columns, whose values every hit has."""
         return tuple(name for name in self.vectors.documents.schema.names if name not in _OWN_COLUMNS)
 
-    def search(self, query: str, k: int = 10, *, where: str | None = None, exact: bool = False) -> Answer:
+    def search(
+        self,
+        query: str,
+        k: int = 10,
+        *,
+        where: str | None = None,
+        exact: bool = False,
+        rerank: MaxSim | str | None = None,
+    ) -> Answer:
         """The ``k`` nearest documents (or tokens, or words) of a query.
 
         In an index of tokens or words a query asks for one of its words, which is marked: ``He sat on the *bank*.``
         ``where`` is a condition on kept columns, such as ``"year > 1900 and author like 'D%'"``; ``exact`` compares
-        with every vector, whatever the type of the index.
+        with every vector, whatever the type of the index. ``rerank="maxsim"``, or a :class:`MaxSim` with its options,
+        scores the best hits by vector again by their tokens.
 
         Raises:
             UsageError: a query that does not fit the index, ``k`` below 1, or a condition that cannot be read.
-            IndexFolderError: the model is not the one that the index was made with.
+            IndexFolderError: the model is not the one that the index was made with; or tokens are not at hand.
         """
         if not isinstance(query, str):
             raise UsageError(f"search() takes one text, not {type(query).__name__}; search_batch() takes a list")
-        (answer,) = self.search_batch([query_text(query)], k, where=where, exact=exact)
+        (answer,) = self.search_batch([query_text(query)], k, where=where, exact=exact, rerank=rerank)
         return answer
 
     def search_batch(
-        self, queries: Sequence[str], k: int = 10, *, where: str | None = None, exact: bool = False
+        self,
+        queries: Sequence[str],
+        k: int = 10,
+        *,
+        where: str | None = None,
+        exact: bool = False,
+        rerank: MaxSim | str | None = None,
     ) -> list[Answer]:
         """One answer a query, in their order; see :meth:`search`."""
-        texts = query_texts(queries)
+        texts, options = query_texts(queries), check_rerank(rerank)
         if where is not None:
             parse_where(self.vectors.documents, where, but=[SOURCE])  # before the model is loaded
         if not texts:
             return []
+        if options is not None:
+            reranker = self.reranker(options)  # before the model is loaded
+            return self._answers(reranker.search(self.encoder, texts, k, where=where, exact=exact), texts)
         return self._answers(self.vectors.search(self.encode(texts), k, where=where, exact=exact), texts)
 
     def search_vectors(
@@ -116,6 +137,17 @@ class Index:
         """
         matrix = query_vectors(vectors, self.settings.width)
         return self._answers(self.vectors.search(matrix, k, where=where, exact=exact), [None] * len(matrix))
+
+    def reranker(self, options: MaxSim) -> Reranker:
+        """What scores the hits of this index again; opened once for the same options.
+
+        Raises:
+            IndexFolderError: the tokens are not at hand.
+            UsageError: the index is one of tokens or words.
+        """
+        if self._reranker is None or self._reranker.options != options:
+            self._reranker = Reranker(self.vectors, options)
+        return self._reranker
 
     def count(self, where: str | None = None) -> SearchScope:
         """How much a search compares with: everything, or what meets a condition.
@@ -177,6 +209,7 @@ class Index:
         kept = {name: values for name, values in columns.items() if name not in _OWN_COLUMNS}
         values = [dict(zip(kept, row, strict=True)) for row in zip(*kept.values(), strict=True)] or [{}] * len(numbers)
         sources = [source.path for source in self.settings.sources]
+        parts = neighbours.parts
         ranks = np.tile(np.arange(1, neighbours.numbers.shape[1] + 1), len(neighbours.numbers)).tolist()
         return list(
             map(
@@ -191,6 +224,8 @@ class Index:
                 [sources[number] for number in columns[SOURCE]],
                 nothing if positions is None else _hit_pieces(positions, texts, pairs),
                 numbers.tolist(),
+                nothing if parts is None else parts.first.ravel().tolist(),
+                nothing if parts is None else parts.maxsim.ravel().tolist(),
             )
         )
 

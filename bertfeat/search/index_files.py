@@ -28,6 +28,7 @@ from bertfeat.search.settings import (
     read_index_settings,
     write_index_settings,
 )
+from bertfeat.search.token_store import TokenStore
 
 _DOCUMENTS = pa.schema([("row", pa.int64()), ("id", pa.large_string())])
 _TEXT = pa.field("text", pa.large_string())
@@ -42,6 +43,7 @@ class IndexContents:
     documents: ArrowStore
     pieces: ArrowStore | None  # None where there is one vector a document
     removed: NDArray[np.bool_] | None  # which vectors are tombstones, if any
+    tokens: TokenStore | None  # None where none are kept
 
 
 def open_contents(folder: Path, *, mapped: bool) -> IndexContents:
@@ -63,6 +65,7 @@ def open_contents(folder: Path, *, mapped: bool) -> IndexContents:
         ),
         pieces,
         _read_removed(folder / REMOVED_NAME, settings.count) if settings.tombstones else None,
+        None if settings.tokens is None else TokenStore(folder, settings, settings.tokens),
     )
     _check_contents(folder, contents)
     return contents

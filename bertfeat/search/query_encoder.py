@@ -1,6 +1,7 @@
 """The encoder of queries: the model that an index or a feature set records, opened again, or a stand-in."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from bertfeat.errors import BertfeatError, FeatureSetError, IndexFolderError, parameter
 from bertfeat.features import DocumentFeatures, ModelIdentity
 from bertfeat.io import Location
+from bertfeat.recipe import FeatureColumn, Unit
 from bertfeat.search.settings import REBUILD, IndexSettings
 
 
@@ -58,6 +60,17 @@ def open_query_encoder(
         )
     except FeatureSetError as error:
         raise IndexFolderError(error.problem, where=folder, remedy=f"{error.remedy}, or {REBUILD}") from error
+
+
+def encoder_of_columns(encoder: QueryEncoder, columns: Sequence[FeatureColumn]) -> WordEncoder:
+    """The same encoder, with the weights that it has, for other columns; a stand-in is taken as it is."""
+    from bertfeat.extraction import Extractor
+
+    if not isinstance(encoder, Extractor):
+        return encoder
+    units = {column.pooling.unit for column in columns}
+    settings = replace(encoder.token_settings, with_tokens=Unit.TOKEN in units, with_words=Unit.WORD in units)
+    return encoder.variant(tuple(columns), settings)
 
 
 def check_same_model(

@@ -1,7 +1,7 @@
 """``index.json``: the settings and provenance of an index, and the names of the files beside it.
 
 Format 1 has sha256 of each file and no digest of its own; format 2 has XXH3 (128 bits), which is computed seven times
-as fast, and a digest over ``index.json`` itself.
+as fast, and a digest over ``index.json`` itself; format 3 may have the documents' token vectors too.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from bertfeat.io import JsonFormat, Location, write_json
 from bertfeat.recipe import FeatureColumn
 from bertfeat.search.metric import Metric
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 SETTINGS_NAME = "index.json"  # settings, provenance, and the other files' digests
 FAISS_NAME = "index.faiss"
@@ -25,8 +25,17 @@ LISTS_NAME = "index.lists"  # inverted lists that pass the memory
 DOCUMENTS_NAME = "documents.arrow"
 PIECES_NAME = "pieces.arrow"  # only in an index of tokens or words
 REMOVED_NAME = "removed.npy"  # only where there are tombstones
-FILE_NAMES = frozenset({FAISS_NAME, LISTS_NAME, DOCUMENTS_NAME, PIECES_NAME, REMOVED_NAME})
+TOKENS_NAME = "tokens.npy"  # only where token vectors are kept, as are the next three
+TOKEN_OFFSETS_NAME = "token_offsets.npy"
+TOKEN_IDS_NAME = "token_ids.npy"  # only in an index with texts
+VOCABULARY_NAME = "vocabulary.arrow"  # the same
+_TOKEN_FILES = frozenset({TOKENS_NAME, TOKEN_OFFSETS_NAME})
+_STRING_FILES = frozenset({TOKEN_IDS_NAME, VOCABULARY_NAME})
+FILE_NAMES = _TOKEN_FILES | _STRING_FILES | {FAISS_NAME, LISTS_NAME, DOCUMENTS_NAME, PIECES_NAME, REMOVED_NAME}
 """All files of an index but its settings."""
+
+TOKEN_DTYPES = ("int8", "float16")
+"""Types in which token vectors are kept."""
 
 REBUILD = "build the index again"
 """The remedy for a damaged index."""
@@ -51,6 +60,15 @@ class FileState:
     bytes: Count
     xxh3: str | None = None  # 128 bits
     sha256: str | None = None  # in format 1
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTokens:
+    """The token or word vectors that an index of documents keeps, to score hits by them again."""
+
+    column: FeatureColumn  # dtype float16 or int8
+    count: Count  # of vectors
+    has_strings: bool  # whether there are the tokens themselves, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +121,7 @@ class IndexSettings:
     seconds: Mapping[str, float]  # of the build's steps
     files: Mapping[str, FileState] = field(default_factory=dict)
     updates: Count = 0  # appends and removals since it was built
+    tokens: StoredTokens | None = None
 
     @property
     def width(self) -> int:
@@ -171,6 +190,11 @@ def _find_contradiction(settings: IndexSettings) -> str | None:
     needed = {FAISS_NAME, DOCUMENTS_NAME}
     needed |= {REMOVED_NAME} if settings.tombstones else set()
     needed |= set() if settings.per_document else {PIECES_NAME}
+    if settings.tokens is not None:
+        needed |= _TOKEN_FILES | (_STRING_FILES if settings.tokens.has_strings else set())
+        column = settings.tokens.column
+        if column.dtype not in TOKEN_DTYPES or column.pooling.per_document or not settings.per_document:
+            return f"tokens of {column.name} in {column.dtype}, in an index of {settings.column.name}"
     if missing := sorted(needed - set(settings.files)):
         return f"it does not list {missing[0]}"
     if settings.tombstones > settings.count:

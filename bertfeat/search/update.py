@@ -22,8 +22,9 @@ from bertfeat.search.index_files import finish_index_folder
 from bertfeat.search.lists_on_disk import DiskListsBuilder
 from bertfeat.search.metric import Metric
 from bertfeat.search.replacement import hold_index_folder
-from bertfeat.search.settings import FAISS_NAME, REMOVED_NAME, IndexSettings
+from bertfeat.search.settings import FAISS_NAME, REMOVED_NAME, IndexSettings, StoredTokens
 from bertfeat.search.source_sets import FeatureSets, merge_sources, open_feature_sets
+from bertfeat.search.token_writer import TokenStoreWriter, check_token_sets
 from bertfeat.search.vector_index import VectorIndex
 
 _RECONSTRUCTED = 16_384
@@ -62,6 +63,8 @@ def append_features(
             sets, index.settings.column.name, keep_text=index.settings.has_text, source_numbers=numbers
         )
         _check_comparable(index, source)
+        if (tokens := index.settings.tokens) is not None:
+            check_token_sets(sets, tokens.column, index.settings.model, index.settings.extraction)
         replaced = _with_ids(index, _stored_ids(sets))
         with held.replacement() as fresh:
             remaining = _RemainingIndex(index, replaced)
@@ -76,6 +79,7 @@ def append_features(
                 remaining.settings(fresh, added=source.count),
                 sources=sources,
                 skipped=index.settings.skipped + source.skipped,
+                tokens=remaining.copy_tokens(fresh, sets),
             )
             return UpdateReport(
                 _finish_update(settings, grown, stores, zero, fresh), sum(map(len, sets)), int(replaced.sum())
@@ -106,7 +110,8 @@ def remove_documents(folder: str | Path | Address, ids: Iterable[str]) -> Update
             grown = remaining.faiss_index
             if has_lists_on_disk(grown):
                 grown = DiskListsBuilder(grown, fresh, None).merged()
-            settings = _finish_update(remaining.settings(fresh, added=0), grown, stores, 0, fresh)
+            changed = replace(remaining.settings(fresh, added=0), tokens=remaining.copy_tokens(fresh, []))
+            settings = _finish_update(changed, grown, stores, 0, fresh)
             return UpdateReport(settings, 0, int(removed.sum()), unknown)
 
 
@@ -150,6 +155,16 @@ class _RemainingIndex:
     def copy(self, stores: IndexStoresWriter) -> None:
         """Copy the remaining rows of the old stores to new ones."""
         stores.copy(self._index.documents, self._index.pieces, self._documents, self._vectors)
+
+    def copy_tokens(self, folder: Path, sets: Sequence[FeatureSet]) -> StoredTokens | None:
+        """Write the token vectors of the remaining documents, and of new sets after them, where the index keeps any."""
+        store = self._index.tokens
+        if store is None:
+            return None
+        with TokenStoreWriter(folder, store.stored.column, with_strings=store.ids is not None) as writer:
+            writer.copy(store, self._documents, ~self._tombstones)
+            writer.add_sets(sets)
+        return writer.stored
 
     def settings(self, folder: Path, *, added: int) -> IndexSettings:
         """The settings of the remaining index; writes its tombstones to the folder; ``added`` vectors will follow."""

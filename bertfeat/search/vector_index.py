@@ -21,9 +21,18 @@ from bertfeat.search.index_copy import index_on_disk
 from bertfeat.search.index_files import IndexContents, open_contents
 from bertfeat.search.metric import Metric, copy_as_float32
 from bertfeat.search.settings import REBUILD, IndexSettings
+from bertfeat.search.token_store import TokenStore
 from bertfeat.where import find_matching_rows
 
 _EXACT_QUERIES = 512  # whose hits are compared again at once
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreParts:
+    """What the score of a hit that was scored again is made of."""
+
+    first: NDArray[np.float32]  # [Q, K] by vector, see Metric
+    maxsim: NDArray[np.float32]  # [Q, K] by tokens, see MaxSim
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +41,7 @@ class Neighbours:
 
     scores: NDArray[np.float32]  # [Q, K] see Metric
     numbers: NDArray[np.int64]  # [Q, K] of the vectors in the index
+    parts: ScoreParts | None = None  # where they were scored again
 
 
 class VectorIndex:
@@ -85,6 +95,11 @@ class VectorIndex:
     def removed(self) -> NDArray[np.bool_] | None:
         """Which vectors are tombstones, if any."""
         return self._contents.removed
+
+    @property
+    def tokens(self) -> TokenStore | None:
+        """The documents' token vectors, where the index keeps them."""
+        return self._contents.tokens
 
     @property
     def owners(self) -> NDArray[np.int64]:

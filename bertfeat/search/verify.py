@@ -30,6 +30,7 @@ from bertfeat.search.settings import (
     read_index_settings,
 )
 from bertfeat.search.source_sets import changed_sources, unchanged_sources
+from bertfeat.search.token_store import check_tokens
 from bertfeat.search.vector_index import VectorIndex
 
 _BLOCK_ROWS = 16_384
@@ -64,6 +65,9 @@ def verify_index(folder: str | Path | Address) -> IndexReport:
     _check_stored_columns(index)
     if index.pieces is not None:
         _check_pieces(index)
+    if index.tokens is not None:
+        living = np.ones(len(index.documents), bool) if index.removed is None else ~index.removed
+        check_tokens(index.tokens, living)
     compared = _check_vectors(index)
     settings = index.settings
     changed = tuple(_list_changed_sources(settings))

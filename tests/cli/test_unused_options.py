@@ -16,8 +16,9 @@ READING = {
     "document_context",
 }
 BUILD = {"type", "metric", "memory", "target_recall", "query_prompt", "evaluate", "keep_text", "device", "column"}
-BUILD |= {"workers", "engine", "address", "scratch"}
+BUILD |= {"with_tokens", "token_dtype", "workers", "engine", "address", "scratch"}
 SAMPLE = {"sample", "bound", "corpus", "model", "device"}
+RERANK = {"rerank_column", "rerank_depth", "rerank_weight", "rerank_idf"}
 CORPUS = READING - {"keep"}
 
 # a use of a command → the options that it does not read, as they reach the command
@@ -30,6 +31,7 @@ USES: dict[str, set[str]] = {
     "export some.features --to qdrant --url http://localhost": {"output", "index"},
     "index x.features -o i --append": {*BUILD, "remove"},
     "index -o i --remove ids.txt": {*BUILD, "append"},
+    "index some.features": {"token_dtype"},
     "info": {*READING, "revision"},
     "info ids.txt": {"revision"},
     "info some.features": {*READING, "revision"},
@@ -38,10 +40,11 @@ USES: dict[str, set[str]] = {
     "info some.table7": {*READING, "revision"},
     "info some.head": {*READING, "revision"},
     "info no/model": READING,
-    "search some.index query": {"queries", "vectors"},
-    "search some.index query --json": {"queries", "vectors", "width"},
-    "search some.index --queries ids.txt": {"vectors"},
-    "search some.index --vectors vectors.npy": {"queries", "model", "device"},
+    "search some.index query": {"queries", "vectors", *RERANK},
+    "search some.index query --json": {"queries", "vectors", "width", *RERANK},
+    "search some.index --queries ids.txt": {"vectors", *RERANK},
+    "search some.index --vectors vectors.npy": {"queries", "model", "device", "rerank", *RERANK},
+    "evaluate some.index --beir some.beir": RERANK,
     "usages some.features word": {"model", "device", "slices", "plot"},
     "usages some.features word --like a --csv": {"width", "senses", "as_json", "slices", "plot"},
     "usages some.features word --like a --json": {"width", "senses", "as_csv", "slices", "plot"},

@@ -33,6 +33,9 @@ def main() -> None:
         expected = {kind: document_index(folder / kind, Path(work) / kind, kind) for kind in KINDS}
         toy = toy_part(poolings=("word",))
         build_index(toy_set(Path(work) / "words", toy), folder / "words", options=BuildOptions(evaluate=False))
+        kept = BuildOptions(evaluate=False, with_tokens="concat4_token")
+        features = toy_set(Path(work) / "tokens", toy_part(poolings=("mean", "token")))
+        build_index(features, folder / "tokens", options=kept)
         places = [[document.id, start, end] for document in toy.documents for start, end in document.spans()]
     for index in sorted(folder.iterdir()):
         forget_paths(index)

@@ -21,6 +21,7 @@ from tests.hostile.uses import (
     IDS,
     IVF,
     JUDGED,
+    KEPT,
     PLAIN,
     PREDICTIONS,
     PROBE,
@@ -74,6 +75,13 @@ TARGETS = (
     Target("word.index/index.faiss", "flat.index/index.faiss", WORD),
     Target("word.index/documents.arrow", "flat.index/documents.arrow", WORD),
     Target("word.index/pieces.arrow", "flat.index/documents.arrow", WORD),
+    Target("kept.index/index.json", "flat.index/index.json", KEPT),
+    Target("kept.index/index.faiss", "word.index/index.faiss", KEPT),
+    Target("kept.index/documents.arrow", "flat.index/documents.arrow", KEPT),
+    Target("kept.index/tokens.npy", "hnsw.index/removed.npy", KEPT),
+    Target("kept.index/token_offsets.npy", "kept.index/token_ids.npy", KEPT),
+    Target("kept.index/token_ids.npy", "vectors.npy", KEPT),
+    Target("kept.index/vocabulary.arrow", "word.index/pieces.arrow", KEPT),
     Target("plain.tagger/tagger.json", "crf.tagger/tagger.json", PLAIN),
     Target("plain.tagger/tagger.safetensors", "crf.tagger/tagger.safetensors", PLAIN),
     Target("plain.tagger/.bertfeat/kind", "docs.features/.bertfeat/kind", PLAIN, hint=True),
@@ -118,6 +126,7 @@ def test_every_file_of_a_result_is_a_target(yard: Yard) -> None:
             "flat.index",
             "hnsw.index",
             "word.index",
+            "kept.index",
             "plain.tagger",
             "begun.tagger",
             "paper.table7",
@@ -132,7 +141,9 @@ def test_every_file_of_a_result_is_a_target(yard: Yard) -> None:
         "paper.table7/runs/mix",
         "begun.tagger/checkpoint-",
     )
-    kinds = {f"{name}/.bertfeat/kind" for name in ("hnsw.index", "word.index", "begun.tagger", "paper.table7")}
+    kinds = {
+        f"{name}/.bertfeat/kind" for name in ("hnsw.index", "word.index", "kept.index", "begun.tagger", "paper.table7")
+    }
     assert {path for path in found - known - kinds if not path.startswith(alike)} == set()
 
 

@@ -22,7 +22,7 @@ from tests.hostile.json_walk import (
     write_raw,
 )
 from tests.hostile.judge import Rule
-from tests.hostile.uses import BEGUN, CLASSIFY, CRF, FEATURES, FLAT, HNSW, PLAIN, PROBE, SHARDS, TABLE, WORD
+from tests.hostile.uses import BEGUN, CLASSIFY, CRF, FEATURES, FLAT, HNSW, KEPT, PLAIN, PROBE, SHARDS, TABLE, WORD
 from tests.hostile.yard import Result, Tell, Use, Yard
 
 
@@ -45,6 +45,7 @@ TARGETS = (
     Target("flat.index/index.json", FLAT, (*_INDEX, *_MODEL)),
     Target("hnsw.index/index.json", HNSW, (*_INDEX, *_MODEL)),
     Target("word.index/index.json", WORD, (*_INDEX, *_MODEL)),
+    Target("kept.index/index.json", KEPT, (*_INDEX, *_MODEL)),
     Target("plain.tagger/tagger.json", PLAIN, ("versions*", "places*", "data/*", "history/*/seconds", *_MODEL)),
     Target("crf.tagger/tagger.json", CRF, ("versions*", "places*", "data/*", "history/*/seconds", *_MODEL)),
     Target(

@@ -9,7 +9,7 @@ import pytest
 from tests.hostile.judge import Rule
 from tests.hostile.process import Command, words
 from tests.hostile.snapshot import Snapshot, contents, snapshot
-from tests.hostile.uses import FLAT, HNSW, WORD
+from tests.hostile.uses import FLAT, HNSW, KEPT, WORD
 from tests.hostile.yard import Result, Tell, Use, Yard
 
 KILLS = 16  # of each command
@@ -47,7 +47,11 @@ WRITERS = (
         "docs.features",
         "out.index",
     ),
-    *(use for use in (*FLAT, *HNSW, *WORD) if use.name in ("append flat", "remove flat", "remove hnsw", "append word")),
+    *(
+        use
+        for use in (*FLAT, *HNSW, *WORD, *KEPT)
+        if use.name in ("append flat", "remove flat", "remove hnsw", "append word", "append kept")
+    ),
     _writer("export npy", "export docs.features --to npy --column last_mean -o out.npy", "docs.features", "out.*"),
     _writer(
         "export again",

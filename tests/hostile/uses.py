@@ -131,6 +131,20 @@ WORD = (
     _use("remove word", "index -o word.index --remove ids.txt --json", "word.index ids.txt", "word.index"),
 )
 
+KEPT = (
+    _use("verify kept", "verify kept.index --json", "kept.index"),
+    _use("info kept", "info kept.index --json", "kept.index"),
+    _use(
+        "search kept",
+        "search kept.index --rerank maxsim --model model --json",
+        "kept.index model",
+        quoted="the old mill",
+    ),
+    _use("append kept", "index else.features -o kept.index --append --json", "kept.index else.features", "kept.index"),
+    _use("remove kept", "index -o kept.index --remove ids.txt --json", "kept.index ids.txt", "kept.index"),
+)
+"""Of an index that keeps tokens."""
+
 
 def _of_tagger(name: str) -> tuple[Use, ...]:
     tagger = f"{name}.tagger"
@@ -190,7 +204,7 @@ JUDGED = (_use("judgements", "evaluate flat.index --beir beir --model model --js
 PREDICTIONS = (_use("predictions", "tag evaluate --predictions predictions.tsv --json", "predictions.tsv"),)
 
 USES = (
-    *(*FEATURES, *SHARDS, *TAGGED, *FLAT, *IVF, *HNSW, *WORD, *PLAIN, *CRF, *BEGUN, *TABLE, *PROBE),
+    *(*FEATURES, *SHARDS, *TAGGED, *FLAT, *IVF, *HNSW, *WORD, *KEPT, *PLAIN, *CRF, *BEGUN, *TABLE, *PROBE),
     *(*CLASSIFY, *ANSWER, *CHOOSE),
     *(*QUERIES, *VECTORS, *IDS, *JUDGED, *PREDICTIONS),
 )

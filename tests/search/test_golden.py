@@ -11,6 +11,7 @@ import pytest
 from bertfeat.search import VectorIndex, append_features, remove_documents, verify_index
 from bertfeat.search.settings import FORMAT_VERSION, read_index_settings
 from tests.golden.make_index import COUNT, KINDS, NEW, REMOVED, WIDTH
+from tests.support.features_toy import L, toy_part
 from tests.support.index_toy import clustered, vector_set
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -51,6 +52,22 @@ def test_words_are_found_in_their_places(version: int) -> None:
     places = list(zip(ids, index.pieces.numbers("start").tolist(), index.pieces.numbers("end").tolist(), strict=True))
     wanted = [tuple(place) for place in expected(version)["words"]]
     assert places == [place for place in wanted if place != ("5", 6, 7)]  # a word without a vector: 🙂
+
+
+@pytest.mark.parametrize("version", [version for version in VERSIONS if version >= 3])
+def test_kept_tokens_have_the_directions_of_their_vectors(version: int) -> None:
+    folder = GOLDEN / f"index-{version}" / "tokens"
+    verify_index(folder)
+    store = VectorIndex(folder).tokens
+    assert store is not None
+    for number, document in enumerate(toy_part(poolings=("mean", "token")).documents):
+        true = document.feature("concat", range(1, L + 1), "token")[1:-1]  # without [CLS] and [SEP]
+        read = store.document_vectors(number).astype(np.float64)
+        true, read = (each / np.linalg.norm(each, axis=1, keepdims=True) for each in (true, read))
+        np.testing.assert_allclose(read, true, atol=0.01)
+        assert store.ids is not None
+        ids = store.ids[store.offsets[number] : store.offsets[number + 1]]
+        assert [store.vocabulary.strings[token] for token in ids] == document.words
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -1,0 +1,247 @@
+"""Token vectors that an index keeps: written alike by every way, and nothing wrong in them goes unnoticed."""
+
+import struct
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from bertfeat.distributed import Processes
+from bertfeat.errors import IndexFolderError, NotDerivableError, UsageError
+from bertfeat.search import (
+    BuildOptions,
+    Index,
+    VectorIndex,
+    append_features,
+    build_index,
+    remove_documents,
+    token_store,
+    verify_index,
+)
+from bertfeat.search.settings import TOKEN_IDS_NAME, TOKEN_OFFSETS_NAME, TOKENS_NAME, VOCABULARY_NAME
+from bertfeat.search.token_store import encode_directions
+from tests.search.test_verify import edit_store, rewritten
+from tests.support.features_toy import toy_part, toy_parts, toy_set
+from tests.support.index_toy import files_of
+
+FILES = (TOKENS_NAME, TOKEN_OFFSETS_NAME, TOKEN_IDS_NAME, VOCABULARY_NAME)
+
+
+def kept(dtype: str = "int8", **options: Any) -> BuildOptions:
+    return BuildOptions(evaluate=False, with_tokens="concat4_token", token_dtype=dtype, **options)
+
+
+@pytest.fixture(params=["int8", "float16"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    toy_set(tmp_path / "toy.features", *toy_parts())
+    build_index(tmp_path / "toy.features", tmp_path / "toy.index", "concat4_mean", options=kept(request.param))
+    return tmp_path / "toy.index"
+
+
+def token_files(folder: Path) -> dict[str, bytes]:
+    return {name: content for name, content in files_of(folder).items() if name in FILES}
+
+
+# ── the same files, whoever writes them ─────────────────────────────────────────────────────────────────────
+
+
+def other_set(folder: Path) -> Path:
+    """A set whose ids are not in the toy's."""
+    toy = toy_part(0, 0, 9)
+    ids = [f"other {name}" for name in toy.content.ids]
+    toy_set(folder, replace(toy, content=replace(toy.content, ids=ids)))
+    return folder
+
+
+@pytest.mark.parametrize("block", [1, 1 << 24])
+def test_an_appended_set_gives_what_a_build_of_both_gives(
+    folder: Path, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(token_store, "_BLOCK_BYTES", block)  # a document at a time, or all
+    more, both = other_set(folder.with_name("more.features")), folder.with_name("both.index")
+    dtype = VectorIndex(folder).settings.tokens
+    assert dtype is not None
+    build_index([folder.with_name("toy.features"), more], both, "concat4_mean", options=kept(dtype.column.dtype))
+    append_features(folder, more)
+    assert token_files(folder) == token_files(both)
+    assert verify_index(folder).settings.tokens == VectorIndex(both).settings.tokens
+
+
+@pytest.mark.parametrize("block", [1, 1 << 24])
+def test_what_is_removed_leaves_no_trace(folder: Path, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(token_store, "_BLOCK_BYTES", block)
+    before = token_files(folder)
+    append_features(folder, other_set(folder.with_name("more.features")))
+    remove_documents(folder, [f"other {number}" for number in range(1, 10)])
+    assert token_files(folder) == before
+    remove_documents(folder, [str(number) for number in range(1, 30)])
+    assert verify_index(folder).documents == 0
+    store = VectorIndex(folder).tokens
+    assert store is not None
+    assert (len(store.vectors), store.offsets.tolist(), store.vocabulary.strings) == (0, [0], [])
+
+
+@pytest.mark.slow
+def test_workers_change_nothing(folder: Path) -> None:
+    other = folder.with_name("other.index")
+    stored = VectorIndex(folder).settings.tokens
+    assert stored is not None
+    options = kept(stored.column.dtype)
+    build_index(folder.with_name("toy.features"), other, "concat4_mean", options=options, engine=Processes(2))
+    assert token_files(folder) == token_files(other)
+
+
+# ── directions ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(("dtype", "error"), [("int8", 0.6 / 127), ("float16", 1e-3)])
+def test_a_direction_keeps_its_cosines(dtype: str, error: float) -> None:
+    vectors = np.random.default_rng(0).standard_normal((50, 32)).astype(np.float32) * 1e4
+    vectors[7] = 0
+    codes = encode_directions(vectors, dtype)
+    assert codes.dtype == dtype
+    assert not codes[7].any()
+    read = codes.astype(np.float64)
+    for true, stored in zip(np.delete(vectors, 7, 0), np.delete(read, 7, 0), strict=True):
+        true, stored = true / np.abs(true).max(), stored / np.abs(stored).max()
+        np.testing.assert_allclose(stored, true, atol=error)
+        assert true @ stored / np.linalg.norm(true) / np.linalg.norm(stored) > 1 - 1e-4
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float16"])
+def test_no_tokens_and_no_numbers(dtype: str) -> None:
+    assert encode_directions(np.empty((0, 4), np.float32), dtype).shape == (0, 4)
+    with pytest.raises(ValueError, match="not finite"):
+        encode_directions(np.array([[1, np.nan]], np.float32), dtype)
+
+
+# ── what cannot be kept ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_set_without_such_tokens_is_refused_and_nothing_changes(folder: Path) -> None:
+    before = files_of(folder)
+    toy = toy_part(0, 0, 4, poolings=("mean", "word"))
+    with pytest.raises(NotDerivableError, match="no column with token pooling is stored"):
+        append_features(folder, toy_set(folder.with_name("words.features"), toy))
+    with pytest.raises(IndexFolderError, match=r"it keeps no texts, and the index keeps tokens"):
+        append_features(folder, toy_set(folder.with_name("bare.features"), toy_part(0, 0, 4, text=False)))
+    assert files_of(folder) == before
+
+
+def test_options_of_a_build(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="tokens are kept in int8 or float16, not in 'int4'"):
+        BuildOptions(with_tokens="last_token", token_dtype="int4")
+    toy_set(tmp_path / "toy.features", *toy_parts())
+    options = BuildOptions(with_tokens="layer0_token")
+    with pytest.raises(NotDerivableError, match="needs layer 0"):
+        build_index(tmp_path / "toy.features", tmp_path / "toy.index", "concat4_mean", options=options)
+    assert not (tmp_path / "toy.index").exists()
+
+
+# ── damage that digests do not tell: what a bug of ours would leave ─────────────────────────────────────────
+
+
+def edit_array(name: str, change: Callable[[NDArray[Any]], NDArray[Any] | None]) -> Callable[[Path], None]:
+    def edit(folder: Path) -> None:
+        array = np.load(folder / name)
+        np.save(folder / name, array if (new := change(array)) is None else new)
+
+    return edit
+
+
+def swap(array: NDArray[Any]) -> None:
+    array[[1, 2]] = array[[2, 1]]
+
+
+def put(at: int, value: int) -> Callable[[NDArray[Any]], None]:
+    def change(array: NDArray[Any]) -> None:
+        array[at] = value
+
+    return change
+
+
+def half(array: NDArray[Any]) -> NDArray[Any]:
+    return array // 2 if array.dtype == np.int8 else array / 2
+
+
+@pytest.mark.parametrize(
+    ("edit", "problem"),
+    [
+        (edit_array(TOKENS_NAME, half), r"tokens\.npy: cannot be read \(vectors are no directions\)"),
+        (edit_array(TOKEN_OFFSETS_NAME, swap), r"token_offsets\.npy: cannot be read \(documents do not follow"),
+        (edit_array(TOKEN_OFFSETS_NAME, put(-1, 1)), r"token_offsets\.npy: cannot be read \(documents do not follow"),
+        (edit_array(TOKEN_IDS_NAME, put(0, 999)), r"token_ids\.npy: cannot be read \(there are \d+ different tokens"),
+        (edit_array(TOKEN_IDS_NAME, put(0, -1)), r"token_ids\.npy: cannot be read \(there are \d+ different tokens"),
+        (
+            lambda folder: edit_store(folder, VOCABULARY_NAME, documents=lambda counts: [counts[0] + 1, *counts[1:]]),
+            r"vocabulary\.arrow: cannot be read \(its counts are not those",
+        ),
+        (
+            lambda folder: edit_store(folder, VOCABULARY_NAME, token=lambda names: [names[1], *names[1:]]),
+            r"vocabulary\.arrow: cannot be read \(a token is in it twice",
+        ),
+        (
+            lambda folder: edit_store(folder, VOCABULARY_NAME, documents=lambda counts: [-1, *counts[1:]]),
+            r"vocabulary\.arrow: cannot be read \('documents' -1 is in it",
+        ),
+    ],
+)
+def test_verify_tells_what_does_not_fit(edit: Callable[[Path], None], problem: str, folder: Path) -> None:
+    edit(folder)
+    rewritten(folder)
+    with pytest.raises(IndexFolderError, match=problem):
+        verify_index(folder)
+
+
+@pytest.mark.parametrize("name", [TOKENS_NAME, TOKEN_OFFSETS_NAME, TOKEN_IDS_NAME])
+@pytest.mark.parametrize("change", [lambda array: array[:-1], lambda array: array.astype(np.float64)])
+def test_another_shape_or_type_is_told_at_opening(
+    name: str, change: Callable[[NDArray[Any]], NDArray[Any]], folder: Path
+) -> None:
+    edit_array(name, change)(folder)
+    rewritten(folder)
+    with pytest.raises(IndexFolderError, match=rf"{name}: cannot be read \(.*is expected\)"):
+        VectorIndex(folder)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_that_is_cut_off_or_missing_is_told(name: str, folder: Path) -> None:
+    path = folder / name
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(IndexFolderError, match=rf"{name} has .* it was cut off or replaced"):
+        VectorIndex(folder)
+    path.unlink()
+    with pytest.raises(IndexFolderError, match=rf"{name} is missing"):
+        VectorIndex(folder)
+
+
+def test_a_header_that_promises_more_than_there_is(folder: Path) -> None:
+    path = folder / TOKENS_NAME
+    path.write_bytes(path.read_bytes()[:200])
+    rewritten(folder)
+    with pytest.raises(IndexFolderError, match=r"tokens\.npy: cannot be read"):
+        VectorIndex(folder)
+    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", 60000))
+    rewritten(folder)
+    with pytest.raises(IndexFolderError, match=r"tokens\.npy: cannot be read"):
+        VectorIndex(folder)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda tokens: replace(tokens, column=replace(tokens.column, dtype="float64")),
+        lambda tokens: replace(tokens, column=replace(tokens.column, dtype="O")),
+        lambda tokens: replace(tokens, column=replace(tokens.column, width=8)),
+        lambda tokens: replace(tokens, count=2**40),
+        lambda tokens: replace(tokens, count=0),
+    ],
+)
+def test_settings_that_do_not_fit_are_told(change: Callable[[Any], Any], folder: Path) -> None:
+    rewritten(folder, tokens=change(VectorIndex(folder).settings.tokens))
+    with pytest.raises(IndexFolderError, match="cannot be read"):
+        Index(folder)
