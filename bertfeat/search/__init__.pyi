@@ -54,3 +54,4 @@ from .update import (
 )
 from .vector_index import Neighbours as Neighbours, VectorIndex as VectorIndex
 from .verify import IndexReport as IndexReport, verify_index as verify_index
+from .whitening import Whitening as Whitening, WhiteningKind as WhiteningKind

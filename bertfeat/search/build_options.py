@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from bertfeat.errors import UsageError
 from bertfeat.search.metric import Metric
+from bertfeat.search.whitening import Whitening, as_whitening, preparing_metric
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,23 +20,30 @@ class BuildOptions:
     keep_text: bool = True
     query_prompt: str | None = None
     device: str | None = None
+    transform: Whitening | None = None  # before vectors are compared
 
     def __post_init__(self) -> None:
         try:
             object.__setattr__(self, "metric", Metric(self.metric))  # also by its name
         except ValueError as error:
             raise UsageError(f"metric {self.metric!r} is unknown", remedy=f"there are: {', '.join(Metric)}") from error
+        object.__setattr__(self, "transform", as_whitening(self.transform))  # also by its name
         if not 0.0 < self.target_recall <= 1.0:
             raise UsageError(f"the wanted recall is {self.target_recall}, but a recall is above 0 and at most 1")
         if self.memory is not None and not 0 < self.memory < float("inf"):  # NaN is neither
             raise UsageError(f"the memory is {self.memory} bytes, but it must be a number above 0")
+
+    @property
+    def preparation(self) -> Metric:
+        """The metric for which vectors are prepared before FAISS gets them."""
+        return preparing_metric(self.metric, self.transform)
 
 
 @dataclass(frozen=True, slots=True)
 class BuildProgress:
     """How far a build is."""
 
-    step: str  # sample, train, add, evaluate, write
+    step: str  # whiten, sample, train, add, evaluate, write
     done: int  # vectors, of those that the step goes through
     total: int
 

@@ -16,6 +16,7 @@ from bertfeat.features import FeatureSettings, ModelIdentity
 from bertfeat.io import JsonFormat, Location, write_json
 from bertfeat.recipe import FeatureColumn
 from bertfeat.search.metric import Metric
+from bertfeat.search.whitening import Whitening, preparing_metric
 
 FORMAT_VERSION = 2
 
@@ -103,11 +104,22 @@ class IndexSettings:
     seconds: Mapping[str, float]  # of the build's steps
     files: Mapping[str, FileState] = field(default_factory=dict)
     updates: Count = 0  # appends and removals since it was built
+    transform: Whitening | None = None  # that index.faiss applies to vectors, with its width
 
     @property
     def width(self) -> int:
         """Number of values in one vector."""
         return self.column.width
+
+    @property
+    def stored_width(self) -> int:
+        """Number of values in one vector as the index stores it."""
+        return self.width if self.transform is None else self.transform.width or 0
+
+    @property
+    def preparation(self) -> Metric:
+        """The metric for which vectors are prepared before FAISS gets them."""
+        return preparing_metric(self.metric, self.transform)
 
     @property
     def per_document(self) -> bool:
@@ -173,6 +185,8 @@ def _find_contradiction(settings: IndexSettings) -> str | None:
     needed |= set() if settings.per_document else {PIECES_NAME}
     if missing := sorted(needed - set(settings.files)):
         return f"it does not list {missing[0]}"
+    if not 1 <= settings.stored_width <= settings.width:
+        return f"vectors of {settings.width} values become {settings.stored_width} values"
     if settings.tombstones > settings.count:
         return f"{settings.tombstones:,} of {settings.count:,} vectors are removed"
     if settings.per_document and settings.documents != settings.count:

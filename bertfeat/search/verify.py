@@ -147,7 +147,7 @@ def _check_vectors(index: VectorIndex) -> int:
         raise IndexFolderError(f"{path} is not the index that was written: {problem}", remedy=REBUILD)
     seen, zero = np.zeros(settings.count, np.uint8), 0
     compared = 0
-    for numbers, vectors in _stored_vectors(index.faiss_index):
+    for numbers, vectors in _stored_vectors(index.stored_index):
         _refuse_if(
             int(((numbers < 0) | (numbers >= settings.count)).sum()), path, "vectors have numbers beyond the last"
         )
