@@ -20,14 +20,17 @@ if TYPE_CHECKING:
     from bertfeat.io import Location
     from bertfeat.search import BuildOptions
 
-BUILD_OPTIONS = ("type", "metric", "memory", "target_recall", "evaluate", "keep_text", "query_prompt", "device")
+BUILD_OPTIONS = (
+    *("type", "metric", "memory", "target_recall", "evaluate", "keep_text", "query_prompt", "device"),
+    "transform",
+)
 WORKER_OPTIONS = ("workers", "engine", "address", "scratch")
 
 
-def _build_options(metric: str, **options: Any) -> "BuildOptions":
-    from bertfeat.search import BuildOptions, Metric  # here, because it imports faiss
+def _build_options(metric: str, transform: str, **options: Any) -> "BuildOptions":
+    from bertfeat.search import BuildOptions, Metric, as_whitening  # here, because it imports faiss
 
-    return BuildOptions(metric=Metric(metric), **options)
+    return BuildOptions(metric=Metric(metric), transform=as_whitening(transform), **options)
 
 
 index_options = bundle(
@@ -65,6 +68,12 @@ index_options = bundle(
         metavar="TEXT",
         help="Text put before each query.",
         show_default="the model's own, if it has one",
+    ),
+    option(
+        "--transform",
+        default="none",
+        metavar="NAME[:WIDTH]",
+        help="none, whiten or half-whiten, to WIDTH values: for models not trained for search.",
     ),
     option(
         "--evaluate/--no-evaluate",
@@ -181,6 +190,7 @@ def command(
     \b
     bertfeat index corpus.features
     bertfeat index corpus.features --column sum4_mean --type ivf --target-recall 0.99
+    bertfeat index corpus.features --column concat4_mean --transform half-whiten
     bertfeat index s3://bucket/corpus.features -o corpus.index --workers 4
     bertfeat index more.features -o corpus.index --append
     bertfeat index -o corpus.index --remove ids.txt

@@ -27,6 +27,7 @@ LEAST_VARIANCE = 1e-7
 
 NONE = "none"  # the name of no transform
 _CHUNK = 2048  # vectors that are in float64 at once
+_VECTORS_PER_VALUE = 4  # that full whitening needs at least
 _NAME = re.compile(r"(half-whiten|whiten)(?::([0-9]{1,9}))?")
 
 
@@ -76,6 +77,10 @@ class Whitening:
     def power(self) -> float:
         """See :class:`WhiteningKind`."""
         return self.kind.power
+
+    def is_wide_for(self, count: int) -> bool:
+        """Whether so few vectors say too little of so many directions, and full whitening makes noise of the last."""
+        return self.kind is WhiteningKind.WHITEN and (self.width or 0) * _VECTORS_PER_VALUE > count
 
 
 def as_whitening(name: Whitening | str | None) -> Whitening | None:
@@ -187,6 +192,12 @@ def new_matrix(whitening: Whitening, width: int) -> WhiteningMatrix:
     """FAISS's matrix of a whitening that has a width, for vectors of ``width`` values; it is not filled."""
     made: WhiteningMatrix = faiss.PCAMatrix(width, whitening.width, whitening.power)
     return made
+
+
+def has_sound_matrix(index: FaissIndex) -> bool:
+    """Whether the matrix of an index that whitens has finite numbers alone."""
+    matrix = faiss.downcast_VectorTransform(faiss.downcast_index(index).chain.at(0))
+    return all(bool(np.isfinite(faiss.vector_to_array(numbers)).all()) for numbers in (matrix.A, matrix.b))
 
 
 def with_transform(index: FaissIndex, matrix: WhiteningMatrix, metric: Metric) -> FaissIndex:

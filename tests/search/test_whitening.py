@@ -1,5 +1,8 @@
 """Whitened indexes, held against NumPy's eigendecomposition and brute force."""
 
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,7 @@ from bertfeat.search import (
     Whitening,
     WhiteningKind,
     append_features,
+    as_whitening,
     build_index,
     measure_recall,
     recall,
@@ -24,8 +28,9 @@ from bertfeat.search import (
     shard_plan,
     verify_index,
 )
-from bertfeat.search.settings import read_index_settings
-from bertfeat.search.whitening import as_whitening, fit_whitening, measure_spectrum
+from bertfeat.search.folder import measure_file
+from bertfeat.search.settings import read_index_settings, write_index_settings
+from bertfeat.search.whitening import fit_whitening, measure_spectrum
 from tests.search.test_sharded_build import Here, check_same
 from tests.support.index_toy import clustered, neighbours, vector_set
 
@@ -140,6 +145,53 @@ def test_zero_vectors_are_vectors_as_others(tmp_path: Path) -> None:
     found = VectorIndex(tmp_path / "toy.index").reconstruct(np.array([3]))
     np.testing.assert_allclose(np.abs(found), np.abs(right) / np.linalg.norm(right), atol=1e-5)
     assert verify_index(tmp_path / "toy.index").compared == COUNT
+
+
+def forge(folder: Path, change: Callable[[Any], object]) -> Path:
+    """Change the FAISS index of a folder, and have the digests hold."""
+    index = faiss.read_index(str(folder / "index.faiss"))
+    change(index)
+    faiss.write_index(index, str(folder / "index.faiss"))
+    return reseal(folder)
+
+
+def reseal(folder: Path, **changes: Any) -> Path:
+    settings = read_index_settings(folder)
+    state = measure_file(folder / "index.faiss")
+    write_index_settings(replace(settings, files={**settings.files, "index.faiss": state}, **changes), folder)
+    return folder
+
+
+def test_a_matrix_that_is_not_the_one_that_was_written(tmp_path: Path) -> None:
+    built(tmp_path, "whiten:4")
+
+    def with_nan(index: Any) -> None:
+        matrix = faiss.downcast_VectorTransform(index.chain.at(0))
+        numbers = faiss.vector_to_array(matrix.A)
+        numbers[3] = np.nan
+        faiss.copy_array_to_vector(numbers, matrix.A)
+
+    def half(index: Any) -> None:
+        faiss.downcast_VectorTransform(index.chain.at(0)).eigen_power = -0.25
+
+    for change, problem in ((half, "eigen_power -0.25, where Flat has PCAMatrix"), (with_nan, "is not finite")):
+        with pytest.raises(IndexFolderError, match=problem):
+            verify_index(forge(Path(shutil.copytree(tmp_path / "toy.index", tmp_path / change.__name__)), change))
+
+
+@pytest.mark.parametrize(
+    ("transform", "problem"),
+    [
+        (None, r"is not the index that was written: it is IndexPreTransform .*, where Flat has IndexFlat"),
+        (Whitening(WhiteningKind.WHITEN, 5), "d_out 4 .*, where Flat has .* d_out 5"),
+        (Whitening(WhiteningKind.WHITEN), "vectors of 16 values become 0 values"),
+        (Whitening(WhiteningKind.WHITEN, 17), "vectors of 16 values become 17 values"),
+    ],
+)
+def test_settings_that_tell_another_transform(transform: Whitening | None, problem: str, tmp_path: Path) -> None:
+    built(tmp_path, "whiten:4")
+    with pytest.raises(IndexFolderError, match=problem):
+        verify_index(reseal(tmp_path / "toy.index", transform=transform))
 
 
 # ── the fit ─────────────────────────────────────────────────────────────────────────────────────────────────
