@@ -1,4 +1,4 @@
-"""``bertfeat evaluate``: score an index on a BEIR folder of queries and relevance judgements."""
+"""``bertfeat evaluate``: score an index, or the layers of a feature set, on a BEIR folder of relevance judgements."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -6,17 +6,23 @@ from typing import TYPE_CHECKING
 import click
 
 from .app import Command, option
+from .command_line import options_on_command_line
 from .console import Console, pluralize, two_columns
-from .option_types import LOCATION
+from .evaluate_output import print_layers
+from .option_types import LOCAL_PATH, LOCATION, listed_option
 from .options import output_options
+from .progress import ProgressView, progress_display
 
 if TYPE_CHECKING:
     from bertfeat.io import Location
     from bertfeat.search import RetrievalScores
 
+_OF_INDEX = ("exact",)
+_OF_FEATURES = ("layers", "pooling", "transforms", "picture", "seed")
+
 
 @click.command(cls=Command, name="evaluate")
-@click.argument("index", type=LOCATION)
+@click.argument("source", metavar="INDEX|FEATURES", type=LOCATION)
 @option(
     "--beir",
     type=click.Path(path_type=Path),
@@ -26,39 +32,108 @@ if TYPE_CHECKING:
 )
 @option("--split", default="test", metavar="NAME", help="Name of the judgements: qrels/NAME.tsv.")
 @option("--exact", is_flag=True, help="Compare with every vector, whatever the type of the index.")
+@listed_option(
+    "--layers",
+    metavar="SPEC[,SPEC]",
+    show_default="all that are stored",
+    help="Of FEATURES: which ones, such as all,concat4,sum4.",
+)
+@listed_option(
+    "--pooling",
+    choices=("mean", "cls", "max"),
+    metavar="NAME[,NAME]",
+    show_default="all that are stored",
+    help="Of FEATURES: mean, cls, max.",
+)
+@listed_option(
+    "--transform",
+    "transforms",
+    metavar="NAME[,NAME]",
+    show_default="none",
+    help="Of FEATURES: none, whiten, half-whiten, the last two also with a width: whiten:128.",
+)
+@option("--plot", "picture", type=LOCAL_PATH, metavar="FILE", help="Draw the table as .png, .pdf or .svg.")
 @option(
     "--own-ids",
     type=click.Choice(["auto", "keep", "drop"]),
     default="auto",
     help="Hits with their query's id: drop (BEIR's rule), keep, or auto: keep if any is judged.",
 )
-@option("--model", metavar="NAME|DIR", further=True, help="The index's model, if it was moved.")
+@option("--seed", type=click.IntRange(min=0), default=1, further=True, metavar="N", help="Of the intervals' resamples.")
+@option("--model", metavar="NAME|DIR", further=True, help="The model, if it was moved.")
 @option("--device", metavar="DEVICE", further=True, help="cpu, cuda, cuda:1.", show_default="a GPU if there is one")
 @output_options
 def command(
-    index: "Location",
+    source: "Location",
     beir: Path,
     split: str,
     exact: bool,
+    layers: tuple[str, ...],
+    pooling: tuple[str, ...],
+    transforms: tuple[str, ...],
+    picture: Path | None,
     own_ids: str,
+    seed: int,
     model: str | None,
     device: str | None,
     console: Console,
 ) -> None:
-    """Score an index on a BEIR folder: nDCG@10, MAP, MRR and recall@100, as trec_eval computes them.
+    """Score an index on a BEIR folder, or tell which layers of a feature set search best on it.
 
-    The index must be made from the folder's corpus.jsonl, whose ids the judgements name. Where queries are documents
-    of the corpus, as in BEIR's ArguAna and Quora, a query's own document is not a hit; where queries and documents
-    only have the same numbers, it is.
+    nDCG@10, MAP, MRR and recall@100, as trec_eval computes them. The corpus must be the folder's corpus.jsonl, whose
+    ids the judgements name. FEATURES are searched exactly, under cosine, without an index: a row for each layer and
+    transform, with bootstrap intervals over the queries.
+
+    Where queries are documents of the corpus, as in BEIR's ArguAna and Quora, a query's own document is not a hit;
+    where queries and documents only have the same numbers, it is.
 
     \b
-    bertfeat extract scifact/corpus.jsonl --text-column title,text -o scifact.features
-    bertfeat index scifact.features
+    bertfeat extract scifact/corpus.jsonl --text-column title,text --layers all -o scifact.features
+    bertfeat evaluate scifact.features --beir scifact --layers all,concat4,sum4 --transform none,half-whiten
+    bertfeat index scifact.features --column sum4 --transform half-whiten
     bertfeat evaluate scifact.index --beir scifact
     """
-    from bertfeat.search import evaluate_beir
+    from bertfeat.io import ResultKind, result_kind
 
-    scores = evaluate_beir(index, beir, split=split, exact=exact, own_ids=own_ids, model=model, device=device)
+    if result_kind(source) is not ResultKind.FEATURES:
+        if names := options_on_command_line(among=_OF_FEATURES):
+            raise click.UsageError(f"{', '.join(names)}: for a feature set, and {source} is none; leave it out")
+        from bertfeat.search import evaluate_beir
+
+        scores = evaluate_beir(source, beir, split=split, exact=exact, own_ids=own_ids, model=model, device=device)
+        _print_scores(scores, console)
+        return
+    if options_on_command_line(among=_OF_INDEX):
+        raise click.UsageError("--exact: for an index; a feature set is always searched exactly; leave it out")
+    from bertfeat.plots import draw_retrieval, picture_path
+    from bertfeat.search import evaluate_layers
+
+    if picture is not None:
+        picture_path(picture)  # before anything is computed
+    with progress_display(console, _view_scan) as show:
+        table = evaluate_layers(
+            source,
+            beir,
+            layers=layers,
+            pooling=pooling or None,
+            transforms=transforms,
+            split=split,
+            own_ids=own_ids,
+            seed=seed,
+            model=model,
+            device=device,
+            on_step=None if show is None else lambda done, total: show((done, total)),
+        )
+    if picture is not None:
+        draw_retrieval(table, picture)
+    print_layers(table, console)
+
+
+def _view_scan(step: tuple[int, int]) -> ProgressView:
+    return ProgressView(step[0] / max(step[1], 1), f"{step[0]:,} of {step[1]:,} vectors")
+
+
+def _print_scores(scores: "RetrievalScores", console: Console) -> None:
     if scores.unknown_documents:
         console.warn(
             f"{scores.unknown_documents:,} of {scores.judged_documents:,} judged documents are not in the index"

@@ -15,8 +15,8 @@ class LayerScores:
     """How well one column under one transform finds what is judged to be relevant."""
 
     column: str  # concat4_mean
-    transform: str  # none, half-whiten:381
-    width: int  # values that are compared
+    transform: str  # as asked for: none, half-whiten, whiten:128
+    width: int  # values that are compared after it
     scores: Mapping[str, Interval]  # by key of RETRIEVAL_METRICS, over queries
     difference: Interval  # of nDCG@10 from the best row, over the same queries
     few_vectors: bool  # for so wide a whitening in full

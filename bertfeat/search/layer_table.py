@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from bertfeat.errors import NotDerivableError, UsageError, parameter
 from bertfeat.features import FeatureSet, ReadableColumn, single_layer_columns
 from bertfeat.io import Address
-from bertfeat.recipe import Pooling, parse_poolings
+from bertfeat.recipe import Pooling, Recipe, parse_poolings
 from bertfeat.search.beir import (
     RETRIEVAL_METRICS,
     OwnIds,
@@ -37,7 +37,7 @@ from bertfeat.search.metric import Metric, copy_as_float32
 from bertfeat.search.query_encoder import WordEncoder, open_feature_encoder
 from bertfeat.search.training_sample import prepare_vectors
 from bertfeat.search.vector_blocks import block_rows
-from bertfeat.search.whitening import NONE, Whitening, as_whitening, fit_whitening, measure_spectrum
+from bertfeat.search.whitening import NONE, Whitener, Whitening, as_whitening, fit_whitening, measure_spectrum
 
 _QUERIES_AT_ONCE = 256
 
@@ -112,29 +112,29 @@ def evaluate_layers(
 def _choose_columns(
     features: FeatureSet, layers: Sequence[str], pooling: str | Sequence[str] | None
 ) -> tuple[list[ReadableColumn], list[LeftOut]]:
-    """The columns, pooling by pooling; and recipes that one of the poolings does not have, where none was named."""
+    """The columns, pooling by pooling; and the recipes that some pooling does not have, where none was named."""
     stored = tuple(dict.fromkeys(column.pooling for column in features.columns if column.pooling.per_document))
     poolings = stored if pooling is None else parse_poolings(pooling, lambda: Pooling.MEAN)
-    if not poolings or not all(each.per_document for each in poolings):
-        raise NotDerivableError(
-            f"documents are searched by vectors of documents, and {' and '.join(poolings) or 'it has none'} "
-            f"{'give none' if poolings else ''}".strip(),
-            where=features.folder,
-            remedy=f"extract with {parameter('pooling', 'mean')}",
-        )
-    columns: dict[str, ReadableColumn] = {}
-    missing: dict[str, list[NotDerivableError]] = {spec: [] for spec in layers}
+    if wrong := [str(each) for each in poolings if not each.per_document]:
+        raise UsageError(f"documents are searched by vectors of documents, and {wrong[0]} gives none")
+    columns: dict[tuple[Recipe, Pooling], ReadableColumn] = {}
+    missing: dict[str, list[NotDerivableError]] = {}
     for each in poolings:
         for spec in layers or _stored_recipes(features, each):
             try:
-                found = _find_columns(features, spec, each)
+                found = _find_columns(features, spec, each, poolings)
             except NotDerivableError as error:
                 missing.setdefault(spec, []).append(error)
+                if pooling is not None or len(missing[spec]) == len(poolings):
+                    raise
                 continue
-            columns |= {column.name: column for column in found}
-    for errors in missing.values():
-        if len(errors) == len(poolings) or (errors and pooling is not None):
-            raise errors[0]
+            columns |= {(column.recipe, column.pooling): column for column in found}
+    if not columns:
+        raise NotDerivableError(
+            f"there are no vectors of documents of {', '.join(layers) or 'any layers'}",
+            where=features.folder,
+            remedy=f"extract with {parameter('pooling', 'mean')} and {parameter('layers', 'all')}",
+        )
     return list(columns.values()), [
         LeftOut(spec, NONE, error.problem) for spec, errors in missing.items() for error in errors
     ]
@@ -145,9 +145,12 @@ def _stored_recipes(features: FeatureSet, pooling: Pooling) -> list[str]:
     return ["all", *(column.name for column in combined)]
 
 
-def _find_columns(features: FeatureSet, spec: str, pooling: Pooling) -> list[ReadableColumn]:
+def _find_columns(features: FeatureSet, spec: str, pooling: Pooling, others: Sequence[Pooling]) -> list[ReadableColumn]:
     if spec == "all":
         return single_layer_columns(features.columns, features.header.model.num_layers, pooling)
+    named = Pooling.CLS if spec == "cls" else next((each for each in Pooling if spec.endswith(f"_{each}")), pooling)
+    if named is not pooling and named in others:
+        return []  # it is found under its own
     return [features.find(spec, pooling)]
 
 
@@ -159,7 +162,8 @@ def _encode_queries(
     for start in range(0, len(texts), _QUERIES_AT_ONCE):
         for at, document in enumerate(encoder.features(texts[start : start + _QUERIES_AT_ONCE]), start):
             for column in columns:
-                queries[column.name][at] = document.vector(column.recipe.name, column.pooling)
+                stored = {name: np.atleast_2d(document.stored[name]) for name in column.derivation.columns}
+                queries[column.name][at] = column.derivation.apply(stored)[0]
     return queries
 
 
@@ -214,9 +218,10 @@ class _Scan:
         """Score a column under every transform that it can have."""
         depth = RetrievedDocuments(self.drop).depth
         searches: list[tuple[str, int, bool, _StreamedSearch]] = []
-        for whitening, matrix in self._fit(column):
-            name, width = str(whitening or NONE), (whitening.width if whitening else None) or column.width
-            few = whitening is not None and whitening.is_wide_for(len(self.features))
+        for name, whitener in self._fit(column):
+            width = whitener.width if whitener else column.width
+            few = whitener is not None and whitener.whitening.is_wide_for(len(self.features))
+            matrix = whitener.matrix() if whitener else None
             searches.append((name, width, few, _StreamedSearch(queries, depth, matrix)))
         for block in self._blocks(column):
             for *_, search in searches:
@@ -224,19 +229,17 @@ class _Scan:
         for name, width, few, search in searches:
             yield _ScoredRow(column.name, name, width, few, score_queries(self.data, self._retrieved(search)))
 
-    def _fit(self, column: ReadableColumn) -> Iterator[tuple[Whitening | None, FaissTransform | None]]:
-        """Every transform with its matrix; those that the vectors do not bear are noted as left out."""
+    def _fit(self, column: ReadableColumn) -> Iterator[tuple[str, Whitener | None]]:
+        """Every transform by name, fitted; those that the vectors do not bear are noted as left out."""
         spectrum = measure_spectrum(self._blocks(column), column.width) if any(self.transforms) else None
         for whitening in self.transforms:
             if whitening is None or spectrum is None:
-                yield None, None
+                yield NONE, None
                 continue
             try:
-                whitener = fit_whitening(whitening, spectrum)
+                yield str(whitening), fit_whitening(whitening, spectrum)
             except UsageError as error:
                 self.left_out.append(LeftOut(column.name, str(whitening), error.problem))
-                continue
-            yield whitener.whitening, whitener.matrix()
 
     def _blocks(self, column: ReadableColumn) -> Iterator[NDArray[np.float32]]:
         """All vectors in blocks of about 48 MiB, each checked to be finite."""
