@@ -67,7 +67,10 @@ def _draw_rows(axes: "Axes", table: LayerTable, columns: list[str], transforms: 
         axes.errorbar(
             [score.value for score in scores],
             [columns.index(row.column) + aside for row in rows],
-            xerr=[[score.value - score.low for score in scores], [score.high - score.value for score in scores]],
+            xerr=[
+                [max(0.0, score.value - score.low) for score in scores],
+                [max(0.0, score.high - score.value) for score in scores],
+            ],
             color=color,
             marker=marker,
             linestyle="",

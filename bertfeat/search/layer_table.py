@@ -151,6 +151,8 @@ def _find_columns(features: FeatureSet, spec: str, pooling: Pooling, others: Seq
     named = Pooling.CLS if spec == "cls" else next((each for each in Pooling if spec.endswith(f"_{each}")), pooling)
     if named is not pooling and named in others:
         return []  # it is found under its own
+    if not named.per_document:
+        raise NotDerivableError(f"documents are searched by vectors of documents, and {spec} has none")
     return [features.find(spec, pooling)]
 
 

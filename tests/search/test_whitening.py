@@ -38,6 +38,10 @@ COUNT, WIDTH = 700, 16
 POWERS = {"whiten": -0.5, "half-whiten": -0.25}
 
 
+def power_of(name: str) -> float:
+    return POWERS[name.partition(":")[0]]
+
+
 @pytest.fixture(autouse=True)
 def _timed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recall, "SECONDS_TIMED", 0.0)
