@@ -1,7 +1,7 @@
 """``index.json``: the settings and provenance of an index, and the names of the files beside it.
 
 Format 1 has sha256 of each file and no digest of its own; format 2 has XXH3 (128 bits), which is computed seven times
-as fast, and a digest over ``index.json`` itself.
+as fast, and a digest over ``index.json`` itself; format 3 has ``transform``.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from bertfeat.recipe import FeatureColumn
 from bertfeat.search.metric import Metric
 from bertfeat.search.whitening import Whitening, preparing_metric
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 SETTINGS_NAME = "index.json"  # settings, provenance, and the other files' digests
 FAISS_NAME = "index.faiss"

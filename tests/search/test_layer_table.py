@@ -19,9 +19,8 @@ from bertfeat.search import BuildOptions, LayerTable, build_index, evaluate_beir
 from bertfeat.search.index import Index
 from bertfeat.search.intervals import QueryResamples
 from tests.search.test_beir import beir_folder
-from tests.search.test_whitening import power_of
 from tests.support.features_toy import MODEL, H, L, toy_part, toy_set
-from tests.support.index_toy import vector_set
+from tests.support.index_toy import vector_set, whitened
 
 pytest.importorskip("ir_measures")
 
@@ -69,7 +68,7 @@ def table_of(features: FeatureSet, beir: Path, **options: Any) -> LayerTable:
     return evaluate_layers(features, beir, encoder=Echo(features), **options)
 
 
-def ndcg(vectors: NDArray[np.float64], queries: Mapping[str, Mapping[str, int]]) -> NDArray[np.float64]:
+def ndcg(vectors: NDArray[np.floating], queries: Mapping[str, Mapping[str, int]]) -> NDArray[np.float64]:
     """By the definition; a query's own id is no hit."""
     length = np.linalg.norm(vectors, axis=1, keepdims=True)
     units = vectors / np.where(length > 0, length, 1)
@@ -83,17 +82,11 @@ def ndcg(vectors: NDArray[np.float64], queries: Mapping[str, Mapping[str, int]])
     return np.array(scores)
 
 
-def vectors_of(column: str, transform: str) -> NDArray[np.float64]:
+def vectors_of(column: str, transform: str) -> NDArray[np.floating]:
     recipe, pooling = column.rsplit("_", 1)
     documents = toy_part(rows=ROWS, layers="all", poolings=("mean",)).documents
-    raw = np.stack([document.feature(*LAYERS[recipe], pooling) for document in documents]).astype(np.float64)
-    if transform == "none":
-        return raw
-    centred = raw - raw.mean(axis=0)
-    axes, variances, _ = np.linalg.svd(centred.T @ centred / ROWS)
-    kept = int(transform.partition(":")[2] or len(variances))
-    made: NDArray[np.float64] = centred @ axes[:, :kept] * variances[:kept] ** power_of(transform)
-    return made
+    raw = np.stack([document.feature(*LAYERS[recipe], pooling) for document in documents])
+    return raw if transform == "none" else whitened(transform, raw, raw)
 
 
 def test_every_row_is_what_the_definitions_give(features: FeatureSet, beir: Path) -> None:

@@ -32,14 +32,9 @@ from bertfeat.search.folder import measure_file
 from bertfeat.search.settings import read_index_settings, write_index_settings
 from bertfeat.search.whitening import fit_whitening, measure_spectrum
 from tests.search.test_sharded_build import Here, check_same
-from tests.support.index_toy import clustered, neighbours, vector_set
+from tests.support.index_toy import clustered, neighbours, vector_set, whitened
 
 COUNT, WIDTH = 700, 16
-POWERS = {"whiten": -0.5, "half-whiten": -0.25}
-
-
-def power_of(name: str) -> float:
-    return POWERS[name.partition(":")[0]]
 
 
 @pytest.fixture(autouse=True)
@@ -54,16 +49,6 @@ def stored() -> NDArray[np.float32]:
 
 def asked() -> NDArray[np.float32]:
     return clustered(60, WIDTH, seed=1) + np.linspace(-3, 9, WIDTH, dtype=np.float32)
-
-
-def whitened(name: str, of: NDArray[np.float32], by: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Su et al.'s algorithm 1 by NumPy's covariance, its inverse square root taken by SVD."""
-    kind, _, width = name.partition(":")
-    centred = by.astype(np.float64) - by.mean(axis=0, dtype=np.float64)
-    axes, variances, _ = np.linalg.svd(centred.T @ centred / len(by))
-    kept = int(width or len(variances))
-    made: NDArray[np.float64] = (of - by.mean(axis=0, dtype=np.float64)) @ axes[:, :kept]
-    return made * variances[:kept] ** POWERS[kind]
 
 
 def expected(
