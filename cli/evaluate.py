@@ -1,11 +1,13 @@
 """``bertfeat evaluate``: score an index, or the layers of a feature set, on a BEIR folder of relevance judgements."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from .app import Command, option
+from .bundles import bundle
 from .command_line import options_on_command_line
 from .console import Console, pluralize, two_columns
 from .evaluate_output import print_layers
@@ -17,8 +19,73 @@ if TYPE_CHECKING:
     from bertfeat.io import Location
     from bertfeat.search import RetrievalScores
 
-_OF_INDEX = ("exact",)
-_OF_FEATURES = ("layers", "pooling", "transforms", "picture", "seed")
+_OF_FEATURES = ("layers", "pooling", "transforms", "seed", "picture")
+
+
+@dataclass(frozen=True, slots=True)
+class Judging:
+    """By which judgements, and by which model."""
+
+    split: str
+    own_ids: str
+    model: str | None
+    device: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LayerChoice:
+    """Which rows a table of layers has, and what becomes of it."""
+
+    layers: tuple[str, ...]
+    pooling: tuple[str, ...]
+    transforms: tuple[str, ...]
+    seed: int
+    picture: Path | None
+
+
+judging_options = bundle(
+    "judging",
+    Judging,
+    ("split", "own_ids", "model", "device"),
+    option("--split", default="test", metavar="NAME", help="Name of the judgements: qrels/NAME.tsv."),
+    option(
+        "--own-ids",
+        type=click.Choice(["auto", "keep", "drop"]),
+        default="auto",
+        help="Hits with their query's id: drop (BEIR's rule), keep, or auto: keep if any is judged.",
+    ),
+    option("--model", metavar="NAME|DIR", further=True, help="The model, if it was moved."),
+    option("--device", metavar="DEVICE", further=True, help="cpu, cuda, cuda:1.", show_default="a GPU if there is one"),
+)
+layer_options = bundle(
+    "rows",
+    LayerChoice,
+    _OF_FEATURES,
+    listed_option(
+        "--layers",
+        metavar="SPEC[,SPEC]",
+        show_default="all that are stored",
+        help="Of FEATURES: which ones, such as all,concat4,sum4.",
+    ),
+    listed_option(
+        "--pooling",
+        choices=("mean", "cls", "max"),
+        metavar="NAME[,NAME]",
+        show_default="all that are stored",
+        help="Of FEATURES: mean, cls, max.",
+    ),
+    listed_option(
+        "--transform",
+        "transforms",
+        metavar="NAME[,NAME]",
+        show_default="none",
+        help="Of FEATURES: none, whiten, half-whiten, the last two also with a width: whiten:128.",
+    ),
+    option("--plot", "picture", type=LOCAL_PATH, metavar="FILE", help="Draw the table as .png, .pdf or .svg."),
+    option(
+        "--seed", type=click.IntRange(min=0), default=1, further=True, metavar="N", help="Of the intervals' resamples."
+    ),
+)
 
 
 @click.command(cls=Command, name="evaluate")
@@ -30,54 +97,11 @@ _OF_FEATURES = ("layers", "pooling", "transforms", "picture", "seed")
     metavar="DIR",
     help="Folder with queries.jsonl and qrels/.",
 )
-@option("--split", default="test", metavar="NAME", help="Name of the judgements: qrels/NAME.tsv.")
-@option("--exact", is_flag=True, help="Compare with every vector, whatever the type of the index.")
-@listed_option(
-    "--layers",
-    metavar="SPEC[,SPEC]",
-    show_default="all that are stored",
-    help="Of FEATURES: which ones, such as all,concat4,sum4.",
-)
-@listed_option(
-    "--pooling",
-    choices=("mean", "cls", "max"),
-    metavar="NAME[,NAME]",
-    show_default="all that are stored",
-    help="Of FEATURES: mean, cls, max.",
-)
-@listed_option(
-    "--transform",
-    "transforms",
-    metavar="NAME[,NAME]",
-    show_default="none",
-    help="Of FEATURES: none, whiten, half-whiten, the last two also with a width: whiten:128.",
-)
-@option("--plot", "picture", type=LOCAL_PATH, metavar="FILE", help="Draw the table as .png, .pdf or .svg.")
-@option(
-    "--own-ids",
-    type=click.Choice(["auto", "keep", "drop"]),
-    default="auto",
-    help="Hits with their query's id: drop (BEIR's rule), keep, or auto: keep if any is judged.",
-)
-@option("--seed", type=click.IntRange(min=0), default=1, further=True, metavar="N", help="Of the intervals' resamples.")
-@option("--model", metavar="NAME|DIR", further=True, help="The model, if it was moved.")
-@option("--device", metavar="DEVICE", further=True, help="cpu, cuda, cuda:1.", show_default="a GPU if there is one")
+@option("--exact", is_flag=True, help="Of INDEX: compare with every vector, whatever its type.")
+@judging_options
+@layer_options
 @output_options
-def command(
-    source: "Location",
-    beir: Path,
-    split: str,
-    exact: bool,
-    layers: tuple[str, ...],
-    pooling: tuple[str, ...],
-    transforms: tuple[str, ...],
-    picture: Path | None,
-    own_ids: str,
-    seed: int,
-    model: str | None,
-    device: str | None,
-    console: Console,
-) -> None:
+def command(source: "Location", beir: Path, exact: bool, judging: Judging, rows: LayerChoice, console: Console) -> None:
     """Score an index on a BEIR folder, or tell which layers of a feature set search best on it.
 
     nDCG@10, MAP, MRR and recall@100, as trec_eval computes them. The corpus must be the folder's corpus.jsonl, whose
@@ -95,37 +119,49 @@ def command(
     """
     from bertfeat.io import ResultKind, result_kind
 
-    if result_kind(source) is not ResultKind.FEATURES:
-        if names := options_on_command_line(among=_OF_FEATURES):
-            raise click.UsageError(f"{', '.join(names)}: for a feature set, and {source} is none; leave it out")
-        from bertfeat.search import evaluate_beir
-
-        scores = evaluate_beir(source, beir, split=split, exact=exact, own_ids=own_ids, model=model, device=device)
-        _print_scores(scores, console)
+    if result_kind(source) is ResultKind.FEATURES:
+        if exact and options_on_command_line(among=("exact",)):
+            raise click.UsageError("--exact: for an index; a feature set is always searched exactly; leave it out")
+        _evaluate_features(source, beir, judging, rows, console)
         return
-    if options_on_command_line(among=_OF_INDEX):
-        raise click.UsageError("--exact: for an index; a feature set is always searched exactly; leave it out")
+    if names := options_on_command_line(among=_OF_FEATURES):
+        raise click.UsageError(f"{', '.join(names)}: for a feature set, and {source} is none; leave it out")
+    from bertfeat.search import evaluate_beir
+
+    scores = evaluate_beir(
+        source,
+        beir,
+        split=judging.split,
+        exact=exact,
+        own_ids=judging.own_ids,
+        model=judging.model,
+        device=judging.device,
+    )
+    _print_scores(scores, console)
+
+
+def _evaluate_features(source: "Location", beir: Path, judging: Judging, rows: LayerChoice, console: Console) -> None:
     from bertfeat.plots import draw_retrieval, picture_path
     from bertfeat.search import evaluate_layers
 
-    if picture is not None:
-        picture_path(picture)  # before anything is computed
+    if rows.picture is not None:
+        picture_path(rows.picture)  # before anything is computed
     with progress_display(console, _view_scan) as show:
         table = evaluate_layers(
             source,
             beir,
-            layers=layers,
-            pooling=pooling or None,
-            transforms=transforms,
-            split=split,
-            own_ids=own_ids,
-            seed=seed,
-            model=model,
-            device=device,
+            layers=rows.layers,
+            pooling=rows.pooling or None,
+            transforms=rows.transforms,
+            split=judging.split,
+            own_ids=judging.own_ids,
+            seed=rows.seed,
+            model=judging.model,
+            device=judging.device,
             on_step=None if show is None else lambda done, total: show((done, total)),
         )
-    if picture is not None:
-        draw_retrieval(table, picture)
+    if rows.picture is not None:
+        draw_retrieval(table, rows.picture)
     print_layers(table, console)
 
 

@@ -22,10 +22,10 @@ def print_layers(table: "LayerTable", console: Console) -> None:
             f"give a width, such as whiten:{max(1, table.documents // 10)}, or take half-whiten"
         )
     best = {"column": table.best.column, "transform": table.best.transform}
-    console.result({**fields_of(table), "best": best}, _table_lines(table))
+    console.result({**fields_of(table), "best": best}, _layer_lines(table))
 
 
-def _table_lines(table: "LayerTable") -> Iterator[str]:
+def _layer_lines(table: "LayerTable") -> Iterator[str]:
     from bertfeat.search import RANKED_BY, RETRIEVAL_METRICS
 
     others = [metric for metric in RETRIEVAL_METRICS if metric is not RANKED_BY]
@@ -38,15 +38,17 @@ def _table_lines(table: "LayerTable") -> Iterator[str]:
     for row in table.rows:
         score = row.scores[RANKED_BY.key]
         best = row is table.best
-        difference = ("best", "") if best else (f"{row.difference.value:+.3f}", _ends(row.difference, signed=True))
+        difference = (
+            ("best", "") if best else (f"{row.difference.value:+.3f}", _format_ends(row.difference, signed=True))
+        )
         values = f"{row.width:,}{'!' if row.few_vectors else ''}"
         rest = (f"{row.scores[metric.key].value:.3f}" for metric in others)
-        cells.append((row.column, row.transform, values, f"{score.value:.3f}", _ends(score), *difference, *rest))
+        cells.append((row.column, row.transform, values, f"{score.value:.3f}", _format_ends(score), *difference, *rest))
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for line in cells:
         yield "  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip()
 
 
-def _ends(interval: "Interval", *, signed: bool = False) -> str:
+def _format_ends(interval: "Interval", *, signed: bool = False) -> str:
     form = "+.3f" if signed else ".3f"
     return f"{interval.low:{form}} to {interval.high:{form}}"

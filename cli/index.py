@@ -27,7 +27,7 @@ BUILD_OPTIONS = (
 WORKER_OPTIONS = ("workers", "engine", "address", "scratch")
 
 
-def _build_options(metric: str, transform: str, **options: Any) -> "BuildOptions":
+def _build_options(metric: str, transform: str | None, **options: Any) -> "BuildOptions":
     from bertfeat.search import BuildOptions, Metric, as_whitening  # here, because it imports faiss
 
     return BuildOptions(metric=Metric(metric), transform=as_whitening(transform), **options)
@@ -71,9 +71,9 @@ index_options = bundle(
     ),
     option(
         "--transform",
-        default="none",
         metavar="NAME[:WIDTH]",
-        help="none, whiten or half-whiten, to WIDTH values: for models not trained for search.",
+        help="whiten or half-whiten, to WIDTH values: for layers not trained for search.",
+        show_default="none",
     ),
     option(
         "--evaluate/--no-evaluate",

@@ -38,7 +38,9 @@ def draw_retrieval(
     each = 0.13 + 0.11 * len(transforms)
     height = fair_height(1.7 + each * len(columns)) if height is None else height
     with drawing(path, width, height, [table.model, table.features]) as figure:
-        header(figure, f"Which layers of {table.model.rstrip('/').rsplit('/', 1)[-1]} search best", _table_note(table))
+        header(
+            figure, f"Which layers of {table.model.rstrip('/').rsplit('/', 1)[-1]} search best", _retrieval_note(table)
+        )
         axes = figure.add_subplot(xlabel=f"{RANKED_BY.title}, mean and interval of 95 %")
         handles = _draw_rows(axes, table, columns, transforms)
         axes.set_yticks(range(len(columns)), [shortened(figure, column, _LONGEST, _LABEL_SIZE) for column in columns])
@@ -49,7 +51,7 @@ def draw_retrieval(
             figure.legend(handles, transforms, loc="outside lower left", ncols=min(4, len(transforms)))
 
 
-def _table_note(table: LayerTable) -> str:
+def _retrieval_note(table: LayerTable) -> str:
     name = Path(table.features).name
     return f"{name}: exact search for {table.queries:,} queries among {table.documents:,} documents, by cosine."
 

@@ -77,7 +77,7 @@ def build_index(
                 f"there are no vectors of {source.column.name} in it, so nothing to index", where=sets[0].folder
             )
         clock = _StepClock(progress or ignore_build_progress)
-        whitener = _fit_whitening(source, options.transform, clock)
+        whitener = _fit_to_source(source, options.transform, clock)
         width = whitener.width if whitener else source.width
         choice = choose_index(
             options.type, count=source.count, width=width, memory=options.memory, recall=options.target_recall
@@ -151,7 +151,7 @@ def _build_faiss_index(
     return BuildReport(source.count, zero, parameter, report, clock.seconds, transform_done)
 
 
-def _fit_whitening(source: FeatureSource, whitening: Whitening | None, clock: "_StepClock") -> Whitener | None:
+def _fit_to_source(source: FeatureSource, whitening: Whitening | None, clock: "_StepClock") -> Whitener | None:
     """Fit a whitening to all vectors of a source, in a pass of its own.
 
     Raises:

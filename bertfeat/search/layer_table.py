@@ -51,7 +51,7 @@ def evaluate_layers(
     *,
     layers: Sequence[str] = (),
     pooling: str | Sequence[str] | None = None,
-    transforms: Sequence[Whitening | str] = (NONE,),
+    transforms: Sequence[Whitening | str] = (),
     split: str = "test",
     own_ids: OwnIds | str = OwnIds.AUTO,
     seed: int = 1,

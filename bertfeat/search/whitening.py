@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from bertfeat.errors import UsageError
 from bertfeat.features import RunningMean
+from bertfeat.io import shorten
 from bertfeat.search.faiss_import import FaissIndex, faiss
 from bertfeat.search.faiss_transforms import FaissTransform
 from bertfeat.search.metric import Metric
@@ -97,7 +98,7 @@ def as_whitening(name: Whitening | str | None) -> Whitening | None:
     width = int(found[2]) if found and found[2] else None
     if found is None or width == 0:
         raise UsageError(
-            f"transform {name!r} is unknown",
+            f"transform {shorten(name)!r} is unknown",
             remedy="there are: none, whiten, half-whiten, the last two also with a width, as in whiten:128",
         )
     return Whitening(WhiteningKind(found[1]), width)
