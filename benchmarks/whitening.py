@@ -3,8 +3,8 @@
     python benchmarks/whitening.py --data DATA [--work DIR]
 
 DATA holds cranfield/ in BEIR's layout and sick/test.tsv. The default model, which was trained for sentences. Cranfield:
-`bertfeat evaluate FEATURES`. SICK: Spearman's rank correlation of cosines with the relatedness that people gave, over
-the 4,927 pairs of the test set; whitening is fitted on their sentences, without the judgements. Draws
+`bertfeat evaluate FEATURES`. SICK: correlation (Spearman's and Pearson's) of cosines with the relatedness that
+people gave, over the 4,927 pairs of the test set; whitening is fitted on their sentences, without the judgements. Draws
 docs/images/whitening.svg.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 from _machine import machine
-from scipy.stats import spearmanr
+from scipy.stats import pearsonr, spearmanr
 
 from bertfeat import Extractor, FeatureSet, draw_retrieval, evaluate_layers
 from bertfeat.corpus import CorpusSettings
@@ -26,7 +26,7 @@ from bertfeat.search.whitening import fit_whitening, measure_spectrum
 HERE = Path(__file__).parent
 LAYERS = ("all", "concat4", "sum4")
 COLUMNS = (*(f"layer{layer}" for layer in range(7)), "concat4", "sum4")
-TRANSFORMS = ("none", "half-whiten", "whiten", "half-whiten:128", "whiten:128")
+TRANSFORMS = ("none", "half-whiten", "whiten", "half-whiten:128", "whiten:128", "half-whiten:64", "whiten:64")
 
 
 def main() -> None:
@@ -79,12 +79,14 @@ def likeness_scores(path: Path, work: Path) -> list[dict[str, Any]]:
                     continue  # the first tokens of layer 0 are all equal
                 made = fit_whitening(whitening, spectrum).matrix().apply(vectors) if whitening else vectors
                 units = made / np.linalg.norm(made, axis=1, keepdims=True)
-                found = float(spearmanr((units[first] * units[second]).sum(axis=1), people).statistic)
-                width = made.shape[1]
-                rows.append(
-                    {"column": f"{recipe}_{pooling}", "transform": name, "width": width, "spearman": round(found, 5)}
-                )
-                print(f"| {recipe}_{pooling} | {name} | {width} | {found:.3f} |", flush=True)
+                cosines = (units[first] * units[second]).sum(axis=1)
+                likeness = {
+                    "spearman": round(float(spearmanr(cosines, people).statistic), 5),
+                    "pearson": round(float(pearsonr(cosines, people).statistic), 5),
+                }
+                row = {"column": f"{recipe}_{pooling}", "transform": name, "width": made.shape[1], **likeness}
+                rows.append(row)
+                print("|", " | ".join(map(str, row.values())), "|", flush=True)
     return rows
 
 

@@ -18,6 +18,7 @@ TABLES = {
     "docs/change.md": "Measured",
     "docs/speed.md": "Processors",
     "docs/numerics.md": "int8",
+    "docs/search.md": "Measured",
 }
 NUMBER = re.compile(r"(?<![\w.,])\d[\d,]*(?:\.\d+)?(?:e-?\d+)?")
 

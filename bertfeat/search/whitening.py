@@ -173,7 +173,7 @@ def fit_whitening(whitening: Whitening, spectrum: Spectrum) -> Whitener:
     counted = len(spectrum.variances)
     if not counted:
         raise UsageError(
-            f"{whitening}: {spectrum.count:,} vectors that do not differ cannot be whitened",
+            f"{whitening}: vectors that do not differ cannot be whitened; there are {spectrum.count:,} of them",
             remedy="index them as they are",
         )
     if (whitening.width or 0) > counted:

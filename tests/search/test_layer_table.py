@@ -178,7 +178,7 @@ def test_what_whitening_does_not_bear_is_left_out(tmp_path: Path) -> None:
     table = table_of(equal, beir, transforms=["none", "whiten"])
     assert [(row.column, row.transform) for row in table.rows] == [("layer4_mean", "none")]
     assert [(each.column, each.transform) for each in table.left_out] == [("layer4_mean", "whiten")]
-    with pytest.raises(UsageError, match="whiten: 90 vectors that do not differ"):
+    with pytest.raises(UsageError, match="whiten: vectors that do not differ"):
         table_of(equal, beir, transforms=["whiten"])
     vectors = np.ones((90, 8), np.float32)
     vectors[70, 1] = np.inf

@@ -214,7 +214,7 @@ def test_fewer_vectors_than_values() -> None:
 @pytest.mark.parametrize("value", [0.0, 3.3, -1e9])
 def test_equal_vectors_cannot_be_whitened(value: float, tmp_path: Path) -> None:
     vector_set(tmp_path / "toy.features", np.full((40, WIDTH), value, np.float32))
-    with pytest.raises(UsageError, match="whiten: 40 vectors that do not differ cannot be whitened"):
+    with pytest.raises(UsageError, match="whiten: vectors that do not differ cannot be whitened; there are 40"):
         built(tmp_path, "whiten")
 
 
