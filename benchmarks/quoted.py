@@ -92,6 +92,13 @@ def adapted(name: str) -> list[float]:
     return [*losses, row["ndcg_at_10"]["mean"], *taggers]
 
 
+def whitened(part: str, column: str) -> list[float]:
+    """A row of docs/search.md: nDCG@10 on Cranfield, or Spearman's correlation on SICK, by transform."""
+    rows = {row["transform"]: row for row in result("whitening")[part] if row["column"] == column}
+    transforms = ("none", "half-whiten", "half-whiten:128", "half-whiten:64", "whiten", "whiten:128")
+    return [rows[name]["ndcg_at_10"][0] if part == "cranfield" else rows[name]["spearman"] for name in transforms]
+
+
 def planted(column: str) -> list[float]:
     """A row of docs/change.md: areas under the ROC curve."""
     return [result("change")["columns"][column][measure]["auc"] for measure in ("prt", "jsd", "apd")]
@@ -147,6 +154,7 @@ LARGEST = GROWTH["default"][-1]
 BUILDS = [MILLION["builds"][index] for index in ("ivf", "hnsw", "flat")]
 EXACT_SEARCH = [MILLION["search"]["flat"]["queries_per_second"]["ours"], MILLION["exact"]["queries_per_second"]]
 CEILINGS = [100 * SHAPES["shapes"][shape]["share_of_ceiling"] for shape in SHAPES["shapes"]]
+
 
 def shuffled(memory: str) -> list[float]:
     """A row of docs/vectors.md."""
@@ -393,6 +401,25 @@ ROWS: dict[str, list[float]] = {
     "stored order": shuffled("stored order"),
     **{f"{size} MiB": shuffled(f"{size} MiB") for size in (16, 32, 64, 128)},
     "all of it": shuffled("1024 MiB"),
+    # whitening
+    "Cranfield, nDCG@10: layer 0, mean": whitened("cranfield", "layer0_mean"),
+    "Cranfield, nDCG@10: layer 3, mean": whitened("cranfield", "layer3_mean"),
+    "Cranfield, nDCG@10: layer 5, mean": whitened("cranfield", "layer5_mean"),
+    "Cranfield, nDCG@10: layer 6 (last), mean": whitened("cranfield", "layer6_mean"),
+    "Cranfield, nDCG@10: `sum4`, mean": whitened("cranfield", "sum4_mean"),
+    "Cranfield, nDCG@10: `concat4`, mean": whitened("cranfield", "concat4_mean"),
+    "Cranfield, nDCG@10: layer 6 (last), cls": whitened("cranfield", "layer6_cls"),
+    "Cranfield, nDCG@10: layer 6 (last), max": whitened("cranfield", "layer6_max"),
+    "Cranfield, nDCG@10: `concat4`, max": whitened("cranfield", "concat4_max"),
+    "SICK, Spearman: layer 0, mean": whitened("sick", "layer0_mean"),
+    "SICK, Spearman: layer 3, mean": whitened("sick", "layer3_mean"),
+    "SICK, Spearman: layer 5, mean": whitened("sick", "layer5_mean"),
+    "SICK, Spearman: layer 6 (last), mean": whitened("sick", "layer6_mean"),
+    "SICK, Spearman: `sum4`, mean": whitened("sick", "sum4_mean"),
+    "SICK, Spearman: `concat4`, mean": whitened("sick", "concat4_mean"),
+    "SICK, Spearman: layer 6 (last), cls": whitened("sick", "layer6_cls"),
+    "SICK, Spearman: layer 6 (last), max": whitened("sick", "layer6_max"),
+    "SICK, Spearman: `concat4`, max": whitened("sick", "concat4_max"),
 }
 
 UNRECORDED = {

@@ -38,6 +38,7 @@ from .plots import (
     draw_curves as draw_curves,
     draw_layers as draw_layers,
     draw_map as draw_map,
+    draw_retrieval as draw_retrieval,
     draw_senses as draw_senses,
     draw_table7 as draw_table7,
 )
@@ -55,6 +56,7 @@ from .search import (
     append_features as append_features,
     build_index as build_index,
     evaluate_beir as evaluate_beir,
+    evaluate_layers as evaluate_layers,
     measure_recall as measure_recall,
     remove_documents as remove_documents,
     verify_index as verify_index,

@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 BUILD_OPTIONS = (
     *("type", "metric", "memory", "target_recall", "evaluate", "keep_text", "query_prompt", "device"),
-    *("with_tokens", "token_dtype"),
+    *("with_tokens", "token_dtype", "transform"),
 )
 WORKER_OPTIONS = ("workers", "engine", "address", "scratch")
 
 
-def _build_options(metric: str, **options: Any) -> "BuildOptions":
-    from bertfeat.search import BuildOptions, Metric  # here, because it imports faiss
+def _build_options(metric: str, transform: str | None, **options: Any) -> "BuildOptions":
+    from bertfeat.search import BuildOptions, Metric, as_whitening  # here, because it imports faiss
 
     if options["with_tokens"] is None and on_command_line("token_dtype"):
         raise click.UsageError("--token-dtype is for --with-tokens")
-    return BuildOptions(metric=Metric(metric), **options)
+    return BuildOptions(metric=Metric(metric), transform=as_whitening(transform), **options)
 
 
 index_options = bundle(
@@ -70,6 +70,12 @@ index_options = bundle(
         metavar="TEXT",
         help="Text put before each query.",
         show_default="the model's own, if it has one",
+    ),
+    option(
+        "--transform",
+        metavar="NAME[:WIDTH]",
+        help="whiten or half-whiten, to WIDTH values: for layers not trained for search.",
+        show_default="none",
     ),
     option(
         "--evaluate/--no-evaluate",
@@ -200,6 +206,7 @@ def command(
     bertfeat index corpus.features
     bertfeat index corpus.features --column sum4_mean --type ivf --target-recall 0.99
     bertfeat index corpus.features --with-tokens last_token
+    bertfeat index corpus.features --column concat4_mean --transform half-whiten
     bertfeat index s3://bucket/corpus.features -o corpus.index --workers 4
     bertfeat index more.features -o corpus.index --append
     bertfeat index -o corpus.index --remove ids.txt

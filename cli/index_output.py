@@ -6,11 +6,11 @@ from .console import Console, format_duration, format_size, pluralize, two_colum
 
 if TYPE_CHECKING:
     from bertfeat.io import Location
-    from bertfeat.search import IndexSettings, UpdateReport
+    from bertfeat.search import IndexSettings, UpdateReport, Whitening
 
 SHOWN_UNKNOWN = 5  # ids to remove that are not in the index
 _JSON_FIELDS = (
-    *("count", "documents", "metric", "type", "factory", "reason", "model", "zero_vectors", "skipped"),
+    *("count", "documents", "metric", "type", "factory", "reason", "model", "zero_vectors", "skipped", "transform"),
     *("effort", "evaluation", "query_prompt", "sources", "tokens", "seconds", "versions"),
 )
 
@@ -25,9 +25,12 @@ def print_index(settings: "IndexSettings", folder: "Location", console: Console)
         )
     if settings.zero_vectors and settings.metric == "cosine":
         console.warn(f"{settings.zero_vectors:,} zero vectors have no direction: their cosine with anything is 0")
+    if settings.transform is not None and settings.transform.is_wide_for(settings.count):
+        console.warn(too_wide(settings.transform, settings.count))
     rows = [
         ("index", folder),
         ("vectors", f"{settings.count:,} of {settings.width:,} values, {settings.column.name}, {settings.metric}"),
+        ("transform", transform_line(settings)),
         ("documents", f"{settings.documents:,}"),
         ("skipped", f"{settings.skipped:,} special tokens and words without a vector" if settings.skipped else None),
         ("tokens", tokens_line(settings)),
@@ -90,6 +93,20 @@ def recall_line(settings: "IndexSettings") -> str | None:
     if settings.changed_since_evaluation:
         notes.append(f"at the last build, of {pluralize(measured.vectors, 'vector')}")
     return ", ".join([shares, *notes])
+
+
+def transform_line(settings: "IndexSettings") -> str | None:
+    """The transform of an index and the width that it leaves; None where there is none."""
+    transform = settings.transform
+    return None if transform is None else f"{transform.kind}, to {transform.width:,} values"
+
+
+def too_wide(transform: "Whitening", count: int) -> str:
+    """The warning about a whitening that so few vectors do not bear."""
+    return (
+        f"{transform}: {count:,} vectors are few for so many values, and lie nearly equally far from one another when "
+        f"whitened in full; give a width, such as whiten:{max(1, count // 10)}, or take half-whiten"
+    )
 
 
 def _recall_and_queries(settings: "IndexSettings") -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from bertfeat.errors import UsageError
 
 from .console import fields_of, format_size
-from .index_output import recall_line, tokens_line
+from .index_output import recall_line, tokens_line, transform_line
 from .info_description import Description
 from .info_head import describe_head
 from .info_model import describe_pretrained
@@ -155,6 +155,7 @@ def _describe_index(folder: "Location") -> Description:
         ("documents", f"{settings.documents:,}{'' if settings.has_text else ', without texts'}"),
         ("tokens", tokens_line(settings)),
         ("metric", settings.metric),
+        ("transform", transform_line(settings)),
         ("type", f"{settings.factory}: {settings.reason}"),
         ("recall", recall_line(settings)),
         ("model", settings.model.name),

@@ -19,6 +19,7 @@ TABLES = {
     "docs/vectors.md": "The order",
     "docs/speed.md": "Processors",
     "docs/numerics.md": "int8",
+    "docs/search.md": "Measured",
 }
 NUMBER = re.compile(r"(?<![\w.,])\d[\d,]*(?:\.\d+)?(?:e-?\d+)?")
 

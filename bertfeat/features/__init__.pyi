@@ -56,6 +56,7 @@ from .pieces import (
     read_positions as read_positions,
 )
 from .reader import FeatureSet as FeatureSet
+from .running_mean import RunningMean as RunningMean
 from .schema import (
     CELL_LIMIT as CELL_LIMIT,
     KEPT_TYPES as KEPT_TYPES,

@@ -1,12 +1,11 @@
 from .beir import (
     RETRIEVAL_METRICS as RETRIEVAL_METRICS,
-    BeirFolder as BeirFolder,
     OwnIds as OwnIds,
     RetrievalMetric as RetrievalMetric,
     RetrievalScores as RetrievalScores,
     evaluate_beir as evaluate_beir,
-    read_beir as read_beir,
 )
+from .beir_folder import BeirFolder as BeirFolder, read_beir as read_beir
 from .build import build_index as build_index
 from .build_options import (
     BuildOptions as BuildOptions,
@@ -23,6 +22,14 @@ from .faiss_index import count_faiss_gpus as count_faiss_gpus
 from .hits import Answer as Answer, Hit as Hit, HitPiece as HitPiece
 from .index import Index as Index, SearchScope as SearchScope
 from .index_types import IndexType as IndexType
+from .intervals import Interval as Interval
+from .layer_scores import (
+    RANKED_BY as RANKED_BY,
+    LayerScores as LayerScores,
+    LayerTable as LayerTable,
+    LeftOut as LeftOut,
+)
+from .layer_table import OnScanned as OnScanned, evaluate_layers as evaluate_layers
 from .maxsim import MaxSim as MaxSim
 from .metric import Metric as Metric
 from .queries import (
@@ -56,3 +63,9 @@ from .update import (
 )
 from .vector_index import Neighbours as Neighbours, VectorIndex as VectorIndex
 from .verify import IndexReport as IndexReport, verify_index as verify_index
+from .whitening import (
+    NONE as NONE,
+    Whitening as Whitening,
+    WhiteningKind as WhiteningKind,
+    as_whitening as as_whitening,
+)

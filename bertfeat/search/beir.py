@@ -3,19 +3,20 @@
 A new metric is a line of the table :data:`RETRIEVAL_METRICS`.
 """
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from bertfeat.errors import BertfeatError, CorpusError, UsageError, parameter
-from bertfeat.io import Address, JsonError, decode_json, open_regular, shorten
+from bertfeat.io import Address
+from bertfeat.search.beir_folder import BeirFolder, read_beir
 from bertfeat.search.index import Index
 from bertfeat.search.maxsim import RERANK_DEPTH, MaxSim, check_rerank
-from bertfeat.search.queries import NumberedLine, decoded_lines
 from bertfeat.search.vector_index import Neighbours
 
 
@@ -35,12 +36,8 @@ RETRIEVAL_METRICS = (
     RetrievalMetric("recall_at_100", "recall@100", "R@100"),
 )
 DEPTH = 1000  # hits a query, as trec_eval and BEIR take
-MOST_GRADE = 1_000
-"""Largest grade of a judgement, up or down; scoring takes time and memory for every grade up to the largest."""
 
 _BATCH = 256
-_GRADE = re.compile(r"[+-]?[0-9]{1,4}")
-_HEADERS = ("query-id", "query_id", "qid")
 
 
 class OwnIds(StrEnum):
@@ -49,14 +46,6 @@ class OwnIds(StrEnum):
     AUTO = "auto"  # left out, unless some query is judged with the document of its own id
     KEEP = "keep"  # queries and documents are numbered apart
     DROP = "drop"  # queries are documents of the corpus, and none should find itself: BEIR's rule
-
-
-@dataclass(frozen=True, slots=True)
-class BeirFolder:
-    """The queries of a BEIR folder and the judgements of their documents."""
-
-    queries: Mapping[str, str]  # id → text, of the judged ones
-    judgements: Mapping[str, Mapping[str, int]]  # query id → document id → grade
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,22 +75,30 @@ class RetrievalScores:
         return [(metric.title, self.scores[metric.key]) for metric in RETRIEVAL_METRICS]
 
 
-@dataclass(frozen=True, slots=True)
-class _Retrieved:
-    scores: Mapping[str, Mapping[str, float]]  # query id → document id → score, larger is nearer
-    dropped: int
+@dataclass(slots=True)
+class RetrievedDocuments:
+    """The documents that were found for queries, ready to be scored."""
 
-
-@dataclass(frozen=True)
-class _BeirQuery:
-    """A line of ``queries.jsonl``."""
-
-    _id: str | int
-    text: str
+    drop: bool  # leave out hits with their query's own id
+    scores: dict[str, dict[str, float]] = field(default_factory=dict)  # query id → document id → larger is nearer
+    dropped: int = 0
 
     @property
-    def id(self) -> str:
-        return str(self._id)
+    def depth(self) -> int:
+        """How many hits a query needs."""
+        return DEPTH + self.drop
+
+    def add(self, queries: Sequence[str], ids: Sequence[str], scores: Sequence[float]) -> None:
+        """Take the hits of some queries, best first, those of one query after those of the other."""
+        width = len(ids) // max(len(queries), 1)
+        for at, name in enumerate(queries):
+            part = slice(at * width, (at + 1) * width)
+            hits: dict[str, float] = {}
+            for document, score in zip(ids[part], scores[part], strict=True):
+                hits.setdefault(document, score)  # of a document's tokens the best
+            if self.drop:
+                self.dropped += hits.pop(name, None) is not None
+            self.scores[name] = hits
 
 
 def evaluate_beir(
@@ -127,36 +124,72 @@ def evaluate_beir(
         UsageError: ``own_ids`` is unknown.
         BertfeatError: ir_measures is not installed.
     """
-    try:
-        import ir_measures
-    except ImportError as error:
-        raise BertfeatError("scoring needs ir_measures: pip install 'bertfeat[evaluate]'") from error
+    check_scorer()
     if not isinstance(index, Index):
         index = Index(index, model=model, device=device)
     data, options = read_beir(folder, split), check_rerank(rerank)
-    rule = _own_ids_rule(own_ids, data)
-    judged = {document for grades in data.judgements.values() for document in grades}
-    unknown = judged - _ids_in_index(index, judged)
-    if unknown == judged:
-        raise CorpusError(
-            f"none of the {len(judged):,} judged documents is in the index (such as {min(judged)!r})",
-            where=f"{folder}/qrels/{split}.tsv",
-            remedy=f"extract {folder}/corpus.jsonl with {parameter('id_column', '_id')}",
-        )
+    rule = own_ids_rule(own_ids, data)
+    batches = (batch.column("id") for batch in index.vectors.documents.batches(["id"]))
+    unknown = unknown_documents(data, batches, f"{folder}/qrels/{split}.tsv", "index")
     retrieved = _retrieve(index, data.queries, exact=exact, drop=rule is OwnIds.DROP, options=options)
-    measures = {metric.key: ir_measures.parse_measure(metric.measure) for metric in RETRIEVAL_METRICS}
-    means = ir_measures.calc_aggregate(list(measures.values()), data.judgements, retrieved.scores)
+    scores = score_queries(data, retrieved).mean(axis=0)
     return RetrievalScores(
-        scores={key: round(means[measure], 5) for key, measure in measures.items()},
+        scores={metric.key: round(float(mean), 5) for metric, mean in zip(RETRIEVAL_METRICS, scores, strict=True)},
         queries=len(data.queries),
-        judged_documents=len(judged),
+        judged_documents=len(data.judged),
         unknown_documents=len(unknown),
         own_ids=rule,
         dropped=retrieved.dropped,
     )
 
 
-def _own_ids_rule(own_ids: OwnIds | str, data: BeirFolder) -> OwnIds:
+def check_scorer() -> None:
+    """Check that ir_measures is there, before anything is computed.
+
+    Raises:
+        BertfeatError: it is not.
+    """
+    try:
+        import ir_measures  # noqa: F401
+    except ImportError as error:
+        raise BertfeatError("scoring needs ir_measures: pip install 'bertfeat[evaluate]'") from error
+
+
+def score_queries(data: BeirFolder, retrieved: RetrievedDocuments) -> NDArray[np.float64]:
+    """The score of each query by each of :data:`RETRIEVAL_METRICS`, as trec_eval computes them: ``[Q, metrics]``."""
+    import ir_measures
+
+    places = {name: at for at, name in enumerate(data.queries)}
+    measures = {ir_measures.parse_measure(metric.measure): at for at, metric in enumerate(RETRIEVAL_METRICS)}
+    scores = np.zeros((len(places), len(measures)))
+    for found in ir_measures.iter_calc(list(measures), data.judgements, retrieved.scores):
+        scores[places[found.query_id], measures[found.measure]] = found.value
+    return scores
+
+
+def unknown_documents(data: BeirFolder, ids: Iterable[pa.Array], where: str, place: str) -> set[str]:
+    """The judged documents that are not among ``ids``, those of a ``place``: an index or a feature set.
+
+    Raises:
+        CorpusError: none is.
+    """
+    judged = data.judged
+    unknown = judged - {id_ for batch in ids for id_ in batch.to_pylist() if id_ in judged}
+    if unknown == judged:
+        raise CorpusError(
+            f"none of the {len(judged):,} judged documents is in the {place} (such as {min(judged)!r})",
+            where=where,
+            remedy=f"extract the corpus.jsonl of the same folder with {parameter('id_column', '_id')}",
+        )
+    return unknown
+
+
+def own_ids_rule(own_ids: OwnIds | str, data: BeirFolder) -> OwnIds:
+    """The treatment of hits with their query's own id, KEEP or DROP, where AUTO asks the judgements.
+
+    Raises:
+        UsageError: it is unknown.
+    """
     try:
         rule = OwnIds(own_ids)
     except ValueError as error:
@@ -169,26 +202,16 @@ def _own_ids_rule(own_ids: OwnIds | str, data: BeirFolder) -> OwnIds:
 
 def _retrieve(
     index: Index, queries: Mapping[str, str], *, exact: bool, drop: bool, options: MaxSim | None
-) -> _Retrieved:
+) -> RetrievedDocuments:
     """The hits of each query; ``drop`` leaves out those that have its id."""
-    names, dropped = list(queries), 0
-    retrieved: dict[str, dict[str, float]] = {}
+    names, retrieved = list(queries), RetrievedDocuments(drop)
     for start in range(0, len(names), _BATCH):
         batch = names[start : start + _BATCH]
-        neighbours = _find_neighbours(index, [queries[name] for name in batch], DEPTH + drop, exact, options)
+        neighbours = _find_neighbours(index, [queries[name] for name in batch], retrieved.depth, exact, options)
         owners = index.vectors.document_numbers(neighbours.numbers.ravel())
         ids = index.vectors.documents.take(owners)["id"].to_pylist()
-        scores = neighbours.scores.ravel().tolist()
-        width = neighbours.numbers.shape[1]
-        for at, name in enumerate(batch):
-            part = slice(at * width, (at + 1) * width)
-            hits: dict[str, float] = {}
-            for document, score in zip(ids[part], scores[part], strict=True):
-                hits.setdefault(document, score)  # of a document's tokens the best
-            if drop:
-                dropped += hits.pop(name, None) is not None
-            retrieved[name] = hits
-    return _Retrieved(retrieved, dropped)
+        retrieved.add(batch, ids, neighbours.scores.ravel().tolist())
+    return retrieved
 
 
 def _find_neighbours(index: Index, texts: Sequence[str], k: int, exact: bool, options: MaxSim | None) -> Neighbours:
@@ -199,74 +222,3 @@ def _find_neighbours(index: Index, texts: Sequence[str], k: int, exact: bool, op
     found = index.reranker(options).search(index.encoder, texts, k, depth=options.depth or RERANK_DEPTH, exact=exact)
     scores = np.broadcast_to(-np.arange(found.numbers.shape[1], dtype=np.float32), found.numbers.shape)
     return Neighbours(scores, found.numbers)
-
-
-def _ids_in_index(index: Index, ids: set[str]) -> set[str]:
-    batches = index.vectors.documents.batches(["id"])
-    return {id_ for batch in batches for id_ in batch.column("id").to_pylist() if id_ in ids}
-
-
-def read_beir(folder: str | Path, split: str = "test") -> BeirFolder:
-    """Read ``queries.jsonl`` and ``qrels/<split>.tsv``.
-
-    Raises:
-        CorpusError: a file is missing or empty, or a line of it is not in BEIR's form or contradicts another.
-    """
-    folder = Path(folder)
-    judgements = _read_judgements(folder / "qrels" / f"{split}.tsv")
-    queries = _read_judged_queries(folder / "queries.jsonl", judgements)
-    for query in judgements:
-        if query not in queries:
-            raise CorpusError(
-                f"the query {query!r}, which qrels/{split}.tsv judges, is not in it", where=folder / "queries.jsonl"
-            )
-    return BeirFolder(queries, judgements)
-
-
-def _read_judgements(path: Path) -> dict[str, dict[str, int]]:
-    judgements: dict[str, dict[str, int]] = {}
-    for at, line in enumerate(_file_lines(path)):
-        query, *rest = line.text.split("\t")
-        if at == 0 and query in _HEADERS:
-            continue
-        if len(rest) != 2 or not _GRADE.fullmatch(rest[1].strip()):
-            raise _beir_error(
-                path, line, "expected query-id, corpus-id and score (a whole number) with tabs between them"
-            )
-        document, grade = rest[0], int(rest[1])
-        if abs(grade) > MOST_GRADE:
-            raise _beir_error(path, line, f"scores are from -{MOST_GRADE:,} to {MOST_GRADE:,}")
-        if judgements.setdefault(query, {}).setdefault(document, grade) != grade:
-            raise _beir_error(path, line, f"another line gives this query and document the score {judgements[query][document]}")  # noqa: E501  # fmt: skip
-    if not judgements:
-        raise CorpusError("there are no judgements in it", where=path)
-    return judgements
-
-
-def _read_judged_queries(path: Path, judged: Mapping[str, object]) -> dict[str, str]:
-    """The texts of the judged queries, by id."""
-    queries: dict[str, str] = {}
-    for line in _file_lines(path):
-        try:
-            query = decode_json(line.text, _BeirQuery)
-            query.text.encode()  # JSON can spell halves of characters, which no model reads
-        except (JsonError, UnicodeEncodeError) as error:
-            raise _beir_error(path, line, f"expected an object with _id and text: {error}") from None
-        if query.id in judged and queries.setdefault(query.id, query.text) != query.text:
-            raise _beir_error(path, line, f"another line gives the query {query.id!r} another text")
-    return queries
-
-
-def _file_lines(path: Path) -> Iterator[NumberedLine]:
-    try:
-        with open_regular(path) as file:
-            yield from decoded_lines(file, str(path))
-    except OSError as error:
-        raise CorpusError(
-            f"{path} cannot be read: {error.strerror or error}",
-            remedy="a BEIR folder has corpus.jsonl, queries.jsonl, qrels/",
-        ) from error
-
-
-def _beir_error(path: Path, line: NumberedLine, problem: str) -> CorpusError:
-    return CorpusError(f"{problem}; it is {shorten(line.text)!r}", where=f"{path}, line {line.number}")

@@ -38,7 +38,8 @@ from bertfeat.search.shard_files import refuse_indivisible
 from bertfeat.search.sharded_build import Workers, fill_by_workers
 from bertfeat.search.source_sets import FeatureSets, describe_source_set, open_feature_sets
 from bertfeat.search.token_writer import plan_tokens, write_tokens
-from bertfeat.search.training_sample import QUERIES, sample_vectors
+from bertfeat.search.training_sample import QUERIES, raw_vectors, sample_vectors
+from bertfeat.search.whitening import Whitener, Whitening, fit_whitening, measure_spectrum, with_transform
 
 
 def build_index(
@@ -76,15 +77,17 @@ def build_index(
             raise UsageError(
                 f"there are no vectors of {source.column.name} in it, so nothing to index", where=sets[0].folder
             )
+        clock = _StepClock(progress or ignore_build_progress)
+        whitener = _fit_to_source(source, options.transform, clock)
+        width = whitener.width if whitener else source.width
         choice = choose_index(
-            options.type, count=source.count, width=source.width, memory=options.memory, recall=options.target_recall
+            options.type, count=source.count, width=width, memory=options.memory, recall=options.target_recall
         )
         named = options.with_tokens
         kept = None if named is None else plan_tokens(source, named, options.token_dtype)
         with held.replacement() as fresh:
             with IndexStoresWriter(fresh, source.schema, per_document=source.per_document) as stores:
-                clock = _StepClock(progress or ignore_build_progress)
-                report = _build_faiss_index(source, choice, options, fresh, stores.write, clock, workers)
+                report = _build_faiss_index(source, choice, options, whitener, fresh, stores.write, clock, workers)
             settings = _new_settings(source, choice, options, report, stores.documents)
             if kept is not None:
                 with clock.step("tokens", source.count):
@@ -102,12 +105,14 @@ class BuildReport:
     search_parameter: SearchParameter | None
     recall: RecallReport | None
     seconds: dict[str, float] = field(default_factory=dict)  # of each step
+    transform: Whitening | None = None  # with its width
 
 
 def _build_faiss_index(
     source: FeatureSource,
     choice: IndexChoice,
     options: BuildOptions,
+    whitener: Whitener | None,
     folder: Path,
     keep: Keep,
     clock: "_StepClock",
@@ -119,7 +124,9 @@ def _build_faiss_index(
         UsageError: a description that FAISS does not know, or too few vectors for it.
         IndexFolderError: a vector that is not finite; or the file cannot be written.
     """
-    index = create_faiss_index(choice.factory, source.width, options.metric)
+    index = create_faiss_index(choice.factory, whitener.width if whitener else source.width, options.metric)
+    if whitener is not None:
+        index = with_transform(index, whitener.matrix(), options.metric)
     if workers is not None:
         refuse_indivisible(index, choice.factory)
     with clock.step("sample", source.count):
@@ -146,7 +153,22 @@ def _build_faiss_index(
         if parameter is not None:  # also the default of plain FAISS, which does not read index.json
             set_search_parameter(index, parameter.value)
         write_faiss_index(index, folder / FAISS_NAME)
-    return BuildReport(source.count, zero, parameter, report, clock.seconds)
+    zero = 0 if whitener else zero  # whitening gives them a direction
+    transform_done = whitener.whitening if whitener else None
+    return BuildReport(source.count, zero, parameter, report, clock.seconds, transform_done)
+
+
+def _fit_to_source(source: FeatureSource, whitening: Whitening | None, clock: "_StepClock") -> Whitener | None:
+    """Fit a whitening to all vectors of a source, in a pass of its own.
+
+    Raises:
+        UsageError: the vectors vary in fewer directions than are asked for.
+        IndexFolderError: a vector that is not finite.
+    """
+    if whitening is None:
+        return None
+    with clock.step("whiten", source.count):
+        return fit_whitening(whitening, measure_spectrum(raw_vectors(source, clock.done), source.width))
 
 
 @dataclass(slots=True)
@@ -200,4 +222,5 @@ def _new_settings(
         evaluation=report.recall,
         versions=_library_versions(),
         seconds=report.seconds,
+        transform=report.transform,
     )

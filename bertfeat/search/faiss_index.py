@@ -49,6 +49,8 @@ def add_vectors(index: VectorSink, vectors: NDArray[np.float32]) -> None:
 def reserve_vectors(index: FaissIndex, count: int) -> None:
     """Reserve memory for ``count`` vectors, where they are stored in one array that is else copied when it grows."""
     plain = faiss.downcast_index(index)
+    if isinstance(plain, faiss.IndexPreTransform):
+        plain = faiss.downcast_index(plain.index)
     if isinstance(plain, faiss.IndexHNSW):
         plain = faiss.downcast_index(plain.storage)
     if isinstance(plain, faiss.IndexFlatCodes):
@@ -196,7 +198,7 @@ def copy_to_gpu(index: FaissIndex, device: str | None) -> FaissIndex:
 
 def copy_to_cpu(index: FaissIndex) -> FaissIndex:
     """The index back from a GPU, as it can be written."""
-    on_gpu = hasattr(faiss, "GpuIndex") and isinstance(index, faiss.GpuIndex)
+    on_gpu = hasattr(faiss, "GpuIndex") and any(isinstance(part, faiss.GpuIndex) for part in nested_indexes(index))
     copy: FaissIndex = faiss.index_gpu_to_cpu(index) if on_gpu else index
     return copy
 

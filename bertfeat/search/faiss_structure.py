@@ -9,6 +9,7 @@ from bertfeat.search.faiss_import import FaissIndex, faiss
 from bertfeat.search.faiss_transforms import chained_transforms
 from bertfeat.search.index_types import clusters_named
 from bertfeat.search.settings import IndexSettings
+from bertfeat.search.whitening import new_matrix, with_transform
 
 FaissPart = tuple[str, ...]  # the name of a class, and numbers that its instances have before they are trained
 
@@ -32,9 +33,11 @@ def find_mismatch(index: FaissIndex, settings: IndexSettings, *, whole: bool) ->
     if clusters and (inverted is None or inverted.nlist != clusters):
         return f"it does not have the lists of {settings.factory}"  # compared by number, because making so many is slow
     try:
-        expected = create_faiss_index(settings.factory, settings.width, settings.metric)
+        expected = create_faiss_index(settings.factory, settings.stored_width, settings.metric)
     except UsageError as error:
         return str(error)
+    if settings.transform is not None:
+        expected = with_transform(expected, new_matrix(settings.transform, settings.width), settings.metric)
     for part, right in zip_longest(faiss_parts(index), faiss_parts(expected), fillvalue=_NOTHING):
         if part[0] != right[0] or (whole and part != right):
             return f"it is {' '.join(part)}, where {settings.factory} has {' '.join(right)}"
@@ -48,7 +51,7 @@ def faiss_parts(index: FaissIndex) -> list[FaissPart]:
     plain = faiss.downcast_index(index)
     parts = [_describe_part(plain, _NUMBERS)]
     if isinstance(plain, faiss.IndexPreTransform):
-        parts += [_describe_part(step, ("d_in", "d_out")) for step in chained_transforms(plain)]
+        parts += [_describe_part(step, ("d_in", "d_out", "eigen_power")) for step in chained_transforms(plain)]
     for name in _INNER:
         inner = getattr(plain, name, None)
         if inner is not None:

@@ -26,7 +26,7 @@ class FaissTransform(Protocol):
 def index_transform(index: FaissIndex) -> Transform | None:
     """How a trained index transforms vectors ``[n, W]`` before it stores them; None where it does not."""
     plain = faiss.downcast_index(index)
-    return partial(_apply_chain, plain) if isinstance(plain, faiss.IndexPreTransform) else None
+    return partial(apply_transforms, plain) if isinstance(plain, faiss.IndexPreTransform) else None
 
 
 def judged_transform(index: FaissIndex) -> Transform | None:
@@ -41,13 +41,20 @@ def judged_transform(index: FaissIndex) -> Transform | None:
     return transform
 
 
+def transformed_index(index: FaissIndex) -> FaissIndex:
+    """The index behind the transforms of an ``IndexPreTransform``."""
+    inner: FaissIndex = faiss.downcast_index(faiss.downcast_index(index).index)
+    return inner
+
+
 def chained_transforms(index: FaissIndex) -> list[FaissTransform]:
     """The transforms of an ``IndexPreTransform`` in order, each as its own class."""
     chain = faiss.downcast_index(index).chain
     return [faiss.downcast_VectorTransform(chain.at(number)) for number in range(chain.size())]
 
 
-def _apply_chain(index: FaissIndex, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+def apply_transforms(index: FaissIndex, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Vectors ``[n, W]`` as the chain of an ``IndexPreTransform`` makes them."""
     for step in chained_transforms(index):
         vectors = step.apply(np.ascontiguousarray(vectors, np.float32))
     return vectors

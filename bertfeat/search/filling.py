@@ -54,7 +54,7 @@ def fill_here(index: FaissIndex, filling: Filling) -> tuple[FaissIndex, int]:
     elif options.device in (None, "cpu"):
         reserve_vectors(index, source.count)
     blocks = kept_blocks(source, filling.keep)
-    zero = fill_index(on_disk or index, blocks, options.metric, filling.done, filling.exact)
+    zero = fill_index(on_disk or index, blocks, options.preparation, filling.done, filling.exact)
     return on_disk.merged() if on_disk else copy_to_cpu(index), zero
 
 

@@ -32,7 +32,7 @@ class DiskListsBuilder:
         self._inverted = inverted
         self._count = int(index.ntotal)
         self._old_lists = self._take_lists()
-        self._shard = faiss.clone_index(index)
+        self._shard = faiss.deserialize_index(faiss.serialize_index(index))  # clone_index() knows few transforms
         self._shard_rows = max(1, min(memory or SHARD_BYTES, SHARD_BYTES) // (int(inverted.code_size) + 8))
         self._paths: list[Path] = []
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.errors import BertfeatError, FeatureSetError, IndexFolderError, parameter
-from bertfeat.features import DocumentFeatures, ModelIdentity
+from bertfeat.features import DocumentFeatures, FeatureSet, ModelIdentity
 from bertfeat.io import Location
 from bertfeat.recipe import FeatureColumn, Unit
 from bertfeat.search.settings import REBUILD, IndexSettings
@@ -48,12 +48,8 @@ def open_query_encoder(
         IndexFolderError: it is another one.
     """
     from bertfeat.extraction import Extractor  # torch: seconds
-    from bertfeat.models import find_model
 
-    name = model or settings.model.name
-    prompt = settings.query_prompt
-    if prompt is None:  # the model's own prompt for queries, where it has one
-        prompt = find_model(name, revision=None if model else settings.model.revision).prompts.get("query")
+    prompt = query_prompt(settings.model, model) if settings.query_prompt is None else settings.query_prompt
     try:
         return Extractor.from_record(
             settings.model, settings.extraction, [settings.column], name=model, device=device, prompt=prompt
@@ -71,6 +67,29 @@ def encoder_of_columns(encoder: QueryEncoder, columns: Sequence[FeatureColumn]) 
     units = {column.pooling.unit for column in columns}
     settings = replace(encoder.token_settings, with_tokens=Unit.TOKEN in units, with_words=Unit.WORD in units)
     return encoder.variant(tuple(columns), settings)
+
+
+def open_feature_encoder(
+    features: FeatureSet, columns: Sequence[FeatureColumn], model: str | Path | None, device: str | None
+) -> WordEncoder:
+    """Open the model that made a feature set, to embed queries in some of its columns as its documents were.
+
+    Raises:
+        ModelError: the model cannot be found.
+        FeatureSetError: it is another one.
+    """
+    from bertfeat.extraction import Extractor  # torch: seconds
+
+    header = features.header
+    prompt = query_prompt(header.model, model)
+    return Extractor.from_record(header.model, header.settings, columns, name=model, device=device, prompt=prompt)
+
+
+def query_prompt(recorded: ModelIdentity, model: str | Path | None) -> str | None:
+    """The model's own prompt for queries; None where it has none. ``model`` says where it is now."""
+    from bertfeat.models import find_model
+
+    return find_model(model or recorded.name, revision=None if model else recorded.revision).prompts.get("query")
 
 
 def check_same_model(

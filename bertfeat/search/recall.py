@@ -119,12 +119,12 @@ def measure_recall(index: VectorIndex | str | Path | Address, *, queries: int = 
     own = living[sample_numbers(len(living), queries)]
     vectors = index.reconstruct(own)
     began = time.perf_counter()
-    exact = index.search(vectors, min(max(DEPTHS), len(index) - 1) + 1, exact=True)
+    exact = index.search_stored(vectors, min(max(DEPTHS), len(index) - 1) + 1, exact=True)
     seconds = time.perf_counter() - began
     truth = GroundTruth(vectors, own, *without_own(exact.scores, exact.numbers, own), len(own) / max(seconds, 1e-9))
 
     def search(queries: NDArray[np.float32], k: int, value: int | None) -> NDArray[np.int64]:
-        return index.search(queries, k, search_parameter=value).numbers
+        return index.search_stored(queries, k, search_parameter=value).numbers
 
     measured = index.settings.evaluation
     target_recall = BuildOptions().target_recall if measured is None else measured.wanted

@@ -1,7 +1,7 @@
 """``index.json``: the settings and provenance of an index, and the names of the files beside it.
 
 Format 1 has sha256 of each file and no digest of its own; format 2 has XXH3 (128 bits), which is computed seven times
-as fast, and a digest over ``index.json`` itself; format 3 may have the documents' token vectors too.
+as fast, and a digest over ``index.json`` itself; format 3 has ``transform``, and may have the documents' token vectors.
 """
 
 from collections.abc import Mapping
@@ -16,6 +16,7 @@ from bertfeat.features import FeatureSettings, ModelIdentity
 from bertfeat.io import JsonFormat, Location, write_json
 from bertfeat.recipe import FeatureColumn
 from bertfeat.search.metric import Metric
+from bertfeat.search.whitening import Whitening, preparing_metric
 
 FORMAT_VERSION = 3
 
@@ -122,11 +123,22 @@ class IndexSettings:
     files: Mapping[str, FileState] = field(default_factory=dict)
     updates: Count = 0  # appends and removals since it was built
     tokens: StoredTokens | None = None
+    transform: Whitening | None = None  # that index.faiss applies to vectors, with its width
 
     @property
     def width(self) -> int:
         """Number of values in one vector."""
         return self.column.width
+
+    @property
+    def stored_width(self) -> int:
+        """Number of values in one vector as the index stores it."""
+        return self.width if self.transform is None else self.transform.width or 0
+
+    @property
+    def preparation(self) -> Metric:
+        """The metric for which vectors are prepared before FAISS gets them."""
+        return preparing_metric(self.metric, self.transform)
 
     @property
     def per_document(self) -> bool:
@@ -197,6 +209,8 @@ def _find_contradiction(settings: IndexSettings) -> str | None:
             return f"tokens of {column.name} in {column.dtype}, in an index of {settings.column.name}"
     if missing := sorted(needed - set(settings.files)):
         return f"it does not list {missing[0]}"
+    if not 1 <= settings.stored_width <= settings.width:
+        return f"vectors of {settings.width} values become {settings.stored_width} values"
     if settings.tombstones > settings.count:
         return f"{settings.tombstones:,} of {settings.count:,} vectors are removed"
     if settings.per_document and settings.documents != settings.count:

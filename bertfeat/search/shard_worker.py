@@ -45,6 +45,7 @@ class ShardJob:
     sources: tuple[SourceSet, ...]  # the same sets as they were when the build began
     column: str
     metric: Metric
+    preparation: Metric  # for which vectors are prepared before FAISS gets them
     folder: Location  # of the shards
     count: int  # of all vectors
     queries: NDArray[np.float32]  # [Q, W] for exact search; none where the index itself can do it
@@ -99,7 +100,7 @@ class ShardWorker:
         self._index.reset()
         builder = ShardBuilder(self._index, shard.first_vector)
         blocks = prefetched(self._source.blocks(documents=False, shards=[shard]), join=True)
-        zero = fill_index(builder, blocks, job.metric, lambda _count: None, exact, first=shard.first_vector)
+        zero = fill_index(builder, blocks, job.preparation, lambda _count: None, exact, first=shard.first_vector)
         check_complete(builder, shard.vectors)
         # whoever is first has written the same vectors
         with create_file(shard_place(job.folder, shard), if_absent=True) as new:

@@ -90,6 +90,7 @@ def _job_of(filling: Filling, place: Location) -> ShardJob:
         sources=tuple(map(describe_source_set, source.sets)),
         column=source.column.name,
         metric=filling.options.metric,
+        preparation=filling.options.preparation,
         folder=place,
         count=source.count,
         queries=exact.queries if exact else np.empty((0, source.width), np.float32),

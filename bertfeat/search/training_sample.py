@@ -3,7 +3,7 @@
 Shapes: n vectors, Q queries, W values.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,7 +48,7 @@ def sample_vectors(
         vectors[first:last] = block.vectors[numbers[first:last] - start]
         start += len(block.vectors)
         done(start)
-    prepare_vectors(options.metric, vectors, numbers)
+    prepare_vectors(options.preparation, vectors, numbers)
     if not judged:
         return TrainingSample(vectors, vectors[:0], numbers[:0])
     # the queries are left out of the training where there are enough others
@@ -57,6 +57,20 @@ def sample_vectors(
     if len(numbers) < source.count:
         vectors = _drop_rows(vectors, chosen)
     return TrainingSample(vectors[:training_size], queries, own)
+
+
+def raw_vectors(source: VectorSource, done: Callable[[int], None]) -> Iterator[NDArray[np.float32]]:
+    """All vectors of a source as they are, block by block.
+
+    Raises:
+        IndexFolderError: a vector that is not finite.
+    """
+    start = 0
+    for block in prefetched(source.blocks(documents=False), join=True):
+        prepare_vectors(Metric.IP, block.vectors, start)
+        yield block.vectors
+        start += len(block.vectors)
+        done(start)
 
 
 def sample_numbers(count: int, size: int) -> NDArray[np.int64]:

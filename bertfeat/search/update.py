@@ -20,7 +20,6 @@ from bertfeat.search.feature_source import FeatureSource, find_incomparability
 from bertfeat.search.filling import check_complete, fill_index, kept_blocks
 from bertfeat.search.index_files import finish_index_folder
 from bertfeat.search.lists_on_disk import DiskListsBuilder
-from bertfeat.search.metric import Metric
 from bertfeat.search.replacement import hold_index_folder
 from bertfeat.search.settings import FAISS_NAME, REMOVED_NAME, IndexSettings, StoredTokens
 from bertfeat.search.source_sets import FeatureSets, merge_sources, open_feature_sets
@@ -73,7 +72,7 @@ def append_features(
             with IndexStoresWriter(fresh, schema, per_document=source.per_document) as stores:
                 remaining.copy(stores)
                 grown, zero = _extend_index(
-                    remaining.faiss_index, source, index.metric, stores, fresh, progress or ignore_build_progress
+                    remaining.faiss_index, source, index.settings, stores, fresh, progress or ignore_build_progress
                 )
             settings = replace(
                 remaining.settings(fresh, added=source.count),
@@ -177,7 +176,7 @@ class _RemainingIndex:
 def _extend_index(
     index: FaissIndex,
     source: FeatureSource,
-    metric: Metric,
+    settings: IndexSettings,
     stores: IndexStoresWriter,
     folder: Path,
     progress: OnBuildProgress,
@@ -189,10 +188,10 @@ def _extend_index(
     def report(done: int) -> None:
         progress(BuildProgress("add", done, source.count))
 
-    zero = fill_index(on_disk or index, kept_blocks(source, stores.write), metric, report)
+    zero = fill_index(on_disk or index, kept_blocks(source, stores.write), settings.preparation, report)
     index = on_disk.merged() if on_disk else index
     check_complete(index, before + source.count)
-    return index, zero
+    return index, 0 if settings.transform else zero  # whitening gives them a direction
 
 
 def _check_comparable(index: VectorIndex, source: FeatureSource) -> None:

@@ -16,6 +16,7 @@ from bertfeat.search.document_store import SOURCE, ArrowStore
 from bertfeat.search.faiss_import import FaissIndex, Scored
 from bertfeat.search.faiss_index import copy_to_gpu, flat_storage
 from bertfeat.search.faiss_search import EMPTY, reconstruct_vectors, scan_all_vectors, search_faiss
+from bertfeat.search.faiss_transforms import apply_transforms, transformed_index
 from bertfeat.search.folder import read_consistently
 from bertfeat.search.index_copy import index_on_disk
 from bertfeat.search.index_files import IndexContents, open_contents
@@ -61,7 +62,7 @@ class VectorIndex:
         self.folder: Location = as_location(folder)
         read = partial(open_contents, mapped=not in_memory)
         self._contents: IndexContents = read_consistently(index_on_disk(self.folder), read)
-        self._searched = copy_to_gpu(self.faiss_index, device)
+        self._searched = copy_to_gpu(self.stored_index, device)
 
     def __len__(self) -> int:
         return self.settings.count - self.settings.tombstones
@@ -80,6 +81,11 @@ class VectorIndex:
     def faiss_index(self) -> FaissIndex:
         """The FAISS index itself."""
         return self._contents.faiss_index
+
+    @property
+    def stored_index(self) -> FaissIndex:
+        """The FAISS index of the vectors as they are stored: the one behind the whitening, if there is one."""
+        return self.faiss_index if self.settings.transform is None else transformed_index(self.faiss_index)
 
     @property
     def documents(self) -> ArrowStore:
@@ -125,7 +131,23 @@ class VectorIndex:
         Raises:
             UsageError: vectors of another width or not finite, ``k`` below 1, or a condition that cannot be read.
         """
-        queries = self._prepare_queries(vectors)
+        return self.search_stored(
+            self._prepare_queries(vectors), k, where=where, search_parameter=search_parameter, exact=exact
+        )
+
+    def search_stored(
+        self,
+        queries: NDArray[np.float32],
+        k: int = 10,
+        *,
+        where: str | None = None,
+        search_parameter: int | None = None,
+        exact: bool = False,
+    ) -> Neighbours:
+        """:meth:`search` for queries that are prepared as the index stores vectors, such as :meth:`reconstruct` gives.
+
+        Shape: ``[Q, stored width]``.
+        """
         if k < 1 and not len(self):
             raise IndexFolderError(
                 "the index is empty: all its documents were removed",
@@ -140,16 +162,16 @@ class VectorIndex:
         if not k or not len(queries):
             return Neighbours(np.empty((len(queries), 0), np.float32), np.empty((len(queries), 0), np.int64))
         if exact:
-            scores, numbers = scan_all_vectors(self.faiss_index, queries, k, selected)
+            scores, numbers = scan_all_vectors(self.stored_index, queries, k, selected)
         else:
             scores, numbers = self._search_quickly(queries, k, search_parameter, selected)
         self._check_numbers(numbers)
-        if self.metric is Metric.L2 and flat_storage(self.faiss_index) is not None:
+        if self.metric is Metric.L2 and flat_storage(self.stored_index) is not None:
             return self._compare_again(queries, numbers)
         return Neighbours(self.metric.scores(scores), numbers)
 
     def reconstruct(self, numbers: NDArray[np.integer]) -> NDArray[np.float32]:
-        """The vectors of those numbers as the index stores them (normalised under cosine), ``[n, W]``.
+        """The vectors of those numbers as the index stores them (whitened; normalised under cosine), ``[n, W]``.
 
         Raises:
             UsageError: there is no vector of such a number.
@@ -158,7 +180,7 @@ class VectorIndex:
         wrong = requested[(requested < 0) | (requested >= self.settings.count)]
         if len(wrong):
             raise UsageError(f"there is no vector {wrong[0]}; the index has 0 to {self.settings.count - 1}")
-        return reconstruct_vectors(self.faiss_index, requested)
+        return reconstruct_vectors(self.stored_index, requested)
 
     def document_numbers(self, numbers: NDArray[np.integer]) -> NDArray[np.int64]:
         """The document of each vector: its number in :attr:`documents`."""
@@ -173,11 +195,11 @@ class VectorIndex:
         """FAISS's own search; queries that found fewer than there are get an exact scan."""
         tuned = self.settings.effort
         value = search_parameter or (tuned.value if tuned else None)
-        index = self._searched if selected is None else self.faiss_index  # FAISS's GPU indexes know no selectors
+        index = self._searched if selected is None else self.stored_index  # FAISS's GPU indexes know no selectors
         scores, numbers = search_faiss(index, queries, k, value, selected)
         short = (numbers == EMPTY).any(axis=1)
         if short.any():
-            scores[short], numbers[short] = scan_all_vectors(self.faiss_index, queries[short], k, selected)
+            scores[short], numbers[short] = scan_all_vectors(self.stored_index, queries[short], k, selected)
         return scores, numbers
 
     def _compare_again(self, queries: NDArray[np.float32], numbers: NDArray[np.int64]) -> Neighbours:
@@ -185,7 +207,7 @@ class VectorIndex:
         scores = np.empty(numbers.shape, np.float32)
         for start in range(0, len(queries), _EXACT_QUERIES):
             part = slice(start, start + _EXACT_QUERIES)
-            stored = reconstruct_vectors(self.faiss_index, numbers[part].ravel())
+            stored = reconstruct_vectors(self.stored_index, numbers[part].ravel())
             differences = stored.reshape(*numbers[part].shape, -1) - queries[part, None, :]
             scores[part] = np.sqrt(np.einsum("qkw,qkw->qk", differences, differences))
         order = np.lexsort((numbers, scores), axis=1)
@@ -202,7 +224,10 @@ class VectorIndex:
             raise UsageError(f"query vectors must be whole or real numbers, not {vectors.dtype}")
         queries = copy_as_float32(vectors)
         try:
-            self.metric.prepare(queries)
+            self.settings.preparation.prepare(queries)
+            if self.settings.transform is not None:
+                queries = apply_transforms(self.faiss_index, queries)
+                self.metric.prepare(queries)
         except ValueError as error:
             raise UsageError(f"query vector {error.args[0]} is not finite") from error
         return queries

@@ -32,6 +32,7 @@ from bertfeat.search.settings import (
 from bertfeat.search.source_sets import changed_sources, unchanged_sources
 from bertfeat.search.token_store import check_tokens
 from bertfeat.search.vector_index import VectorIndex
+from bertfeat.search.whitening import has_sound_matrix
 
 _BLOCK_ROWS = 16_384
 _UNKNOWN = np.iinfo(np.int64).max  # characters of a text that is not kept
@@ -149,9 +150,11 @@ def _check_vectors(index: VectorIndex) -> int:
     path, settings = index.folder / FAISS_NAME, index.settings
     if problem := find_mismatch(index.faiss_index, settings, whole=True):
         raise IndexFolderError(f"{path} is not the index that was written: {problem}", remedy=REBUILD)
+    if settings.transform is not None and not has_sound_matrix(index.faiss_index):
+        raise IndexFolderError("the matrix that whitens vectors is not finite", where=path, remedy=REBUILD)
     seen, zero = np.zeros(settings.count, np.uint8), 0
     compared = 0
-    for numbers, vectors in _stored_vectors(index.faiss_index):
+    for numbers, vectors in _stored_vectors(index.stored_index):
         _refuse_if(
             int(((numbers < 0) | (numbers >= settings.count)).sum()), path, "vectors have numbers beyond the last"
         )

@@ -41,7 +41,7 @@ class MapLayout:
 def lay_out_index(index: Index, points: int = MOST_POINTS) -> MapLayout:
     """Lay out at most so many vectors of an index by PCA, reading them twice and keeping none."""
     numbers = _points_of_index(index, points)
-    width = index.settings.width
+    width = index.settings.stored_width
     if not len(numbers):
         empty = np.zeros((width, 2), np.float32)
         return MapLayout(numbers, np.empty((0, 2), np.float32), np.zeros(width, np.float32), empty, (0.0, 0.0))

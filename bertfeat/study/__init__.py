@@ -1,11 +1,11 @@
 """Study: what stored layers say of themselves, of each other, and of a change in time."""
 
+from bertfeat.search import Interval
 from bertfeat.study.change import measure_change
 from bertfeat.study.change_results import (
     ChangeMeasure,
     ChangeReport,
     ChangeSettings,
-    Interval,
     SliceDistance,
     UnmeasuredWord,
     WordChange,

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.study.change_results import Interval, SliceDistance
+from bertfeat.search import Interval
+from bertfeat.study.change_results import SliceDistance
 
 Reals = NDArray[np.float64]
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from bertfeat.errors import UsageError, parameter
+from bertfeat.search import Interval
 from bertfeat.usages import Usage
 from bertfeat.where import Slice
 
@@ -62,15 +63,6 @@ class ChangeSettings:
         except ValueError as error:
             there = ", ".join(ChangeMeasure)
             raise UsageError(f"measure {self.measure!r} is unknown", remedy=f"there are: {there}") from error
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A measured value, and the ends of its bootstrap interval of 95 %."""
-
-    value: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True, slots=True)

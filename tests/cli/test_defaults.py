@@ -18,7 +18,15 @@ from bertfeat.heads import Head, HeadKind, HeadSettings
 from bertfeat.plots import draw_layers, draw_map
 from bertfeat.pretraining import SHAPES, Objective, PretrainingSettings, pretrain_model
 from bertfeat.probes import ProbeSettings
-from bertfeat.search import BuildOptions, Metric, OwnIds, evaluate_beir, export_to_lance, export_to_qdrant
+from bertfeat.search import (
+    BuildOptions,
+    Metric,
+    OwnIds,
+    evaluate_beir,
+    evaluate_layers,
+    export_to_lance,
+    export_to_qdrant,
+)
 from bertfeat.speed import measure_speed
 from bertfeat.study import ChangeMeasure, ChangeSettings, ComparisonSettings
 from bertfeat.tagging import TrainingSettings, tag_corpus
@@ -35,7 +43,7 @@ OWNERS: dict[tuple[str, ...], tuple[Callable[..., Any], ...]] = {
     ("index",): (BuildOptions,),
     ("search",): (Index.search,),
     ("usages",): (find_usages, find_senses, find_usages_by),
-    ("evaluate",): (evaluate_beir,),
+    ("evaluate",): (evaluate_beir, evaluate_layers),
     ("probe",): (ProbeSettings,),
     ("change",): (ChangeSettings,),
     ("compare",): (ComparisonSettings,),

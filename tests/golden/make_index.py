@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from bertfeat.corpus import KeptColumn
-from bertfeat.search import BuildOptions, VectorIndex, append_features, build_index, remove_documents
+from bertfeat.search import BuildOptions, VectorIndex, append_features, as_whitening, build_index, remove_documents
 from bertfeat.search.settings import FORMAT_VERSION, read_index_settings, write_index_settings
 from tests.support.features_toy import toy_part, toy_set
-from tests.support.index_toy import clustered, neighbours, vector_set
+from tests.support.index_toy import clustered, neighbours, vector_set, whitened
 
 HERE = Path(__file__).parent
 COUNT, NEW, WIDTH = 40, 10, 8
@@ -31,6 +31,7 @@ def main() -> None:
         raise SystemExit(f"{folder} is there already; golden indexes are never made anew")
     with tempfile.TemporaryDirectory() as work:
         expected = {kind: document_index(folder / kind, Path(work) / kind, kind) for kind in KINDS}
+        expected["whitened"] = document_index(folder / "whitened", Path(work) / "whitened", "flat", "half-whiten:5")
         toy = toy_part(poolings=("word",))
         build_index(toy_set(Path(work) / "words", toy), folder / "words", options=BuildOptions(evaluate=False))
         kept = BuildOptions(evaluate=False, with_tokens="concat4_token")
@@ -43,7 +44,7 @@ def main() -> None:
     (folder / "expected.json").write_text(text + "\n", encoding="utf-8")
 
 
-def document_index(folder: Path, work: Path, kind: str) -> list[Any]:
+def document_index(folder: Path, work: Path, kind: str, transform: str = "none") -> list[Any]:
     """Build an index, append to it and remove from it; returns ids and scores of the five nearest of each document."""
     vectors = np.concatenate([clustered(COUNT, WIDTH), clustered(NEW, WIDTH, seed=1)])
     ids = [str(row + 1) for row in range(COUNT + NEW)]
@@ -51,10 +52,13 @@ def document_index(folder: Path, work: Path, kind: str) -> list[Any]:
     vector_set(work / "old", vectors[:COUNT], kept=kept)
     vector_set(work / "new", vectors[COUNT:], ids=ids[COUNT:])
     memory = 100 if kind == "disk" else None
-    build_index(work / "old", folder, options=BuildOptions(type=KINDS[kind], evaluate=kind == "flat", memory=memory))
+    options = BuildOptions(type=KINDS[kind], evaluate=kind == "flat", memory=memory, transform=as_whitening(transform))
+    build_index(work / "old", folder, options=options)
     append_features(folder, [work / "new"])
     remove_documents(folder, REMOVED)
     living = [row for row in range(len(ids)) if ids[row] not in REMOVED]
+    if transform != "none":
+        vectors = whitened(transform, vectors, vectors[:COUNT]).astype(np.float32)
     scores, order = neighbours(vectors[living], vectors[living], "cosine")
     nearest = [[ids[living[at]] for at in row[:5]] for row in order]
     return [nearest, np.round(scores[:, :5], 5).tolist()]

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from scipy.stats import rankdata
 
+from bertfeat.features import RunningMean
 from bertfeat.study.cosines import average_ranks, find_similarity_structure
-from bertfeat.study.moments import CkaSums, RunningMean
+from bertfeat.study.moments import CkaSums
 
 
 @pytest.mark.parametrize("cuts", [[], [1], [5, 6, 30], list(range(1, 50))], ids=len)

@@ -73,6 +73,20 @@ def neighbours(
     return np.take_along_axis(scores, order, 1), order
 
 
+def power_of(transform: str) -> float:
+    """The power of the variances in a whitening of that name."""
+    return {"whiten": -0.5, "half-whiten": -0.25}[transform.partition(":")[0]]
+
+
+def whitened(transform: str, of: NDArray[np.float32], by: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Vectors whitened by the mean and covariance of others: Su et al.'s algorithm 1, by NumPy's SVD."""
+    centred = by.astype(np.float64) - by.mean(axis=0, dtype=np.float64)
+    axes, variances, _ = np.linalg.svd(centred.T @ centred / len(by))
+    kept = int(transform.partition(":")[2] or len(variances))
+    made: NDArray[np.float64] = (of - by.mean(axis=0, dtype=np.float64)) @ axes[:, :kept]
+    return made * variances[:kept] ** power_of(transform)
+
+
 def _unit(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
     length = np.linalg.norm(matrix, axis=1, keepdims=True)
     return matrix / np.where(length > 0, length, 1)

@@ -1,0 +1,84 @@
+"""Which layers search best, as a picture: a dot for each column and transform, with its interval over the queries."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bertfeat.plots.figure import drawing, fair_height, picture_path
+from bertfeat.plots.header import header
+from bertfeat.plots.palette import MARKERS, NAMED, NO_VALUE
+from bertfeat.plots.texts import shortened
+from bertfeat.search import RANKED_BY, LayerTable
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
+
+_LABEL_SIZE = 8.0
+_LONGEST = 2.0  # inches of a column's name
+_APART = 0.7  # of the distance of two columns: what the transforms of one take
+
+
+def draw_retrieval(
+    table: LayerTable, path: str | Path, *, width: float | None = None, height: float | None = None
+) -> None:
+    """Draw which layers search best as png, pdf or svg: nDCG@10 of each column, a colour for each transform.
+
+    ``table`` is what :func:`bertfeat.evaluate_layers` gives; bars are its intervals of 95 %, and a line stands at the
+    best row. ``width`` and ``height`` are in inches.
+
+    Raises:
+        UsageError: the name's ending stands for no form, or a size does not fit the texts.
+        BertfeatError: matplotlib is not installed.
+        StorageError: the file cannot be written.
+    """
+    path = picture_path(path)
+    columns = list(dict.fromkeys(row.column for row in table.rows))
+    transforms = list(dict.fromkeys(row.transform for row in table.rows))
+    width = 6.5 if width is None else width
+    each = 0.13 + 0.11 * len(transforms)
+    height = fair_height(1.7 + each * len(columns)) if height is None else height
+    with drawing(path, width, height, [table.model, table.features]) as figure:
+        header(
+            figure, f"Which layers of {table.model.rstrip('/').rsplit('/', 1)[-1]} search best", _retrieval_note(table)
+        )
+        axes = figure.add_subplot(xlabel=f"{RANKED_BY.title}, mean and interval of 95 %")
+        handles = _draw_rows(axes, table, columns, transforms)
+        axes.set_yticks(range(len(columns)), [shortened(figure, column, _LONGEST, _LABEL_SIZE) for column in columns])
+        axes.set_ylim(len(columns) - 0.4, -0.6)
+        axes.grid(axis="x")
+        axes.tick_params(axis="y", length=0)
+        if len(transforms) > 1:
+            figure.legend(handles, transforms, loc="outside lower left", ncols=min(4, len(transforms)))
+
+
+def _retrieval_note(table: LayerTable) -> str:
+    name = Path(table.features).name
+    return f"{name}: exact search for {table.queries:,} queries among {table.documents:,} documents, by cosine."
+
+
+def _draw_rows(axes: "Axes", table: LayerTable, columns: list[str], transforms: list[str]) -> "list[Line2D]":
+    """Draw every row and return a handle of each transform for the legend."""
+    from matplotlib.lines import Line2D
+
+    handles = []
+    for at, transform in enumerate(transforms):
+        aside = _APART * (at - (len(transforms) - 1) / 2) / len(transforms)
+        rows = [row for row in table.rows if row.transform == transform]
+        scores = [row.scores[RANKED_BY.key] for row in rows]
+        color, marker = NAMED[at % len(NAMED)], MARKERS[at % len(MARKERS)]
+        axes.errorbar(
+            [score.value for score in scores],
+            [columns.index(row.column) + aside for row in rows],
+            xerr=[
+                [max(0.0, score.value - score.low) for score in scores],
+                [max(0.0, score.high - score.value) for score in scores],
+            ],
+            color=color,
+            marker=marker,
+            linestyle="",
+            elinewidth=0.8,
+        )
+        handles.append(Line2D([], [], color=color, marker=marker, linestyle=""))
+    axes.axvline(table.best.scores[RANKED_BY.key].value, color=NO_VALUE, linestyle="--", linewidth=0.8)
+    axes.set_xlim(left=0.0)
+    return handles

@@ -1,0 +1,107 @@
+"""A BEIR folder as it is read: queries, and judgements of which documents answer them."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from bertfeat.errors import CorpusError
+from bertfeat.io import JsonError, decode_json, open_regular, shorten
+from bertfeat.search.queries import NumberedLine, decoded_lines
+
+MOST_GRADE = 1_000
+"""Largest grade of a judgement, up or down; scoring takes time and memory for every grade up to the largest."""
+
+_GRADE = re.compile(r"[+-]?[0-9]{1,4}")
+_HEADERS = ("query-id", "query_id", "qid")
+
+
+@dataclass(frozen=True, slots=True)
+class BeirFolder:
+    """The queries of a BEIR folder and the judgements of their documents."""
+
+    queries: Mapping[str, str]  # id → text, of the judged ones
+    judgements: Mapping[str, Mapping[str, int]]  # query id → document id → grade
+
+    @property
+    def judged(self) -> set[str]:
+        """The documents that are judged for any query."""
+        return {document for grades in self.judgements.values() for document in grades}
+
+
+@dataclass(frozen=True)
+class _BeirQuery:
+    """A line of ``queries.jsonl``."""
+
+    _id: str | int
+    text: str
+
+    @property
+    def id(self) -> str:
+        return str(self._id)
+
+
+def read_beir(folder: str | Path, split: str = "test") -> BeirFolder:
+    """Read ``queries.jsonl`` and ``qrels/<split>.tsv``.
+
+    Raises:
+        CorpusError: a file is missing or empty, or a line of it is not in BEIR's form or contradicts another.
+    """
+    folder = Path(folder)
+    judgements = _read_judgements(folder / "qrels" / f"{split}.tsv")
+    queries = _read_judged_queries(folder / "queries.jsonl", judgements)
+    for query in judgements:
+        if query not in queries:
+            raise CorpusError(
+                f"the query {query!r}, which qrels/{split}.tsv judges, is not in it", where=folder / "queries.jsonl"
+            )
+    return BeirFolder(queries, judgements)
+
+
+def _read_judgements(path: Path) -> dict[str, dict[str, int]]:
+    judgements: dict[str, dict[str, int]] = {}
+    for at, line in enumerate(_file_lines(path)):
+        query, *rest = line.text.split("\t")
+        if at == 0 and query in _HEADERS:
+            continue
+        if len(rest) != 2 or not _GRADE.fullmatch(rest[1].strip()):
+            raise _beir_error(
+                path, line, "expected query-id, corpus-id and score (a whole number) with tabs between them"
+            )
+        document, grade = rest[0], int(rest[1])
+        if abs(grade) > MOST_GRADE:
+            raise _beir_error(path, line, f"scores are from -{MOST_GRADE:,} to {MOST_GRADE:,}")
+        if judgements.setdefault(query, {}).setdefault(document, grade) != grade:
+            raise _beir_error(path, line, f"another line gives this query and document the score {judgements[query][document]}")  # noqa: E501  # fmt: skip
+    if not judgements:
+        raise CorpusError("there are no judgements in it", where=path)
+    return judgements
+
+
+def _read_judged_queries(path: Path, judged: Mapping[str, object]) -> dict[str, str]:
+    """The texts of the judged queries, by id."""
+    queries: dict[str, str] = {}
+    for line in _file_lines(path):
+        try:
+            query = decode_json(line.text, _BeirQuery)
+            query.text.encode()  # JSON can spell halves of characters, which no model reads
+        except (JsonError, UnicodeEncodeError) as error:
+            raise _beir_error(path, line, f"expected an object with _id and text: {error}") from None
+        if query.id in judged and queries.setdefault(query.id, query.text) != query.text:
+            raise _beir_error(path, line, f"another line gives the query {query.id!r} another text")
+    return queries
+
+
+def _file_lines(path: Path) -> Iterator[NumberedLine]:
+    try:
+        with open_regular(path) as file:
+            yield from decoded_lines(file, str(path))
+    except OSError as error:
+        raise CorpusError(
+            f"{path} cannot be read: {error.strerror or error}",
+            remedy="a BEIR folder has corpus.jsonl, queries.jsonl, qrels/",
+        ) from error
+
+
+def _beir_error(path: Path, line: NumberedLine, problem: str) -> CorpusError:
+    return CorpusError(f"{problem}; it is {shorten(line.text)!r}", where=f"{path}, line {line.number}")
