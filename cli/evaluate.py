@@ -14,7 +14,7 @@ from .evaluate_output import print_layers
 from .option_types import LOCAL_PATH, LOCATION, listed_option
 from .options import output_options
 from .progress import ProgressView, progress_display
-from .rerank_options import rerank_options
+from .rerank_options import RERANK_NAMES, rerank_options
 
 if TYPE_CHECKING:
     from bertfeat import MaxSim
@@ -132,8 +132,8 @@ def command(
     from bertfeat.io import ResultKind, result_kind
 
     if result_kind(source) is ResultKind.FEATURES:
-        if exact and options_on_command_line(among=("exact",)):
-            raise click.UsageError("--exact: for an index; a feature set is always searched exactly; leave it out")
+        if names := options_on_command_line(among=("exact", *RERANK_NAMES)):
+            raise click.UsageError(f"{', '.join(names)}: for an index; a feature set is searched exactly; leave it out")
         _evaluate_features(source, beir, judging, rows, console)
         return
     if names := options_on_command_line(among=_OF_FEATURES):

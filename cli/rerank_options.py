@@ -11,7 +11,7 @@ from .command_line import options_on_command_line
 if TYPE_CHECKING:
     from bertfeat import MaxSim
 
-_NAMES = ("rerank", "rerank_column", "rerank_depth", "rerank_weight", "rerank_idf")
+RERANK_NAMES = ("rerank", "rerank_column", "rerank_depth", "rerank_weight", "rerank_idf")
 
 
 def _maxsim_options(
@@ -23,7 +23,7 @@ def _maxsim_options(
         click.UsageError: an option that nobody would read.
     """
     if rerank is None:
-        for name in options_on_command_line(among=_NAMES):
+        for name in options_on_command_line(among=RERANK_NAMES):
             raise click.UsageError(f"{name} is for --rerank maxsim")
         return None
     from bertfeat import MaxSim
@@ -34,7 +34,7 @@ def _maxsim_options(
 rerank_options = bundle(
     "rerank",
     _maxsim_options,
-    _NAMES,
+    RERANK_NAMES,
     option(
         "--rerank", type=click.Choice(["maxsim"]), help="Score the best hits again, by the vectors of their tokens."
     ),

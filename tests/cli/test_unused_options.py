@@ -18,6 +18,7 @@ READING = {
 BUILD = {"type", "metric", "memory", "target_recall", "query_prompt", "evaluate", "keep_text", "device", "column"}
 BUILD |= {"with_tokens", "token_dtype", "workers", "engine", "address", "scratch"}
 SAMPLE = {"sample", "bound", "corpus", "model", "device"}
+LAYERS = {"layers", "pooling", "transforms", "seed", "picture"}
 RERANK = {"rerank_column", "rerank_depth", "rerank_weight", "rerank_idf"}
 CORPUS = READING - {"keep"}
 
@@ -44,7 +45,8 @@ USES: dict[str, set[str]] = {
     "search some.index query --json": {"queries", "vectors", "width", *RERANK},
     "search some.index --queries ids.txt": {"vectors", *RERANK},
     "search some.index --vectors vectors.npy": {"queries", "model", "device", "rerank", *RERANK},
-    "evaluate some.index --beir some.beir": RERANK,
+    "evaluate some.index --beir some.beir": {*RERANK, *LAYERS},
+    "evaluate some.features --beir some.beir": {"exact", "rerank", *RERANK},
     "usages some.features word": {"model", "device", "slices", "plot"},
     "usages some.features word --like a --csv": {"width", "senses", "as_json", "slices", "plot"},
     "usages some.features word --like a --json": {"width", "senses", "as_csv", "slices", "plot"},
