@@ -16,6 +16,7 @@ TABLES = {
     "docs/learning.md": "Measured",
     "docs/pretraining.md": "Measured",
     "docs/change.md": "Measured",
+    "docs/search.md": "What scoring again gains",
     "docs/speed.md": "Processors",
     "docs/numerics.md": "int8",
 }
