@@ -1,11 +1,12 @@
 """What does `search --rerank maxsim` gain, with which layer, weight and frequencies, and what does it cost?
 
-    python benchmarks/rerank.py --data DATA [--work DIR]
+    python benchmarks/rerank.py --data DATA [--work DIR] [--times]
 
 DATA holds cranfield/ in BEIR's layout, and xquad/xquad.en.json, whose paragraphs are the documents of another
 collection, each the only right one of its questions. One extraction of all layers. Layer, weight and inverse document
 frequencies are chosen on one half of the queries (every second one) and judged on the other, and the other way round;
-the defaults are judged on all. Milliseconds are those of one search in an open index, the query's encoding included.
+the defaults are judged on all. Milliseconds are processor time of one search in an open index, the query's encoding
+included; --times measures them alone, into the result that there is.
 """
 
 import argparse
@@ -36,17 +37,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path("data"))
     parser.add_argument("--work", type=Path, default=Path("build/rerank"))
+    parser.add_argument("--times", action="store_true")
     options = parser.parse_args()
     collections = {"cranfield": options.data / "cranfield", "xquad": options.work / "xquad"}
     if not (collections["cranfield"] / "corpus.jsonl").exists():
         print(f"no {collections['cranfield']}/corpus.jsonl: give --data; see benchmarks/README.md")
         return
     write_xquad(options.data / "xquad" / "xquad.en.json", collections["xquad"])
+    target = HERE / "results" / "rerank.json"
+    before = json.loads(target.read_text())["collections"] if options.times else {}
     found: dict[str, Any] = {"machine": machine("faiss-cpu"), "collections": {}}
     for name, folder in collections.items():
-        found["collections"][name] = measure(folder, options.work / name)
+        scores = before[name] if options.times else measure(folder, options.work / name)
+        kept = keep_and_time(folder, read_beir(folder), options.work / name)
+        found["collections"][name] = {**scores, "kept": kept}
         print(name, json.dumps(found["collections"][name], indent=1))
-    (HERE / "results" / "rerank.json").write_text(json.dumps(found, indent=1) + "\n")
+    target.write_text(json.dumps(found, indent=1) + "\n")
 
 
 def write_xquad(source: Path, folder: Path) -> None:
@@ -93,7 +99,6 @@ def measure(folder: Path, work: Path) -> dict[str, Any]:
             {"column": column, "weight": weight, "idf": idf, "ndcg_at_10": round(mean(each.values()), 4)}
             for (column, weight, idf), each in tried.items()
         ],
-        "kept": keep_and_time(features, folder, data, work),
     }
 
 
@@ -123,21 +128,21 @@ def over(scores: PerQuery, names: list[str]) -> float:
     return mean(scores[name] for name in names)
 
 
-def keep_and_time(features: Path, folder: Path, data: BeirFolder, work: Path) -> dict[str, Any]:
+def keep_and_time(folder: Path, data: BeirFolder, work: Path) -> dict[str, Any]:
     """Scores, bytes and milliseconds a query, of tokens that the index keeps, or reads from the set."""
     found: dict[str, Any] = {}
     for kept in (None, "int8", "float16"):
         target = work / f"{kept}.index"
         build = BuildOptions(evaluate=False, with_tokens=kept and "layer6_token", token_dtype=kept or "int8")
-        build_index(features, target, "layer6_mean", options=build)
+        build_index(work / "all.features", target, "layer6_mean", options=build)
         index = Index(target)
         times: dict[str, list[float]] = {"plain": [], "maxsim": []}
         index.search("warm up", 10, rerank="maxsim")
         for query in list(data.queries.values())[:TIMED]:
             for way, rerank in (("plain", None), ("maxsim", "maxsim")):
-                began = time.perf_counter()
+                began = time.process_time()
                 index.search(query, 10, rerank=rerank)
-                times[way].append(1000 * (time.perf_counter() - began))
+                times[way].append(1000 * (time.process_time() - began))
         found[kept or "from the feature set"] = {
             "bytes": sum(file.bytes for file in index.settings.files.values()),
             "ndcg_at_10": evaluate_beir(index, folder, rerank="maxsim").scores["ndcg_at_10"],

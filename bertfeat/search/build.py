@@ -37,7 +37,7 @@ from bertfeat.search.settings import FAISS_NAME, FORMAT_VERSION, IndexSettings, 
 from bertfeat.search.shard_files import refuse_indivisible
 from bertfeat.search.sharded_build import Workers, fill_by_workers
 from bertfeat.search.source_sets import FeatureSets, describe_source_set, open_feature_sets
-from bertfeat.search.token_writer import plan_tokens, write_tokens
+from bertfeat.search.token_writer import keep_tokens, plan_tokens
 from bertfeat.search.training_sample import QUERIES, raw_vectors, sample_vectors
 from bertfeat.search.whitening import Whitener, Whitening, fit_whitening, measure_spectrum, with_transform
 
@@ -91,7 +91,7 @@ def build_index(
             settings = _new_settings(source, choice, options, report, stores.documents)
             if kept is not None:
                 with clock.step("tokens", source.count):
-                    tokens = write_tokens(fresh, kept, sets, keep_text=options.keep_text)
+                    tokens = keep_tokens(fresh, kept, sets, keep_text=options.keep_text)
                 settings = replace(settings, tokens=tokens)
             return finish_index_folder(settings, fresh)
 

@@ -145,9 +145,10 @@ class Index:
             IndexFolderError: the tokens are not at hand.
             UsageError: the index is one of tokens or words.
         """
-        if self._reranker is None or self._reranker.options != options:
-            self._reranker = Reranker(self.vectors, options)
-        return self._reranker
+        opened = self._reranker
+        if opened is None or opened.options != options:
+            self._reranker = opened = Reranker(self.vectors, options)
+        return opened  # not the attribute, which another thread may have changed
 
     def count(self, where: str | None = None) -> SearchScope:
         """How much a search compares with: everything, or what meets a condition.

@@ -15,6 +15,7 @@ from bertfeat.search.document_store import PIECES_SCHEMA, SOURCE, ArrowStore
 from bertfeat.search.faiss_import import FaissIndex, faiss_message
 from bertfeat.search.faiss_structure import find_mismatch
 from bertfeat.search.folder import check_files, measure_file
+from bertfeat.search.kept_tokens import KeptTokens
 from bertfeat.search.settings import (
     DOCUMENTS_NAME,
     FAISS_NAME,
@@ -28,7 +29,6 @@ from bertfeat.search.settings import (
     read_index_settings,
     write_index_settings,
 )
-from bertfeat.search.token_store import TokenStore
 
 _DOCUMENTS = pa.schema([("row", pa.int64()), ("id", pa.large_string())])
 _TEXT = pa.field("text", pa.large_string())
@@ -43,7 +43,7 @@ class IndexContents:
     documents: ArrowStore
     pieces: ArrowStore | None  # None where there is one vector a document
     removed: NDArray[np.bool_] | None  # which vectors are tombstones, if any
-    tokens: TokenStore | None  # None where none are kept
+    tokens: KeptTokens | None  # None where none are kept
 
 
 def open_contents(folder: Path, *, mapped: bool) -> IndexContents:
@@ -65,7 +65,7 @@ def open_contents(folder: Path, *, mapped: bool) -> IndexContents:
         ),
         pieces,
         _read_removed(folder / REMOVED_NAME, settings.count) if settings.tombstones else None,
-        None if settings.tokens is None else TokenStore(folder, settings, settings.tokens),
+        None if settings.tokens is None else KeptTokens(folder, settings, settings.tokens),
     )
     _check_contents(folder, contents)
     return contents

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from bertfeat.errors import IndexFolderError, UsageError
 from bertfeat.features import DocumentFeatures, unit_vectors
 from bertfeat.recipe import FeatureColumn, Unit
+from bertfeat.search.kept_tokens import StoredDocumentTokens
 from bertfeat.search.maxsim import RERANK_DEPTH, MaxSim, compute_maxsim
 from bertfeat.search.query_encoder import QueryEncoder, encoder_of_columns
 from bertfeat.search.set_tokens import DocumentTokens, FeatureSetTokens
 from bertfeat.search.settings import REBUILD
-from bertfeat.search.token_store import StoredDocumentTokens
 from bertfeat.search.vector_index import Neighbours, ScoreParts, VectorIndex
 
 

@@ -14,6 +14,7 @@ from bertfeat.features import FeatureSet, FeatureSettings, ModelIdentity, NpyWri
 from bertfeat.recipe import FeatureColumn
 from bertfeat.search.document_store import ArrowStoreWriter
 from bertfeat.search.feature_source import FeatureSource, find_incomparability
+from bertfeat.search.kept_tokens import VOCABULARY_SCHEMA, KeptTokens, encode_directions
 from bertfeat.search.set_tokens import find_token_column, has_strings, stream_tokens
 from bertfeat.search.settings import (
     TOKEN_IDS_NAME,
@@ -23,10 +24,9 @@ from bertfeat.search.settings import (
     StoredTokens,
 )
 from bertfeat.search.token_counts import TokenCounts
-from bertfeat.search.token_store import VOCABULARY_SCHEMA, TokenStore, encode_directions
 
 
-class TokenStoreWriter:
+class KeptTokensWriter:
     """Writes the files of a token store, document after document.
 
     ``column`` says what is stored, in which dtype; ``with_strings`` whether tokens are kept beside their vectors.
@@ -37,7 +37,7 @@ class TokenStoreWriter:
         self._counts, self._count = TokenCounts(), 0
         self._files = ExitStack()
 
-    def __enter__(self) -> "TokenStoreWriter":
+    def __enter__(self) -> "KeptTokensWriter":
         folder, column = self._folder, self._column
         open_file = self._files.enter_context
         self._vectors = open_file(NpyWriter(folder / TOKENS_NAME, column.width, column.dtype))
@@ -80,7 +80,7 @@ class TokenStoreWriter:
                 ids = None if tokens.strings is None else self._counts.number(tokens.strings, usable)
                 self._write(codes, ids, owners[usable], np.ones(len(tokens.rows), bool))
 
-    def copy(self, store: TokenStore, kept: NDArray[np.bool_], living: NDArray[np.bool_]) -> None:
+    def copy(self, store: KeptTokens, kept: NDArray[np.bool_], living: NDArray[np.bool_]) -> None:
         """Append those documents of another store that are ``kept``; of these the ``living`` ones are counted."""
         strings = None if store.ids is None else store.vocabulary.strings
         for start, stop in store.ranges():
@@ -130,10 +130,10 @@ def plan_tokens(source: FeatureSource, name: str, dtype: str) -> FeatureColumn:
     return column
 
 
-def write_tokens(folder: Path, column: FeatureColumn, sets: Sequence[FeatureSet], *, keep_text: bool) -> StoredTokens:
+def keep_tokens(folder: Path, column: FeatureColumn, sets: Sequence[FeatureSet], *, keep_text: bool) -> StoredTokens:
     """Write the token vectors of feature sets, with the tokens themselves where these and the index have texts."""
     with_strings = keep_text and all(has_strings(features, column.pooling) for features in sets)
-    with TokenStoreWriter(folder, column, with_strings=with_strings) as writer:
+    with KeptTokensWriter(folder, column, with_strings=with_strings) as writer:
         writer.add_sets(sets)
     return writer.stored
 

@@ -23,7 +23,7 @@ from bertfeat.search.lists_on_disk import DiskListsBuilder
 from bertfeat.search.replacement import hold_index_folder
 from bertfeat.search.settings import FAISS_NAME, REMOVED_NAME, IndexSettings, StoredTokens
 from bertfeat.search.source_sets import FeatureSets, merge_sources, open_feature_sets
-from bertfeat.search.token_writer import TokenStoreWriter, check_token_sets
+from bertfeat.search.token_writer import KeptTokensWriter, check_token_sets
 from bertfeat.search.vector_index import VectorIndex
 
 _RECONSTRUCTED = 16_384
@@ -160,7 +160,7 @@ class _RemainingIndex:
         store = self._index.tokens
         if store is None:
             return None
-        with TokenStoreWriter(folder, store.stored.column, with_strings=store.ids is not None) as writer:
+        with KeptTokensWriter(folder, store.stored.column, with_strings=store.ids is not None) as writer:
             writer.copy(store, self._documents, ~self._tombstones)
             writer.add_sets(sets)
         return writer.stored

@@ -20,9 +20,9 @@ from bertfeat.search.faiss_transforms import apply_transforms, transformed_index
 from bertfeat.search.folder import read_consistently
 from bertfeat.search.index_copy import index_on_disk
 from bertfeat.search.index_files import IndexContents, open_contents
+from bertfeat.search.kept_tokens import KeptTokens
 from bertfeat.search.metric import Metric, copy_as_float32
 from bertfeat.search.settings import REBUILD, IndexSettings
-from bertfeat.search.token_store import TokenStore
 from bertfeat.where import find_matching_rows
 
 _EXACT_QUERIES = 512  # whose hits are compared again at once
@@ -103,7 +103,7 @@ class VectorIndex:
         return self._contents.removed
 
     @property
-    def tokens(self) -> TokenStore | None:
+    def tokens(self) -> KeptTokens | None:
         """The documents' token vectors, where the index keeps them."""
         return self._contents.tokens
 

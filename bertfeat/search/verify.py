@@ -20,6 +20,7 @@ from bertfeat.search.faiss_structure import find_mismatch
 from bertfeat.search.feature_source import document_fields
 from bertfeat.search.folder import check_files, read_consistently
 from bertfeat.search.index_copy import index_on_disk
+from bertfeat.search.kept_tokens import check_tokens
 from bertfeat.search.metric import Metric
 from bertfeat.search.settings import (
     DOCUMENTS_NAME,
@@ -30,7 +31,6 @@ from bertfeat.search.settings import (
     read_index_settings,
 )
 from bertfeat.search.source_sets import changed_sources, unchanged_sources
-from bertfeat.search.token_store import check_tokens
 from bertfeat.search.vector_index import VectorIndex
 from bertfeat.search.whitening import has_sound_matrix
 

@@ -18,12 +18,12 @@ from bertfeat.search import (
     VectorIndex,
     append_features,
     build_index,
+    kept_tokens,
     remove_documents,
-    token_store,
     verify_index,
 )
+from bertfeat.search.kept_tokens import encode_directions
 from bertfeat.search.settings import TOKEN_IDS_NAME, TOKEN_OFFSETS_NAME, TOKENS_NAME, VOCABULARY_NAME
-from bertfeat.search.token_store import encode_directions
 from tests.search.test_verify import edit_store, rewritten
 from tests.support.features_toy import toy_part, toy_parts, toy_set
 from tests.support.index_toy import files_of
@@ -61,7 +61,7 @@ def other_set(folder: Path) -> Path:
 def test_an_appended_set_gives_what_a_build_of_both_gives(
     folder: Path, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(token_store, "_BLOCK_BYTES", block)  # a document at a time, or all
+    monkeypatch.setattr(kept_tokens, "_BLOCK_BYTES", block)  # a document at a time, or all
     more, both = other_set(folder.with_name("more.features")), folder.with_name("both.index")
     dtype = VectorIndex(folder).settings.tokens
     assert dtype is not None
@@ -73,7 +73,7 @@ def test_an_appended_set_gives_what_a_build_of_both_gives(
 
 @pytest.mark.parametrize("block", [1, 1 << 24])
 def test_what_is_removed_leaves_no_trace(folder: Path, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(token_store, "_BLOCK_BYTES", block)
+    monkeypatch.setattr(kept_tokens, "_BLOCK_BYTES", block)
     before = token_files(folder)
     append_features(folder, other_set(folder.with_name("more.features")))
     remove_documents(folder, [f"other {number}" for number in range(1, 10)])

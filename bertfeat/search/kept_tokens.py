@@ -40,7 +40,7 @@ _LENGTH_ERROR = 1e-2  # of a vector of length 1 in float16
 _LARGEST = 127
 
 
-class TokenStore:
+class KeptTokens:
     """The token vectors of an index, as they were written.
 
     Raises:
@@ -106,7 +106,7 @@ class TokenStore:
 class StoredDocumentTokens:
     """The token vectors of documents as they are compared: the stored ones, or derived from them."""
 
-    def __init__(self, store: TokenStore, column: str | None, num_layers: int) -> None:
+    def __init__(self, store: KeptTokens, column: str | None, num_layers: int) -> None:
         self._store = store
         self.column: ReadableColumn = find_column([store.stored.column], num_layers, column)
 
@@ -137,7 +137,7 @@ def encode_directions(vectors: NDArray[np.float32], dtype: str) -> NDArray[np.nu
     return np.rint(units * (_LARGEST / np.where(largest > 0, largest, 1))).astype(np.int8)
 
 
-def check_tokens(store: TokenStore, living: NDArray[np.bool_]) -> None:
+def check_tokens(store: KeptTokens, living: NDArray[np.bool_]) -> None:
     """Check that vectors are directions, and that the vocabulary has the tokens and counts of the living documents.
 
     Raises:
