@@ -100,7 +100,8 @@ def test_what_an_update_cannot_change_is_refused(index: Path) -> None:
     """Each of the options of a build, by the name that stands on the command line."""
     given = {
         "--type": "ivf", "--metric": "l2", "--memory": "1G", "--target-recall": "0.5", "--query-prompt": "q: ",
-        "--transform": "whiten", "--device": "cpu", "--column": "last_mean", "--no-evaluate": None, "--evaluate": None, "--no-text": None,
+        "--transform": "whiten", "--device": "cpu", "--column": "last_mean",
+        "--no-evaluate": None, "--evaluate": None, "--no-text": None,
     }  # fmt: skip
     before = Path("toy.index/index.json").read_bytes()
     for name, value in given.items():
