@@ -38,9 +38,8 @@ def draw_retrieval(
     each = 0.13 + 0.11 * len(transforms)
     height = fair_height(1.7 + each * len(columns)) if height is None else height
     with drawing(path, width, height, [table.model, table.features]) as figure:
-        header(
-            figure, f"Which layers of {table.model.rstrip('/').rsplit('/', 1)[-1]} search best", _retrieval_note(table)
-        )
+        model = table.model.rstrip("/").rsplit("/", 1)[-1]
+        header(figure, f"Which layers of {model} search best", _retrieval_note(table))
         axes = figure.add_subplot(xlabel=f"{RANKED_BY.title}, mean and interval of 95 %")
         handles = _draw_rows(axes, table, columns, transforms)
         axes.set_yticks(range(len(columns)), [shortened(figure, column, _LONGEST, _LABEL_SIZE) for column in columns])

@@ -64,7 +64,6 @@ from .update import (
 from .vector_index import Neighbours as Neighbours, VectorIndex as VectorIndex
 from .verify import IndexReport as IndexReport, verify_index as verify_index
 from .whitening import (
-    NONE as NONE,
     Whitening as Whitening,
     WhiteningKind as WhiteningKind,
     as_whitening as as_whitening,

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bertfeat.errors import UsageError, parameter
+
 _RESAMPLES = 1000
 _TAILS = (2.5, 97.5)  # percentiles of the resamples, for an interval of 95 %
 
@@ -22,9 +24,17 @@ class Interval:
 
 
 class QueryResamples:
-    """Resamples of queries: each draws as many with replacement as there are (Sakai 2006, SIGIR, section 2.1)."""
+    """Resamples of queries: each draws as many with replacement as there are.
+
+    As Sakai 2006 (SIGIR) does to tell systems apart.
+
+    Raises:
+        UsageError: the seed is below 0.
+    """
 
     def __init__(self, queries: int, seed: int) -> None:
+        if seed < 0:
+            raise UsageError(f"{parameter('seed', seed)} is below 0")
         random = np.random.default_rng(seed)
         self._weights = random.multinomial(queries, np.full(queries, 1 / queries), _RESAMPLES) / queries  # [R, Q]
 

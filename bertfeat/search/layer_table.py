@@ -79,7 +79,7 @@ def evaluate_layers(
     wanted = list(dict.fromkeys(as_whitening(name) for name in transforms or (NONE,)))
     columns, left_out = _choose_columns(features, layers, pooling)
     data = read_beir(folder, split)
-    rule = own_ids_rule(own_ids, data)
+    rule, resamples = own_ids_rule(own_ids, data), QueryResamples(len(data.queries), seed)
     ids = pa.chunked_array(
         [batch.column("id") for batch in features.stream(["id"], batch_rows=65_536)], pa.string()
     ).cast(pa.large_string())
@@ -101,7 +101,7 @@ def evaluate_layers(
         judged_documents=len(data.judged),
         unknown_documents=len(unknown),
         own_ids=rule,
-        rows=_with_intervals(scored, QueryResamples(len(data.queries), seed)),
+        rows=_with_intervals(scored, resamples),
         left_out=(*left_out, *scan.left_out),
     )
 

@@ -100,7 +100,8 @@ def test_what_an_update_cannot_change_is_refused(index: Path) -> None:
     """Each of the options of a build, by the name that stands on the command line."""
     given = {
         "--type": "ivf", "--metric": "l2", "--memory": "1G", "--target-recall": "0.5", "--query-prompt": "q: ",
-        "--device": "cpu", "--column": "last_mean", "--no-evaluate": None, "--evaluate": None, "--no-text": None,
+        "--transform": "whiten", "--device": "cpu", "--column": "last_mean",
+        "--no-evaluate": None, "--evaluate": None, "--no-text": None,
     }  # fmt: skip
     before = Path("toy.index/index.json").read_bytes()
     for name, value in given.items():
@@ -151,6 +152,30 @@ def test_recall_over_transformed_vectors_is_said(features: Path) -> None:
     result = run("index", features, "--type", "PCAW8,L2norm,Flat")
     assert "1.000 at 10, over the vectors as its transforms make them" in result.stdout
     assert "less than the wanted" not in result.stderr
+
+
+def test_a_transform_is_said(features: Path) -> None:
+    told = json.loads(run("index", features, "--transform", "whiten:3", "--json").stdout)
+    assert told["transform"] == {"kind": "whiten", "width": 3}
+    assert "transform  whiten, to 3 values" in run("info", "toy.index").stdout
+    shown = run("index", features, "--transform", "half-whiten")
+    assert "transform  half-whiten, to 16 values" in shown.stdout
+    assert "over the vectors as its transforms make them" in shown.stdout
+    assert "\ntransform" not in run("index", features, "--transform", "none").stdout
+    assert "\ntransform" not in run("info", "toy.index").stdout
+
+
+def test_too_few_vectors_for_a_transform_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    vector_set(Path("few.features"), clustered(40))
+    warned = run("index", "few.features", "--transform", "whiten").stderr
+    assert "warning: whiten:16: 40 vectors are few" in warned
+    assert "whiten:4, or take half-whiten" in warned
+    for transform in ("whiten:10", "half-whiten"):
+        assert "few" not in run("index", "few.features", "--transform", transform).stderr
+    wrong = run("index", "few.features", "--transform", "whiten:17")
+    assert (wrong.exit_code, "40 vectors of 16 values vary in 16 directions" in wrong.stderr) == (2, True)
+    assert run("index", "few.features", "--transform", "sphere").exit_code == 2
 
 
 def test_an_index_whose_documents_were_all_removed(index: Path) -> None:

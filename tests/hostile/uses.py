@@ -50,6 +50,12 @@ FEATURES = (
     ),
     _use("change --all", f"change {_DOCS} --all --by author --column last_word --least 2 --senses 2", _DOCS),
     _use("compare", f"compare {_DOCS} {_DOCS} --pooling word -k 2 --json", _DOCS),
+    _use(
+        "evaluate features",
+        f"evaluate {_DOCS} --beir beir --model model --pooling mean --transform none,half-whiten --plot out.png --json",
+        f"{_DOCS} beir model",
+        "out.png",
+    ),
     _use("plot map", f"plot map {_DOCS} --column last_mean --color year -o out.png --json", _DOCS, "out.png"),
     _use("plot map html", f"plot map {_DOCS} --column last_mean -o out.html --json", _DOCS, "out.html"),
     _use(

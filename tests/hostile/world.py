@@ -66,7 +66,7 @@ def _commands(folder: Path) -> Iterator[Command]:
     yield Command(words(build.format("many", "flat"), "--type flat"))
     yield Command(words(build.format("over", "over"), "--type flat"))
     yield Command(words(build.format("many", "ivf"), "--type IVF4,Flat"))
-    yield Command(words("index many.features -o hnsw.index --type hnsw"))
+    yield Command(words("index many.features -o hnsw.index --type hnsw --transform half-whiten"))
     yield Command(words("index -o hnsw.index --remove ids.txt"))
     yield Command(words(build.format("docs", "word"), "--type flat --column last_word"))
     yield Command(words(build.format("docs", "kept"), "--type flat --column last_mean --with-tokens last_token"))

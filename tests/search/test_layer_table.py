@@ -153,6 +153,7 @@ def test_recipes_that_a_pooling_does_not_have(features: FeatureSet, beir: Path) 
         ({"pooling": "word"}, UsageError, "documents are searched by vectors of documents, and word gives none"),
         ({"transforms": ["sphere"]}, UsageError, "transform 'sphere' is unknown"),
         ({"layers": ["layer1_mean"], "transforms": ["whiten:9"]}, UsageError, "90 vectors of 8 values vary in 8 direc"),
+        ({"seed": -1}, UsageError, "-1 is below 0"),
         ({"own_ids": "never"}, UsageError, "own ids 'never' is unknown"),
         ({"split": "dev"}, CorpusError, r"dev\.tsv cannot be read"),
     ],
