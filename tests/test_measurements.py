@@ -20,7 +20,7 @@ TABLES = (
     ("docs/search.md", "What scoring again gains"),
     ("docs/speed.md", "Processors"),
     ("docs/numerics.md", "int8"),
-    ("docs/search.md", "Measured"),
+    ("docs/search.md", "What whitening gains"),
 )
 NUMBER = re.compile(r"(?<![\w.,])\d[\d,]*(?:\.\d+)?(?:e-?\d+)?")
 
