@@ -68,6 +68,7 @@ index_options = bundle(
     option(
         "--query-prompt",
         metavar="TEXT",
+        further=True,
         help="Text put before each query.",
         show_default="the model's own, if it has one",
     ),

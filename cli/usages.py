@@ -72,7 +72,12 @@ query_options = bundle(
         help="Of --by: 1839-1895,1896-1937 or draft,print; or a number of slices with equally many tokens.",
         show_default="2 of numbers, every value of texts",
     ),
-    option("--one-per-document", is_flag=True, help="Only the nearest usage, else the first, of each document."),
+    option(
+        "--one-per-document",
+        is_flag=True,
+        further=True,
+        help="Only the nearest usage, else the first, of each document.",
+    ),
     option(
         "--context",
         type=click.IntRange(min=0),
@@ -90,7 +95,13 @@ query_options = bundle(
 @query_options
 @show_option
 @option("--csv", "as_csv", is_flag=True, help="Print the result as CSV, with more context than fits on a line.")
-@option("--plot", type=LOCAL_PATH, metavar="FILE", help="Draw --senses over the slices of --by: .png, .pdf or .svg.")
+@option(
+    "--plot",
+    type=LOCAL_PATH,
+    metavar="FILE",
+    further=True,
+    help="Draw --senses over the slices of --by: .png, .pdf or .svg.",
+)
 @width_option
 @option("--model", metavar="DIR", further=True, help="The folder of the set's model, if it was moved.")
 @option(

@@ -1,12 +1,12 @@
 """The rules of the house: who may import whom, what stays light, what must be written down."""
 
 import ast
+import functools
 import re
 import resource
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -83,16 +83,25 @@ def room_of(path: Path) -> str:
     return "cli" if parts[0] == "cli" else parts[1]
 
 
-def imports(path: Path) -> Iterator[str]:
+@functools.cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """Everything in a module, from the outside inwards."""
+    return tuple(ast.walk(ast.parse(path.read_text())))
+
+
+@functools.cache
+def imports(path: Path) -> tuple[str, ...]:
     """Every dotted name that a module imports, relative ones resolved."""
     package = path.relative_to(ROOT).with_suffix("").parts[:-1]
-    for node in ast.walk(ast.parse(path.read_text())):
+    found: list[str] = []
+    for node in nodes(path):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found += (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             base = package[: len(package) - node.level + 1] if node.level else ()
             module = ".".join((*base, *((node.module or "").split(".") if node.module else ())))
-            yield from (f"{module}.{alias.name}" for alias in node.names)
+            found += (f"{module}.{alias.name}" for alias in node.names)
+    return tuple(found)
 
 
 def pyproject() -> dict[str, Any]:
@@ -134,8 +143,9 @@ def homonyms(kind: type[ast.AST] | tuple[type[ast.AST], ...], *, nested: bool) -
     """The names, without their leading underscores, that are defined in more than one module."""
     homes: dict[str, set[str]] = {}
     for path in MODULES:
-        tree = ast.parse(path.read_text())
-        for node in ast.walk(tree) if nested else tree.body:
+        module, *inner = nodes(path)
+        assert isinstance(module, ast.Module)
+        for node in inner if nested else module.body:
             if isinstance(node, kind):
                 homes.setdefault(node.name.lstrip("_"), set()).add(names(path))  # type: ignore[attr-defined]
     return {name: sorted(where) for name, where in homes.items() if len(where) > 1}
@@ -151,20 +161,14 @@ def test_a_function_name_means_one_thing() -> None:
 
 
 def test_annotations_seldom_say_any() -> None:
-    names_of_any = (
-        node
-        for path in MODULES
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Name) and node.id == "Any"
-    )
+    names_of_any = (node for path in MODULES for node in nodes(path) if isinstance(node, ast.Name) and node.id == "Any")
     assert sum(1 for _ in names_of_any) <= 60
 
 
 @pytest.mark.parametrize("path", MODULES, ids=names)
 def test_files_and_functions_are_short(path: Path) -> None:
-    text = path.read_text()
-    assert len(text.splitlines()) <= 300
-    functions = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef))
+    assert len(path.read_text().splitlines()) <= 300
+    functions = (node for node in nodes(path) if isinstance(node, ast.FunctionDef))
     assert [f.name for f in functions if (f.end_lineno or 0) - f.lineno >= 60] == []
 
 

@@ -95,6 +95,7 @@ def test_archives_of_several_members_come_back(folder: Path, compression: str, m
     assert meter.read == path.stat().st_size
 
 
+@pytest.mark.slow
 def test_blocks_of_an_archive_that_expands_hugely_stay_small(tmp_path: Path) -> None:
     for ending in (".gz", ".bz2", ".xz", ".zst"):
         path = tmp_path / f"bomb{ending}"

@@ -171,6 +171,7 @@ def test_killed_at_random(bert: Tiny, alone: Path, tmp_path: Path) -> None:
     assert state(folder) == {"kind", "manifest.json"}
 
 
+@pytest.mark.slow
 def test_all_killed_and_joined_again(bert: Tiny, alone: Path, tmp_path: Path) -> None:
     folder = tmp_path / "out"
     for parts in (1, 10):

@@ -342,6 +342,7 @@ def test_every_layer_of_every_family_is_near_hugging_face(family: str, tmp_path:
             assert cosines(found.of(column, number), values).min() > 0.995
 
 
+@pytest.mark.parametrize("each", [pytest.param("amx", marks=pytest.mark.slow), *INSTRUCTIONS[1:]], indirect=True)
 @pytest.mark.parametrize("pooling", [Pooling.MEAN, Pooling.CLS, Pooling.TOKEN], ids=str)
 def test_a_text_has_the_same_bytes_alone_and_in_any_company(each: Int8Kernels, pooling: Pooling) -> None:
     many = 1 if each.instructions == "amx" else 8  # emulated tiles are slow

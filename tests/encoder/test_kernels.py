@@ -258,6 +258,7 @@ def test_another_level_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         kernels._load_kernels.__wrapped__()
 
 
+@pytest.mark.slow
 def test_attention_without_torch_keeps_to_its_definition(tmp_path: Path) -> None:
     compiler = shutil.which("gcc")
     if compiler is None:

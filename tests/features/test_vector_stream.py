@@ -173,6 +173,7 @@ def test_seed_and_epoch_decide_the_order(folder: Path) -> None:
     assert given_by(features.vectors("layer4_token", memory=1, origins=True, seed=6, epoch=2)) != first
 
 
+@pytest.mark.slow
 def test_places_are_uniform(folder: Path) -> None:
     """Over 120 epochs no vector prefers a fifth of an epoch, and places do not go with the stored order.
 

@@ -155,6 +155,7 @@ def test_epochs_and_whole_words(corpus: Path, tmp_path: Path) -> None:
     assert AutoModelForPreTraining.from_pretrained(tmp_path / "m").config.architectures == ["BertForMaskedLM"]
 
 
+@pytest.mark.slow
 def test_minutes_fix_the_steps_once(corpus: Path, tmp_path: Path) -> None:
     report = pretrain(corpus, tmp_path / "m", replace(SETTINGS, steps=None, minutes=0.02))
     assert report.record.steps >= 1

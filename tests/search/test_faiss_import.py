@@ -15,6 +15,7 @@ def run(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", WITHOUT + code], capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_every_public_name_is_there() -> None:
     done = run("import bertfeat, inspect; print(len(inspect.getmembers(bertfeat)), hasattr(bertfeat, 'Hit'))")
     assert done.stderr == ""

@@ -10,6 +10,8 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from bertfeat import Extractor, build_index
 from tests.support.runs import lines, text_file
 from tests.support.tiny_models import Tiny
@@ -17,6 +19,7 @@ from tests.support.tiny_models import Tiny
 RUN = [sys.executable, "-c", "from bertfeat.cli import run; run()"]
 
 
+@pytest.mark.slow
 def test_an_index_of_words_is_served_without_further_options(tiny: Callable[[str], Tiny], tmp_path: Path) -> None:
     corpus = text_file(tmp_path / "c.txt", lines(12))
     Extractor(tiny("bert").folder, pooling="word", precision="fp32").extract(corpus, tmp_path / "c.features")

@@ -181,6 +181,7 @@ def test_the_vocabulary_is_measured_as_words_are(features: FeatureSet, monkeypat
     assert measure(features, most=6) == ranked
 
 
+@pytest.mark.slow
 def test_samples_are_even(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     documents = [dated("word", random.standard_normal((1, WIDTH)), year=at % 2) for at in range(60)]
