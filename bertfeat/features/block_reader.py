@@ -35,7 +35,10 @@ class StreamBatch:
 
     def take(self, numbers: NDArray[np.int64]) -> "StreamBatch":
         """A copy of the vectors with these numbers, in their order."""
-        return StreamBatch(*(array.take(numbers, axis=0) for array in self.arrays))  # type: ignore[arg-type]
+        matrix = _pooled_array(len(numbers), self.matrix.shape[1], self.matrix.dtype)
+        # the numbers are there; "raise" would go through another copy
+        np.take(self.matrix, numbers, axis=0, out=matrix, mode="clip")
+        return StreamBatch(matrix, *(array.take(numbers) for array in self.arrays[1:]))  # type: ignore[arg-type]
 
     @classmethod
     def join(cls, batches: Sequence["StreamBatch"]) -> "StreamBatch":
@@ -58,7 +61,7 @@ class BlockReader:
 
     def make_room(self, number: int) -> StreamBatch:
         """A batch of so many vectors, which :meth:`read` fills."""
-        matrix = np.empty((number, self.column.width), self.dtype)
+        matrix = _pooled_array(number, self.column.width, self.dtype)
         if not self.origins:
             return StreamBatch(matrix)
         strings = np.empty(number, np.object_) if self._string_names else None
@@ -124,3 +127,11 @@ class BlockReader:
         offsets = piece_offsets(records, self.stored[0])
         strings = [records.column(name).flatten().to_numpy(zero_copy_only=False) for name in self._string_names]
         return [rows[piece_owners(offsets)], number_pieces(offsets), *strings]
+
+
+def _pooled_array(number: int, width: int, dtype: np.dtype[np.floating]) -> Matrix:
+    """An array ``[number, width]`` in Arrow's memory pool, which gives out again what was let go.
+
+    Memory fresh from the system costs more time than to fill it.
+    """
+    return np.ndarray((number, width), dtype, pa.allocate_buffer(number * width * dtype.itemsize))

@@ -1,5 +1,6 @@
 """Reading a part row group by row group: the one place that reads pages."""
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -123,10 +124,11 @@ class PartReader:
             ) from error
 
     @contextmanager
-    def _open(self) -> Iterator[IOBase]:
+    def _open(self) -> Iterator[IOBase | pa.NativeFile]:
         place = self.footer.path
         if not isinstance(place, Address):
-            with open_file(place) as file:
+            open_file(place).close()  # Arrow, which reads into its own memory, would wait for a pipe
+            with pa.OSFile(os.fsencode(place)) as file:
                 yield file
             return
         stream = self._opened.pop() if self._opened else _WholeReads(open_file(place).detach())
