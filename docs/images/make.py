@@ -1,7 +1,7 @@
 """Make the pictures of README.md with the tool itself, from examples/: python docs/images/make.py.
 
 map.svg and layers.svg are ``bertfeat plot``'s, precision.svg is ``bertfeat compare``'s; usages.svg is what
-``bertfeat usages`` prints on a terminal.
+``bertfeat usages`` prints on a terminal; maxsim.svg and left-context.svg show how a score and a context come about.
 """
 
 import json
@@ -14,9 +14,17 @@ import tempfile
 from io import StringIO
 from pathlib import Path
 
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 from rich.text import Text
+
+from bertfeat import Extractor
+from bertfeat.features import unit_vectors
+from bertfeat.plots.figure import drawing
+from bertfeat.plots.header import header
+from bertfeat.plots.palette import NAMED
 
 IMAGES = Path(__file__).resolve().parent
 CORPUS = IMAGES.parent.parent / "examples" / "corpus.txt"
@@ -72,6 +80,46 @@ def write_topics(path: Path) -> None:
     path.write_text("".join(f"{json.dumps(record)}\n" for record in records), "utf-8")
 
 
+def draw_maxsim(path: Path, query: str, document: str) -> None:
+    """Draw the cosines of a query's tokens with a document's, and which is the largest of each."""
+    features = Extractor(layers="last", pooling="token").features([query, document])
+    names = [each.tokens.strings[1:-1] for each in features]  # without [CLS] and [SEP]
+    units = [unit_vectors(each.matrix("last_token")[1:-1]) for each in features]
+    cosines = units[0] @ units[1].T
+    with drawing(path, 7.0, 3.4) as figure:
+        header(
+            figure,
+            "The largest cosine of each token of the query counts",
+            f"“{query}” against “{document}”, last layer",
+        )
+        axes = figure.subplots()
+        axes.imshow(cosines, cmap=LinearSegmentedColormap.from_list("white", ["#ffffff", NAMED[2]]), vmin=0, vmax=1)
+        for row, values in enumerate(cosines):
+            best = int(values.argmax())
+            axes.text(best, row, f"{values[best]:.2f}", ha="center", va="center", size=7)
+        label(axes, columns=names[1], rows=names[0])
+
+
+def draw_left_context(path: Path, words: list[str], before: int) -> None:
+    """Draw which words each word's vector was computed from."""
+    read = [[max(0, at - before) <= other <= at for other in range(len(words))] for at in range(len(words))]
+    with drawing(path, 4.2, 3.2) as figure:
+        header(figure, f"--context left:{before}", "Which words (across) the vector of each word (down) has read")
+        axes = figure.subplots()
+        axes.imshow(read, cmap=LinearSegmentedColormap.from_list("white", ["#ffffff", NAMED[2]]), vmin=0, vmax=1)
+        for at in range(len(words)):
+            axes.plot(at, at, "o", color=NAMED[0])
+        label(axes, columns=words, rows=words)
+
+
+def label(axes: Axes, *, columns: list[str], rows: list[str]) -> None:
+    """Name the columns and rows of a matrix."""
+    axes.set_xticks(range(len(columns)), columns, rotation=45, ha="right")
+    axes.set_yticks(range(len(rows)), rows)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+
+
 def main() -> None:
     """Extract examples/ in a temporary folder, and draw."""
     with tempfile.TemporaryDirectory() as name:
@@ -95,6 +143,10 @@ def main() -> None:
         (folder / "topics.json").write_text(probes, "utf-8")
         size = ("--width", "6.5", "--height", "3.5")
         bertfeat(folder, "plot", "layers", "topics.json", *size, "-o", str(IMAGES / "layers.svg"))
+
+    sentence = CORPUS.read_text("utf-8").splitlines()[32]
+    draw_maxsim(IMAGES / "maxsim.svg", "where does the river flow into the sea?", sentence)
+    draw_left_context(IMAGES / "left-context.svg", ["So", "he", "sat", "down", "on", "the", "bank"], 3)
 
 
 if __name__ == "__main__":
