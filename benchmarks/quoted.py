@@ -408,8 +408,9 @@ ROWS: dict[str, list[float]] = {
     "XQuAD: 240 paragraphs, 1,190 questions": reranked("xquad"),
     "a search in Cranfield": reranking_times("cranfield"),
     # README.md: ours, and the peer's
-    "nDCG@10 on Cranfield, the best 50 scored again by their tokens": [
-        RERANKED["cranfield"]["defaults"][way]["ndcg_at_10"] for way in ("maxsim", "plain")
+    "nDCG@10 on Cranfield, the best 50 scored again by their tokens, as the other half of the queries chose": [
+        RERANKED["cranfield"]["held_out"],
+        RERANKED["cranfield"]["defaults"]["plain"]["ndcg_at_10"],
     ],
     "sentences to vectors, bf16, tokens/s": [speeds(way)[0] for way in ("ours:bf16", "openvino:bf16")],
     "sentences to vectors, fp32, tokens/s": [speeds(way)[0] for way in ("ours:fp32", "openvino:fp32")],
