@@ -27,7 +27,9 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("
 BLOCK = re.compile(r"((?:^<!-- (?:first|not run): [^\n]+ -->\n)*)^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 LANGUAGES = {"console", "python", "sql"}
 ELSEWHERE = {"ecosystem.md": "run by tests/ecosystem/test_docs.py"}
-LONG = {"scaling.md"}  # pages that take minutes
+LONG = {  # pages that take seconds or minutes
+    *("change.md", "databases.md", "learning.md", "pictures.md", "scaling.md", "study.md", "tagging.md", "vectors.md"),
+}
 
 
 @dataclass(frozen=True)

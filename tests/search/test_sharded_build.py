@@ -150,7 +150,7 @@ def test_the_size_of_shards_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 # ── the index ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("metric", ["cosine", "l2"])
+@pytest.mark.parametrize("metric", ["cosine", pytest.param("l2", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("type_", TYPES)
 def test_it_is_the_index_of_one_process(type_: str, metric: str, sets: list[Path], tmp_path: Path) -> None:
     wanted = build(sets, tmp_path / "one.index", type_, metric)

@@ -151,6 +151,7 @@ def test_equal_seeds_give_equal_results_quietly(
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "family", ["roberta", "xlm-roberta", "distilbert", "electra", "modernbert", "mpnet", "albert", "deberta-v2"]
 )
