@@ -22,13 +22,14 @@ def _maxsim_options(
     Raises:
         click.UsageError: an option that nobody would read.
     """
+    from bertfeat import MaxSim
+
+    options = MaxSim(rerank_column, rerank_depth, rerank_weight, rerank_idf)  # what is wrong is told in every use
     if rerank is None:
         for name in options_on_command_line(among=RERANK_NAMES):
             raise click.UsageError(f"{name} is for --rerank maxsim")
         return None
-    from bertfeat import MaxSim
-
-    return MaxSim(rerank_column, rerank_depth, rerank_weight, rerank_idf)
+    return options
 
 
 rerank_options = bundle(
