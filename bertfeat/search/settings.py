@@ -207,6 +207,11 @@ def _find_contradiction(settings: IndexSettings) -> str | None:
         column = settings.tokens.column
         if column.dtype not in TOKEN_DTYPES or column.pooling.per_document or not settings.per_document:
             return f"tokens of {column.name} in {column.dtype}, in an index of {settings.column.name}"
+        if not settings.tokens.has_strings and _STRING_FILES & set(settings.files):
+            return "it lists the tokens of documents, and says that there are none"
+    kept = [settings.column, *([settings.tokens.column] if settings.tokens else [])]
+    if foreign_layers := [each.name for each in kept if each.recipe.layers[-1] > settings.model.num_layers]:
+        return f"{foreign_layers[0]} has layers that a model with {settings.model.num_layers} does not have"
     if missing := sorted(needed - set(settings.files)):
         return f"it does not list {missing[0]}"
     if not 1 <= settings.stored_width <= settings.width:
