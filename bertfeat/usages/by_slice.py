@@ -7,11 +7,11 @@ from bertfeat.features import FeatureSet
 from bertfeat.io import Address
 from bertfeat.search import WordEncoder
 from bertfeat.usages.match import Match
-from bertfeat.usages.query import open_usage_search
+from bertfeat.usages.query import open_usage_search, parse_condition_on
 from bertfeat.usages.ranking import UsageRanking, check_numbers
 from bertfeat.usages.results import CONTEXT, SlicedUsages, SliceUsages
 from bertfeat.usages.scan import ScanCounts, ScannedGroup
-from bertfeat.where import Slice, count_by_slice, cut_slices, slice_number
+from bertfeat.where import Slice, cut_slices, slice_number
 
 
 def find_usages_by(
@@ -45,10 +45,8 @@ def find_usages_by(
     check_numbers(k, context)
     if not isinstance(features, FeatureSet):
         features = FeatureSet(features)
-    cut = cut_slices(features, by, slices)
+    cut = cut_slices(features, by, slices, parse_condition_on(features, where))  # before the model is loaded
     search = open_usage_search(features, word, like, match, column, where, model, device, encoder)
-    if search.condition is not None:
-        cut = count_by_slice(features, by, cut, search.condition)
     rankings = [UsageRanking(search.vector, k, one_per_document, context) for _ in cut]
     counts, all_counts = [ScanCounts() for _ in cut], ScanCounts()
     for group in all_counts.count(search.groups()):
@@ -57,7 +55,7 @@ def find_usages_by(
             count.add(part)
             ranking.add(part)
     found = tuple(
-        SliceUsages(one, count.found, count.skipped, ranking.score, tuple(ranking.usages))
+        SliceUsages(one, count.found, count.skipped, ranking.score, ranking.usages)
         for one, ranking, count in zip(cut, rankings, counts, strict=True)
     )
     outside = all_counts.found - sum(one.found for one in found)

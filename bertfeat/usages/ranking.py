@@ -28,7 +28,12 @@ class UsageRanking:
     def __init__(self, vector: NDArray[np.float32] | None, k: int, one_per_document: bool, context: int) -> None:
         self._vector, self._k, self._one_per_document, self._context = vector, k, one_per_document, context
         self._sum, self._compared = 0.0, 0
-        self.usages: list[Usage] = []
+        self._best: list[tuple[float, Usage]] = []
+
+    @property
+    def usages(self) -> tuple[Usage, ...]:
+        """Those of the groups so far."""
+        return tuple(usage for _, usage in self._best)
 
     @property
     def score(self) -> float | None:
@@ -43,8 +48,8 @@ class UsageRanking:
             order = np.arange(len(group.sites))
             if self._one_per_document:
                 order = first_of_each(order, group.rows)
-            chosen = order[: self._k - len(self.usages)].tolist()
-            self.usages.extend(group.sites[number].usage(self._context) for number in chosen)
+            chosen = order[: self._k - len(self._best)].tolist()
+            self._best.extend((0.0, group.sites[number].usage(self._context)) for number in chosen)
             return
         scores = group.matrix @ self._vector
         self._sum += float(scores.sum(dtype=np.float64))
@@ -52,5 +57,8 @@ class UsageRanking:
         order = np.argsort(-scores, kind="stable")  # of equal ones the earlier in the corpus
         if self._one_per_document:
             order = first_of_each(order, group.rows)
-        nearest = (group.sites[number].usage(self._context, scores[number]) for number in order[: self._k].tolist())
-        self.usages = sorted([*self.usages, *nearest], key=lambda usage: -(usage.score or 0.0))[: self._k]
+        self._best.extend(
+            (scores[number], group.sites[number].usage(self._context, scores[number]))
+            for number in order[: self._k].tolist()
+        )
+        self._best = sorted(self._best, key=lambda scored: -scored[0])[: self._k]

@@ -54,7 +54,7 @@ def find_usages(
     counts = ScanCounts()
     for group in counts.count(search.groups()):
         ranking.add(group)
-    found = (search.column.name, counts.documents, counts.found, counts.skipped, tuple(ranking.usages))
+    found = (search.column.name, counts.documents, counts.found, counts.skipped, ranking.usages)
     return Usages(word, search.like, *found)
 
 

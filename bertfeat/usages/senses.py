@@ -19,7 +19,7 @@ from bertfeat.usages.query import find_usage_column, parse_condition_on
 from bertfeat.usages.ranking import check_numbers, first_of_each
 from bertfeat.usages.results import CONTEXT, Sense, Senses, Usage
 from bertfeat.usages.scan import ScanCounts, ScannedGroup, scan_features
-from bertfeat.where import count_by_slice, cut_slices, slice_number
+from bertfeat.where import cut_slices, slice_number
 
 MOST = 10_000
 """Usages that are grouped; of more a random sample is taken, always the same one."""
@@ -70,7 +70,7 @@ def find_senses(
         raise UsageError(
             f"{parameter('slices', slices)} are slices of a kept column", remedy=f"name it: {parameter('by', 'year')}"
         )
-    cut = () if by is None else cut_slices(features, by, slices)
+    cut = () if by is None else cut_slices(features, by, slices, condition)
     scanned, counts = ScanCounts(), ScanCounts()
     sample = _UsageSample(context)
     for group in scanned.count(scan_features(features, query, readable, condition, vectors=True)):
@@ -78,7 +78,6 @@ def find_senses(
         counts.add(part)
         sample.add(part, one_per_document)
     sample.trim()
-    cut = cut if by is None else count_by_slice(features, by, cut, condition)
     numbers = (0 if by is None else slice_number(cut, usage.values[by]) for usage in sample.usages)
     of_slice = np.fromiter(numbers, np.int64, len(sample.usages))
     grouped = _group_usages(sample, senses, k, word, of_slice, len(cut)) if counts.found else ()

@@ -6,7 +6,6 @@ from .condition import (
 )
 from .slices import (
     Slice as Slice,
-    count_by_slice as count_by_slice,
     cut_slices as cut_slices,
     slice_number as slice_number,
 )

@@ -38,12 +38,15 @@ class Slice:
         return value is not None and self.first <= value <= self.last  # type: ignore[operator]  # a column has one type
 
 
-def cut_slices(features: FeatureSet, by: str, spec: str | int | None = None) -> tuple[Slice, ...]:
+def cut_slices(
+    features: FeatureSet, by: str, spec: str | int | None = None, condition: Condition | None = None
+) -> tuple[Slice, ...]:
     """Cut a feature set into two or more slices by a kept column.
 
     ``spec`` are inclusive ranges of numbers (``1839-1895,1896-1937``) or single values, in the order in which they are
     compared; or the number of slices, which then have about equally many tokens, and no value is in two. By default
-    numbers are cut into two, and every value of a column of texts, or of true and false, is a slice.
+    numbers are cut into two, and every value of a column of texts, or of true and false, is a slice. With a
+    ``condition`` the documents of each slice that meet it are counted; the cuts are those of the whole set.
 
     Raises:
         UsageError: no such kept column, fewer than two slices, slices that overlap or that no document is in, or
@@ -67,14 +70,14 @@ def cut_slices(features: FeatureSet, by: str, spec: str | int | None = None) -> 
     for one, other in combinations(slices, 2):
         if other.holds(one.first) or one.holds(other.first):
             raise UsageError(f"the slices {one.name} and {other.name} overlap", where=parameter("slices", given))
-    counted = count_by_slice(features, by, slices)
+    counted = _count_documents(features, by, slices)
     for one in counted:
         if not one.documents:
             raise UsageError(f"no document has a value in {one.name}", where=parameter("slices"))
-    return counted
+    return counted if condition is None else _count_documents(features, by, slices, condition)
 
 
-def count_by_slice(
+def _count_documents(
     features: FeatureSet, by: str, slices: Sequence[Slice], condition: Condition | None = None
 ) -> tuple[Slice, ...]:
     """The slices with the number of their documents, those that meet a condition."""
