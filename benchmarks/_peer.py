@@ -8,6 +8,7 @@ device where the function takes one: pooled_ours:bf16, parquet_ours:bf16:cuda.
 """
 
 import json
+import os
 import sys
 import tempfile
 import time
@@ -171,6 +172,18 @@ def tokens_loop(model: str, length: int, precision: str) -> Run:
 def parquet_ours(model: str, length: int, precision: str, device: str) -> Run:
     """Mean vectors from texts to Parquet."""
     return _stored(_ours(model, length, precision, pooling="mean", device=device))
+
+
+def parquet_ours_compiled(model: str, length: int, precision: str, device: str) -> Run:
+    """The same with blocks that are compiled."""
+    os.environ["BERTFEAT_CUDA"] = "compiled"
+    return parquet_ours(model, length, precision, device)
+
+
+def parquet_ours_graphs(model: str, length: int, precision: str, device: str) -> Run:
+    """The same with blocks that are compiled, and batches that are recorded and replayed."""
+    os.environ["BERTFEAT_CUDA"] = "graphs"
+    return parquet_ours(model, length, precision, device)
 
 
 def parquet_sentence_transformers(model: str, length: int, precision: str, device: str, attention: str = "sdpa") -> Run:

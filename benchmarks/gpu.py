@@ -3,7 +3,8 @@
     make gpu NOVELS=NOVELS
 
 Random weights of a known shape, bf16, over paragraphs of novels, each used once or, where they do not suffice, again
-with a number before it. sentence-transformers has batches of 512 texts, with torch's attention and, where the package
+with a number before it. Ours runs eagerly, with blocks compiled, and with batches recorded as graphs besides
+(BERTFEAT_CUDA). sentence-transformers has batches of 512 texts, with torch's attention and, where the package
 flash-attn is installed, with that, for which it leaves padding out. Every way has a process of its own and a warm-up;
 they run in turn. The ceiling is the FLOP-weighted rate of the model's own four products at 65,536 rows, measured in the
 same run; the share counts 24·H²·L a token. --device cpu tries the script where there is no GPU.
@@ -23,6 +24,8 @@ from _models import BERT_BASE, BERT_LARGE, MINILM, TINY, random_model
 SHAPES = {"bert-base": BERT_BASE, "bert-large": BERT_LARGE, "minilm": MINILM, "tiny": TINY}
 ROWS = 65_536
 LENGTH = 512
+OURS = ("ours", "ours_compiled", "ours_graphs")
+PEERS = ("sentence_transformers", "sentence_transformers_flash", "transformers")
 
 
 def main() -> None:
@@ -39,8 +42,7 @@ def main() -> None:
     device, shape = torch.device(arguments.device), SHAPES[arguments.shape]
     hidden, inner = shape["hidden_size"], shape["intermediate_size"]
     rate = product_rate(hidden, inner, Precision("bf16"), device, rows=ROWS if device.type == "cuda" else 8192)
-    kinds = ("ours", "sentence_transformers", "sentence_transformers_flash", "transformers")
-    ways = [Way(f"parquet_{kind}:bf16:{arguments.device}") for kind in kinds]
+    ways = [Way(f"parquet_{kind}:bf16:{arguments.device}") for kind in (*OURS, *PEERS)]
     with tempfile.TemporaryDirectory() as folder:
         model = random_model(Path(folder), shape)
         found = duel(ways, texts(arguments.data, arguments.texts), model, LENGTH, arguments.repeats)
@@ -54,8 +56,17 @@ def main() -> None:
         "shape": arguments.shape,
         **found,
         "ceiling_tokens_per_second": round(ceiling),
-        "share_of_ceiling": round(found["tokens_per_second"][ours] / ceiling, 3),
-        "ratios": {f"to {way.name}": ratio(found, ours, way.name) for way in ways[1:]},
+        "share_of_ceiling": {
+            way.name: round(found["tokens_per_second"][way.name] / ceiling, 3)
+            for way in ways[: len(OURS)]
+            if way.name in found["tokens_per_second"]
+        },
+        "ratios": {
+            f"{way.name} to {peer.name}": ratio(found, way.name, peer.name)
+            for way in ways[: len(OURS)]
+            for peer in ways
+            if peer is not way
+        },
     }
     print(json.dumps(results, indent=1))
     out = arguments.out or Path(__file__).parent / "results" / f"gpu-{arguments.shape}.json"

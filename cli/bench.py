@@ -130,7 +130,8 @@ def _comparison_lines(comparison: "PrecisionComparison") -> list[str]:
 
 
 def _speed_lines(speed: "Speed") -> list[str]:
-    kernels = "" if speed.kernels == "none" else f", own {speed.kernels} kernels"
+    own = f"own {speed.kernels} kernels" if speed.device == "cpu" else speed.kernels
+    kernels = "" if speed.kernels == "none" else f", {own}"
     runs = f"{min(speed.runs):,.0f} to {max(speed.runs):,.0f}"
     rows = [
         ("model", speed.model),

@@ -12,6 +12,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from bertfeat.encoder.packed import PackedEncoder
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
 from bertfeat.tagging import Tagger, TrainingSettings
@@ -42,14 +43,40 @@ def test_every_column_in_fp32(any_tiny: Tiny) -> None:
             np.testing.assert_allclose(matrix, other[name], rtol=0, atol=3e-5, err_msg=name)
 
 
+@pytest.fixture(params=["eager", "compiled", "graphs"])
+def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Ask for a form of the forward pass."""
+    monkeypatch.setenv("BERTFEAT_CUDA", request.param)
+    return str(request.param)
+
+
 @pytest.mark.parametrize(("precision", "bound"), [("bf16", 0.9995), ("fp16", 0.9995)])
-def test_documents_in_half_precision(packed_tiny: Tiny, precision: str, bound: float) -> None:
-    texts = [text for text in [*TEXTS, LONG_TEXT] if text] * 3
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's own calls
+@pytest.mark.usefixtures("form")
+def test_documents_in_half_precision(
+    packed_tiny: Tiny, precision: str, bound: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    texts = [text for text in [*TEXTS, LONG_TEXT] if text] * 12
     found = features(packed_tiny, DEVICE, precision, texts, pooling="mean,cls,max")
     wanted = features(packed_tiny, "cpu", "fp32", texts, pooling="mean,cls,max")
     for one, other in zip(found, wanted, strict=True):
         for name, matrix in one.items():
             assert cosine(matrix, other[name]) >= bound, name
+    assert "not compiled" not in caplog.text
+    assert "cannot be recorded" not in caplog.text
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_batches_are_recorded_and_replayed(bert: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    if DEVICE != "cuda":
+        pytest.skip("graphs are CUDA's")
+    monkeypatch.setenv("BERTFEAT_CUDA", "graphs")
+    extractor = Extractor(bert.folder, device=DEVICE, precision="bf16", batch_tokens=200)
+    list(extractor.features(list(TEXTS) * 40))
+    encoder = extractor.encoder
+    assert isinstance(encoder, PackedEncoder)
+    assert encoder._recorded is not None
+    assert encoder._recorded._recordings
 
 
 def test_company_changes_little(bert: Tiny) -> None:
@@ -59,6 +86,8 @@ def test_company_changes_little(bert: Tiny) -> None:
         assert all(cosine(alone[name], matrix) >= 0.9999 for name, matrix in one.items())
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.usefixtures("form")
 def test_two_runs_give_the_same_bytes(bert: Tiny, tmp_path: Path) -> None:
     corpus = text_file(tmp_path / "c.txt", lines(200))
     for name in ("one", "two"):

@@ -38,8 +38,9 @@ def make_attention(lengths: NDArray[np.int64], device: torch.device, dtype: torc
     """
     if kernels := find_attention_kernels(device, dtype, width):
         return KernelAttention(lengths, kernels)
-    varlen = _varlen() if device.type == "cuda" and dtype is not torch.float32 else None
-    return VarlenAttention(lengths, device, varlen) if varlen else GroupedAttention(lengths, device)
+    if varlen := find_varlen(device, dtype):
+        return VarlenAttention(move_to_device(bounds_of(lengths), device), int(lengths.max()), varlen)
+    return GroupedAttention(lengths, device)
 
 
 # ── groups of like length ───────────────────────────────────────────────────────────────────────────────────
@@ -126,25 +127,31 @@ def _make_group(
 
 # ── Flash Attention over sequences of any length (CUDA) ─────────────────────────────────────────────────────
 
-_Varlen = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, int, int], Tensor]
+Varlen = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, int, int], Tensor]
 
 
-def _varlen() -> _Varlen | None:
+def find_varlen(device: torch.device, dtype: torch.dtype) -> Varlen | None:
+    """Find torch's attention over packed sequences; None where it does not serve the device or format."""
+    if device.type != "cuda" or dtype is torch.float32:
+        return None
     try:
         from torch.nn.attention.varlen import varlen_attn
     except ImportError:  # torch < 2.10
         return None
-    return cast(_Varlen, varlen_attn)  # a pair only where more than the result is asked for
+    return cast(Varlen, varlen_attn)  # a pair only where more than the result is asked for
+
+
+def bounds_of(lengths: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Where sequences begin, and where the last one ends. Shape: ``[S + 1]``."""
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
 
 
 class VarlenAttention:
-    """Attention over sequences of any length side by side, without padding."""
+    """Attention over sequences of any length side by side, without padding; rows after the last one hold anything."""
 
-    def __init__(self, lengths: NDArray[np.int64], device: torch.device, varlen: _Varlen) -> None:
-        self._bounds = move_to_device(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32), device)
-        self._singles = torch.arange(len(lengths) + 1, dtype=torch.int32, device=device)
-        self._longest = int(lengths.max())
-        self._varlen = varlen
+    def __init__(self, bounds: Tensor, longest: int, varlen: Varlen) -> None:
+        self._bounds, self._longest, self._varlen = bounds, longest, varlen
+        self._singles = torch.arange(len(bounds), dtype=torch.int32, device=bounds.device)
 
     def __call__(self, qkv: Tensor, heads: int) -> Tensor:
         """Attend. Shape: ``qkv [T, 3H]`` → ``[T, H]``."""

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import layer_norm, linear
 
+from bertfeat.encoder.compiled import find_compiled
 from bertfeat.encoder.linear import LinearProduct, make_linear_product
 from bertfeat.encoder.tiled import TiledBlock, find_tile_kernels
 from bertfeat.encoder.weights import Affine, BlockWeights
@@ -63,7 +64,8 @@ class TorchBlock:
         self.attention_dtype, joined = dtype, weights.query_key_value
         self._weight, self._bias = joined.weight.to(device, dtype), joined.bias.to(device, dtype)
         self._qkv = make_linear_product(self._weight, self._bias)
-        self.post_attention = TorchPostAttention(
+        compiled = find_compiled(weights, eps, activation, device, dtype)
+        self.post_attention: PostAttention = compiled or TorchPostAttention(
             [
                 make_linear_product(product.weight.to(device, dtype), product.bias.to(device, dtype))
                 for product in (weights.attention_out, weights.up, weights.down)

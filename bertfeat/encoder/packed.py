@@ -15,14 +15,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import embedding, layer_norm
 
-from bertfeat.encoder.attention import Attention, make_attention
+from bertfeat.encoder.attention import Attention, Varlen, VarlenAttention, find_varlen, make_attention
 from bertfeat.encoder.blocks import Block, make_block
 from bertfeat.encoder.calibration import calibration_batch, largest_inputs
+from bertfeat.encoder.cuda import CudaForm, cuda_form
 from bertfeat.encoder.forks import tell_of_fork
 from bertfeat.encoder.int8 import Int8Block, int8_note
 from bertfeat.encoder.linear import make_linear_product
 from bertfeat.encoder.path import PACKED_SENTENCE, BatchForm, EncoderPath
 from bertfeat.encoder.precision import Precision
+from bertfeat.encoder.recorded import CudaRecorder, ForwardSize, RecordedForward, Recorder
 from bertfeat.encoder.states import HiddenState
 from bertfeat.encoder.transfer import move_to_device
 from bertfeat.encoder.weights import Affine, EncoderWeights, attention_heads, read_weights
@@ -31,6 +33,7 @@ from bertfeat.io import stage
 from bertfeat.models import Model
 from bertfeat.tokens import TokenBatch
 
+_LENGTH_STEP = 64  # to which the longest sequence of a recorded batch is rounded up
 _CACHED_TOKENS = 384  # whose queries, keys and values a core's caches hold
 
 
@@ -39,6 +42,15 @@ class _Run(NamedTuple):
 
     rows: slice
     attention: Attention
+
+
+class _Tokens(NamedTuple):
+    """The tokens of a batch on the device, with rows after them up to a size that comes again in other batches."""
+
+    ids: Tensor
+    positions: Tensor
+    types: Tensor
+    starts: Tensor  # [S] rows of first tokens
 
 
 class PackedEncoder:
@@ -50,6 +62,7 @@ class PackedEncoder:
         self._heads, weights = attention_heads(model), read_weights(model)
         self.num_layers, self.hidden_size = model.num_layers, model.hidden_size
         self.precision, self.device = precision, device
+        self._recorded: RecordedForward | None = None
         self.path = EncoderPath(
             BatchForm.PACKED,
             PACKED_SENTENCE,
@@ -67,6 +80,24 @@ class PackedEncoder:
             self._int8_blocks(model, weights) if precision is Precision.INT8 else self._plain_blocks(model, weights)
         )
         self._attention_dtype = self._blocks[0].attention_dtype
+        varlen = find_varlen(device, self._attention_dtype)
+        if varlen and cuda_form(device) is CudaForm.GRAPHS:
+            self.record(CudaRecorder(device), varlen)
+
+    @property
+    def _fills_up(self) -> bool:
+        return self.device.type == "cpu" or self._recorded is not None
+
+    def record(self, recorder: Recorder, varlen: Varlen) -> None:
+        """Record the forward pass once for each size of batch, and replay it from then on."""
+
+        def compute(inputs: Sequence[Tensor], size: ForwardSize) -> Iterator[HiddenState]:
+            *tokens, bounds = inputs
+            whole = VarlenAttention(bounds, size.longest, varlen)
+            runs = [_Run(slice(None), whole)]
+            return self._states(_Tokens(*tokens), runs, whole, size.layers, first_token_only=size.first_token_only)
+
+        self._recorded = RecordedForward(compute, recorder)
 
     @torch.inference_mode()
     def hidden_states(
@@ -79,38 +110,72 @@ class PackedEncoder:
         Shape: ``[T, H]`` each, or ``[S, H]``; of the encoder's precision.
         """
         tell_of_fork()
-        deepest, tokens = max(layers), len(batch.ids)
+        tokens = self._place_tokens(batch)
+        if self._recorded:
+            states = self._recorded_states(self._recorded, tokens, batch, layers, first_token_only=first_token_only)
+        else:
+            whole = self._attention(batch.lengths)
+            runs = self._runs(batch.lengths, whole)
+            states = self._states(tokens, runs, whole, layers, first_token_only=first_token_only)
+        for state in states:
+            yield state.cut(len(batch.ids), len(batch.lengths))
+
+    def _recorded_states(
+        self,
+        recorded: RecordedForward,
+        tokens: _Tokens,
+        batch: TokenBatch,
+        layers: Collection[int],
+        *,
+        first_token_only: bool,
+    ) -> Iterator[HiddenState]:
+        longest = max(1, -(-int(batch.lengths.max()) // _LENGTH_STEP)) * _LENGTH_STEP
+        size = ForwardSize(len(tokens.ids), len(tokens.starts), longest, tuple(sorted(layers)), first_token_only)
+        bounds = np.full(size.sequences + 1, len(batch.ids), np.int32)  # after the batch's sequences, empty ones
+        bounds[: len(batch.lengths)] = batch.starts
+        inputs = [*tokens, move_to_device(bounds, self.device)]
+        return recorded(inputs, size, len(batch.ids), len(batch.lengths))
+
+    def _states(
+        self,
+        tokens: _Tokens,
+        runs: Sequence[_Run],
+        whole: Attention,
+        layers: Collection[int],
+        *,
+        first_token_only: bool,
+    ) -> Iterator[HiddenState]:
+        """The chosen layers with the rows after the tokens; ``whole`` is attention among all sequences."""
+        deepest = max(layers)
         with stage("embed"):
-            hidden = self._embed(batch)
+            hidden = self._embed(tokens)
         if 0 in layers:
-            yield HiddenState(0, hidden[:tokens], first_token_only=False)
-        runs = self._runs(batch.lengths)
+            yield HiddenState(0, hidden, first_token_only=False)
         for layer in range(1, deepest + 1):
             block = self._blocks[layer - 1]
             if first_token_only and layer == deepest:
                 with stage("QKV"):
-                    residual = hidden.index_select(0, self._rows(batch.starts))
+                    residual = hidden.index_select(0, tokens.starts)
                     query, key_value = block.project_first_tokens(hidden, residual)
                 with stage("attention"):
-                    attention = self._attention(batch.lengths)
-                    context = attention.for_first_tokens(query, key_value, self._heads)
+                    context = whole.for_first_tokens(query, key_value, self._heads)
                 with stage("FFN"):
                     first_rows = block.post_attention(context, residual)
-                yield HiddenState(layer, first_rows[: len(batch.starts)], first_token_only=True)
+                yield HiddenState(layer, first_rows, first_token_only=True)
                 return
             context = self._attend(block, hidden, runs)
             with stage("FFN"):
                 hidden = block.post_attention(context, hidden)
             if layer in layers:
-                yield HiddenState(layer, hidden[:tokens], first_token_only=False)
+                yield HiddenState(layer, hidden, first_token_only=False)
 
     def _attention(self, lengths: NDArray[np.int64]) -> Attention:
         return make_attention(lengths, self.device, self._attention_dtype, self.hidden_size // self._heads)
 
-    def _runs(self, lengths: NDArray[np.int64]) -> list[_Run]:
+    def _runs(self, lengths: NDArray[np.int64], whole: Attention) -> list[_Run]:
         """The sequences of a batch together, or as many as have queries, keys and values in the caches."""
         if not self._blocks[0].takes_few_rows:
-            return [_Run(slice(None), self._attention(lengths))]
+            return [_Run(slice(None), whole)]
         ends = np.cumsum(lengths)
         numbers = (ends - lengths) // (_CACHED_TOKENS * torch.get_num_threads())
         bounds = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(lengths)]
@@ -143,21 +208,26 @@ class PackedEncoder:
     def _int8_blocks(self, model: Model, weights: EncoderWeights) -> Sequence[Block]:
         activation = model.config.activation
         batch = calibration_batch(model)
-        embedded = self._embed(batch)[: len(batch.ids)]
+        embedded = self._embed(self._place_tokens(batch))[: len(batch.ids)]
         largest = largest_inputs(weights.blocks, embedded, batch.lengths, self._heads, self._eps, activation)
         return [
             Int8Block(block, inputs, self._heads, self._eps, activation)
             for block, inputs in zip(weights.blocks, largest, strict=True)
         ]
 
-    def _embed(self, batch: TokenBatch) -> Tensor:
-        summed = embedding(self._rows(batch.ids), self._words).float()
-        summed += embedding(self._rows(self._position_ids(batch)), self._positions)
+    def _embed(self, tokens: _Tokens) -> Tensor:
+        summed = embedding(tokens.ids, self._words).float()
+        summed += embedding(tokens.positions, self._positions)
         if self._types is not None:
-            self._check_types(batch, len(self._types))
-            summed += embedding(self._rows(batch.types), self._types)
+            summed += embedding(tokens.types, self._types)
         normed = layer_norm(summed, summed.shape[-1:], self._norm.weight, self._norm.bias, self._eps).to(self._dtype)
         return normed if self._project is None else self._project(normed)
+
+    def _place_tokens(self, batch: TokenBatch) -> _Tokens:
+        if self._types is not None:
+            self._check_types(batch, len(self._types))
+        numbers = (batch.ids, self._position_ids(batch), batch.types, batch.starts)
+        return _Tokens(*(self._rows(each) for each in numbers))
 
     def _check_types(self, batch: TokenBatch, known: int) -> None:
         if (most := int(batch.types.max(initial=0))) >= known:
@@ -179,8 +249,8 @@ class PackedEncoder:
         return np.where(padding, padding_id, within - before + self._first_position)
 
     def _rows(self, numbers: NDArray[np.integer]) -> Tensor:
-        """Numbers of rows, and on CPU zeros after them, up to a size that comes again in other batches."""
-        size = usual_size(len(numbers)) if self.device.type == "cpu" else len(numbers)
+        """Numbers on the device, and, but for eager CUDA, zeros after them, up to a size that comes again."""
+        size = usual_size(len(numbers)) if self._fills_up else len(numbers)
         padded = np.zeros(size, np.int64)
         padded[: len(numbers)] = numbers
         return move_to_device(padded, self.device)

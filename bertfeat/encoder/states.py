@@ -20,6 +20,11 @@ class HiddenState:
     values: Tensor  # [T, H], or [S, H] where only the first token of each sequence was computed
     first_token_only: bool
 
+    def cut(self, tokens: int, sequences: int) -> "HiddenState":
+        """Leave out the rows that fill a batch up."""
+        rows = sequences if self.first_token_only else tokens
+        return HiddenState(self.layer, self.values[:rows], self.first_token_only)
+
 
 class Encoder(Protocol):
     """A frozen encoder that computes chosen layers of packed batches."""

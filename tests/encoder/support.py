@@ -6,6 +6,7 @@ from torch import Tensor
 
 from bertfeat.encoder import int8, kernels, tiled
 from bertfeat.encoder.kernels import Kernels
+from bertfeat.encoder.weights import Affine, BlockWeights
 
 FP32, BF16 = torch.float32, torch.bfloat16
 HALF_STEP = 2.0**-8  # of bfloat16, relative: what rounding a result once may cost
@@ -19,3 +20,45 @@ def let_find(found: Kernels | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let all that looks for kernels find these."""
     for module in (kernels, int8, tiled):
         monkeypatch.setattr(module, "find_kernels", lambda: found)
+
+
+def block_weights(hidden: int, inner: int) -> BlockWeights:
+    def product(seed: int, outputs: int, inputs: int) -> Affine:
+        weight = random(outputs, inputs, seed=seed) / inputs**0.5
+        return Affine(weight.bfloat16().float(), random(outputs, seed=seed + 1) / 4)  # weights that bf16 holds
+
+    def norm(seed: int) -> Affine:
+        return Affine(1 + random(hidden, seed=seed) / 4, random(hidden, seed=seed + 1) / 4)
+
+    query, key, value, out = (product(seed, hidden, hidden) for seed in (10, 12, 14, 16))
+    up, down = product(18, inner, hidden), product(20, hidden, inner)
+    return BlockWeights(query, key, value, out, norm(22), up, down, norm(24))
+
+
+ACTIVATIONS = {
+    "gelu": lambda x: x * torch.special.ndtr(x),
+    "gelu_new": lambda x: x * torch.sigmoid(2 * (2 / torch.pi) ** 0.5 * (x + 0.044715 * x**3)),
+    "relu": lambda x: x.clamp(min=0),
+}
+
+
+def post_attention_in_float64(weights: BlockWeights, context: Tensor, residual: Tensor, activation: str) -> Tensor:
+    def times(x: Tensor, affine: Affine) -> Tensor:
+        return x @ affine.weight.double().T + affine.bias.double()
+
+    def normed(x: Tensor, affine: Affine) -> Tensor:
+        centred = x - x.mean(-1, keepdim=True)
+        unit = centred / (centred.square().mean(-1, keepdim=True) + 1e-12).sqrt()
+        return unit * affine.weight.double() + affine.bias.double()
+
+    attended = normed(times(context.double(), weights.attention_out) + residual.double(), weights.attention_norm)
+    raised = ACTIVATIONS[activation](times(attended, weights.up))
+    return normed(times(raised, weights.down) + attended, weights.out_norm)
+
+
+def assert_close_to(found: Tensor, wanted: Tensor) -> None:
+    """Three values are rounded on the way: what was normed, what was raised, and the result."""
+    assert found.dtype is BF16
+    error = (found.double() - wanted).abs()
+    assert error.max() < 8 * HALF_STEP
+    assert error.mean() < HALF_STEP

@@ -301,7 +301,7 @@ def test_what_the_products_meet_is_what_transformers_computes(bert: Tiny) -> Non
     batch = calibration_batch(bert.model)
     weights = read_weights(bert.model)
     encoder = PackedEncoder(bert.model, Precision.FP32, CPU)
-    embedded = encoder._embed(batch)[: len(batch.ids)]
+    embedded = encoder._embed(encoder._place_tokens(batch))[: len(batch.ids)]
     heads, eps = bert.model.sizes.num_attention_heads or 0, bert.model.sizes.layer_norm_eps or 1e-12
     found = list(largest_inputs(weights.blocks, embedded, batch.lengths, heads, eps, bert.model.config.activation))
     lines = TEXT.read_text("utf-8").splitlines()
