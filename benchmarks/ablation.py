@@ -7,7 +7,8 @@ by ``bertfeat pretrain``, each setting with as many steps of 8 sequences of 128 
 tagging (Wikigold, span F1), pairs (SICK, accuracy of entailment) and spans (4,000 questions of restaurant8k, exact
 match): by the frozen features of the last layer under a linear layer, and fine-tuned (see _judge.py).
 
-- objectives (Table 5): tiny models with next sentences and without, left to right, and left to right under a BiLSTM.
+- objectives (Table 5): tiny models with next sentences and without, left to right, and one of a single step, to show
+  what the tasks teach by themselves; the last three under a BiLSTM, too.
 - sizes (Table 6): as many steps for each.
 - masks (Table 8): how many in 100 predicted pieces are masked, replaced and kept.
 
@@ -57,7 +58,10 @@ SETTINGS = (
     Setting("objectives", "masked words, next sentences"),
     Setting("objectives", "masked words", ("--objective", "mlm")),
     Setting("objectives", "left to right", ("--objective", "ltr")),
+    Setting("objectives", "nothing", ("--steps", "1")),
     Setting("objectives", "left to right, BiLSTM on top", ("--objective", "ltr"), bilstm=True),
+    Setting("objectives", "masked words, BiLSTM on top", ("--objective", "mlm"), bilstm=True),
+    Setting("objectives", "nothing, BiLSTM on top", ("--steps", "1"), bilstm=True),
     Setting("sizes", "L=2, H=128, A=2"),
     Setting("sizes", "L=4, H=128, A=2", ("--shape", "L=4,H=128,A=2")),
     Setting("sizes", "L=4, H=256, A=4", ("--shape", "mini")),
@@ -115,7 +119,8 @@ def measured(setting: Setting, seed: int, options: argparse.Namespace) -> dict[s
     folder = options.work / f"{setting.model}-{seed}.model"
     shape = () if "--shape" in setting.options else ("--shape", "tiny")
     corpus = str(options.data / "novels" / "dated.csv.gz")
-    training = ("--steps", str(options.steps), "--seed", str(seed), "-o", str(folder), "--quiet")
+    steps = () if "--steps" in setting.options else ("--steps", str(options.steps))
+    training = (*steps, "--seed", str(seed), "-o", str(folder), "--quiet")
     command = [str(Path(sys.executable).with_name("bertfeat")), "pretrain", corpus, *SOURCE]
     subprocess.run([*command, *shape, *setting.options, *training], check=True, stdout=subprocess.DEVNULL)
     held_out = json.loads((folder / "pretraining.json").read_text())["after"]
