@@ -224,8 +224,8 @@ class IndexCase:
     def __init__(self, work: Path) -> None:
         preload(
             "bertfeat.cli.index",
-            "bertfeat.search.build",
-            "bertfeat.search.update",
+            "bertfeat.search.building.build",
+            "bertfeat.search.building.update",
             "bertfeat.search.verify",
             "bertfeat.search.queries",
             "faiss",

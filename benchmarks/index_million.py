@@ -17,7 +17,7 @@ from typing import Any
 
 from _machine import machine
 
-from bertfeat.search.index_types import POINTS_PER_CLUSTER, cluster_count
+from bertfeat.search.vectors.index_types import POINTS_PER_CLUSTER, cluster_count
 
 HERE = Path(__file__).parent
 AUTOFAISS = """

@@ -1,37 +1,39 @@
-from .beir import (
+from .building.build import build_index as build_index
+from .building.build_options import (
+    BuildOptions as BuildOptions,
+    BuildProgress as BuildProgress,
+    OnBuildProgress as OnBuildProgress,
+)
+from .building.update import (
+    UpdateReport as UpdateReport,
+    append_features as append_features,
+    remove_documents as remove_documents,
+)
+from .databases.database_recall import DatabaseRecall as DatabaseRecall
+from .databases.export import (
+    DatabaseReport as DatabaseReport,
+    export_to_lance as export_to_lance,
+    export_to_qdrant as export_to_qdrant,
+)
+from .evaluation.beir import (
     RETRIEVAL_METRICS as RETRIEVAL_METRICS,
     OwnIds as OwnIds,
     RetrievalMetric as RetrievalMetric,
     RetrievalScores as RetrievalScores,
     evaluate_beir as evaluate_beir,
 )
-from .beir_folder import BeirFolder as BeirFolder, read_beir as read_beir
-from .build import build_index as build_index
-from .build_options import (
-    BuildOptions as BuildOptions,
-    BuildProgress as BuildProgress,
-    OnBuildProgress as OnBuildProgress,
-)
-from .database_recall import DatabaseRecall as DatabaseRecall
-from .databases import (
-    DatabaseReport as DatabaseReport,
-    export_to_lance as export_to_lance,
-    export_to_qdrant as export_to_qdrant,
-)
-from .faiss_index import count_faiss_gpus as count_faiss_gpus
-from .hits import Answer as Answer, Hit as Hit, HitPiece as HitPiece
-from .index import Index as Index, SearchScope as SearchScope
-from .index_types import IndexType as IndexType
-from .intervals import Interval as Interval
-from .layer_scores import (
+from .evaluation.beir_folder import BeirFolder as BeirFolder, read_beir as read_beir
+from .evaluation.intervals import Interval as Interval
+from .evaluation.layer_scores import (
     RANKED_BY as RANKED_BY,
     LayerScores as LayerScores,
     LayerTable as LayerTable,
     LeftOut as LeftOut,
 )
-from .layer_table import OnScanned as OnScanned, evaluate_layers as evaluate_layers
-from .maxsim import MaxSim as MaxSim
-from .metric import Metric as Metric
+from .evaluation.layer_table import OnScanned as OnScanned, evaluate_layers as evaluate_layers
+from .evaluation.recall import measure_recall as measure_recall
+from .hits import Answer as Answer, Hit as Hit, HitPiece as HitPiece
+from .index import Index as Index, SearchScope as SearchScope
 from .queries import (
     query_text as query_text,
     query_texts as query_texts,
@@ -46,8 +48,8 @@ from .query_encoder import (
     check_same_model as check_same_model,
     open_query_encoder as open_query_encoder,
 )
-from .recall import measure_recall as measure_recall
-from .rerank import Reranker as Reranker
+from .reranking.maxsim import MaxSim as MaxSim
+from .reranking.rerank import Reranker as Reranker
 from .settings import (
     IndexSettings as IndexSettings,
     RecallReport as RecallReport,
@@ -56,15 +58,13 @@ from .settings import (
     read_index_settings as read_index_settings,
     write_index_settings as write_index_settings,
 )
-from .update import (
-    UpdateReport as UpdateReport,
-    append_features as append_features,
-    remove_documents as remove_documents,
-)
-from .vector_index import Neighbours as Neighbours, VectorIndex as VectorIndex
-from .verify import IndexReport as IndexReport, verify_index as verify_index
-from .whitening import (
+from .vectors.faiss_index import count_faiss_gpus as count_faiss_gpus
+from .vectors.index_types import IndexType as IndexType
+from .vectors.metric import Metric as Metric
+from .vectors.vector_index import Neighbours as Neighbours, VectorIndex as VectorIndex
+from .vectors.whitening import (
     Whitening as Whitening,
     WhiteningKind as WhiteningKind,
     as_whitening as as_whitening,
 )
+from .verify import IndexReport as IndexReport, verify_index as verify_index

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from bertfeat.errors import IndexFolderError, parameter
 from bertfeat.io import Location, open_regular
 from bertfeat.search.settings import DOCUMENTS_NAME, PIECES_NAME, REBUILD
-from bertfeat.search.vector_blocks import VectorBlock
+from bertfeat.search.vectors.vector_blocks import VectorBlock
 
 BATCH_ROWS = 4096
 SOURCE = "_source"  # the column that says which of the feature sets a document is from

@@ -10,12 +10,9 @@ from numpy.typing import NDArray
 
 from bertfeat.errors import IndexFolderError, UsageError
 from bertfeat.io import open_regular, sync
-from bertfeat.search import faiss_index
 from bertfeat.search.document_store import PIECES_SCHEMA, SOURCE, ArrowStore
-from bertfeat.search.faiss_import import FaissIndex, faiss_message
-from bertfeat.search.faiss_structure import find_mismatch
 from bertfeat.search.folder import check_files, measure_file
-from bertfeat.search.kept_tokens import KeptTokens
+from bertfeat.search.reranking.kept_tokens import KeptTokens
 from bertfeat.search.settings import (
     DOCUMENTS_NAME,
     FAISS_NAME,
@@ -29,6 +26,9 @@ from bertfeat.search.settings import (
     read_index_settings,
     write_index_settings,
 )
+from bertfeat.search.vectors import faiss_index
+from bertfeat.search.vectors.faiss_import import FaissIndex, faiss_message
+from bertfeat.search.vectors.faiss_structure import find_mismatch
 
 _DOCUMENTS = pa.schema([("row", pa.int64()), ("id", pa.large_string())])
 _TEXT = pa.field("text", pa.large_string())

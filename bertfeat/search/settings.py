@@ -15,8 +15,8 @@ from bertfeat.errors import IndexFolderError
 from bertfeat.features import FeatureSettings, ModelIdentity
 from bertfeat.io import JsonFormat, Location, write_json
 from bertfeat.recipe import FeatureColumn
-from bertfeat.search.metric import Metric
-from bertfeat.search.whitening import Whitening, preparing_metric
+from bertfeat.search.vectors.metric import Metric
+from bertfeat.search.vectors.whitening import Whitening, preparing_metric
 
 FORMAT_VERSION = 3
 

@@ -13,15 +13,12 @@ from numpy.typing import NDArray
 
 from bertfeat.errors import BertfeatError, IndexFolderError
 from bertfeat.io import Address, Location
+from bertfeat.search.building.feature_source import document_fields
+from bertfeat.search.building.source_sets import changed_sources, unchanged_sources
 from bertfeat.search.document_store import SOURCE, document_schema
-from bertfeat.search.faiss_import import FaissIndex, InvertedIndex, faiss
-from bertfeat.search.faiss_index import flat_storage, inverted_index
-from bertfeat.search.faiss_structure import find_mismatch
-from bertfeat.search.feature_source import document_fields
 from bertfeat.search.folder import check_files, read_consistently
 from bertfeat.search.index_copy import index_on_disk
-from bertfeat.search.kept_tokens import check_tokens
-from bertfeat.search.metric import Metric
+from bertfeat.search.reranking.kept_tokens import check_tokens
 from bertfeat.search.settings import (
     DOCUMENTS_NAME,
     FAISS_NAME,
@@ -30,9 +27,12 @@ from bertfeat.search.settings import (
     IndexSettings,
     read_index_settings,
 )
-from bertfeat.search.source_sets import changed_sources, unchanged_sources
-from bertfeat.search.vector_index import VectorIndex
-from bertfeat.search.whitening import has_sound_matrix
+from bertfeat.search.vectors.faiss_import import FaissIndex, InvertedIndex, faiss
+from bertfeat.search.vectors.faiss_index import flat_storage, inverted_index
+from bertfeat.search.vectors.faiss_structure import find_mismatch
+from bertfeat.search.vectors.metric import Metric
+from bertfeat.search.vectors.vector_index import VectorIndex
+from bertfeat.search.vectors.whitening import has_sound_matrix
 
 _BLOCK_ROWS = 16_384
 _UNKNOWN = np.iinfo(np.int64).max  # characters of a text that is not kept

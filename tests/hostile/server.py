@@ -26,9 +26,17 @@ CLOSED, BROKEN = "closed", "broken"
 IDLE = 25.0  # seconds in which a process that waits for nothing that comes does nothing
 _IMPORTED = (
     *("bertfeat.cli.tag", "bertfeat.cli.plot", "bertfeat.extraction", "bertfeat.tagging", "bertfeat.search.index"),
-    *("bertfeat.search.build", "bertfeat.search.update", "bertfeat.search.verify", "bertfeat.search.recall"),
+    *("bertfeat.search.building.build", "bertfeat.search.building.update"),
+    *("bertfeat.search.verify", "bertfeat.search.evaluation.recall"),
     *("bertfeat.usages.search", "bertfeat.usages.senses"),
-    *("bertfeat.usages", "bertfeat.probes", "bertfeat.plots", "bertfeat.search.beir", "bertfeat.search", "faiss"),
+    *(
+        "bertfeat.usages",
+        "bertfeat.probes",
+        "bertfeat.plots",
+        "bertfeat.search.evaluation.beir",
+        "bertfeat.search",
+        "faiss",
+    ),
     *("sklearn.linear_model", "sklearn.manifold", "matplotlib.figure", "matplotlib.backends.backend_agg"),
     *("ir_measures", "transformers", "safetensors.torch", "tests.support.tiny_models"),
     *("torch._dynamo", "pytrec_eval", "pyarrow.pandas_compat"),

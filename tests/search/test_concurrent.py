@@ -30,8 +30,8 @@ WITHOUT_EXCHANGE = "tests.support.index_toy:without_exchange"
 
 preload(
     "bertfeat.cli.index",
-    "bertfeat.search.build",
-    "bertfeat.search.update",
+    "bertfeat.search.building.build",
+    "bertfeat.search.building.update",
     "bertfeat.search.verify",
     "bertfeat.search.queries",
     "faiss",

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from bertfeat.errors import BertfeatError, NotDerivableError, UsageError
 from bertfeat.features import FeatureSet
 from bertfeat.search import export_to_lance, export_to_qdrant
-from bertfeat.search.database_recall import ExactRows, judge_database, sample_queries
-from bertfeat.search.database_rows import DatabaseRows
-from bertfeat.search.faiss_search import EMPTY
+from bertfeat.search.databases.database_recall import ExactRows, judge_database, sample_queries
+from bertfeat.search.databases.database_rows import DatabaseRows
+from bertfeat.search.vectors.faiss_search import EMPTY
 from tests.support.features_toy import toy_part, toy_set
 from tests.support.index_toy import clustered, neighbours, vector_set
 
@@ -27,7 +27,7 @@ def rows_of(folder: Path, column: str | None = None) -> DatabaseRows:
 
 def test_a_block_is_a_batch_of_the_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     vectors = clustered(1000)
-    monkeypatch.setattr("bertfeat.search.feature_source._READ_ROWS", 100)
+    monkeypatch.setattr("bertfeat.search.building.feature_source._READ_ROWS", 100)
     rows = rows_of(vector_set(tmp_path / "f", vectors, parts=2))
     blocks = [(block.start, len(block.vectors), block.columns) for block in rows.blocks(columns=True)]
     assert [(start, size) for start, size, _ in blocks] == [(start, 100) for start in range(0, 1000, 100)]
@@ -80,8 +80,8 @@ def exact_of(rows: DatabaseRows) -> ExactRows:
 
 
 def test_exact_search_is_brute_force(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bertfeat.search.database_recall._SCORED_ROWS", 70)
-    monkeypatch.setattr("bertfeat.search.feature_source._READ_ROWS", 150)
+    monkeypatch.setattr("bertfeat.search.databases.database_recall._SCORED_ROWS", 70)
+    monkeypatch.setattr("bertfeat.search.building.feature_source._READ_ROWS", 150)
     vectors = clustered(500)
     truth = exact_of(rows_of(vector_set(tmp_path / "f", vectors))).truth()
     assert len(truth.own) == 100
@@ -154,7 +154,7 @@ def test_a_missing_library_names_its_extra(
 ) -> None:
     monkeypatch.setitem(sys.modules, library, None)
     for module in ("lance_dataset", "qdrant_collection"):
-        monkeypatch.delitem(sys.modules, f"bertfeat.search.{module}", raising=False)
+        monkeypatch.delitem(sys.modules, f"bertfeat.search.databases.{module}", raising=False)
     folder = vector_set(tmp_path / "f", clustered(5))
     with pytest.raises(BertfeatError, match=rf"which is not installed; pip install 'bertfeat\[{extra}\]'"):
         export(folder)
@@ -164,7 +164,7 @@ def test_no_faiss_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     for name in [name for name in sys.modules if name.partition(".")[0] == "faiss"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "faiss", None)
-    monkeypatch.setattr("bertfeat.search.faiss_import.faiss.__dict__", {}, raising=False)
+    monkeypatch.setattr("bertfeat.search.vectors.faiss_import.faiss.__dict__", {}, raising=False)
     folder = vector_set(tmp_path / "f", clustered(30))
     assert export_to_lance(folder, tmp_path / "x.lance").recall is not None
     assert export_to_qdrant(folder, folder=tmp_path / "q").recall is not None

@@ -32,7 +32,7 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bertfeat.search.recall.SECONDS_TIMED", 0.0)
+    monkeypatch.setattr("bertfeat.search.evaluation.recall.SECONDS_TIMED", 0.0)
 
 
 ABORTS = (

@@ -27,7 +27,7 @@ def test_every_public_name_is_there() -> None:
     [
         "from bertfeat.search import count_faiss_gpus; count_faiss_gpus()",
         "from bertfeat import Index; Index('nowhere')",
-        "from bertfeat.search.metric import Metric; Metric.L2.faiss_metric",
+        "from bertfeat.search.vectors.metric import Metric; Metric.L2.faiss_metric",
     ],
 )
 def test_using_it_says_how_it_is_had(use: str) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bertfeat.search.index_types import choose_index, cluster_count
+from bertfeat.search.vectors.index_types import choose_index, cluster_count
 
 GB = 10**9
 

@@ -18,11 +18,11 @@ from bertfeat.search import (
     VectorIndex,
     append_features,
     build_index,
-    kept_tokens,
     remove_documents,
     verify_index,
 )
-from bertfeat.search.kept_tokens import encode_directions
+from bertfeat.search.reranking import kept_tokens
+from bertfeat.search.reranking.kept_tokens import encode_directions
 from bertfeat.search.settings import TOKEN_IDS_NAME, TOKEN_OFFSETS_NAME, TOKENS_NAME, VOCABULARY_NAME
 from tests.search.test_verify import edit_store, rewritten
 from tests.support.features_toy import toy_part, toy_parts, toy_set

@@ -18,7 +18,7 @@ from bertfeat.corpus import KeptColumn
 from bertfeat.errors import DatabaseError, IndexFolderError, UsageError
 from bertfeat.io import Address
 from bertfeat.search import BuildProgress, export_to_lance
-from bertfeat.search.database_rows import DatabaseRows, RowBlock
+from bertfeat.search.databases.database_rows import DatabaseRows, RowBlock
 from tests.support.features_toy import KEPT, toy_parts, toy_set
 from tests.support.index_toy import clustered, files_of, neighbours, vector_set
 
@@ -130,8 +130,8 @@ def test_an_index_and_what_its_recall_needs(tmp_path: Path) -> None:
 
 
 def test_large_sets_get_an_index_by_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bertfeat.search.lance_dataset.INDEXED_FROM", 300)
-    monkeypatch.setattr("bertfeat.search.lance_dataset._TRAINING_BYTES", 1000)  # so that training is streamed
+    monkeypatch.setattr("bertfeat.search.databases.lance_dataset.INDEXED_FROM", 300)
+    monkeypatch.setattr("bertfeat.search.databases.lance_dataset._TRAINING_BYTES", 1000)  # so that training is streamed
     folder = vector_set(tmp_path / "f", clustered(300, 10))
     assert export_to_lance(folder, tmp_path / "a.lance").index == "IVF_PQ, cosine, 1 partitions, 5 codes a vector"
     none = export_to_lance(folder, tmp_path / "b.lance", index=False, evaluate=False)
@@ -189,7 +189,7 @@ def test_an_error_on_the_way_leaves_what_was_there(
 
 
 def test_a_set_that_changes_meanwhile_is_not_committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bertfeat.search.feature_source.FeatureSource.count", 7)
+    monkeypatch.setattr("bertfeat.search.building.feature_source.FeatureSource.count", 7)
     with pytest.raises(DatabaseError, match="7 vectors were announced, but 5 came: the features are being changed"):
         export_to_lance(vector_set(tmp_path / "f", clustered(5)), tmp_path / "x.lance", evaluate=False)
     with pytest.raises(ValueError, match="not found"):
@@ -199,7 +199,7 @@ def test_a_set_that_changes_meanwhile_is_not_committed(tmp_path: Path, monkeypat
 _KILLED = """
 import os, signal, sys
 from bertfeat.search import export_to_lance
-from bertfeat.search.database_rows import DatabaseRows
+from bertfeat.search.databases.database_rows import DatabaseRows
 whole = DatabaseRows.blocks
 def killed(self, *, columns):
     for number, block in enumerate(whole(self, columns=columns)):

@@ -16,8 +16,8 @@ from bertfeat.cli import main
 from bertfeat.errors import BertfeatError, CorpusError, IndexFolderError, NotDerivableError, UsageError
 from bertfeat.features import DocumentFeatures, FeatureSet, ModelIdentity
 from bertfeat.search import BuildOptions, LayerTable, build_index, evaluate_beir, evaluate_layers
+from bertfeat.search.evaluation.intervals import QueryResamples
 from bertfeat.search.index import Index
-from bertfeat.search.intervals import QueryResamples
 from tests.search.test_beir import beir_folder
 from tests.support.features_toy import MODEL, H, L, toy_part, toy_set
 from tests.support.index_toy import vector_set, whitened
@@ -212,7 +212,7 @@ def test_resamples_are_paired_and_seeded() -> None:
 
 @pytest.fixture
 def run(features: FeatureSet, beir: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr("bertfeat.search.layer_table.open_feature_encoder", lambda *_: Echo(features))
+    monkeypatch.setattr("bertfeat.search.evaluation.layer_table.open_feature_encoder", lambda *_: Echo(features))
 
     def run(*arguments: str, of: object = features.folder) -> Result:
         return CliRunner().invoke(main, ["evaluate", str(of), "--beir", str(beir), *arguments])

@@ -17,9 +17,10 @@ from qdrant_client import QdrantClient, models
 
 from bertfeat.corpus import KeptColumn
 from bertfeat.errors import DatabaseError, UsageError
-from bertfeat.search import BuildProgress, export_to_qdrant, qdrant_collection
-from bertfeat.search.database_rows import RowBlock
-from bertfeat.search.qdrant_collection import _batches
+from bertfeat.search import BuildProgress, export_to_qdrant
+from bertfeat.search.databases import qdrant_collection
+from bertfeat.search.databases.database_rows import RowBlock
+from bertfeat.search.databases.qdrant_collection import _batches
 from tests.support.features_toy import KEPT, toy_parts, toy_set
 from tests.support.index_toy import clustered, files_of, vector_set
 from tests.support.qdrant_server import QdrantServer
@@ -31,7 +32,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(qdrant_collection, "_BATCH_POINTS", 16)
     monkeypatch.setattr(qdrant_collection, "_POLL_SECONDS", 0.0)
     monkeypatch.setattr(qdrant_collection, "PATIENCE", 5.0)
-    monkeypatch.setattr("bertfeat.search.qdrant_collection.time.sleep", lambda _: None)
+    monkeypatch.setattr("bertfeat.search.databases.qdrant_collection.time.sleep", lambda _: None)
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from bertfeat.errors import IndexFolderError, UsageError
-from bertfeat.search import BuildOptions, Metric, VectorIndex, build_index, measure_recall, recall, remove_documents
+from bertfeat.search import BuildOptions, Metric, VectorIndex, build_index, measure_recall, remove_documents
+from bertfeat.search.evaluation import recall
 from tests.support.index_toy import clustered, neighbours, vector_set
 
 COUNT = 600

@@ -27,12 +27,12 @@ from bertfeat.search import (
     Metric,
     VectorIndex,
     build_index,
-    shard_plan,
     verify_index,
 )
+from bertfeat.search.building import shard_plan
+from bertfeat.search.building.shard_plan import SourcePart, SourceRows, plan_shards
+from bertfeat.search.building.shard_worker import ShardJob
 from bertfeat.search.document_store import IndexStoresWriter
-from bertfeat.search.shard_plan import SourcePart, SourceRows, plan_shards
-from bertfeat.search.shard_worker import ShardJob
 from tests.support.features_toy import toy_parts, toy_set
 from tests.support.index_toy import clustered, files_of, neighbours, vector_set
 from tests.support.s3_server import Faults, S3Server
@@ -266,7 +266,8 @@ def test_the_shard_of_a_killed_worker_is_filled_again(sets: list[Path], tmp_path
 BUILD = """
 import sys
 from bertfeat.distributed import Processes
-from bertfeat.search import build_index, shard_plan
+from bertfeat.search import build_index
+from bertfeat.search.building import shard_plan
 shard_plan.LEAST_BYTES = 200 * 16 * 4
 def stop(progress):
     if progress.step == "add" and progress.done:

@@ -16,8 +16,8 @@ from bertfeat.search import (
     append_features,
     build_index,
     remove_documents,
-    source_sets,
 )
+from bertfeat.search.building import source_sets
 from bertfeat.search.settings import SourceSet
 from tests.support.features_toy import toy_part, toy_set
 from tests.support.index_toy import clustered, neighbours, vector_set
@@ -177,7 +177,9 @@ def test_more_sets_than_two_bytes_can_count(tmp_path: Path, monkeypatch: pytest.
     folder = made(tmp_path, clustered(20))
     many = tuple(SourceSet(f"/nowhere/{number}", 1, "") for number in range(40_000))
     real = source_sets.merge_sources
-    monkeypatch.setattr("bertfeat.search.update.merge_sources", lambda known, sets: real([*known, *many], sets))
+    monkeypatch.setattr(
+        "bertfeat.search.building.update.merge_sources", lambda known, sets: real([*known, *many], sets)
+    )
     vector_set(tmp_path / "new.features", clustered(3), ids=["a", "b", "c"])
     append_features(folder, [tmp_path / "new.features"])
     assert VectorIndex(folder).documents.numbers("_source").tolist()[-3:] == [40_001] * 3

@@ -27,7 +27,7 @@ def features(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def hurried() -> Iterator[None]:
     """Time searches once: nobody here asks how fast they are."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bertfeat.search.recall.SECONDS_TIMED", 0.0)
+        patch.setattr("bertfeat.search.evaluation.recall.SECONDS_TIMED", 0.0)
         yield
 
 

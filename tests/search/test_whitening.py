@@ -23,14 +23,14 @@ from bertfeat.search import (
     as_whitening,
     build_index,
     measure_recall,
-    recall,
     remove_documents,
-    shard_plan,
     verify_index,
 )
+from bertfeat.search.building import shard_plan
+from bertfeat.search.evaluation import recall
 from bertfeat.search.folder import measure_file
 from bertfeat.search.settings import read_index_settings, write_index_settings
-from bertfeat.search.whitening import fit_whitening, measure_spectrum
+from bertfeat.search.vectors.whitening import fit_whitening, measure_spectrum
 from tests.search.test_sharded_build import Here, check_same
 from tests.support.index_toy import clustered, neighbours, vector_set, whitened
 

@@ -1,0 +1,226 @@
+"""A feature set becomes an index: a sample trains it, blocks of vectors fill it, exact search measures its recall.
+
+Memory is bounded by the index itself. Shapes: n vectors, W values in each.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pyarrow as pa
+
+import bertfeat
+from bertfeat.engine import Engine
+from bertfeat.errors import UsageError
+from bertfeat.io import Address, as_location
+from bertfeat.recipe import FeatureColumn
+from bertfeat.search.building.build_options import BuildOptions, BuildProgress, OnBuildProgress, ignore_build_progress
+from bertfeat.search.building.feature_source import FeatureSource
+from bertfeat.search.building.filling import Filling, Keep, check_complete, fill_here
+from bertfeat.search.building.shard_files import refuse_indivisible
+from bertfeat.search.building.sharded_build import Workers, fill_by_workers
+from bertfeat.search.building.source_sets import FeatureSets, describe_source_set, open_feature_sets
+from bertfeat.search.building.token_writer import keep_tokens, plan_tokens
+from bertfeat.search.document_store import IndexStoresWriter
+from bertfeat.search.evaluation import recall
+from bertfeat.search.index_files import finish_index_folder
+from bertfeat.search.replacement import hold_index_folder
+from bertfeat.search.settings import FAISS_NAME, FORMAT_VERSION, IndexSettings, RecallReport, SearchParameter
+from bertfeat.search.vectors.faiss_factory import create_faiss_index
+from bertfeat.search.vectors.faiss_import import faiss
+from bertfeat.search.vectors.faiss_index import (
+    copy_to_gpu,
+    set_search_parameter,
+    train_index,
+    write_faiss_index,
+)
+from bertfeat.search.vectors.faiss_transforms import judged_transform
+from bertfeat.search.vectors.index_types import IndexChoice, choose_index
+from bertfeat.search.vectors.training_sample import QUERIES, raw_vectors, sample_vectors
+from bertfeat.search.vectors.whitening import Whitener, Whitening, fit_whitening, measure_spectrum, with_transform
+
+
+def build_index(
+    features: FeatureSets,
+    folder: str | Path | Address,
+    column: str | None = None,
+    *,
+    options: BuildOptions | None = None,
+    progress: OnBuildProgress | None = None,
+    engine: Engine | None = None,
+    scratch: str | Path | Address | None = None,
+) -> IndexSettings:
+    """Build an index over one column of one or several feature sets; at the end it replaces an older index.
+
+    With an ``engine`` other processes add the vectors, each to shards of its own, and the index answers as one that was
+    built without. What they write is put together on this machine; where they do not see its disk, ``scratch`` is a
+    folder or an address that all of them see.
+
+    Raises:
+        UsageError: no vectors, too few of them for the type asked for, a type that FAISS does not know, or one that
+            cannot be put together from shards.
+        NotDerivableError: there is no such column.
+        IndexFolderError: feature sets that cannot share an index, or a vector that is not finite.
+        FolderLockedError: another run is at work on the folder.
+        StorageError: the folder cannot be written.
+    """
+    options = options or BuildOptions()
+    sets = open_feature_sets(features)
+    workers = None if engine is None else Workers(engine, None if scratch is None else as_location(scratch))
+    if workers is not None:
+        workers.check([features.folder for features in sets])
+    with hold_index_folder(folder, new=True) as held:
+        source = FeatureSource(sets, column, keep_text=options.keep_text)
+        if not source.count:
+            raise UsageError(
+                f"there are no vectors of {source.column.name} in it, so nothing to index", where=sets[0].folder
+            )
+        clock = _StepClock(progress or ignore_build_progress)
+        whitener = _fit_to_source(source, options.transform, clock)
+        width = whitener.width if whitener else source.width
+        choice = choose_index(
+            options.type, count=source.count, width=width, memory=options.memory, recall=options.target_recall
+        )
+        named = options.with_tokens
+        kept = None if named is None else plan_tokens(source, named, options.token_dtype)
+        with held.replacement() as fresh:
+            with IndexStoresWriter(fresh, source.schema, per_document=source.per_document) as stores:
+                report = _build_faiss_index(source, choice, options, whitener, fresh, stores.write, clock, workers)
+            settings = _new_settings(source, choice, options, report, stores.documents)
+            if kept is not None:
+                with clock.step("tokens", source.count):
+                    tokens = keep_tokens(fresh, kept, sets, keep_text=options.keep_text)
+                settings = replace(settings, tokens=tokens)
+            return finish_index_folder(settings, fresh)
+
+
+@dataclass(frozen=True, slots=True)
+class BuildReport:
+    """A FAISS index that was written."""
+
+    count: int
+    zero_vectors: int
+    search_parameter: SearchParameter | None
+    recall: RecallReport | None
+    seconds: dict[str, float] = field(default_factory=dict)  # of each step
+    transform: Whitening | None = None  # with its width
+
+
+def _build_faiss_index(
+    source: FeatureSource,
+    choice: IndexChoice,
+    options: BuildOptions,
+    whitener: Whitener | None,
+    folder: Path,
+    keep: Keep,
+    clock: "_StepClock",
+    workers: Workers | None,
+) -> BuildReport:
+    """Build ``index.faiss`` in ``folder``; every block is handed to ``keep`` too.
+
+    Raises:
+        UsageError: a description that FAISS does not know, or too few vectors for it.
+        IndexFolderError: a vector that is not finite; or the file cannot be written.
+    """
+    index = create_faiss_index(choice.factory, whitener.width if whitener else source.width, options.metric)
+    if whitener is not None:
+        index = with_transform(index, whitener.matrix(), options.metric)
+    if workers is not None:
+        refuse_indivisible(index, choice.factory)
+    with clock.step("sample", source.count):
+        sample = sample_vectors(source, index, choice, options, clock.done)
+    with clock.step("train", len(sample.training)):
+        index = copy_to_gpu(index, options.device)
+        train_index(index, sample.training, choice.clusters)
+    transform = judged_transform(index)
+    exact = None
+    if len(sample.own):
+        exact = recall.ExactSearch(sample.queries, sample.own, options.metric, source.count, transform)
+    with clock.step("add", source.count):
+        del sample  # its memory is for the index now
+        filling = Filling(source, choice, options, folder, keep, clock.done, exact)
+        index, zero = fill_by_workers(workers, index, filling) if workers else fill_here(index, filling)
+        check_complete(index, source.count)
+    parameter, report = recall.guess_search_parameter(index), None
+    if options.evaluate and source.count > 1:
+        with clock.step("evaluate", QUERIES):
+            truth = exact.truth() if exact else recall.stored_truth(index)
+            parameter, report = recall.tune_and_judge(index, truth, options.metric, options.target_recall)
+            report = replace(report, transformed=transform is not None)
+    with clock.step("write", source.count):
+        if parameter is not None:  # also the default of plain FAISS, which does not read index.json
+            set_search_parameter(index, parameter.value)
+        write_faiss_index(index, folder / FAISS_NAME)
+    zero = 0 if whitener else zero  # whitening gives them a direction
+    transform_done = whitener.whitening if whitener else None
+    return BuildReport(source.count, zero, parameter, report, clock.seconds, transform_done)
+
+
+def _fit_to_source(source: FeatureSource, whitening: Whitening | None, clock: "_StepClock") -> Whitener | None:
+    """Fit a whitening to all vectors of a source, in a pass of its own.
+
+    Raises:
+        UsageError: the vectors vary in fewer directions than are asked for.
+        IndexFolderError: a vector that is not finite.
+    """
+    if whitening is None:
+        return None
+    with clock.step("whiten", source.count):
+        return fit_whitening(whitening, measure_spectrum(raw_vectors(source, clock.done), source.width))
+
+
+@dataclass(slots=True)
+class _StepClock:
+    """Times the steps and reports their progress."""
+
+    on_progress: OnBuildProgress
+    seconds: dict[str, float] = field(default_factory=dict)
+    _step: str = ""
+    _total: int = 0
+
+    @contextmanager
+    def step(self, name: str, total: int) -> Iterator[None]:
+        self._step, self._total = name, total
+        self.done(0)
+        began = time.perf_counter()
+        yield
+        self.seconds[name] = round(time.perf_counter() - began, 3)
+
+    def done(self, count: int) -> None:
+        self.on_progress(BuildProgress(self._step, count, self._total))
+
+
+def _library_versions() -> dict[str, str]:
+    """The versions of the libraries that an index depends on."""
+    return {"bertfeat": bertfeat.__version__, "faiss": faiss.__version__, "pyarrow": pa.__version__}
+
+
+def _new_settings(
+    source: FeatureSource, choice: IndexChoice, options: BuildOptions, report: BuildReport, documents: int
+) -> IndexSettings:
+    header, column = source.sets[0].header, source.column
+    return IndexSettings(
+        format_version=FORMAT_VERSION,
+        column=FeatureColumn(column.recipe, column.pooling, column.width, "float32"),
+        metric=options.metric,
+        type=options.type,
+        factory=choice.factory,
+        reason=choice.reason,
+        model=header.model,
+        extraction=header.settings,
+        query_prompt=options.query_prompt,
+        sources=tuple(describe_source_set(features) for features in source.sets),
+        count=report.count,
+        documents=documents,
+        zero_vectors=report.zero_vectors,
+        skipped=source.skipped,
+        tombstones=0,
+        has_text=options.keep_text and "text" in source.schema.names,
+        effort=report.search_parameter,
+        evaluation=report.recall,
+        versions=_library_versions(),
+        seconds=report.seconds,
+        transform=report.transform,
+    )

@@ -1,0 +1,217 @@
+"""The vectors of feature sets as blocks, with the columns that an index keeps of documents, tokens and words.
+
+Shapes: n vectors of a batch, D documents whose vectors they are.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from bertfeat.errors import IndexFolderError, UsageError, parameter
+from bertfeat.features import (
+    KEPT_TYPES,
+    FeatureSet,
+    FeatureSettings,
+    ModelIdentity,
+    PartHeader,
+    PiecePositions,
+    ReadableColumn,
+    position_columns,
+    read_positions,
+    stored_matrices,
+)
+from bertfeat.recipe import FeatureColumn
+from bertfeat.search.building.shard_plan import PlannedShard, SourcePart, plan_shards
+from bertfeat.search.document_store import SOURCE, document_schema
+from bertfeat.search.vectors.vector_blocks import BlockBuilder, PieceColumns, VectorBlock, block_rows
+
+_READ_ROWS = 8192
+
+
+class FeatureSource:
+    """One column of one or several feature sets."""
+
+    def __init__(
+        self, sets: Sequence[FeatureSet], column: str | None, *, keep_text: bool, source_numbers: Sequence[int] = ()
+    ) -> None:
+        self.sets = tuple(sets)
+        self.column = _one_column(self.sets, column)
+        self.width = self.column.width
+        self.skipped = 0  # tokens and words without a vector of their own, known when everything was read
+        self.per_document = self.column.pooling.per_document
+        self.schemas = [(features.folder, document_fields(features, keep_text)) for features in self.sets]
+        self.schema = document_schema(self.schemas)
+        self.first_document = 0  # number of the first document in the index
+        self._numbers = tuple(source_numbers) or tuple(range(len(self.sets)))
+        self._kept = tuple(name for name in self.schema.names if name != SOURCE)
+
+    @property
+    def count(self) -> int:
+        """How many vectors there are; for tokens and words their positions are read to count them."""
+        return sum(shard.vectors for shard in self.shards)
+
+    @cached_property
+    def shards(self) -> tuple[PlannedShard, ...]:
+        """How the vectors are divided, whoever adds them."""
+        counts = [self._count_vectors(features) for features in self.sets]
+        parts = [
+            SourcePart(number, entry.first_row, entry.last_row, entry.documents, vectors)
+            for number, features in enumerate(self.sets)
+            for entry, vectors in zip(features.entries, counts[number], strict=True)
+        ]
+        return plan_shards(parts, self.width)
+
+    def blocks(
+        self, *, documents: bool, rows: int | None = None, shards: Sequence[PlannedShard] | None = None
+    ) -> Iterator[VectorBlock]:
+        """The vectors in order of the sets and their rows; a block ends where it has ``rows`` vectors or more.
+
+        With ``rows=1`` it is not larger than a row group of about 8 MiB, texts included. By default a block also ends
+        where a shard does, so that FAISS is given the same blocks whoever adds them.
+        """
+        builder, size = BlockBuilder(self.width), rows or block_rows(self.width)
+        self.skipped = 0
+        for shard in self.shards if shards is None else shards:
+            for batch, number, document in self._read(shard, documents=documents, vectors=True):
+                features = self.sets[number]
+                stored = [column for column in features.columns if column.name in self.column.derivation.columns]
+                vectors = self.column.derivation.apply(stored_matrices(batch, stored))
+                usable, pieces = self._pieces(batch, document)
+                table = self._document_table(batch, number) if documents else None
+                builder.add(vectors if usable is None else vectors[usable], table, pieces)
+                if builder.count >= size:
+                    yield builder.take()
+            if rows is None and builder.count:
+                yield builder.take()
+        if builder.count or builder.has_documents:
+            yield builder.take()
+
+    def document_blocks(self) -> Iterator[VectorBlock]:
+        """What :meth:`blocks` gives of documents, tokens and words, without their vectors."""
+        self.skipped, nothing = 0, np.empty((0, self.width), np.float32)
+        for shard in self.shards:
+            for batch, number, document in self._read(shard, documents=True, vectors=False):
+                _, pieces = self._pieces(batch, document)
+                yield VectorBlock(nothing, (self._document_table(batch, number),), pieces)
+
+    def _read(
+        self, shard: PlannedShard, *, documents: bool, vectors: bool
+    ) -> Iterator[tuple[pa.RecordBatch, int, int]]:
+        """The columns that are needed, which of the sets they are from, and the number of the first document."""
+        document = self.first_document + shard.first_document
+        for rows in shard.rows:
+            features = self.sets[rows.features]
+            names = dict.fromkeys(
+                [
+                    *(self.column.derivation.columns if vectors else ()),
+                    *self._position_names(features),
+                    *(self._kept_names(features) if documents else ()),
+                ]
+            )
+            for batch in features.stream(list(names), batch_rows=_READ_ROWS, start=rows.start, stop=rows.stop):
+                yield batch, rows.features, document
+                document += len(batch)
+
+    def _pieces(self, batch: pa.RecordBatch, document: int) -> tuple[NDArray[np.bool_] | None, PieceColumns | None]:
+        """Which tokens or words of a batch, whose first document has that number, have vectors that count."""
+        if self.per_document:
+            return None, None
+        pieces = read_positions(batch, self.column.pooling)
+        usable = pieces.usable
+        self.skipped += len(usable) - int(usable.sum())
+        return usable, _piece_columns(pieces, document)
+
+    def _document_table(self, batch: pa.RecordBatch, number: int) -> pa.Table:
+        """The columns of a batch that the document store keeps."""
+        table = pa.Table.from_batches([batch.select(self._kept_names(self.sets[number]))])
+        return table.append_column(SOURCE, pa.array(np.full(len(table), self._numbers[number], np.int32)))
+
+    def _kept_names(self, features: FeatureSet) -> list[str]:
+        return [name for name in self._kept if name in features.names]
+
+    def _count_vectors(self, features: FeatureSet) -> list[int]:
+        """How many vectors each part of a set has."""
+        if self.per_document:
+            return [entry.documents for entry in features.entries]
+        counts, at = [0] * len(features.entries), 0
+        for batch in features.stream(["row", *self._position_names(features)], batch_rows=_READ_ROWS):
+            while len(batch) and batch.column(0)[0].as_py() >= features.entries[at].last_row:
+                at += 1
+            counts[at] += int(read_positions(batch, self.column.pooling).usable.sum())
+        return counts
+
+    def _position_names(self, features: FeatureSet) -> list[str]:
+        if self.per_document:
+            return []
+        return position_columns(self.column.pooling, features.names)
+
+
+def _piece_columns(pieces: PiecePositions, first: int) -> PieceColumns:
+    """The usable pieces of documents of which the first has that number."""
+    usable = pieces.usable
+    segment = np.zeros(len(usable), np.int8) if pieces.segment is None else pieces.segment
+    return PieceColumns(
+        pieces.owners[usable] + first,
+        pieces.numbers[usable].astype(np.int32),
+        pieces.start[usable],
+        pieces.end[usable],
+        segment[usable],
+    )
+
+
+def _one_column(sets: Sequence[FeatureSet], column: str | None) -> ReadableColumn:
+    """The column, in all sets, whose vectors must be comparable."""
+    if not sets:
+        raise UsageError("name at least one feature set")
+    first = sets[0]
+    shared = first.find(column)
+    for other in sets[1:]:
+        theirs = other.find(shared.name)
+        problem = find_incomparability(first.header.model, first.header.settings, shared, other.header, theirs)
+        if problem:
+            raise IndexFolderError(f"{other.folder} cannot share an index with {first.folder}: {problem}")
+    return shared
+
+
+def find_incomparability(
+    model: ModelIdentity,
+    settings: FeatureSettings,
+    column: ReadableColumn | FeatureColumn,
+    header: PartHeader,
+    other: ReadableColumn | FeatureColumn,
+) -> str | None:
+    """Why vectors of a model, settings and column cannot be compared with those of another feature set.
+
+    None if they can.
+    """
+    ours, theirs = model.fingerprint, header.model.fingerprint
+    if ours != theirs:
+        return f"they come from different models (fingerprints {ours[:12]} and {theirs[:12]})"
+    if (column.recipe, column.pooling) != (other.recipe, other.pooling):
+        return f"{column.name} and {other.name} are different things"
+    if column.width != other.width:
+        return f"vectors of {column.width} and of {other.width} values"
+    if differences := settings.incomparable_with(header.settings, column.pooling):
+        differ = ", ".join(map(str, differences))
+        return f"they were extracted with {differ}; extract one of them again like the other"
+    return None
+
+
+def document_fields(features: FeatureSet, keep_text: bool) -> pa.Schema:
+    """The columns of a set that the document store keeps.
+
+    Raises:
+        IndexFolderError: one has the name of the store's own column.
+    """
+    if any(column.name == SOURCE for column in features.kept):
+        raise IndexFolderError(
+            f"it keeps a column {SOURCE!r}, and an index has one of that name: the feature set of a document",
+            where=features.folder,
+            remedy=f"leave it out of {parameter('keep')}, or rename it, and extract again",
+        )
+    texts = [(name, pa.string()) for name in ("text", "pair") if keep_text and name in features.names]
+    kept = [(column.name, KEPT_TYPES[column.type]) for column in features.kept]
+    return pa.schema([("row", pa.int64()), ("id", pa.string()), *texts, *kept])

@@ -1,0 +1,230 @@
+"""Updates of an index: documents are appended, replaced by those of the same id, and removed."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from bertfeat.errors import IndexFolderError
+from bertfeat.features import FeatureSet
+from bertfeat.io import Address
+from bertfeat.search.building.build_options import BuildProgress, OnBuildProgress, ignore_build_progress
+from bertfeat.search.building.feature_source import FeatureSource, find_incomparability
+from bertfeat.search.building.filling import check_complete, fill_index, kept_blocks
+from bertfeat.search.building.source_sets import FeatureSets, merge_sources, open_feature_sets
+from bertfeat.search.building.token_writer import KeptTokensWriter, check_token_sets
+from bertfeat.search.document_store import ArrowStore, IndexStoresWriter, document_schema
+from bertfeat.search.index_files import finish_index_folder
+from bertfeat.search.replacement import hold_index_folder
+from bertfeat.search.settings import FAISS_NAME, REMOVED_NAME, IndexSettings, StoredTokens
+from bertfeat.search.vectors.faiss_import import FaissIndex
+from bertfeat.search.vectors.faiss_index import can_remove, has_lists_on_disk, remove_vectors, write_faiss_index
+from bertfeat.search.vectors.lists_on_disk import DiskListsBuilder
+from bertfeat.search.vectors.vector_index import VectorIndex
+
+_RECONSTRUCTED = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateReport:
+    """An update, in documents."""
+
+    settings: IndexSettings
+    added: int
+    removed: int  # replaced ones among them
+    unknown: tuple[str, ...] = ()  # ids to be removed that are not in the index
+
+
+def append_features(
+    folder: str | Path | Address,
+    features: FeatureSets,
+    *,
+    progress: OnBuildProgress | None = None,
+) -> UpdateReport:
+    """Append feature sets to an index; documents that have the id of a new one are replaced.
+
+    The type of the index and its tuning stay. Types that cannot remove keep replaced vectors as tombstones.
+
+    Raises:
+        IndexFolderError: the features come from another model, recipe or width, or other settings, than the index.
+        FolderLockedError: another run is at work on the folder.
+        StorageError: the folder cannot be written.
+    """
+    with hold_index_folder(folder) as held:
+        index = VectorIndex(held.folder, in_memory=True)
+        sets = open_feature_sets(features)
+        sources, numbers = merge_sources(index.settings.sources, sets)
+        source = FeatureSource(
+            sets, index.settings.column.name, keep_text=index.settings.has_text, source_numbers=numbers
+        )
+        _check_comparable(index, source)
+        if (tokens := index.settings.tokens) is not None:
+            check_token_sets(sets, tokens.column, index.settings.model, index.settings.extraction)
+        replaced = _with_ids(index, _stored_ids(sets))
+        with held.replacement() as fresh:
+            remaining = _RemainingIndex(index, replaced)
+            source.first_document = remaining.documents
+            schema = document_schema([(index.folder, index.documents.schema), *source.schemas])
+            with IndexStoresWriter(fresh, schema, per_document=source.per_document) as stores:
+                remaining.copy(stores)
+                grown, zero = _extend_index(
+                    remaining.faiss_index, source, index.settings, stores, fresh, progress or ignore_build_progress
+                )
+            settings = replace(
+                remaining.settings(fresh, added=source.count),
+                sources=sources,
+                skipped=index.settings.skipped + source.skipped,
+                tokens=remaining.copy_tokens(fresh, sets),
+            )
+            return UpdateReport(
+                _finish_update(settings, grown, stores, zero, fresh), sum(map(len, sets)), int(replaced.sum())
+            )
+
+
+def remove_documents(folder: str | Path | Address, ids: Iterable[str]) -> UpdateReport:
+    """Remove the documents of those ids from an index; types that cannot remove keep them as tombstones.
+
+    Raises:
+        IndexFolderError: the folder is no sound index.
+        FolderLockedError: another run is at work on the folder.
+        StorageError: the folder cannot be written.
+    """
+    with hold_index_folder(folder) as held:
+        index = VectorIndex(held.folder, in_memory=True)
+        unique = list(dict.fromkeys(ids))
+        removed = _with_ids(index, pa.array(unique, pa.string()))
+        known = _ids_of_rows(index.documents, removed)
+        unknown = tuple(id_ for id_ in unique if id_ not in known)
+        if not removed.any():
+            return UpdateReport(index.settings, 0, 0, unknown)
+        with held.replacement() as fresh:
+            remaining = _RemainingIndex(index, removed)
+            schema = document_schema([(index.folder, index.documents.schema)])  # of this format
+            with IndexStoresWriter(fresh, schema, per_document=index.pieces is None) as stores:
+                remaining.copy(stores)
+            grown = remaining.faiss_index
+            if has_lists_on_disk(grown):
+                grown = DiskListsBuilder(grown, fresh, None).merged()
+            changed = replace(remaining.settings(fresh, added=0), tokens=remaining.copy_tokens(fresh, []))
+            settings = _finish_update(changed, grown, stores, 0, fresh)
+            return UpdateReport(settings, 0, int(removed.sum()), unknown)
+
+
+def _finish_update(
+    settings: IndexSettings, grown: FaissIndex, stores: IndexStoresWriter, zero: int, folder: Path
+) -> IndexSettings:
+    """Write the FAISS index and the settings of an update that added ``zero`` zero vectors."""
+    write_faiss_index(grown, folder / FAISS_NAME)
+    settings = replace(
+        settings,
+        count=int(grown.ntotal),
+        documents=stores.documents,
+        zero_vectors=settings.zero_vectors + zero,
+        updates=settings.updates + 1,
+    )
+    return finish_index_folder(settings, folder)
+
+
+class _RemainingIndex:
+    """An index without some of its documents."""
+
+    def __init__(self, index: VectorIndex, removed: NDArray[np.bool_]) -> None:
+        self._index = index
+        self.faiss_index = index.faiss_index
+        vectors = removed if index.pieces is None else removed[index.owners]
+        self._zero_vectors = index.settings.zero_vectors - _count_zero_vectors(index, vectors)
+        self._removes = can_remove(self.faiss_index) and not index.settings.tombstones
+        self._documents = ~removed if self._removes else np.ones_like(removed)
+        self._vectors = ~vectors if self._removes else np.ones_like(vectors)
+        self._tombstones = np.zeros_like(vectors) if index.removed is None else index.removed.copy()
+        if self._removes:
+            remove_vectors(self.faiss_index, vectors)
+        else:
+            self._tombstones |= vectors
+
+    @property
+    def documents(self) -> int:
+        """How many documents the stores keep, tombstones among them."""
+        return int(self._documents.sum())
+
+    def copy(self, stores: IndexStoresWriter) -> None:
+        """Copy the remaining rows of the old stores to new ones."""
+        stores.copy(self._index.documents, self._index.pieces, self._documents, self._vectors)
+
+    def copy_tokens(self, folder: Path, sets: Sequence[FeatureSet]) -> StoredTokens | None:
+        """Write the token vectors of the remaining documents, and of new sets after them, where the index keeps any."""
+        store = self._index.tokens
+        if store is None:
+            return None
+        with KeptTokensWriter(folder, store.stored.column, with_strings=store.ids is not None) as writer:
+            writer.copy(store, self._documents, ~self._tombstones)
+            writer.add_sets(sets)
+        return writer.stored
+
+    def settings(self, folder: Path, *, added: int) -> IndexSettings:
+        """The settings of the remaining index; writes its tombstones to the folder; ``added`` vectors will follow."""
+        count = 0 if self._removes else int(self._tombstones.sum())
+        if count:
+            np.save(folder / REMOVED_NAME, np.concatenate([self._tombstones, np.zeros(added, bool)]))
+        return replace(self._index.settings, tombstones=count, zero_vectors=self._zero_vectors)
+
+
+def _extend_index(
+    index: FaissIndex,
+    source: FeatureSource,
+    settings: IndexSettings,
+    stores: IndexStoresWriter,
+    folder: Path,
+    progress: OnBuildProgress,
+) -> tuple[FaissIndex, int]:
+    """The index with a source's vectors added, and how many zero vectors there were among them."""
+    before = int(index.ntotal)
+    on_disk = DiskListsBuilder(index, folder, None) if has_lists_on_disk(index) else None
+
+    def report(done: int) -> None:
+        progress(BuildProgress("add", done, source.count))
+
+    zero = fill_index(on_disk or index, kept_blocks(source, stores.write), settings.preparation, report)
+    index = on_disk.merged() if on_disk else index
+    check_complete(index, before + source.count)
+    return index, 0 if settings.transform else zero  # whitening gives them a direction
+
+
+def _check_comparable(index: VectorIndex, source: FeatureSource) -> None:
+    """Check that the new vectors can be compared with those of the index."""
+    settings, first = index.settings, source.sets[0]
+    problem = find_incomparability(settings.model, settings.extraction, settings.column, first.header, source.column)
+    if problem:
+        raise IndexFolderError(f"{first.folder} cannot be appended to {index.folder}: {problem}")
+
+
+def _stored_ids(sets: Sequence[FeatureSet]) -> pa.Array:
+    batches = [batch.column("id") for features in sets for batch in features.stream(["id"], batch_rows=65_536)]
+    return pc.unique(pa.chunked_array(batches, pa.string()))
+
+
+def _with_ids(index: VectorIndex, ids: pa.Array) -> NDArray[np.bool_]:
+    """Which documents have one of the ids and are not tombstones yet."""
+    ids = ids.cast(pa.large_string())
+    matches = [pc.is_in(batch.column("id"), value_set=ids).to_numpy(False) for batch in index.documents.batches(["id"])]
+    having: NDArray[np.bool_] = np.concatenate(matches) if matches else np.zeros(0, bool)
+    if index.removed is not None:
+        having[index.owners[index.removed]] = False
+    return having
+
+
+def _ids_of_rows(documents: ArrowStore, chosen: NDArray[np.bool_]) -> set[str]:
+    return set(documents.take(np.flatnonzero(chosen))["id"].to_pylist()) if chosen.any() else set()
+
+
+def _count_zero_vectors(index: VectorIndex, vectors: NDArray[np.bool_]) -> int:
+    """How many of the vectors are zero."""
+    if not index.settings.zero_vectors:
+        return 0
+    numbers = np.flatnonzero(vectors)
+    parts = (numbers[start : start + _RECONSTRUCTED] for start in range(0, len(numbers), _RECONSTRUCTED))
+    return sum(int((~index.reconstruct(part).any(axis=1)).sum()) for part in parts)

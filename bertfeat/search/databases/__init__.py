@@ -1,0 +1,1 @@
+"""Features for other databases: Lance and Qdrant, and how well these search."""

@@ -1,0 +1,227 @@
+"""A feature column goes into a vector database, Lance or Qdrant: streamed, counted, and its recall measured there.
+
+Two passes over the features: the first reads the vectors that will be queries; the second loads, and meanwhile finds
+what is nearest to the queries. Without the evaluation there is only the second one.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertfeat.errors import BertfeatError, DatabaseError, UsageError, parameter
+from bertfeat.features import FeatureSet
+from bertfeat.io import Address, as_location
+from bertfeat.search.building.build_options import BuildProgress, OnBuildProgress, ignore_build_progress
+from bertfeat.search.databases.database_recall import ENOUGH, DatabaseRecall, ExactRows, judge_database, sample_queries
+from bertfeat.search.databases.database_rows import DatabaseRows, RowBlock
+
+
+class VectorDatabase(Protocol):
+    """What is asked of each database."""
+
+    where: str  # for messages
+    trials: Sequence[Mapping[str, int]]  # search parameters, each more thorough than the one before
+    rebuild: str  # what to do where none of them is enough
+
+    def begin(self, rows: DatabaseRows, *, overwrite: bool) -> int:
+        """Make room for the rows, and return how many of the first ones are there already.
+
+        Raises:
+            DatabaseError: it cannot be reached; or something else is there.
+        """
+        ...
+
+    def load(self, blocks: Iterator[RowBlock]) -> None:
+        """Store the blocks, which are all the rows in order."""
+        ...
+
+    def count(self) -> int:
+        """How many rows there are."""
+        ...
+
+    def finish(self, done: Callable[[int], None]) -> str:
+        """Build the index, say that everything is there, and return what searches it."""
+        ...
+
+    def search(self, queries: NDArray[np.float32], k: int, parameters: Mapping[str, int]) -> NDArray[np.int64]:
+        """Search as its users do, by its index: see :data:`DatabaseSearch`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseReport:
+    """What was loaded into a database."""
+
+    place: str  # the dataset, server or folder
+    collection: str | None  # of Qdrant
+    column: str
+    documents: int
+    vectors: int
+    zero_vectors: int
+    skipped: int  # tokens and words without a vector of their own
+    resumed: int  # vectors that an interrupted export had loaded
+    index: str  # what searches them
+    recall: DatabaseRecall | None  # None: not measured
+    advice: str  # what to do about a low recall; empty where it is not low
+
+
+def export_to_lance(
+    features: FeatureSet | str | Path | Address,
+    dataset: str | Path | Address,
+    column: str | None = None,
+    *,
+    index: bool | None = None,
+    evaluate: bool = True,
+    overwrite: bool = False,
+    progress: OnBuildProgress | None = None,
+) -> DatabaseReport:
+    """Write one column of a feature set as a Lance dataset, on this machine or at an address, and measure its recall.
+
+    The vectors have length 1, in a column ``vector``. ``index`` says whether an index is built; None: from 100,000
+    vectors on. All rows become visible in one step; killed before that, there is no dataset, or the one before.
+
+    Raises:
+        BertfeatError: Lance is not installed.
+        UsageError: no vectors; or a kept column has a name that Lance needs.
+        NotDerivableError: there is no such column.
+        IndexFolderError: a vector that is not finite.
+        DatabaseError: a dataset is there (and not ``overwrite``), or something else; or it cannot be written.
+    """
+    with _with_extra("lance", "Lance", "lance"):
+        from bertfeat.search.databases.lance_dataset import LanceTable
+    place = as_location(dataset)
+    rows = DatabaseRows(_opened_set(features), column)
+    return _fill_database(rows, LanceTable(place, index=index), str(place), None, evaluate, overwrite, progress)
+
+
+def export_to_qdrant(
+    features: FeatureSet | str | Path | Address,
+    column: str | None = None,
+    *,
+    url: str | None = None,
+    folder: str | Path | Address | None = None,
+    collection: str | None = None,
+    api_key: str | None = None,
+    evaluate: bool = True,
+    overwrite: bool = False,
+    progress: OnBuildProgress | None = None,
+) -> DatabaseReport:
+    """Load one column of a feature set into a collection of a Qdrant server, or of a local folder; measure its recall.
+
+    A point's id is the row of its document, or the number of its token or word. ``collection`` is named after the
+    feature set. The same call goes on where an interrupted one was; until the end, the collection's metadata say that
+    it is loading.
+
+    Raises:
+        BertfeatError: qdrant-client is not installed.
+        UsageError: not one of ``url`` and ``folder``; no vectors; or a kept column has a name that is needed.
+        NotDerivableError: there is no such column.
+        IndexFolderError: a vector that is not finite.
+        DatabaseError: no answer, or a refusal; or the collection has other points (and not ``overwrite``) or settings.
+    """
+    if (url is None) == (folder is None):
+        raise UsageError(
+            f"name the server with {parameter('url')} or a folder with {parameter('folder')}, one of the two"
+        )
+    local = None if folder is None else as_location(folder)
+    if isinstance(local, Address):
+        raise UsageError("Qdrant's local mode writes to a folder of this machine", where=folder)
+    with _with_extra("qdrant_client", "qdrant-client", "qdrant"):
+        from bertfeat.search.databases.qdrant_collection import QdrantCollection, open_qdrant
+    opened, place = _opened_set(features), str(url or folder)
+    name = collection or opened.folder.absolute().name.removesuffix(".features")
+    with open_qdrant(url, local, api_key) as client:
+        database = QdrantCollection(client, place, name, remote=url is not None)
+        rows = DatabaseRows(opened, column)
+        return _fill_database(rows, database, place, name, evaluate, overwrite, progress)
+
+
+@contextmanager
+def _with_extra(module: str, library: str, extra: str) -> Iterator[None]:
+    """Import what needs a library that comes with an extra."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name != module:
+            raise
+        remedy = f"pip install 'bertfeat[{extra}]'"
+        raise BertfeatError(f"this needs {library}, which is not installed", remedy=remedy) from error
+
+
+def _opened_set(features: FeatureSet | str | Path | Address) -> FeatureSet:
+    return features if isinstance(features, FeatureSet) else FeatureSet(features)
+
+
+def _fill_database(
+    rows: DatabaseRows,
+    database: VectorDatabase,
+    place: str,
+    collection: str | None,
+    evaluate: bool,
+    overwrite: bool,
+    progress: OnBuildProgress | None,
+) -> DatabaseReport:
+    def step(name: str) -> Callable[[int], None]:
+        return lambda done: (progress or ignore_build_progress)(BuildProgress(name, done, rows.count))
+
+    resumed = database.begin(rows, overwrite=overwrite)
+    exact = sample_queries(rows, step("sample")) if evaluate else None
+    database.load(_checked_blocks(rows, exact, step("load")))
+    if (found := database.count()) != rows.count:
+        raise DatabaseError(
+            f"{rows.count:,} vectors were loaded, and it has {found:,}",
+            where=database.where,
+            remedy=f"something else changes it; load it again with {parameter('overwrite', True)}",
+        )
+    index = database.finish(step("index"))
+    step("evaluate")(0)
+    recall = judge_database(exact.truth(), database.search, database.trials) if exact else None
+    return DatabaseReport(
+        place=place,
+        collection=collection,
+        column=rows.column.name,
+        documents=rows.documents,
+        vectors=rows.count,
+        zero_vectors=rows.zero_vectors,
+        skipped=rows.skipped,
+        resumed=resumed,
+        index=index,
+        recall=recall,
+        advice=_advice(recall, database) if recall else "",
+    )
+
+
+def _checked_blocks(rows: DatabaseRows, exact: ExactRows | None, done: Callable[[int], None]) -> Iterator[RowBlock]:
+    """All blocks, compared with the queries.
+
+    Raises:
+        DatabaseError: other vectors came than were announced; what is committed as a whole is not committed then.
+    """
+    count = 0
+    for block in rows.blocks(columns=True):
+        if exact is not None and block.columns is not None:
+            exact.add(block, block.columns[rows.key].to_numpy())
+        yield block
+        count += len(block.vectors)
+        done(count)
+    if count != rows.count:
+        raise DatabaseError(
+            f"{rows.count:,} vectors were announced, but {count:,} came: the features are being changed",
+            where=rows.folder,
+            remedy="export them when that is over",
+        )
+
+
+def _advice(recall: DatabaseRecall, database: VectorDatabase) -> str:
+    if recall.default >= ENOUGH:
+        return ""
+    found = f"recall at {recall.nearest} is {recall.default:.3f} with the database's own search parameters"
+    if recall.parameters:
+        chosen = ", ".join(f"{name}={value}" for name, value in recall.parameters.items())
+        found += f", and {recall.best:.3f} with {chosen}"
+    return f"{found}; {'search with these' if recall.best >= ENOUGH else database.rebuild}"

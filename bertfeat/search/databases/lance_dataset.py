@@ -1,0 +1,230 @@
+"""A Lance dataset of vectors: written in one commit, indexed, and searched. Only this module imports Lance.
+
+Lance commits a dataset version by version, and what was not committed is invisible. Lance removes its files when it is
+interrupted; what a killed process left is removed after the next commit.
+"""
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import lance
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from bertfeat.errors import DatabaseError, UsageError, parameter
+from bertfeat.io import Location
+from bertfeat.search.databases.database_rows import DatabaseRows, RowBlock, refuse_kept_names
+from bertfeat.search.vectors.faiss_search import EMPTY
+
+INDEXED_FROM = 100_000  # vectors; a scan of fewer takes milliseconds, as Lance's documentation says
+_VECTOR = "vector"
+_TAKEN = frozenset({_VECTOR, "query_index", "_distance", "_rowid", "_rowaddr", "_rowoffset"})
+_LANCE_NAMES = frozenset({"data", "_versions", "_transactions", "_indices", "_deletions", "_refs"})
+_BATCH_ROWS = 4096
+_READ_BYTES = 64 << 20  # ahead of a scan; Lance's own are 2 GiB
+_ROWS_PER_PARTITION = 4096
+_MOST_PARTITIONS = 65_536
+_VECTORS_PER_PARTITION = 256  # that k-means is trained with
+_TRAINING_BYTES = 4 << 30
+_SOURCE = re.compile(r", \S+\.rs:\d+:\d+")  # places in Lance's source
+_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT")
+
+
+class LanceTable:
+    """A dataset at one place, to be filled with the rows of a feature column."""
+
+    trials: Sequence[Mapping[str, int]] = (
+        {"refine_factor": 10},
+        {"refine_factor": 10, "nprobes": 50},
+        {"refine_factor": 50, "nprobes": 200},
+    )
+    rebuild = "build the index anew with more num_sub_vectors, or as IVF_HNSW_SQ"
+
+    def __init__(self, place: Location, *, index: bool | None) -> None:
+        self.where = str(place)
+        try:
+            self.where.encode()
+        except UnicodeEncodeError:
+            raise UsageError("this name is no UTF-8, and Lance takes no such names", where=self.where) from None
+        self._place, self._wants_index = place, index
+        self._rows: DatabaseRows
+        self._dataset: lance.LanceDataset
+        self._replaced = self._leftovers = False
+
+    def begin(self, rows: DatabaseRows, *, overwrite: bool) -> int:
+        """See :class:`VectorDatabase`."""
+        self._rows, names = rows, _lance_names(rows.schema)
+        refuse_kept_names(set(names) & _TAKEN)
+        vector = pa.list_(pa.field("item", pa.float32(), nullable=False), rows.width)
+        fields = [field.with_name(name) for name, field in zip(names, rows.schema, strict=True)]
+        self._schema = pa.schema(
+            [*fields, pa.field(_VECTOR, vector, nullable=False)],
+            metadata={"bertfeat": json.dumps(rows.origin)},
+        )
+        present = self._open()
+        if present is not None and not overwrite:
+            raise DatabaseError(
+                "a Lance dataset is there already",
+                where=self.where,
+                remedy=f"choose another name or replace it ({parameter('overwrite', True)})",
+            )
+        if present is None:
+            self._leftovers = self._refuse_foreign_folder()
+        self._replaced = present is not None
+        return 0
+
+    def load(self, blocks: Iterator[RowBlock]) -> None:
+        """Write all blocks and commit them, in one version."""
+        failed: list[BaseException] = []
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            try:
+                for block in blocks:
+                    yield from self._batches(block)
+            except BaseException as error:  # Lance would tell it as a text of its own
+                failed.append(error)
+                raise
+
+        try:
+            with self._errors("cannot be written"):
+                self._dataset = lance.write_dataset(
+                    pa.RecordBatchReader.from_batches(self._schema, batches()),
+                    self.where,
+                    mode="overwrite" if self._replaced else "create",
+                    storage_options=_storage_options(),
+                )
+        except DatabaseError as error:
+            if failed:
+                raise failed[0] from error
+            raise
+
+    def count(self) -> int:
+        """How many rows there are."""
+        with self._errors("cannot be read"):
+            return int(self._dataset.count_rows())
+
+    def finish(self, done: Callable[[int], None]) -> str:
+        """Build the index, and remove what was there before."""
+        count, width = self._rows.count, self._rows.width
+        wanted = count >= INDEXED_FROM if self._wants_index is None else self._wants_index
+        index = f"no index: {'not wanted' if self._wants_index is False else 'so few are scanned'}, search is exact"
+        if wanted:
+            done(0)
+            partitions, values = _partitions(count), _values_per_code(width)
+            try:
+                with self._errors("cannot be built"):
+                    self._dataset = self._dataset.create_index(
+                        _VECTOR,
+                        "IVF_PQ",
+                        metric="cosine",
+                        num_partitions=partitions,
+                        num_sub_vectors=width // values,
+                        streaming_sample_rate=_streaming_rate(partitions, width),
+                    )
+            except DatabaseError as error:
+                raise DatabaseError(
+                    f"all {count:,} vectors are in it and found exactly, but its index {error.problem}",
+                    where=self.where,
+                    remedy="build it with LanceDataset.create_index",
+                ) from error
+            index = f"IVF_PQ, cosine, {partitions:,} partitions, {width // values} codes a vector"
+            done(count)
+        with self._errors("cannot be cleaned up"):
+            if self._replaced or self._leftovers:
+                self._dataset.cleanup_old_versions(
+                    timedelta(0), delete_unverified=self._leftovers, error_if_tagged_old_versions=False
+                )
+        return index
+
+    def search(self, queries: NDArray[np.float32], k: int, parameters: Mapping[str, int]) -> NDArray[np.int64]:
+        """See :class:`VectorDatabase`."""
+        key, found = self._rows.key, np.full((len(queries), k), EMPTY, np.int64)
+        nearest = {"column": _VECTOR, "q": queries, "k": k, "metric": "cosine", **parameters}
+        with self._errors("cannot be searched"):
+            table = self._dataset.to_table(columns=[key, "_distance"], nearest=nearest, io_buffer_size=_READ_BYTES)
+        owners, keys = table["query_index"].to_numpy(), table[key].to_numpy()
+        order = np.lexsort((table["_distance"].to_numpy(), owners))
+        owners, keys = owners[order], keys[order]
+        found[owners, np.arange(len(owners)) - np.searchsorted(owners, owners)] = keys
+        return found
+
+    def _batches(self, block: RowBlock) -> Iterator[pa.RecordBatch]:
+        assert block.columns is not None
+        field = self._schema.field(_VECTOR)
+        vectors = pa.FixedSizeListArray.from_arrays(pa.array(block.vectors.reshape(-1)), type=field.type)
+        yield from pa.table([*block.columns.columns, vectors], schema=self._schema).to_batches(_BATCH_ROWS)
+
+    def _open(self) -> lance.LanceDataset | None:
+        """The dataset that is there."""
+        if isinstance(self._place, Path) and not (self._place / "_versions").is_dir():
+            return None
+        try:
+            with self._errors("cannot be read"):
+                return lance.dataset(self.where, storage_options=_storage_options())
+        except DatabaseError as error:
+            if isinstance(error.__cause__, ValueError) and "was not found" in str(error.__cause__):
+                return None
+            raise
+
+    def _refuse_foreign_folder(self) -> bool:
+        """Refuse a folder that holds something else; whether a killed export left files in it."""
+        if not isinstance(self._place, Path):
+            return False
+        try:
+            names = set(os.listdir(self._place))
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise DatabaseError(f"it is no folder: {error.strerror}", where=self.where) from error
+        if strangers := names - _LANCE_NAMES:
+            raise DatabaseError(
+                f"{min(strangers)!r} is in it, which is of no Lance dataset",
+                where=self.where,
+                remedy="name another folder",
+            )
+        return bool(names)
+
+    @contextmanager
+    def _errors(self, problem: str) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, ValueError, RuntimeError, pa.ArrowException) as error:
+            told = _SOURCE.sub("", str(error)).partition("\n")[0]
+            raise DatabaseError(f"{problem}: {told}", where=self.where) from error
+
+
+def _lance_names(schema: pa.Schema) -> list[str]:
+    """The names of the columns; Lance takes none with a dot."""
+    names = [name.replace(".", "_") for name in schema.names]
+    refuse_kept_names({old for old, new in zip(schema.names, names, strict=True) if names.count(new) > 1})
+    return names
+
+
+def _partitions(count: int) -> int:
+    """The number that Lance's documentation recommends, within limits."""
+    return min(max(1, count // _ROWS_PER_PARTITION), _MOST_PARTITIONS)
+
+
+def _values_per_code(width: int) -> int:
+    """How many values of a vector one code of a byte stands for; a divisor of the width."""
+    return next(values for values in (8, 16, 4, 2, 1) if width % values == 0)
+
+
+def _streaming_rate(partitions: int, width: int) -> int | None:
+    """How many vectors a partition are trained on at once, where not all of them fit the memory that this may take."""
+    a_vector_each = partitions * width * 4
+    if a_vector_each * _VECTORS_PER_PARTITION <= _TRAINING_BYTES:
+        return None
+    return max(1, _TRAINING_BYTES // a_vector_each)
+
+
+def _storage_options() -> dict[str, str]:
+    """The options of object storage that Lance does not take from the environment itself."""
+    plain = any(os.environ.get(name, "").startswith("http:") for name in _ENDPOINTS)
+    return {"allow_http": "true"} if plain else {}

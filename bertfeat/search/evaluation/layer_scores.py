@@ -1,0 +1,51 @@
+"""The table of which layers search best: a row for each column and transform, with intervals over the queries."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bertfeat.search.evaluation.beir import RETRIEVAL_METRICS, OwnIds
+from bertfeat.search.evaluation.intervals import Interval
+
+RANKED_BY = RETRIEVAL_METRICS[0]
+"""The metric by which rows are compared: nDCG@10."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerScores:
+    """How well one column under one transform finds what is judged to be relevant."""
+
+    column: str  # concat4_mean
+    transform: str  # as asked for: none, half-whiten, whiten:128
+    width: int  # values that are compared after it
+    scores: Mapping[str, Interval]  # by key of RETRIEVAL_METRICS, over queries
+    difference: Interval  # of nDCG@10 from the best row, over the same queries
+    few_vectors: bool  # for so wide a whitening in full
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A column or transform that could not be had."""
+
+    column: str
+    transform: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LayerTable:
+    """The columns of a feature set scored on a BEIR folder, in the order asked for."""
+
+    features: str
+    model: str
+    documents: int
+    queries: int
+    judged_documents: int
+    unknown_documents: int  # judged ones that the set does not have
+    own_ids: OwnIds  # KEEP or DROP: which one was used
+    rows: tuple[LayerScores, ...]
+    left_out: tuple[LeftOut, ...]
+
+    @property
+    def best(self) -> LayerScores:
+        """The row with the best nDCG@10; of equal ones the first."""
+        return max(self.rows, key=lambda row: row.scores[RANKED_BY.key].value)

@@ -1,0 +1,289 @@
+"""Which layers search best: every recipe and transform of a feature set, scored on a BEIR folder by exact search.
+
+The question of the paper's Table 7 (which layers, Devlin et al. 2019, section 5.3), asked of retrieval. No index is
+built: the vectors stream by, once for the search, and once before it where they are whitened.
+
+Shapes: Q queries, n vectors of a block, K hits, W values in a vector.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from bertfeat.errors import NotDerivableError, UsageError, parameter
+from bertfeat.features import FeatureSet, ReadableColumn, single_layer_columns
+from bertfeat.io import Address
+from bertfeat.recipe import Pooling, Recipe, parse_poolings
+from bertfeat.search.evaluation.beir import (
+    RETRIEVAL_METRICS,
+    OwnIds,
+    RetrievedDocuments,
+    check_scorer,
+    own_ids_rule,
+    score_queries,
+    unknown_documents,
+)
+from bertfeat.search.evaluation.beir_folder import BeirFolder, read_beir
+from bertfeat.search.evaluation.intervals import QueryResamples
+from bertfeat.search.evaluation.layer_scores import LayerScores, LayerTable, LeftOut
+from bertfeat.search.query_encoder import WordEncoder, open_feature_encoder
+from bertfeat.search.vectors.faiss_import import Scored, faiss
+from bertfeat.search.vectors.faiss_search import merge_neighbours
+from bertfeat.search.vectors.faiss_transforms import FaissTransform
+from bertfeat.search.vectors.metric import Metric, copy_as_float32
+from bertfeat.search.vectors.training_sample import prepare_vectors
+from bertfeat.search.vectors.vector_blocks import block_rows
+from bertfeat.search.vectors.whitening import NONE, Whitener, Whitening, as_whitening, fit_whitening, measure_spectrum
+
+_QUERIES_AT_ONCE = 256
+
+OnScanned = Callable[[int, int], None]
+"""Called with the number of vectors that were read, and of all that will be."""
+
+
+def evaluate_layers(
+    features: FeatureSet | str | Path | Address,
+    folder: str | Path,
+    *,
+    layers: Sequence[str] = (),
+    pooling: str | Sequence[str] | None = None,
+    transforms: Sequence[Whitening | str] = (),
+    split: str = "test",
+    own_ids: OwnIds | str = OwnIds.AUTO,
+    seed: int = 1,
+    model: str | Path | None = None,
+    device: str | None = None,
+    encoder: WordEncoder | None = None,
+    on_step: OnScanned | None = None,
+) -> LayerTable:
+    """Score layers of a feature set on a BEIR folder by exact search under cosine, with intervals over the queries.
+
+    ``layers`` are recipes, stored or derived, ``all`` every single layer; none: all single layers and the stored
+    combinations. ``pooling``: mean, cls or max; default all that are stored. ``transforms`` are ``none``, ``whiten``
+    and ``half-whiten``, fitted on the set as :func:`build_index` does. Queries are embedded once; ``model``, ``device``
+    and ``encoder`` say by what. Memory: a few blocks of vectors, the queries, 1,000 hits of each, the covariance, and
+    the ids of the documents.
+
+    Raises:
+        NotDerivableError: a recipe that no stored pooling has.
+        CorpusError: the folder is not in BEIR's form, or none of its judged documents is in the set.
+        UsageError: an unknown transform or pooling; or no row could be computed.
+        BertfeatError: ir_measures is not installed.
+    """
+    check_scorer()
+    features = features if isinstance(features, FeatureSet) else FeatureSet(features)
+    wanted = list(dict.fromkeys(as_whitening(name) for name in transforms or (NONE,)))
+    columns, left_out = _choose_columns(features, layers, pooling)
+    data = read_beir(folder, split)
+    rule, resamples = own_ids_rule(own_ids, data), QueryResamples(len(data.queries), seed)
+    ids = pa.chunked_array(
+        [batch.column("id") for batch in features.stream(["id"], batch_rows=65_536)], pa.string()
+    ).cast(pa.large_string())
+    unknown = unknown_documents(data, ids.chunks, f"{folder}/qrels/{split}.tsv", "feature set")
+    if encoder is None:
+        stored = {name for column in columns for name in column.derivation.columns}
+        needed = [column for column in features.columns if column.name in stored]
+        encoder = open_feature_encoder(features, needed, model, device)
+    scan = _Scan(features, data, ids, rule is OwnIds.DROP, wanted, on_step, len(columns))
+    queries = _encode_queries(encoder, list(data.queries.values()), columns)
+    scored = [row for column in columns for row in scan.rows(column, queries[column.name])]
+    if not scored:
+        raise UsageError(scan.left_out[0].reason, where=features.folder)
+    return LayerTable(
+        features=str(features.folder),
+        model=features.header.model.name,
+        documents=len(features),
+        queries=len(data.queries),
+        judged_documents=len(data.judged),
+        unknown_documents=len(unknown),
+        own_ids=rule,
+        rows=_with_intervals(scored, resamples),
+        left_out=(*left_out, *scan.left_out),
+    )
+
+
+# ── which vectors ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _choose_columns(
+    features: FeatureSet, layers: Sequence[str], pooling: str | Sequence[str] | None
+) -> tuple[list[ReadableColumn], list[LeftOut]]:
+    """The columns, pooling by pooling; and the recipes that some pooling does not have, where none was named."""
+    stored = tuple(dict.fromkeys(column.pooling for column in features.columns if column.pooling.per_document))
+    poolings = stored if pooling is None else parse_poolings(pooling, lambda: Pooling.MEAN)
+    if wrong := [str(each) for each in poolings if not each.per_document]:
+        raise UsageError(f"documents are searched by vectors of documents, and {wrong[0]} gives none")
+    columns: dict[tuple[Recipe, Pooling], ReadableColumn] = {}
+    missing: dict[str, list[NotDerivableError]] = {}
+    for each in poolings:
+        for spec in layers or _stored_recipes(features, each):
+            try:
+                found = _find_columns(features, spec, each, poolings)
+            except NotDerivableError as error:
+                missing.setdefault(spec, []).append(error)
+                if pooling is not None or len(missing[spec]) == len(poolings):
+                    raise
+                continue
+            columns |= {(column.recipe, column.pooling): column for column in found}
+    if not columns:
+        raise NotDerivableError(
+            f"there are no vectors of documents of {', '.join(layers) or 'any layers'}",
+            where=features.folder,
+            remedy=f"extract with {parameter('pooling', 'mean')} and {parameter('layers', 'all')}",
+        )
+    return list(columns.values()), [
+        LeftOut(spec, NONE, error.problem) for spec, errors in missing.items() for error in errors
+    ]
+
+
+def _stored_recipes(features: FeatureSet, pooling: Pooling) -> list[str]:
+    combined = [column for column in features.columns if column.pooling is pooling and len(column.recipe.layers) > 1]
+    return ["all", *(column.name for column in combined)]
+
+
+def _find_columns(features: FeatureSet, spec: str, pooling: Pooling, others: Sequence[Pooling]) -> list[ReadableColumn]:
+    if spec == "all":
+        return single_layer_columns(features.columns, features.header.model.num_layers, pooling)
+    named = Pooling.CLS if spec == "cls" else next((each for each in Pooling if spec.endswith(f"_{each}")), pooling)
+    if named is not pooling and named in others:
+        return []  # it is found under its own
+    if not named.per_document:
+        raise NotDerivableError(f"documents are searched by vectors of documents, and {spec} has none")
+    return [features.find(spec, pooling)]
+
+
+def _encode_queries(
+    encoder: WordEncoder, texts: Sequence[str], columns: Sequence[ReadableColumn]
+) -> dict[str, NDArray[np.float32]]:
+    """The vectors ``[Q, W]`` of all queries for each column; the model reads each query once."""
+    queries = {column.name: np.empty((len(texts), column.width), np.float32) for column in columns}
+    for start in range(0, len(texts), _QUERIES_AT_ONCE):
+        for at, document in enumerate(encoder.features(texts[start : start + _QUERIES_AT_ONCE]), start):
+            for column in columns:
+                stored = {name: np.atleast_2d(document.stored[name]) for name in column.derivation.columns}
+                queries[column.name][at] = column.derivation.apply(stored)[0]
+    return queries
+
+
+# ── searching ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class _ScoredRow:
+    column: str
+    transform: str
+    width: int
+    few_vectors: bool
+    scores: NDArray[np.float64]  # [Q, metrics]
+
+
+class _StreamedSearch:
+    """The nearest of queries ``[Q, W]`` among vectors that stream by, under cosine, after a transform."""
+
+    def __init__(self, queries: NDArray[np.float32], depth: int, matrix: FaissTransform | None) -> None:
+        self._matrix, self._depth = matrix, depth
+        self._queries, self._start = self._prepared(queries, 0), 0
+        self.found: Scored = (np.empty((len(queries), 0), np.float32), np.empty((len(queries), 0), np.int64))
+
+    def add(self, vectors: NDArray[np.float32]) -> None:
+        """Compare with the next vectors ``[n, W]``."""
+        prepared, depth = self._prepared(vectors, self._start), min(self._depth, len(vectors))
+        scores, places = faiss.knn(self._queries, prepared, depth, Metric.COSINE.faiss_metric)
+        self.found = merge_neighbours([self.found, (scores, places + self._start)], self._depth, Metric.COSINE)
+        self._start += len(vectors)
+
+    def _prepared(self, vectors: NDArray[np.float32], first: int) -> NDArray[np.float32]:
+        prepared = copy_as_float32(vectors) if self._matrix is None else self._matrix.apply(vectors)
+        prepare_vectors(Metric.COSINE, prepared, first)
+        return prepared
+
+
+@dataclass(slots=True)
+class _Scan:
+    """Reads the columns of a feature set one by one and searches each under every transform."""
+
+    features: FeatureSet
+    data: BeirFolder
+    ids: pa.ChunkedArray  # of the documents
+    drop: bool  # leave out hits with their query's own id
+    transforms: Sequence[Whitening | None]
+    on_step: OnScanned | None
+    columns: int  # that will be read
+    left_out: list[LeftOut] = field(default_factory=list)
+    _read: int = 0
+
+    def rows(self, column: ReadableColumn, queries: NDArray[np.float32]) -> Iterator[_ScoredRow]:
+        """Score a column under every transform that it can have."""
+        depth = RetrievedDocuments(self.drop).depth
+        searches: list[tuple[str, int, bool, _StreamedSearch]] = []
+        for name, whitener in self._fit(column):
+            width = whitener.width if whitener else column.width
+            few = whitener is not None and whitener.whitening.is_wide_for(len(self.features))
+            matrix = whitener.matrix() if whitener else None
+            searches.append((name, width, few, _StreamedSearch(queries, depth, matrix)))
+        for block in self._blocks(column):
+            for *_, search in searches:
+                search.add(block)
+        for name, width, few, search in searches:
+            yield _ScoredRow(column.name, name, width, few, score_queries(self.data, self._retrieved(search)))
+
+    def _fit(self, column: ReadableColumn) -> Iterator[tuple[str, Whitener | None]]:
+        """Every transform by name, fitted; those that the vectors do not bear are noted as left out."""
+        spectrum = measure_spectrum(self._blocks(column), column.width) if any(self.transforms) else None
+        for whitening in self.transforms:
+            if whitening is None or spectrum is None:
+                yield NONE, None
+                continue
+            try:
+                yield str(whitening), fit_whitening(whitening, spectrum)
+            except UsageError as error:
+                self.left_out.append(LeftOut(column.name, str(whitening), error.problem))
+
+    def _blocks(self, column: ReadableColumn) -> Iterator[NDArray[np.float32]]:
+        """All vectors in blocks of about 48 MiB, each checked to be finite."""
+        size, waiting, first = block_rows(column.width), list[NDArray[np.float32]](), 0
+        for batch in self.features.batches(column.name):
+            prepare_vectors(Metric.IP, batch.matrix, first)
+            first += len(batch)
+            waiting.append(batch.matrix)
+            if sum(map(len, waiting)) >= size:
+                yield np.concatenate(waiting)
+                waiting = []
+            self._count(len(batch))
+        if waiting:
+            yield np.concatenate(waiting)
+
+    def _count(self, vectors: int) -> None:
+        self._read += vectors
+        if self.on_step is not None:
+            passes = 2 if any(self.transforms) else 1
+            self.on_step(self._read, passes * self.columns * len(self.features))
+
+    def _retrieved(self, search: _StreamedSearch) -> RetrievedDocuments:
+        scores, numbers = search.found
+        retrieved, names = RetrievedDocuments(self.drop), list(self.data.queries)
+        for start in range(0, len(names), _QUERIES_AT_ONCE):
+            part = slice(start, start + _QUERIES_AT_ONCE)
+            ids = self.ids.take(pa.array(numbers[part].ravel())).to_pylist()
+            retrieved.add(names[part], ids, scores[part].ravel().tolist())
+        return retrieved
+
+
+def _with_intervals(scored: Sequence[_ScoredRow], resamples: QueryResamples) -> tuple[LayerScores, ...]:
+    best = max(scored, key=lambda row: float(row.scores[:, 0].mean())).scores[:, 0]
+    keys = [metric.key for metric in RETRIEVAL_METRICS]
+    return tuple(
+        LayerScores(
+            row.column,
+            row.transform,
+            row.width,
+            {key: resamples.interval(row.scores[:, at]) for at, key in enumerate(keys)},
+            resamples.interval(row.scores[:, 0] - best),
+            row.few_vectors,
+        )
+        for row in scored
+    )

@@ -1,0 +1,125 @@
+"""The best hits of a search scored again by the vectors of their tokens.
+
+Shapes: Q queries, K hits of each, W values in a vector.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertfeat.errors import IndexFolderError, UsageError
+from bertfeat.features import DocumentFeatures, unit_vectors
+from bertfeat.recipe import FeatureColumn, Unit
+from bertfeat.search.query_encoder import QueryEncoder, encoder_of_columns
+from bertfeat.search.reranking.kept_tokens import StoredDocumentTokens
+from bertfeat.search.reranking.maxsim import RERANK_DEPTH, MaxSim, compute_maxsim
+from bertfeat.search.reranking.set_tokens import DocumentTokens, FeatureSetTokens
+from bertfeat.search.settings import REBUILD
+from bertfeat.search.vectors.vector_index import Neighbours, ScoreParts, VectorIndex
+
+
+class Reranker:
+    """Searches an index and scores the best hits again.
+
+    Raises:
+        UsageError: the index is one of tokens or words.
+        IndexFolderError: a feature set that has the tokens is gone, or changed.
+        NotDerivableError: there is no such column of tokens.
+    """
+
+    def __init__(self, index: VectorIndex, options: MaxSim) -> None:
+        if not index.settings.per_document:
+            raise UsageError(
+                f"{index.folder} holds {index.settings.column.name}, and only whole documents are scored again"
+            )
+        self._index, self.options = index, options
+        self._tokens: DocumentTokens = (
+            FeatureSetTokens(index, options.column)
+            if index.tokens is None
+            else StoredDocumentTokens(index.tokens, options.column, index.settings.model.num_layers)
+        )
+        self._counts = self._tokens.counts() if options.idf else None
+        column = self._tokens.column
+        self.column = FeatureColumn(column.recipe, column.pooling, column.width, "float32")
+        """The token or word column that is compared."""
+
+    def search(
+        self,
+        encoder: QueryEncoder,
+        texts: Sequence[str],
+        k: int,
+        *,
+        depth: int | None = None,
+        where: str | None = None,
+        exact: bool = False,
+    ) -> Neighbours:
+        """The ``k`` best of each query, or as many as there are; the first ``depth`` by vector were scored again.
+
+        By default all ``k`` are among these. Those beyond ``depth`` follow in their order by vector, and their scores
+        are NaN.
+
+        Raises:
+            IndexFolderError: a score that is no number: a file was changed after it was written.
+        """
+        own = self._index.settings.column
+        queries = encoder_of_columns(encoder, (own, self.column)).features(texts)
+        vectors = np.stack([query.vector(own.name) for query in queries])
+        depth = depth or max(k, self.options.depth or RERANK_DEPTH)
+        found = self._index.search(vectors, max(k, depth) if k > 0 else k, where=where, exact=exact)
+        if not found.numbers.shape[1]:
+            return found
+        return _first_hits(self._order(found, depth, [self._query_tokens(query) for query in queries]), k)
+
+    def _query_tokens(self, query: DocumentFeatures) -> "_QueryTokens":
+        pieces = query.tokens if self.column.pooling.unit is Unit.TOKEN else query.words
+        if pieces is None or pieces.strings is None:
+            raise UsageError(f"the encoder at hand gives no {self.column.name} of a query")
+        usable = pieces.end > pieces.start
+        if pieces.aligned is not None:
+            usable &= pieces.aligned
+        strings = [string for string, has_vector in zip(pieces.strings, usable.tolist(), strict=True) if has_vector]
+        weights = np.ones(len(strings), np.float32) if self._counts is None else self._counts.idf(strings)
+        return _QueryTokens(unit_vectors(query.matrix(self.column.name)[usable]), weights)
+
+    def _order(self, found: Neighbours, depth: int, queries: Sequence["_QueryTokens"]) -> Neighbours:
+        """The hits in their new order."""
+        maxsim = np.full(found.numbers.shape, np.nan, np.float32)
+        maxsim[:, :depth] = self._score(found.numbers[:, :depth], queries)
+        scores = maxsim + np.float32(self.options.weight) * self._index.metric.nearness(found.scores)
+        order = np.argsort(-scores, axis=1, kind="stable")  # equal ones as before; NaN last
+        new = [np.take_along_axis(values, order, 1) for values in (scores, found.numbers, found.scores, maxsim)]
+        return Neighbours(new[0], new[1], ScoreParts(new[2], new[3]))
+
+    def _score(self, numbers: NDArray[np.int64], queries: Sequence["_QueryTokens"]) -> NDArray[np.float32]:
+        """Maxsim of each query with each of its documents ``[Q, depth]``; every document is read once."""
+        flat = numbers.ravel()
+        scores = np.zeros(len(flat), np.float32)
+        order = np.argsort(flat, kind="stable")
+        documents, first = np.unique(flat[order], return_index=True)
+        places = dict(zip(documents.tolist(), np.split(order, first[1:]), strict=True))
+        for document, vectors in self._tokens.read(documents):
+            for place in places[document].tolist():
+                query = queries[place // numbers.shape[1]]
+                scores[place] = compute_maxsim(query.vectors, query.weights, vectors)
+        if not np.isfinite(scores).all():
+            wrong = int(flat[~np.isfinite(scores)][0])
+            raise IndexFolderError(
+                f"the tokens of document {wrong:,} have values that are not finite",
+                where=self._index.folder,
+                remedy=REBUILD,
+            )
+        return scores.reshape(numbers.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class _QueryTokens:
+    vectors: NDArray[np.float32]  # [q, W] of length 1 or 0
+    weights: NDArray[np.float32]  # [q]
+
+
+def _first_hits(found: Neighbours, k: int) -> Neighbours:
+    parts = found.parts
+    cut = None if parts is None else ScoreParts(parts.first[:, :k], parts.maxsim[:, :k])
+    return Neighbours(found.scores[:, :k], found.numbers[:, :k], cut)

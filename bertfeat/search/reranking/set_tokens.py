@@ -1,0 +1,226 @@
+"""The token or word vectors of an index's documents, read from the feature sets that it was made from.
+
+Shapes: n tokens of a document, W values in a vector.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from bertfeat.errors import BertfeatError, IndexFolderError, NotDerivableError, parameter
+from bertfeat.features import (
+    FeatureSet,
+    OpenParts,
+    PiecePositions,
+    ReadableColumn,
+    column_names,
+    find_column,
+    position_columns,
+    read_positions,
+    stored_matrices,
+    unit_vectors,
+)
+from bertfeat.io import as_location
+from bertfeat.recipe import FeatureColumn, Pooling, Recipe
+from bertfeat.search.building.feature_source import find_incomparability
+from bertfeat.search.building.source_sets import describe_source_set
+from bertfeat.search.document_store import SOURCE
+from bertfeat.search.reranking.token_counts import TokenCounts, no_strings_error
+from bertfeat.search.settings import REBUILD
+from bertfeat.search.vectors.vector_index import VectorIndex
+
+_READ_ROWS = 8192
+
+
+class DocumentTokens(Protocol):
+    """The token or word vectors of an index's documents."""
+
+    column: ReadableColumn
+
+    def read(self, documents: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """The number of each of those documents and its vectors ``[n, W]``, of length 1 or 0, in any order."""
+        ...
+
+    def counts(self) -> TokenCounts:
+        """In how many documents of the index each token occurs.
+
+        Raises:
+            IndexFolderError: the tokens themselves were not kept.
+        """
+        ...
+
+
+class FeatureSetTokens:
+    """Reads the cells of the documents that are asked for, with the row groups that they lie in.
+
+    Raises:
+        IndexFolderError: a feature set is gone, changed since the index was made, or has other vectors.
+        NotDerivableError: the sets have no such column.
+    """
+
+    def __init__(self, index: VectorIndex, column: str | None) -> None:
+        self._index = index
+        self._sets = [_unchanged_source(index, number) for number in range(len(index.settings.sources))]
+        settings = index.settings
+        found = [
+            find_token_column(features.columns, settings.model.num_layers, column, settings.column.recipe)
+            for features in self._sets
+        ]
+        for features, theirs in zip(self._sets, found, strict=True):
+            problem = find_incomparability(settings.model, settings.extraction, found[0], features.header, theirs)
+            if problem:
+                raise IndexFolderError(
+                    f"its tokens cannot be compared with the others': {problem}", where=features.folder
+                )
+        self.column: ReadableColumn = found[0]
+        self._columns = found
+        self._parts = [OpenParts(features.folder, features.entries) for features in self._sets]
+
+    def read(self, documents: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """The number of each of those documents and its vectors ``[n, W]``, a row group at a time."""
+        table = self._index.documents.take(documents)
+        rows, sources, ids = table["row"].to_numpy(), table[SOURCE].to_numpy(), table["id"].to_pylist()
+        for number in np.unique(sources).tolist():
+            own = np.flatnonzero(sources == number)
+            order = own[np.argsort(rows[own], kind="stable")].tolist()
+            for at, (name, vectors) in zip(order, self._read_set(number, rows[order]), strict=True):
+                if name != ids[at]:
+                    raise _other_documents(self._index, number)
+                yield int(documents[at]), vectors
+
+    def _read_set(self, number: int, rows: NDArray[np.int64]) -> Iterator[tuple[str, NDArray[np.float32]]]:
+        """The id and the vectors of each document of those rows, which ascend."""
+        features, derivation = self._sets[number], self._columns[number].derivation
+        stored = [column for column in features.columns if column.name in derivation.columns]
+        names = ["id", *derivation.columns, *position_columns(self.column.pooling, features.names)]
+        for batch in self._parts[number].take(rows, names):
+            matrix = derivation.apply(stored_matrices(batch, stored))
+            pieces = read_positions(batch, self.column.pooling)
+            usable, ends = pieces.usable, pieces.offsets.tolist()
+            for at, name in enumerate(batch.column("id").to_pylist()):
+                cut = slice(ends[at], ends[at + 1])
+                yield name, unit_vectors(matrix[cut][usable[cut]])
+
+    def counts(self) -> TokenCounts:
+        """In how many documents each token occurs: all tokens are read once, their vectors are not."""
+        return self._counts
+
+    @cached_property
+    def _counts(self) -> TokenCounts:
+        counts = TokenCounts()
+        for number, rows in enumerate(_living_rows(self._index)):
+            features, before = self._sets[number], counts.documents
+            if not has_strings(features, self.column.pooling):
+                raise no_strings_error(features.folder)
+            for tokens in stream_tokens(features, self._columns[number], strings=True, vectors=False):
+                inside = np.isin(tokens.rows, rows, assume_unique=True)
+                owners = tokens.positions.owners
+                chosen = tokens.positions.usable & inside[owners]
+                counts.add(counts.number(tokens.strings, chosen), owners[chosen], int(inside.sum()))
+            if counts.documents - before != len(rows):
+                raise _other_documents(self._index, number)
+        return counts
+
+
+@dataclass(frozen=True, slots=True)
+class StreamedTokens:
+    """The tokens or words of some documents of a feature set."""
+
+    rows: NDArray[np.int64]  # [D] of the documents
+    positions: PiecePositions
+    strings: pa.Array | None  # [N]; None where they were not asked for
+    vectors: NDArray[np.float32] | None  # [N, W]; None where they were not asked for
+
+
+def stream_tokens(
+    features: FeatureSet, column: ReadableColumn, *, strings: bool, vectors: bool
+) -> Iterator[StreamedTokens]:
+    """The tokens or words of all documents of a set in row order, a row group at a time."""
+    kind, read = column.pooling, column.derivation.columns if vectors else ()
+    own = [*([f"{kind}s"] if strings else ()), *read, *position_columns(kind, features.names)]
+    stored = [one for one in features.columns if one.name in read]
+    for batch in features.stream(["row", *own], batch_rows=_READ_ROWS):
+        yield StreamedTokens(
+            batch.column("row").to_numpy(),
+            read_positions(batch, kind),
+            batch.column(f"{kind}s").flatten() if strings else None,
+            column.derivation.apply(stored_matrices(batch, stored)) if vectors else None,
+        )
+
+
+def has_strings(features: FeatureSet, pooling: Pooling) -> bool:
+    """Whether a set keeps the tokens or words themselves, which sets without texts do not."""
+    return f"{pooling}s" in features.names
+
+
+def find_token_column(
+    stored: Sequence[FeatureColumn], num_layers: int, name: str | None, recipe: Recipe
+) -> ReadableColumn:
+    """The token or word column of a name or recipe; by default of ``recipe``, else the only one there is.
+
+    Raises:
+        NotDerivableError: the stored columns do not contain it, or several could be meant.
+    """
+    pieces = [column for column in stored if not column.pooling.per_document]
+    if not pieces:
+        raise NotDerivableError(
+            f"there is one vector a document only ({column_names(stored)}), and maxsim compares tokens",
+            remedy=f"extract with {parameter('pooling', 'mean,token')} too",
+        )
+    if name is not None:
+        named = name.rpartition("_")[2]
+        if any(named == pooling and pooling.per_document for pooling in Pooling):
+            raise NotDerivableError(f"{name} is one vector a document, and maxsim compares tokens")
+        return find_column(pieces, num_layers, name)
+    for pooling in sorted({column.pooling for column in pieces}):  # tokens before words
+        with suppress(NotDerivableError):
+            return find_column(pieces, num_layers, recipe.name, pooling)
+    if len(pieces) == 1:
+        return find_column(pieces, num_layers)
+    raise NotDerivableError(
+        f"say by {parameter('rerank_column')} which tokens are compared", remedy=f"stored are: {column_names(pieces)}"
+    )
+
+
+def _living_rows(index: VectorIndex) -> list[NDArray[np.int64]]:
+    """The rows of the index's documents in each of its feature sets."""
+    rows, sources = index.documents.numbers("row"), index.documents.numbers(SOURCE)
+    if index.removed is not None:
+        rows, sources = rows[~index.removed], sources[~index.removed]
+    return [rows[sources == number] for number in range(len(index.settings.sources))]
+
+
+def _other_documents(index: VectorIndex, number: int) -> IndexFolderError:
+    """The error for an index to which a feature set was appended again with documents in other rows."""
+    return IndexFolderError(
+        f"documents of it are not in their rows of {index.settings.sources[number].path} any more",
+        where=index.folder,
+        remedy=REBUILD,
+    )
+
+
+def _unchanged_source(index: VectorIndex, number: int) -> FeatureSet:
+    """A feature set of an index, which has to be there unchanged."""
+    source = index.settings.sources[number]
+    remedy = f"put it back, or build the index anew with {parameter('with_tokens')}: it then has its own"
+    try:
+        features = FeatureSet(as_location(source.path))
+    except BertfeatError as error:
+        raise IndexFolderError(
+            f"its token vectors are read from {source.path}, which cannot be opened ({error.problem})",
+            where=index.folder,
+            remedy=remedy,
+        ) from error
+    if describe_source_set(features).digest != source.digest:
+        raise IndexFolderError(
+            f"its token vectors are read from {source.path}, which changed since the index was made from it",
+            where=index.folder,
+            remedy=REBUILD,
+        )
+    return features

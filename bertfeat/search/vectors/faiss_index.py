@@ -1,0 +1,227 @@
+"""Operations on a FAISS index: train, fill, write, read, remove; and the abilities of each class of index.
+
+Shapes: n vectors, W values in each.
+"""
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertfeat.errors import IndexFolderError, StorageError, UsageError, parameter
+from bertfeat.search.settings import REBUILD, SearchParameterName
+from bertfeat.search.vectors.faiss_import import (
+    FaissIndex,
+    InvertedIndex,
+    VectorSink,
+    faiss,
+    faiss_errors,
+    faiss_message,
+)
+from bertfeat.search.vectors.index_types import UPDATABLE
+
+REFINED_FROM = 4  # an index that re-ranks with finer codes looks at this many times k
+_LARGEST_EF_SEARCH = 4096
+
+
+def train_index(index: FaissIndex, sample: NDArray[np.float32], clusters: int) -> None:
+    """Train on a sample ``[n, W]``.
+
+    Raises:
+        UsageError: fewer vectors than the index needs.
+    """
+    if index.is_trained:
+        return
+    if len(sample) < clusters:
+        raise UsageError(
+            f"{len(sample):,} vectors cannot be divided into {clusters:,} clusters",
+            remedy="choose flat, or ivf, which takes as many clusters as fit",
+        )
+    problem = f"this type of index cannot be trained on {len(sample):,} vectors"
+    with faiss_errors(UsageError, problem, "choose flat or sq8"):
+        index.train(sample)
+
+
+def add_vectors(index: VectorSink, vectors: NDArray[np.float32]) -> None:
+    """Add vectors ``[n, W]``.
+
+    Raises:
+        UsageError: this class of index cannot, or not any more.
+    """
+    problem = f"this type of index cannot take {len(vectors):,} vectors more"
+    with faiss_errors(UsageError, problem, f"choose {UPDATABLE}"):
+        index.add(vectors)
+
+
+def reserve_vectors(index: FaissIndex, count: int) -> None:
+    """Reserve memory for ``count`` vectors, where they are stored in one array that is else copied when it grows."""
+    plain = faiss.downcast_index(index)
+    if isinstance(plain, faiss.IndexPreTransform):
+        plain = faiss.downcast_index(plain.index)
+    if isinstance(plain, faiss.IndexHNSW):
+        plain = faiss.downcast_index(plain.storage)
+    if isinstance(plain, faiss.IndexFlatCodes):
+        plain.codes.resize(plain.code_size * count)
+        plain.codes.resize(0)
+
+
+def write_faiss_index(index: FaissIndex, path: Path) -> None:
+    """Write an index.
+
+    Raises:
+        StorageError: the disk is full, or the folder cannot be written.
+    """
+    with faiss_errors(StorageError, f"{path} cannot be written", "free some space, or choose another folder"):
+        faiss.write_index(index, str(path))
+
+
+def read_faiss_index(path: Path, *, mapped: bool = True, lists: Path | None = None) -> FaissIndex:
+    """Read an index, mapped into memory unless it is to be changed; ``lists`` is the file of its inverted lists.
+
+    Raises:
+        IndexFolderError: FAISS cannot read the file.
+    """
+    with faiss_errors(IndexFolderError, "FAISS cannot read this file", REBUILD, where=path):
+        if lists is not None:
+            flags = faiss.IO_FLAG_READ_ONLY | faiss.IO_FLAG_SKIP_IVF_DATA
+            return _map_lists(faiss.read_index(str(path), flags), lists)
+        # newer: maps every type and is searched as fast as memory; older: maps inverted lists only
+        flags = getattr(faiss, "IO_FLAG_MMAP_IFC", faiss.IO_FLAG_MMAP) if mapped else 0
+        index: FaissIndex = faiss.read_index(str(path), flags)
+        return index
+
+
+def _map_lists(index: FaissIndex, path: Path) -> FaissIndex:
+    """Map the file of an index's inverted lists; FAISS's own way to find it writes on stdout."""
+    inverted = inverted_index(index)
+    lists = None if inverted is None else faiss.downcast_InvertedLists(inverted.invlists)
+    if not isinstance(lists, faiss.OnDiskInvertedLists) or lists.totsize != path.stat().st_size:
+        raise IndexFolderError(f"{path} is not the file of the inverted lists", remedy=REBUILD)
+    lists.filename = str(path)
+    lists.do_mmap()
+    return index
+
+
+def search_parameter_name(index: FaissIndex) -> SearchParameterName | None:
+    """The parameter that can be tuned: ``nprobe`` of inverted lists, ``efSearch`` of a graph, or nothing."""
+    if inverted_index(index) is not None:
+        return "nprobe"
+    return "efSearch" if any(isinstance(part, faiss.IndexHNSW) for part in nested_indexes(index)) else None
+
+
+def largest_search_parameter(index: FaissIndex) -> int:
+    """The largest sensible value: all lists, or a graph search with a few thousand candidates."""
+    inverted = inverted_index(index)
+    return int(inverted.nlist) if inverted is not None else min(int(index.ntotal), _LARGEST_EF_SEARCH)
+
+
+def set_search_parameter(index: FaissIndex, value: int) -> None:
+    """Set the default of FAISS's own searches in this index."""
+    for part in nested_indexes(index):
+        if isinstance(part, faiss.IndexIVF):
+            part.nprobe = value
+        elif isinstance(part, faiss.IndexHNSW):
+            part.hnsw.efSearch = value
+
+
+def count_faiss_threads() -> int:
+    """How many threads FAISS works with."""
+    return int(faiss.omp_get_max_threads())
+
+
+def can_remove(index: FaissIndex) -> bool:
+    """Whether vectors can be taken out; other types keep tombstones."""
+    plain = faiss.downcast_index(index)
+    inner = faiss.downcast_index(plain.index) if isinstance(plain, faiss.IndexPreTransform) else plain
+    if isinstance(inner, faiss.IndexIVF) and not isinstance(inner, faiss.IndexIVFFlatDedup):
+        return isinstance(faiss.downcast_InvertedLists(inner.invlists), faiss.ArrayInvertedLists)
+    return isinstance(inner, faiss.IndexFlatCodes) and not hasattr(inner, "bbs")
+
+
+def has_lists_on_disk(index: FaissIndex) -> bool:
+    """Whether the inverted lists are in a file of their own."""
+    inverted = inverted_index(index)
+    if inverted is None:
+        return False
+    return isinstance(faiss.downcast_InvertedLists(inverted.invlists), faiss.OnDiskInvertedLists)
+
+
+def make_selector(selected: NDArray[np.bool_]) -> object:
+    """A FAISS selector of the vectors for which ``selected [n]`` is true."""
+    return faiss.IDSelectorBitmap(np.packbits(selected, bitorder="little"))
+
+
+def remove_vectors(index: FaissIndex, removed: NDArray[np.bool_]) -> None:
+    """Take out the vectors for which ``removed [n]`` is true; the others are numbered anew from 0."""
+    with faiss_errors(IndexFolderError, "vectors cannot be removed", REBUILD):
+        index.remove_ids(make_selector(removed))
+    inverted = inverted_index(index)
+    if inverted is None:
+        return  # flat codes are numbered by their place
+    new_numbers = np.cumsum(~removed) - 1
+    lists = faiss.downcast_InvertedLists(inverted.invlists)
+    for number in range(inverted.nlist):
+        if size := lists.list_size(number):
+            ids = faiss.rev_swig_ptr(lists.get_ids(number), size)
+            ids[:] = new_numbers[ids]
+
+
+def flat_storage(index: FaissIndex) -> FaissIndex | None:
+    """The whole vectors of an index, as a flat index of FAISS, where it has them in order."""
+    plain = faiss.downcast_index(index)
+    if isinstance(plain, faiss.IndexHNSW):
+        plain = faiss.downcast_index(plain.storage)
+    return plain if isinstance(plain, faiss.IndexFlat) else None
+
+
+def count_faiss_gpus() -> int:
+    """How many GPUs FAISS can work on; none where it was built without."""
+    return int(faiss.get_num_gpus()) if hasattr(faiss, "StandardGpuResources") else 0
+
+
+def copy_to_gpu(index: FaissIndex, device: str | None) -> FaissIndex:
+    """The index on a GPU (``cuda``, ``cuda:1``), or as it is.
+
+    Raises:
+        UsageError: there is no GPU, or FAISS was built without.
+    """
+    if device in (None, "cpu"):
+        return index
+    number = int(str(device).partition(":")[2] or 0)
+    if number >= count_faiss_gpus():
+        raise UsageError(
+            f"{parameter('device', device)}: FAISS sees {count_faiss_gpus()} GPUs",
+            remedy="install faiss-gpu instead of faiss-cpu, or use cpu",
+        )
+    try:
+        copy: FaissIndex = faiss.index_cpu_to_gpu(faiss.StandardGpuResources(), number, index)
+        return copy
+    except RuntimeError as error:
+        raise UsageError(
+            f"this type of index cannot go to {device}: {faiss_message(error)}",
+            remedy=f"leave out {parameter('device')}",
+        ) from error
+
+
+def copy_to_cpu(index: FaissIndex) -> FaissIndex:
+    """The index back from a GPU, as it can be written."""
+    on_gpu = hasattr(faiss, "GpuIndex") and any(isinstance(part, faiss.GpuIndex) for part in nested_indexes(index))
+    copy: FaissIndex = faiss.index_gpu_to_cpu(index) if on_gpu else index
+    return copy
+
+
+def nested_indexes(index: FaissIndex) -> list[FaissIndex]:
+    """An index and those inside it, each as its own class."""
+    indexes: list[FaissIndex] = [faiss.downcast_index(index)]
+    for name in ("index", "base_index", "storage"):
+        inner = getattr(indexes[0], name, None)
+        if inner is not None:
+            indexes += nested_indexes(inner)
+    return indexes
+
+
+def inverted_index(index: FaissIndex) -> InvertedIndex | None:
+    """The index of inverted lists inside an index, if there is one."""
+    inverted: InvertedIndex | None
+    inverted = next((part for part in nested_indexes(index) if isinstance(part, faiss.IndexIVF)), None)
+    return inverted

@@ -1,0 +1,253 @@
+"""Search in an index by vectors: exact or approximate, with conditions, always as many hits as there are.
+
+Shapes: Q queries, K hits, W values in a vector.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertfeat.errors import IndexFolderError, UsageError
+from bertfeat.io import Address, Location, as_location
+from bertfeat.search.document_store import SOURCE, ArrowStore
+from bertfeat.search.folder import read_consistently
+from bertfeat.search.index_copy import index_on_disk
+from bertfeat.search.index_files import IndexContents, open_contents
+from bertfeat.search.reranking.kept_tokens import KeptTokens
+from bertfeat.search.settings import REBUILD, IndexSettings
+from bertfeat.search.vectors.faiss_import import FaissIndex, Scored
+from bertfeat.search.vectors.faiss_index import copy_to_gpu, flat_storage
+from bertfeat.search.vectors.faiss_search import EMPTY, reconstruct_vectors, scan_all_vectors, search_faiss
+from bertfeat.search.vectors.faiss_transforms import apply_transforms, transformed_index
+from bertfeat.search.vectors.metric import Metric, copy_as_float32
+from bertfeat.where import find_matching_rows
+
+_EXACT_QUERIES = 512  # whose hits are compared again at once
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreParts:
+    """What the score of a hit that was scored again is made of."""
+
+    first: NDArray[np.float32]  # [Q, K] by vector, see Metric
+    maxsim: NDArray[np.float32]  # [Q, K] by tokens, see MaxSim
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """The nearest vectors of each query, best first, the same number for each."""
+
+    scores: NDArray[np.float32]  # [Q, K] see Metric
+    numbers: NDArray[np.int64]  # [Q, K] of the vectors in the index
+    parts: ScoreParts | None = None  # where they were scored again
+
+
+class VectorIndex:
+    """An index folder opened for search by vectors.
+
+    All files are opened at once, so that everything comes from one index though another may take its place. They are
+    mapped into memory, and read when they are needed. An index at an address such as ``s3://bucket/corpus.index`` is
+    downloaded first, once as long as it stays as it is. ``device`` is a GPU, which needs faiss-gpu.
+
+    Raises:
+        IndexFolderError: the folder is no index, or a file of it is missing, changed, foreign or of a newer format.
+        FolderLockedError: the index was moved away by a run that does not go on.
+        StorageError: an address that cannot be reached.
+    """
+
+    def __init__(self, folder: str | Path | Address, *, device: str | None = None, in_memory: bool = False) -> None:
+        self.folder: Location = as_location(folder)
+        read = partial(open_contents, mapped=not in_memory)
+        self._contents: IndexContents = read_consistently(index_on_disk(self.folder), read)
+        self._searched = copy_to_gpu(self.stored_index, device)
+
+    def __len__(self) -> int:
+        return self.settings.count - self.settings.tombstones
+
+    @property
+    def settings(self) -> IndexSettings:
+        """The content of ``index.json``."""
+        return self._contents.settings
+
+    @property
+    def metric(self) -> Metric:
+        """The meaning of scores."""
+        return self.settings.metric
+
+    @property
+    def faiss_index(self) -> FaissIndex:
+        """The FAISS index itself."""
+        return self._contents.faiss_index
+
+    @property
+    def stored_index(self) -> FaissIndex:
+        """The FAISS index of the vectors as they are stored: the one behind the whitening, if there is one."""
+        return self.faiss_index if self.settings.transform is None else transformed_index(self.faiss_index)
+
+    @property
+    def documents(self) -> ArrowStore:
+        """The rows, ids, texts and kept columns of the documents."""
+        return self._contents.documents
+
+    @property
+    def pieces(self) -> ArrowStore | None:
+        """Which token or word each vector is; None where there is one vector a document."""
+        return self._contents.pieces
+
+    @property
+    def removed(self) -> NDArray[np.bool_] | None:
+        """Which vectors are tombstones, if any."""
+        return self._contents.removed
+
+    @property
+    def tokens(self) -> KeptTokens | None:
+        """The documents' token vectors, where the index keeps them."""
+        return self._contents.tokens
+
+    @property
+    def owners(self) -> NDArray[np.int64]:
+        """The document of each vector: its number in :attr:`documents`; read anew each time."""
+        if self.pieces is None:
+            return np.arange(self.settings.count)
+        return self.pieces.numbers("document")
+
+    def search(
+        self,
+        vectors: NDArray[np.floating],
+        k: int = 10,
+        *,
+        where: str | None = None,
+        search_parameter: int | None = None,
+        exact: bool = False,
+    ) -> Neighbours:
+        """The ``k`` nearest of each query vector ``[Q, W]``, or as many as there are.
+
+        ``where`` is a condition on kept columns. ``search_parameter`` replaces the tuned ``nprobe`` or ``efSearch``;
+        ``exact`` compares with every vector as the index stores it.
+
+        Raises:
+            UsageError: vectors of another width or not finite, ``k`` below 1, or a condition that cannot be read.
+        """
+        return self.search_stored(
+            self._prepare_queries(vectors), k, where=where, search_parameter=search_parameter, exact=exact
+        )
+
+    def search_stored(
+        self,
+        queries: NDArray[np.float32],
+        k: int = 10,
+        *,
+        where: str | None = None,
+        search_parameter: int | None = None,
+        exact: bool = False,
+    ) -> Neighbours:
+        """:meth:`search` for queries that are prepared as the index stores vectors, such as :meth:`reconstruct` gives.
+
+        Shape: ``[Q, stored width]``.
+        """
+        if k < 1 and not len(self):
+            raise IndexFolderError(
+                "the index is empty: all its documents were removed",
+                where=self.folder,
+                remedy="append documents, or build it again",
+            )
+        if k < 1:
+            raise UsageError(f"k is {k}, but at least one hit must be asked for")
+        selected = self._select(where)
+        available = len(self) if selected is None else int(selected.sum())
+        k = min(k, available)
+        if not k or not len(queries):
+            return Neighbours(np.empty((len(queries), 0), np.float32), np.empty((len(queries), 0), np.int64))
+        if exact:
+            scores, numbers = scan_all_vectors(self.stored_index, queries, k, selected)
+        else:
+            scores, numbers = self._search_quickly(queries, k, search_parameter, selected)
+        self._check_numbers(numbers)
+        if self.metric is Metric.L2 and flat_storage(self.stored_index) is not None:
+            return self._compare_again(queries, numbers)
+        return Neighbours(self.metric.scores(scores), numbers)
+
+    def reconstruct(self, numbers: NDArray[np.integer]) -> NDArray[np.float32]:
+        """The vectors of those numbers as the index stores them (whitened; normalised under cosine), ``[n, W]``.
+
+        Raises:
+            UsageError: there is no vector of such a number.
+        """
+        requested = np.asarray(numbers, np.int64).reshape(-1)
+        wrong = requested[(requested < 0) | (requested >= self.settings.count)]
+        if len(wrong):
+            raise UsageError(f"there is no vector {wrong[0]}; the index has 0 to {self.settings.count - 1}")
+        return reconstruct_vectors(self.stored_index, requested)
+
+    def document_numbers(self, numbers: NDArray[np.integer]) -> NDArray[np.int64]:
+        """The document of each vector: its number in :attr:`documents`."""
+        if self.pieces is None:
+            return np.asarray(numbers, np.int64)
+        owners: NDArray[np.int64] = self.pieces.take(numbers)["document"].to_numpy()
+        return owners
+
+    def _search_quickly(
+        self, queries: NDArray[np.float32], k: int, search_parameter: int | None, selected: NDArray[np.bool_] | None
+    ) -> Scored:
+        """FAISS's own search; queries that found fewer than there are get an exact scan."""
+        tuned = self.settings.effort
+        value = search_parameter or (tuned.value if tuned else None)
+        index = self._searched if selected is None else self.stored_index  # FAISS's GPU indexes know no selectors
+        scores, numbers = search_faiss(index, queries, k, value, selected)
+        short = (numbers == EMPTY).any(axis=1)
+        if short.any():
+            scores[short], numbers[short] = scan_all_vectors(self.stored_index, queries[short], k, selected)
+        return scores, numbers
+
+    def _compare_again(self, queries: NDArray[np.float32], numbers: NDArray[np.int64]) -> Neighbours:
+        """Distances computed from differences: FAISS expands the square, which cancels digits of near vectors."""
+        scores = np.empty(numbers.shape, np.float32)
+        for start in range(0, len(queries), _EXACT_QUERIES):
+            part = slice(start, start + _EXACT_QUERIES)
+            stored = reconstruct_vectors(self.stored_index, numbers[part].ravel())
+            differences = stored.reshape(*numbers[part].shape, -1) - queries[part, None, :]
+            scores[part] = np.sqrt(np.einsum("qkw,qkw->qk", differences, differences))
+        order = np.lexsort((numbers, scores), axis=1)
+        return Neighbours(np.take_along_axis(scores, order, 1), np.take_along_axis(numbers, order, 1))
+
+    def _prepare_queries(self, vectors: NDArray[np.floating]) -> NDArray[np.float32]:
+        if vectors.ndim != 2 or vectors.shape[1] != self.settings.width:
+            shape = " × ".join(map(str, vectors.shape))
+            raise UsageError(
+                f"{self.folder} holds vectors of {self.settings.width} values ({self.settings.column.name} of "
+                f"{self.settings.model.name}), but the queries are {shape}; they must be n × {self.settings.width}"
+            )
+        if vectors.dtype.kind not in "fiu":
+            raise UsageError(f"query vectors must be whole or real numbers, not {vectors.dtype}")
+        queries = copy_as_float32(vectors)
+        try:
+            self.settings.preparation.prepare(queries)
+            if self.settings.transform is not None:
+                queries = apply_transforms(self.faiss_index, queries)
+                self.metric.prepare(queries)
+        except ValueError as error:
+            raise UsageError(f"query vector {error.args[0]} is not finite") from error
+        return queries
+
+    def _select(self, where: str | None) -> NDArray[np.bool_] | None:
+        living = None if self.removed is None else ~self.removed
+        if where is None:
+            return living
+        selected = find_matching_rows(self.documents, where, but=[SOURCE])
+        if self.pieces is not None:
+            selected = selected[self.owners]
+        return selected if living is None else selected & living
+
+    def _check_numbers(self, numbers: NDArray[np.int64]) -> None:
+        """Check that every number is one of a vector: in sound files all are, and FAISS has -1 for no hit."""
+        wrong = numbers[(numbers < 0) | (numbers >= self.settings.count)]
+        if len(wrong):
+            raise IndexFolderError(
+                f"vector {wrong[0]} is found, and there are {self.settings.count:,}: a file was changed after it was "
+                f"written",
+                where=self.folder,
+                remedy=f"bertfeat verify says which one; {REBUILD}",
+            )

@@ -1,0 +1,211 @@
+"""Whitening: an index gives its vectors mean zero and equal variances without correlation before it compares them.
+
+Su et al. 2021 (arXiv:2103.15316, algorithm 1): ``(x - mean) U Λ^(-1/2)``, where ``U Λ Uᵀ`` is the covariance of all
+vectors, and of the directions the first ones where a width is given. Half whitening goes half the way: ``Λ^(-1/4)``,
+so that directions of much variance still count for more. FAISS does it, in the file of the index.
+
+Shapes: n vectors, W values in each, R directions in which they vary, K values after whitening.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertfeat.errors import UsageError
+from bertfeat.features import RunningMean
+from bertfeat.io import shorten
+from bertfeat.search.vectors.faiss_import import FaissIndex, faiss
+from bertfeat.search.vectors.faiss_transforms import FaissTransform
+from bertfeat.search.vectors.metric import Metric
+
+LEAST_VARIANCE = 1e-7
+"""Directions of less than this share of the largest variance do not count: rounding of float32 would be magnified."""
+
+NONE = "none"  # the name of no transform
+_CHUNK = 2048  # vectors that are in float64 at once
+_VECTORS_PER_VALUE = 4  # that full whitening needs at least
+_NAME = re.compile(r"(half-whiten|whiten)(?::([0-9]{1,9}))?")
+
+
+class WhiteningMatrix(FaissTransform, Protocol):
+    """FAISS's ``PCAMatrix``."""
+
+    d_in: int  # W
+    mean: object
+    eigenvalues: object
+    PCAMat: object  # the directions
+    A: object  # what vectors are multiplied by
+    b: object  # what is added then
+    is_trained: bool
+
+
+class PreTransform(FaissIndex, Protocol):
+    """FAISS's ``IndexPreTransform``."""
+
+    def prepend_transform(self, transform: FaissTransform, /) -> None:
+        """Apply a transform before all others."""
+        ...
+
+
+class WhiteningKind(StrEnum):
+    """How far variances are made equal."""
+
+    WHITEN = "whiten"
+    HALF_WHITEN = "half-whiten"
+
+    @property
+    def power(self) -> float:
+        """The power of the variances by which directions are multiplied."""
+        return -0.5 if self is WhiteningKind.WHITEN else -0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Whitening:
+    """A way to whiten: ``whiten``, ``half-whiten``, or one of them with a width, such as ``whiten:128``."""
+
+    kind: WhiteningKind
+    width: int | None = None  # None: every direction in which the vectors vary
+
+    def __str__(self) -> str:
+        return str(self.kind) if self.width is None else f"{self.kind}:{self.width}"
+
+    @property
+    def power(self) -> float:
+        """See :class:`WhiteningKind`."""
+        return self.kind.power
+
+    def is_wide_for(self, count: int) -> bool:
+        """Whether so few vectors say too little of so many directions, and full whitening makes noise of the last."""
+        return self.kind is WhiteningKind.WHITEN and (self.width or 0) * _VECTORS_PER_VALUE > count
+
+
+def as_whitening(name: Whitening | str | None) -> Whitening | None:
+    """The whitening of a name: ``whiten``, ``half-whiten``, ``whiten:128``, ``half-whiten:128``; ``none`` is None.
+
+    Raises:
+        UsageError: it is something else.
+    """
+    if name is None or isinstance(name, Whitening):
+        return name
+    if name == NONE:
+        return None
+    found = _NAME.fullmatch(name)
+    width = int(found[2]) if found and found[2] else None
+    if found is None or width == 0:
+        raise UsageError(
+            f"transform {shorten(name)!r} is unknown",
+            remedy="there are: none, whiten, half-whiten, the last two also with a width, as in whiten:128",
+        )
+    return Whitening(WhiteningKind(found[1]), width)
+
+
+@dataclass(frozen=True, slots=True)
+class Spectrum:
+    """The directions in which vectors vary, by descending variance."""
+
+    count: int  # of the vectors
+    mean: NDArray[np.float64]  # [W]
+    variances: NDArray[np.float64]  # [R]
+    directions: NDArray[np.float64]  # [R, W] of length 1
+
+
+def measure_spectrum(blocks: Iterable[NDArray[np.floating]], width: int) -> Spectrum:
+    """The mean and covariance of vectors that stream by, in float64, and the directions of the covariance.
+
+    Memory: a few matrices of W × W in float64, however many vectors there are.
+    """
+    mean, products = RunningMean(), np.zeros((width, width))
+    for block in blocks:
+        for start in range(0, len(block), _CHUNK):
+            deviations = mean.deviations(block[start : start + _CHUNK])
+            products += deviations.T @ deviations
+    variances, axes = np.linalg.eigh(products / max(mean.count, 1))
+    variances, directions = variances[::-1], axes.T[::-1]
+    # rounding of float32 lets equal vectors vary a little
+    least = LEAST_VARIANCE * max(variances[0], float(np.square(mean.mean).sum()) * LEAST_VARIANCE)
+    counted = int((variances > least).sum())
+    directions = directions[:counted]
+    signs = np.sign(directions[np.arange(counted), np.abs(directions).argmax(axis=1)])  # eigenvectors have none
+    return Spectrum(mean.count, mean.mean + np.zeros(width), variances[:counted], directions * signs[:, None])
+
+
+@dataclass(frozen=True, slots=True)
+class Whitener:
+    """A whitening, and the spectrum that it is taken from."""
+
+    whitening: Whitening  # with its width
+    spectrum: Spectrum
+
+    @property
+    def width(self) -> int:
+        """How many values a whitened vector has."""
+        return self.whitening.width or 0
+
+    def matrix(self) -> "WhiteningMatrix":
+        """It as FAISS has it, ``[n, W]`` → ``[n, K]``."""
+        made = new_matrix(self.whitening, len(self.spectrum.mean))
+        directions = np.zeros((made.d_in, made.d_in), np.float32)
+        variances = np.zeros(made.d_in, np.float32)
+        counted = len(self.spectrum.variances)
+        directions[:counted], variances[:counted] = self.spectrum.directions, self.spectrum.variances
+        faiss.copy_array_to_vector(self.spectrum.mean.astype(np.float32), made.mean)
+        faiss.copy_array_to_vector(variances, made.eigenvalues)
+        faiss.copy_array_to_vector(directions.ravel(), made.PCAMat)
+        factors = self.spectrum.variances[: self.width, None] ** self.whitening.power
+        weighted = self.spectrum.directions[: self.width] * factors
+        faiss.copy_array_to_vector(weighted.astype(np.float32).ravel(), made.A)
+        faiss.copy_array_to_vector((-weighted @ self.spectrum.mean).astype(np.float32), made.b)
+        made.is_trained = True
+        return made
+
+
+def fit_whitening(whitening: Whitening, spectrum: Spectrum) -> Whitener:
+    """Take a whitening from a spectrum.
+
+    Raises:
+        UsageError: all vectors are equal, or they vary in fewer directions than the width that is asked for.
+    """
+    counted = len(spectrum.variances)
+    if not counted:
+        raise UsageError(
+            f"{whitening}: vectors that do not differ cannot be whitened; there are {spectrum.count:,} of them",
+            remedy="index them as they are",
+        )
+    if (whitening.width or 0) > counted:
+        raise UsageError(
+            f"{whitening}: {spectrum.count:,} vectors of {len(spectrum.mean):,} values vary in {counted:,} directions",
+            remedy=f"give a width of {counted:,} or less, or none",
+        )
+    return Whitener(replace(whitening, width=whitening.width or counted), spectrum)
+
+
+def preparing_metric(metric: Metric, whitening: Whitening | None) -> Metric:
+    """The metric for which vectors are prepared before FAISS gets them: whitened ones are scaled to length 1 later."""
+    return metric if whitening is None else Metric.IP
+
+
+def new_matrix(whitening: Whitening, width: int) -> WhiteningMatrix:
+    """FAISS's matrix of a whitening that has a width, for vectors of ``width`` values; it is not filled."""
+    made: WhiteningMatrix = faiss.PCAMatrix(width, whitening.width, whitening.power)
+    return made
+
+
+def has_sound_matrix(index: FaissIndex) -> bool:
+    """Whether the matrix of an index that whitens has finite numbers alone."""
+    matrix = faiss.downcast_VectorTransform(faiss.downcast_index(index).chain.at(0))
+    return all(bool(np.isfinite(faiss.vector_to_array(numbers)).all()) for numbers in (matrix.A, matrix.b))
+
+
+def with_transform(index: FaissIndex, matrix: WhiteningMatrix, metric: Metric) -> FaissIndex:
+    """An index that whitens vectors, scales them to length 1 under cosine, and gives them to another one."""
+    whole: PreTransform = faiss.IndexPreTransform(index)  # keeps what it is given alive
+    if metric is Metric.COSINE:
+        whole.prepend_transform(faiss.NormalizationTransform(index.d))
+    whole.prepend_transform(matrix)
+    whole.is_trained = index.is_trained and matrix.is_trained
+    return whole
