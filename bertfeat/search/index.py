@@ -13,7 +13,6 @@ from bertfeat.errors import IndexFolderError, UsageError
 from bertfeat.features import DocumentFeatures, DocumentPieces
 from bertfeat.io import Address
 from bertfeat.recipe import FeatureColumn, Unit
-from bertfeat.search.building.source_sets import check_sources
 from bertfeat.search.document_store import SOURCE
 from bertfeat.search.hits import Answer, Hit, HitPiece
 from bertfeat.search.queries import query_text, query_texts, query_vectors, unmark_words
@@ -21,8 +20,9 @@ from bertfeat.search.query_encoder import QueryEncoder, check_same_model, open_q
 from bertfeat.search.reranking.maxsim import MaxSim, check_rerank
 from bertfeat.search.reranking.rerank import Reranker
 from bertfeat.search.settings import REBUILD, IndexSettings
+from bertfeat.search.source_sets import check_sources
+from bertfeat.search.vector_index import Neighbours, VectorIndex
 from bertfeat.search.vectors.faiss_index import count_faiss_gpus
-from bertfeat.search.vectors.vector_index import Neighbours, VectorIndex
 from bertfeat.where import find_matching_rows, parse_where
 
 _OWN_COLUMNS = ("row", "id", "text", "pair", SOURCE)

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from bertfeat.errors import BertfeatError, IndexFolderError
 from bertfeat.io import Address, Location
 from bertfeat.search.building.feature_source import document_fields
-from bertfeat.search.building.source_sets import changed_sources, unchanged_sources
 from bertfeat.search.document_store import SOURCE, document_schema
 from bertfeat.search.folder import check_files, read_consistently
 from bertfeat.search.index_copy import index_on_disk
@@ -27,11 +26,12 @@ from bertfeat.search.settings import (
     IndexSettings,
     read_index_settings,
 )
+from bertfeat.search.source_sets import changed_sources, unchanged_sources
+from bertfeat.search.vector_index import VectorIndex
 from bertfeat.search.vectors.faiss_import import FaissIndex, InvertedIndex, faiss
 from bertfeat.search.vectors.faiss_index import flat_storage, inverted_index
 from bertfeat.search.vectors.faiss_structure import find_mismatch
 from bertfeat.search.vectors.metric import Metric
-from bertfeat.search.vectors.vector_index import VectorIndex
 from bertfeat.search.vectors.whitening import has_sound_matrix
 
 _BLOCK_ROWS = 16_384

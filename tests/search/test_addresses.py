@@ -21,7 +21,7 @@ from bertfeat.search import (
     remove_documents,
     verify_index,
 )
-from bertfeat.search.building.source_sets import unchanged_sources
+from bertfeat.search.source_sets import unchanged_sources
 from tests.search.test_index import Stand
 from tests.support.index_toy import clustered, vector_set
 from tests.support.s3_server import Faults, S3Server

@@ -16,8 +16,8 @@ from bertfeat.search import (
     append_features,
     build_index,
     remove_documents,
+    source_sets,
 )
-from bertfeat.search.building import source_sets
 from bertfeat.search.settings import SourceSet
 from tests.support.features_toy import toy_part, toy_set
 from tests.support.index_toy import clustered, neighbours, vector_set

@@ -21,13 +21,13 @@ from bertfeat.search.building.feature_source import FeatureSource
 from bertfeat.search.building.filling import Filling, Keep, check_complete, fill_here
 from bertfeat.search.building.shard_files import refuse_indivisible
 from bertfeat.search.building.sharded_build import Workers, fill_by_workers
-from bertfeat.search.building.source_sets import FeatureSets, describe_source_set, open_feature_sets
 from bertfeat.search.building.token_writer import keep_tokens, plan_tokens
 from bertfeat.search.document_store import IndexStoresWriter
 from bertfeat.search.evaluation import recall
 from bertfeat.search.index_files import finish_index_folder
 from bertfeat.search.replacement import hold_index_folder
 from bertfeat.search.settings import FAISS_NAME, FORMAT_VERSION, IndexSettings, RecallReport, SearchParameter
+from bertfeat.search.source_sets import FeatureSets, describe_source_set, open_feature_sets
 from bertfeat.search.vectors.faiss_factory import create_faiss_index
 from bertfeat.search.vectors.faiss_import import faiss
 from bertfeat.search.vectors.faiss_index import (

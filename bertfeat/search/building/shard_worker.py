@@ -16,9 +16,9 @@ from bertfeat.search.building.feature_source import FeatureSource
 from bertfeat.search.building.filling import check_complete, fill_index
 from bertfeat.search.building.shard_files import ShardBuilder
 from bertfeat.search.building.shard_plan import PlannedShard
-from bertfeat.search.building.source_sets import describe_source_set
 from bertfeat.search.evaluation.recall import ExactSearch
 from bertfeat.search.settings import REBUILD, SourceSet
+from bertfeat.search.source_sets import describe_source_set
 from bertfeat.search.vectors.faiss_import import FaissIndex, Scored, faiss, faiss_errors
 from bertfeat.search.vectors.faiss_index import copy_to_gpu, count_faiss_threads
 from bertfeat.search.vectors.faiss_transforms import judged_transform

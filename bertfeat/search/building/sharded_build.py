@@ -31,7 +31,7 @@ from bertfeat.search.building.filling import Filling
 from bertfeat.search.building.shard_files import merge_shards
 from bertfeat.search.building.shard_plan import PlannedShard
 from bertfeat.search.building.shard_worker import TRAINED_NAME, FilledShard, ShardJob, shard_place
-from bertfeat.search.building.source_sets import describe_source_set
+from bertfeat.search.source_sets import describe_source_set
 from bertfeat.search.vectors.faiss_import import FaissIndex
 from bertfeat.search.vectors.faiss_index import copy_to_cpu, count_faiss_threads, write_faiss_index
 

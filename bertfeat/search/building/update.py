@@ -15,16 +15,16 @@ from bertfeat.io import Address
 from bertfeat.search.building.build_options import BuildProgress, OnBuildProgress, ignore_build_progress
 from bertfeat.search.building.feature_source import FeatureSource, find_incomparability
 from bertfeat.search.building.filling import check_complete, fill_index, kept_blocks
-from bertfeat.search.building.source_sets import FeatureSets, merge_sources, open_feature_sets
 from bertfeat.search.building.token_writer import KeptTokensWriter, check_token_sets
 from bertfeat.search.document_store import ArrowStore, IndexStoresWriter, document_schema
 from bertfeat.search.index_files import finish_index_folder
 from bertfeat.search.replacement import hold_index_folder
 from bertfeat.search.settings import FAISS_NAME, REMOVED_NAME, IndexSettings, StoredTokens
+from bertfeat.search.source_sets import FeatureSets, merge_sources, open_feature_sets
+from bertfeat.search.vector_index import VectorIndex
 from bertfeat.search.vectors.faiss_import import FaissIndex
 from bertfeat.search.vectors.faiss_index import can_remove, has_lists_on_disk, remove_vectors, write_faiss_index
 from bertfeat.search.vectors.lists_on_disk import DiskListsBuilder
-from bertfeat.search.vectors.vector_index import VectorIndex
 
 _RECONSTRUCTED = 16_384
 

@@ -16,8 +16,8 @@ from bertfeat.errors import UsageError, errors_within, parameter
 from bertfeat.features import FeatureSet, unit_vectors
 from bertfeat.io import prefetched
 from bertfeat.search.building.feature_source import FeatureSource
-from bertfeat.search.building.source_sets import describe_source_set
 from bertfeat.search.document_store import SOURCE
+from bertfeat.search.source_sets import describe_source_set
 from bertfeat.search.vectors.metric import Metric
 from bertfeat.search.vectors.training_sample import prepare_vectors
 from bertfeat.search.vectors.vector_blocks import PieceColumns, VectorBlock

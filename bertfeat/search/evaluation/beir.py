@@ -17,7 +17,7 @@ from bertfeat.io import Address
 from bertfeat.search.evaluation.beir_folder import BeirFolder, read_beir
 from bertfeat.search.index import Index
 from bertfeat.search.reranking.maxsim import RERANK_DEPTH, MaxSim, check_rerank
-from bertfeat.search.vectors.vector_index import Neighbours
+from bertfeat.search.vector_index import Neighbours
 
 
 @dataclass(frozen=True, slots=True)

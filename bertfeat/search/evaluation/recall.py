@@ -15,6 +15,7 @@ from bertfeat.errors import UsageError
 from bertfeat.io import Address
 from bertfeat.search.building.build_options import BuildOptions
 from bertfeat.search.settings import RecallReport, SearchParameter
+from bertfeat.search.vector_index import VectorIndex
 from bertfeat.search.vectors.faiss_import import FaissIndex, Scored, faiss
 from bertfeat.search.vectors.faiss_index import (
     count_faiss_threads,
@@ -26,7 +27,6 @@ from bertfeat.search.vectors.faiss_search import EMPTY, merge_neighbours, recons
 from bertfeat.search.vectors.faiss_transforms import Transform
 from bertfeat.search.vectors.metric import Metric
 from bertfeat.search.vectors.training_sample import QUERIES, sample_numbers
-from bertfeat.search.vectors.vector_index import VectorIndex
 
 K = 10  # recall is tuned for this many nearest
 DEPTHS = (1, 10, 100)

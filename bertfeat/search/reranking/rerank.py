@@ -17,7 +17,7 @@ from bertfeat.search.reranking.kept_tokens import StoredDocumentTokens
 from bertfeat.search.reranking.maxsim import RERANK_DEPTH, MaxSim, compute_maxsim
 from bertfeat.search.reranking.set_tokens import DocumentTokens, FeatureSetTokens
 from bertfeat.search.settings import REBUILD
-from bertfeat.search.vectors.vector_index import Neighbours, ScoreParts, VectorIndex
+from bertfeat.search.vector_index import Neighbours, ScoreParts, VectorIndex
 
 
 class Reranker:

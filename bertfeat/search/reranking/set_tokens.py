@@ -29,11 +29,11 @@ from bertfeat.features import (
 from bertfeat.io import as_location
 from bertfeat.recipe import FeatureColumn, Pooling, Recipe
 from bertfeat.search.building.feature_source import find_incomparability
-from bertfeat.search.building.source_sets import describe_source_set
 from bertfeat.search.document_store import SOURCE
 from bertfeat.search.reranking.token_counts import TokenCounts, no_strings_error
 from bertfeat.search.settings import REBUILD
-from bertfeat.search.vectors.vector_index import VectorIndex
+from bertfeat.search.source_sets import describe_source_set
+from bertfeat.search.vector_index import VectorIndex
 
 _READ_ROWS = 8192
 
