@@ -15,13 +15,14 @@ from torch import Tensor
 from torch.nn.functional import layer_norm, linear
 
 from bertfeat.encoder.cuda import CudaForm, cuda_form
+from bertfeat.encoder.forward import is_out_of_memory
 from bertfeat.encoder.linear import ACTIVATION_FUNCTIONS
 from bertfeat.encoder.weights import BlockWeights
 from bertfeat.models import one_line_message
 
 _log = logging.getLogger(__name__)
 _TOLERANCE = {torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 8e-2}  # of a row, relative
-_TRIED_ROWS = 48
+_TRIED_ROWS = {"cuda": 4096}  # by which torch chooses how the work is cut up
 _FEW_ROWS = 1  # torch compiles anew for one row and for none
 
 Pair = tuple[Tensor, Tensor]
@@ -36,24 +37,36 @@ class CompiledPostAttention:
     ) -> None:
         parts = (weights.attention_out, weights.up, weights.down, weights.attention_norm, weights.out_norm)
         self._weights = [(part.weight.to(device, dtype), part.bias.to(device, dtype)) for part in parts]
-        self._formula, self._compiled = _formulas(eps, activation)
+        self._kind = eps, activation
+        self._formula = _formula(eps, activation)
+        self._failed = False
 
     def __call__(self, context: Tensor, residual: Tensor) -> Tensor:
         """Compute. Shape: ``[T, H]``, ``[T, H]`` → ``[T, H]``."""
-        if len(context) <= _FEW_ROWS:
+        if len(context) <= _FEW_ROWS or self._failed:
             return self._formula(context, residual, *self._weights)
+        try:
+            return self._compute(context, residual)
+        except Exception as error:  # torch compiles so and so many kinds of block in a process
+            if isinstance(error, RuntimeError) and is_out_of_memory(error):
+                raise
+            _log.warning("a block is not compiled any more: %s", one_line_message(error))
+            self._failed = True
+            return self._formula(context, residual, *self._weights)
+
+    def _compute(self, context: Tensor, residual: Tensor) -> Tensor:
         for rows in (context, residual):
             torch._dynamo.mark_dynamic(rows, 0)
-        return self._compiled(context, residual, *self._weights)
+        return _compiled(*self._kind)(context, residual, *self._weights)
 
     @torch.inference_mode()
     def problem(self) -> str:
-        """Why it cannot be used here, tried on a few rows; empty if it can."""
+        """Why it cannot be used here, tried on some rows; empty if it can."""
         weight = self._weights[0][0]
-        draw = torch.Generator().manual_seed(0)
-        context, residual = torch.randn(2, _TRIED_ROWS, len(weight), generator=draw).to(weight.device, weight.dtype)
+        shape, draw = (_TRIED_ROWS.get(weight.device.type, 48), len(weight)), torch.Generator().manual_seed(0)
+        context, residual = (torch.randn(shape, generator=draw).to(weight.device, weight.dtype) for _ in range(2))
         try:
-            found = self(context, residual).float()
+            found = self._compute(context, residual).float()
         except Exception as error:  # of torch, a compiler or a driver, whose errors have no common class
             return f"torch cannot compile them here: {one_line_message(error)}"
         wanted = self._formula(context, residual, *self._weights).float()
@@ -64,8 +77,7 @@ class CompiledPostAttention:
 
 
 @cache
-def _formulas(eps: float, activation: str) -> tuple[Formula, Formula]:
-    """The formula as torch's operators compute it, and compiled."""
+def _formula(eps: float, activation: str) -> Formula:
     function = ACTIVATION_FUNCTIONS[activation]
 
     def formula(
@@ -76,7 +88,12 @@ def _formulas(eps: float, activation: str) -> tuple[Formula, Formula]:
         raised = function(linear(attended, *up))  # [T, I]
         return layer_norm(linear(raised, *down) + attended, width, *out_norm, eps)
 
-    return formula, torch.compile(formula, fullgraph=True, options={"deterministic": True})
+    return formula
+
+
+@cache
+def _compiled(eps: float, activation: str) -> Formula:
+    return torch.compile(_formula(eps, activation), fullgraph=True, options={"deterministic": True})
 
 
 _problems: dict[tuple[object, ...], str] = {}  # one block is tried for all of its shape

@@ -90,14 +90,7 @@ class PackedEncoder:
 
     def record(self, recorder: Recorder, varlen: Varlen) -> None:
         """Record the forward pass once for each size of batch, and replay it from then on."""
-
-        def compute(inputs: Sequence[Tensor], size: ForwardSize) -> Iterator[HiddenState]:
-            *tokens, bounds = inputs
-            whole = VarlenAttention(bounds, size.longest, varlen)
-            runs = [_Run(slice(None), whole)]
-            return self._states(_Tokens(*tokens), runs, whole, size.layers, first_token_only=size.first_token_only)
-
-        self._recorded = RecordedForward(compute, recorder)
+        self._recorded, self._varlen = RecordedForward(recorder), varlen
 
     @torch.inference_mode()
     def hidden_states(
@@ -134,7 +127,14 @@ class PackedEncoder:
         bounds = np.full(size.sequences + 1, len(batch.ids), np.int32)  # after the batch's sequences, empty ones
         bounds[: len(batch.lengths)] = batch.starts
         inputs = [*tokens, move_to_device(bounds, self.device)]
-        return recorded(inputs, size, len(batch.ids), len(batch.lengths))
+        return recorded(self._sized_states, inputs, size, len(batch.ids), len(batch.lengths))
+
+    def _sized_states(self, inputs: Sequence[Tensor], size: ForwardSize) -> Iterator[HiddenState]:
+        """The chosen layers, by an attention of which nothing is fixed but the size."""
+        *tokens, bounds = inputs
+        whole = VarlenAttention(bounds, size.longest, self._varlen)
+        runs = [_Run(slice(None), whole)]
+        return self._states(_Tokens(*tokens), runs, whole, size.layers, first_token_only=size.first_token_only)
 
     def _states(
         self,

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from bertfeat.encoder.forward import is_out_of_memory
 from bertfeat.encoder.states import HiddenState
-from bertfeat.io import stage
+from bertfeat.io import stage, unrecorded_stages
 from bertfeat.models import one_line_message
 
 _log = logging.getLogger(__name__)
@@ -47,53 +47,69 @@ Recorder = Callable[[Callable[[], Sequence[HiddenState]]], Recording]
 class RecordedForward:
     """A forward pass: computed the first time that a size comes, recorded the second time, replayed from then on.
 
-    A recording that does not give the very numbers of the pass it recorded is not used. The states of a replay are
-    valid until the next one, which waits until the iterator is at its end.
+    A recording that does not give the very numbers of the pass it recorded is not used, and after the first failure
+    nothing more is recorded. The states of a replay are valid until the next one, which waits until the iterator is at
+    its end.
     """
 
-    def __init__(self, compute: Compute, recorder: Recorder) -> None:
-        self._compute, self._recorder = compute, recorder
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder: Recorder | None = recorder
         self._recordings: dict[ForwardSize, tuple[Sequence[Tensor], Recording]] = {}
         self._met: set[ForwardSize] = set()
-        self._refused: set[ForwardSize] = set()
         self._lock = threading.Lock()  # one set of inputs and states for all threads
 
     def __call__(
-        self, inputs: Sequence[Tensor], size: ForwardSize, tokens: int, sequences: int
+        self, compute: Compute, inputs: Sequence[Tensor], size: ForwardSize, tokens: int, sequences: int
     ) -> Iterator[HiddenState]:
         """Yield the states of a batch of so many tokens and sequences, filled up to a size."""
         with self._lock:
-            if known := self._recordings.get(size):
-                recorded_inputs, recording = known
-                with stage("forward"):
-                    for recorded, given in zip(recorded_inputs, inputs, strict=True):
-                        recorded.copy_(given)
-                    recording.replay()
-                yield from recording.states
-            elif size in self._met and size not in self._refused and len(self._recordings) < _MOST:
-                yield from self._record(inputs, size, tokens, sequences)
-            else:
-                self._met.add(size)
-                yield from self._compute(inputs, size)
+            try:
+                yield from self._states(compute, inputs, size, tokens, sequences)
+            except RuntimeError as error:
+                if is_out_of_memory(error):  # what is recorded holds memory that the batch may need
+                    self._recordings.clear()
+                    self._recorder = None
+                raise
 
-    def _record(
-        self, inputs: Sequence[Tensor], size: ForwardSize, tokens: int, sequences: int
+    def _states(
+        self, compute: Compute, inputs: Sequence[Tensor], size: ForwardSize, tokens: int, sequences: int
     ) -> Iterator[HiddenState]:
-        self._refused.add(size)  # until it is found to be right, whatever happens before
-        computed = list(self._compute(inputs, size))
-        try:
-            recording = self._recorder(lambda: list(self._compute(inputs, size)))
-            recording.replay()
-        except RuntimeError as error:
-            if not is_out_of_memory(error):
-                _log.warning("a forward pass cannot be recorded: %s", one_line_message(error))
-        else:
-            replayed = [state.cut(tokens, sequences).values for state in recording.states]
-            wanted = [state.cut(tokens, sequences).values for state in computed]
-            if all(map(torch.equal, replayed, wanted)):
-                self._refused.discard(size)
+        if known := self._recordings.get(size):
+            recorded_inputs, recording = known
+            with stage("forward"):
+                for recorded, given in zip(recorded_inputs, inputs, strict=True):
+                    recorded.copy_(given)
+                recording.replay()
+            yield from recording.states
+        elif self._recorder and size in self._met and len(self._recordings) < _MOST:
+            computed = list(compute(inputs, size))
+            recording = Recording([], list)
+            try:
+                recording = self._recorder(lambda: list(compute(inputs, size)))
+                problem = _problem(recording, [state.cut(tokens, sequences) for state in computed], tokens, sequences)
+            except RuntimeError as error:
+                problem = one_line_message(error)
+                if is_out_of_memory(error):
+                    self._recordings.clear()
+            if problem:
+                _log.warning("batches are not recorded any more: %s", problem)
+                self._recorder = None
+            else:
                 self._recordings[size] = inputs, recording
-        yield from computed
+            yield from computed
+        else:
+            self._met.add(size)
+            yield from compute(inputs, size)
+
+
+def _problem(recording: Recording, wanted: Sequence[HiddenState], tokens: int, sequences: int) -> str:
+    """Why a recording cannot be used; empty if its replay gives what was computed."""
+    for state in recording.states:
+        state.values.fill_(torch.nan)  # so that one that does nothing is found out
+    recording.replay()
+    found = [state.cut(tokens, sequences) for state in recording.states]
+    equal = [torch.equal(one.values, other.values) for one, other in zip(found, wanted, strict=True)]
+    return "" if all(equal) else f"replayed, {len(equal) - sum(equal)} of {len(equal)} layers have other numbers"
 
 
 class CudaRecorder:
@@ -101,11 +117,15 @@ class CudaRecorder:
 
     def __init__(self, device: torch.device) -> None:
         self._device, self._pool = device, torch.cuda.graph_pool_handle()
+        # of its own: graphs of one stream share the products' workspace
+        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
     def __call__(self, run: Callable[[], Sequence[HiddenState]]) -> Recording:
         """Record one run."""
         graph = torch.cuda.CUDAGraph()
-        # other threads may go on allocating
-        with torch.cuda.device(self._device), torch.cuda.graph(graph, self._pool, capture_error_mode="thread_local"):
-            states = run()
+        before = torch.cuda.current_stream(self._device)
+        # other threads may go on allocating; the outer stream comes back where the recording fails
+        with torch.cuda.device(self._device), torch.cuda.stream(before), unrecorded_stages():  # noqa: SIM117
+            with torch.cuda.graph(graph, self._pool, self._stream, capture_error_mode="thread_local"):
+                states = run()
         return Recording(states, graph.replay)

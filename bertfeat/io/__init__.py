@@ -54,7 +54,7 @@ from bertfeat.io.storage import (
     replace_file,
     store_of,
 )
-from bertfeat.io.timing import recorded_stages, stage
+from bertfeat.io.timing import recorded_stages, stage, unrecorded_stages
 from bertfeat.io.user_cache import CACHE_VARIABLE, user_cache
 
 __all__ = [
@@ -119,6 +119,7 @@ __all__ = [
     "store_of",
     "sync",
     "to_plain",
+    "unrecorded_stages",
     "use_one_arena",
     "user_cache",
     "write_json",

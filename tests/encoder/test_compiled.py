@@ -36,9 +36,11 @@ def test_any_number_of_rows_of_any_block() -> None:
         weights = block_weights(96, 416)
         weights.up.bias.add_(seed)
         post_attention = CompiledPostAttention(weights, 1e-12, "gelu", CPU, BF16)
+        assert post_attention.problem() == ""
         for rows in (48, 2, 33, 300, 1, 0):
-            context, residual = random(rows, 96, dtype=BF16, seed=rows), random(rows, 96, dtype=BF16, seed=rows + 1)
-            found = post_attention(context, residual)
+            with torch.inference_mode():  # as an encoder makes them
+                context, residual = random(rows, 96, dtype=BF16, seed=1), random(rows, 96, dtype=BF16, seed=2)
+                found = post_attention(context, residual)
             assert found.shape == (rows, 96)
             if rows:
                 error = (found - post_attention_in_float64(weights, context, residual, "gelu")).abs()
@@ -82,8 +84,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_fails_is_not_used(
     does: object, said: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    formula, _ = compiled._formulas(1e-12, "gelu")
-    monkeypatch.setattr(compiled, "_formulas", lambda *_: (formula, does))
+    monkeypatch.setattr(compiled, "_compiled", lambda *_: does)
     with caplog.at_level(logging.WARNING):
         for _ in range(2):  # it is told once for all blocks of a shape
             block = TorchBlock(block_weights(32, 64), 1e-12, "gelu", CPU, FP32)
@@ -94,9 +95,29 @@ def test_what_fails_is_not_used(
 
 @pytest.mark.usefixtures("asked")
 def test_what_works_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    formula, _ = compiled._formulas(1e-12, "gelu")
-    monkeypatch.setattr(compiled, "_formulas", lambda *_: (formula, formula))
+    monkeypatch.setattr(compiled, "_compiled", compiled._formula)
     assert type(TorchBlock(block_weights(32, 64), 1e-12, "gelu", CPU, FP32).post_attention) is CompiledPostAttention
+
+
+def test_what_cannot_be_compiled_later_is_computed(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    post_attention = CompiledPostAttention(block_weights(32, 64), 1e-12, "gelu", CPU, FP32)
+    context, residual = random(9, 32, seed=1), random(9, 32, seed=2)
+    wanted = compiled._formula(1e-12, "gelu")(context, residual, *post_attention._weights)
+
+    def refuse(*_: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(compiled, "_compiled", lambda *_: refuse)
+    with pytest.raises(torch.OutOfMemoryError):  # the batch is halved
+        post_attention(context, residual)
+    monkeypatch.setattr(compiled, "_compiled", lambda *_: lambda *_: 1 / 0)
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            assert torch.equal(post_attention(context, residual), wanted)
+    (told,) = caplog.messages
+    assert "not compiled any more: division by zero" in told
 
 
 def test_a_cpu_compiles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,6 +128,7 @@ def test_a_cpu_compiles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("wanted", "form"), [(form.name.lower(), form) for form in CudaForm])
 def test_the_environment_names_a_form(wanted: str, form: CudaForm, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BERTFEAT_CUDA", raising=False)
     assert cuda_form(CUDA) is CudaForm.EAGER
     monkeypatch.setenv("BERTFEAT_CUDA", wanted)
     assert cuda_form(CUDA) is form

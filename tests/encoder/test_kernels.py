@@ -223,7 +223,8 @@ def test_which_attention_serves(built: Kernels) -> None:
     assert find_attention_kernels(torch.device("cuda"), BF16, 64) is None
 
 
-def test_names_for_records(each: Kernels) -> None:
+def test_names_for_records(each: Kernels, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BERTFEAT_CUDA", raising=False)
     best = "avx512" if each.has_avx512 else "neon" if platform.machine() == "aarch64" else "avx2"
     with_bf16 = "amx" if each.has_amx else "avx512_bf16" if each.has_bf16 else best if each.has_avx512 else "none"
     assert kernels_in_use(CPU, Precision.FP32) == best

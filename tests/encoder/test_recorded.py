@@ -1,7 +1,8 @@
 """Recorded forward passes against those that are not, by a recorder that overwrites its states as a CUDA graph does."""
 
-import logging
+import gc
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -13,7 +14,8 @@ from torch import Tensor
 from bertfeat.encoder import HiddenState
 from bertfeat.encoder.packed import PackedEncoder
 from bertfeat.encoder.precision import Precision
-from bertfeat.encoder.recorded import ForwardSize, RecordedForward, Recording
+from bertfeat.encoder.recorded import Compute, ForwardSize, RecordedForward, Recording
+from bertfeat.io import recorded_stages, stage, unrecorded_stages
 from bertfeat.recipe import Pooling
 from bertfeat.tokens import TokenBatch
 from tests.support.tiny_models import CPU, LONG_TEXT, TEXTS, Tiny, documents
@@ -113,79 +115,120 @@ def test_every_column_of_texts(bert: Tiny) -> None:
 # ── recordings that are not used ─────────────────────────────────────────────────────────────────────────────
 
 
-def compute(inputs: Sequence[Tensor], size: ForwardSize) -> Iterator[HiddenState]:
+def double(inputs: Sequence[Tensor], size: ForwardSize) -> Iterator[HiddenState]:
     """Twice the input, with what is not a number in rows that nobody asked for."""
     doubled = inputs[0] * 2
     doubled[4:] = torch.nan
     yield HiddenState(1, doubled, size.first_token_only)
 
 
-def run(forward: RecordedForward, seed: int, size: ForwardSize = SIZE) -> None:
+def run(forward: RecordedForward, seed: int, size: ForwardSize = SIZE, compute: Compute = double) -> None:
     given = torch.randn(8, 2, generator=torch.Generator().manual_seed(seed))
-    for state in forward([given], size, 4, 4):  # used while it is valid
+    for state in forward(compute, [given], size, 4, 4):  # used while it is valid
         assert torch.equal(state.values[:4], given[:4] * 2)
 
 
-def test_a_recording_of_other_numbers_is_not_used() -> None:
-    class Wrong(Recorder):
-        def __call__(self, run: Callable[[], Sequence[HiddenState]]) -> Recording:
-            right = super().__call__(run)
-            return Recording(right.states, lambda: (right.replay(), right.states[0].values[0].add_(1e-6)))
+class Wrong(Recorder):
+    """Gives recordings that are a little off, or do nothing."""
 
-    recorder = Wrong()
-    forward = RecordedForward(compute, recorder)
+    def __init__(self, off: float) -> None:
+        super().__init__()
+        self.off = off
+
+    def __call__(self, run: Callable[[], Sequence[HiddenState]]) -> Recording:
+        right = super().__call__(run)
+        right.replay()
+        values = [state.values.clone() for state in right.states]
+
+        def replay() -> None:
+            for state, value in zip(right.states, values, strict=True):
+                state.values.copy_(value + self.off)
+
+        return Recording(right.states, replay if self.off else list)
+
+
+@pytest.mark.parametrize("off", [0.0, 1e-6], ids=["nothing", "a little off"])
+def test_a_recording_of_other_numbers_is_not_used(off: float, caplog: pytest.LogCaptureFixture) -> None:
+    recorder = Wrong(off)
+    forward = RecordedForward(recorder)
     for seed in range(5):
-        run(forward, seed)
-    assert (recorder.recorded, recorder.replayed) == (1, 1)
+        for longest in (64, 128):
+            run(forward, seed, SIZE._replace(longest=longest))
+    assert recorder.recorded == 1  # after the first failure no other size is tried
+    (told,) = caplog.messages
+    assert "not recorded any more: replayed, 1 of 1 layers have other numbers" in told
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
-    [
-        (RuntimeError("CUDA error: operation not permitted\nmore of it"), ["operation not permitted"]),
-        (torch.OutOfMemoryError("CUDA out of memory"), []),
-    ],
+    "error",
+    [RuntimeError("CUDA error: operation not permitted\nmore of it"), torch.OutOfMemoryError("CUDA out of memory")],
     ids=["failure", "memory"],
 )
-def test_what_cannot_be_recorded_is_computed(
-    error: RuntimeError, told: list[str], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_cannot_be_recorded_is_computed(error: RuntimeError, caplog: pytest.LogCaptureFixture) -> None:
     asked = []
 
     def recorder(run: Callable[[], Sequence[HiddenState]]) -> Recording:
         asked.append(run)
         raise error
 
-    forward = RecordedForward(compute, recorder)
-    with caplog.at_level(logging.WARNING):
-        for seed in range(4):
-            run(forward, seed)
+    forward = RecordedForward(recorder)
+    for seed in range(4):
+        run(forward, seed)
     assert len(asked) == 1
-    assert len(caplog.messages) == len(told)
-    assert all(part in message for part, message in zip(told, caplog.messages, strict=True))
+    (told,) = caplog.messages
+    assert str(error).splitlines()[0] in told
 
 
-def test_a_failing_pass_is_told_and_leaves_nothing_locked() -> None:
-    fails = [False]
+def test_where_memory_runs_out_recordings_give_theirs_back() -> None:
+    recorder = Recorder()
+    forward = RecordedForward(recorder)
+    for seed in range(3):
+        run(forward, seed)
+    assert recorder.replayed == 2
 
-    def failing(inputs: Sequence[Tensor], size: ForwardSize) -> Iterator[HiddenState]:
-        if fails[0]:
-            raise torch.OutOfMemoryError
-        return compute(inputs, size)
+    def too_large(inputs: Sequence[Tensor], size: ForwardSize) -> Iterator[HiddenState]:
+        yield next(double(inputs, size))
+        raise torch.OutOfMemoryError
 
-    forward = RecordedForward(failing, Recorder())
-    for seed, each in enumerate((False, True, False, False)):
-        fails[0] = each
-        if each:
-            with pytest.raises(torch.OutOfMemoryError):
-                run(forward, seed)
-        else:
-            run(forward, seed)
+    with pytest.raises(torch.OutOfMemoryError):
+        run(forward, 3, SIZE._replace(rows=16), too_large)
+    for seed in range(4):  # nothing is locked, and nothing recorded again
+        run(forward, seed)
+    assert (recorder.recorded, recorder.replayed) == (1, 2)
+
+
+def test_stages_are_not_timed_where_a_device_cannot_be_waited_for() -> None:
+    waited: list[None] = []
+
+    def timed(inputs: Sequence[Tensor], size: ForwardSize) -> Iterator[HiddenState]:
+        with stage("embed"):
+            return double(inputs, size)
+
+    with recorded_stages(lambda: waited.append(None)) as seconds:
+        with unrecorded_stages():
+            list(timed([torch.zeros(8, 2)], SIZE))
+        assert waited == []
+        list(timed([torch.zeros(8, 2)], SIZE))
+    assert len(waited) == 2
+    assert list(seconds) == ["embed"]
+
+
+def test_an_encoder_goes_when_nobody_holds_it(bert: Tiny) -> None:
+    encoder, _ = recording_encoder(bert)
+    batch = random_batch(bert, (5, 3), 0)
+    values(encoder, batch, (1,), first=False)
+    gone = weakref.ref(encoder)
+    gc.disable()
+    try:
+        del encoder
+        assert gone() is None  # and with it the device's memory
+    finally:
+        gc.enable()
 
 
 def test_few_are_recorded() -> None:
     recorder = Recorder()
-    forward = RecordedForward(compute, recorder)
+    forward = RecordedForward(recorder)
     for seed in range(3):
         for longest in range(64, 64 * 50, 64):
             run(forward, seed, SIZE._replace(longest=longest))
@@ -194,7 +237,7 @@ def test_few_are_recorded() -> None:
 
 
 def test_two_threads_at_once() -> None:
-    forward = RecordedForward(compute, Recorder())
+    forward = RecordedForward(Recorder())
     failed = []
 
     def work(seed: int) -> None:
