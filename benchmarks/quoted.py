@@ -70,6 +70,15 @@ def head_scores(name: str, row: str) -> list[float]:
     return [mean(scores), stdev(scores) if len(scores) > 1 else 0.0]
 
 
+def ablated(row: dict[str, Any]) -> list[float]:
+    """Held-out loss and accuracy of next sentences; on each task mean and deviation, frozen and fine-tuned."""
+    tasks = [f"{task}, {way}" for task in ("tagging", "pairs", "spans") for way in ("frozen", "fine-tuned")]
+    measured = [row["held_out_loss"]["mean"]]
+    if "next_accuracy" in row:
+        measured.append(100 * row["next_accuracy"]["mean"])
+    return measured + [100 * row[task][part] for task in tasks for part in ("mean", "spread")]
+
+
 def head_times(name: str) -> float:
     """How many times as long fine-tuning takes as the slowest head."""
     seconds = {row["name"]: mean(run["seconds"] for run in row["runs"]) for row in result(f"heads-{name}")["rows"]}
@@ -433,6 +442,8 @@ ROWS: dict[str, list[float]] = {
     "stored order": shuffled("stored order"),
     **{f"{size} MiB": shuffled(f"{size} MiB") for size in (16, 32, 64, 128)},
     "all of it": shuffled("1024 MiB"),
+    # what of pre-training helps
+    **{row["setting"]: ablated(row) for row in result("ablation")["rows"]},
     # whitening
     "Cranfield, nDCG@10: layer 0, mean": whitened("cranfield", "layer0_mean"),
     "Cranfield, nDCG@10: layer 3, mean": whitened("cranfield", "layer3_mean"),

@@ -15,6 +15,7 @@ TABLES = (
     ("docs/tagging.md", "Measured"),
     ("docs/learning.md", "Measured"),
     ("docs/pretraining.md", "Measured"),
+    ("docs/pretraining.md", "What of it helps"),
     ("docs/change.md", "Measured"),
     ("docs/vectors.md", "The order"),
     ("docs/search.md", "What scoring again gains"),

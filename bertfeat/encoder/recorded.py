@@ -66,9 +66,8 @@ class RecordedForward:
             try:
                 yield from self._states(compute, inputs, size, tokens, sequences)
             except RuntimeError as error:
-                if is_out_of_memory(error):  # what is recorded holds memory that the batch may need
-                    self._recordings.clear()
-                    self._recorder = None
+                if is_out_of_memory(error):
+                    self._end(one_line_message(error), drop=True)
                 raise
 
     def _states(
@@ -83,33 +82,35 @@ class RecordedForward:
             yield from recording.states
         elif self._recorder and size in self._met and len(self._recordings) < _MOST:
             computed = list(compute(inputs, size))
-            recording = Recording([], list)
             try:
                 recording = self._recorder(lambda: list(compute(inputs, size)))
-                problem = _problem(recording, [state.cut(tokens, sequences) for state in computed], tokens, sequences)
+                pairs = zip(_replay_anew(recording), computed, strict=True)
+                cut = ([state.cut(tokens, sequences).values for state in pair] for pair in pairs)
+                if all(torch.equal(*values) for values in cut):
+                    self._recordings[size] = inputs, recording
+                else:
+                    self._end("a replay gives other numbers")
             except RuntimeError as error:
-                problem = one_line_message(error)
-                if is_out_of_memory(error):
-                    self._recordings.clear()
-            if problem:
-                _log.warning("batches are not recorded any more: %s", problem)
-                self._recorder = None
-            else:
-                self._recordings[size] = inputs, recording
+                self._end(one_line_message(error), drop=is_out_of_memory(error))
             yield from computed
         else:
             self._met.add(size)
             yield from compute(inputs, size)
 
+    def _end(self, reason: str, *, drop: bool = False) -> None:
+        """Record no more, and ``drop`` what is recorded, which holds memory."""
+        _log.warning("batches are not recorded any more: %s", reason)
+        self._recorder = None
+        if drop:
+            self._recordings.clear()
 
-def _problem(recording: Recording, wanted: Sequence[HiddenState], tokens: int, sequences: int) -> str:
-    """Why a recording cannot be used; empty if its replay gives what was computed."""
+
+def _replay_anew(recording: Recording) -> Sequence[HiddenState]:
+    """Replay a recording over states that hold nothing, so that one that does nothing is found out."""
     for state in recording.states:
-        state.values.fill_(torch.nan)  # so that one that does nothing is found out
+        state.values.fill_(torch.nan)
     recording.replay()
-    found = [state.cut(tokens, sequences) for state in recording.states]
-    equal = [torch.equal(one.values, other.values) for one, other in zip(found, wanted, strict=True)]
-    return "" if all(equal) else f"replayed, {len(equal) - sum(equal)} of {len(equal)} layers have other numbers"
+    return recording.states
 
 
 class CudaRecorder:
