@@ -63,9 +63,8 @@ def main() -> None:
         },
         "ratios": {
             f"{way.name} to {peer.name}": ratio(found, way.name, peer.name)
-            for way in ways[: len(OURS)]
-            for peer in ways
-            if peer is not way
+            for at, way in enumerate(ways[: len(OURS)])
+            for peer in ways[at + 1 :]
         },
     }
     print(json.dumps(results, indent=1))

@@ -39,7 +39,8 @@ def make_attention(lengths: NDArray[np.int64], device: torch.device, dtype: torc
     if kernels := find_attention_kernels(device, dtype, width):
         return KernelAttention(lengths, kernels)
     if varlen := find_varlen(device, dtype):
-        return VarlenAttention(move_to_device(bounds_of(lengths), device), int(lengths.max()), varlen)
+        bounds = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+        return VarlenAttention(move_to_device(bounds, device), int(lengths.max()), varlen)
     return GroupedAttention(lengths, device)
 
 
@@ -139,11 +140,6 @@ def find_varlen(device: torch.device, dtype: torch.dtype) -> Varlen | None:
     except ImportError:  # torch < 2.10
         return None
     return cast(Varlen, varlen_attn)  # a pair only where more than the result is asked for
-
-
-def bounds_of(lengths: NDArray[np.int64]) -> NDArray[np.int32]:
-    """Where sequences begin, and where the last one ends. Shape: ``[S + 1]``."""
-    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
 
 
 class VarlenAttention:

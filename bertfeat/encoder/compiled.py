@@ -22,7 +22,7 @@ from bertfeat.models import one_line_message
 
 _log = logging.getLogger(__name__)
 _TOLERANCE = {torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 8e-2}  # of a row, relative
-_TRIED_ROWS = {"cuda": 4096}  # by which torch chooses how the work is cut up
+_TRIED_ROWS = {"cpu": 48, "cuda": 4096}  # by which torch chooses how the work is cut up
 _FEW_ROWS = 1  # torch compiles anew for one row and for none
 
 Pair = tuple[Tensor, Tensor]
@@ -63,7 +63,7 @@ class CompiledPostAttention:
     def problem(self) -> str:
         """Why it cannot be used here, tried on some rows; empty if it can."""
         weight = self._weights[0][0]
-        shape, draw = (_TRIED_ROWS.get(weight.device.type, 48), len(weight)), torch.Generator().manual_seed(0)
+        shape, draw = (_TRIED_ROWS[weight.device.type], len(weight)), torch.Generator().manual_seed(0)
         context, residual = (torch.randn(shape, generator=draw).to(weight.device, weight.dtype) for _ in range(2))
         try:
             found = self._compute(context, residual).float()

@@ -103,7 +103,8 @@ class PackedEncoder:
         Shape: ``[T, H]`` each, or ``[S, H]``; of the encoder's precision.
         """
         tell_of_fork()
-        tokens = self._place_tokens(batch)
+        with stage("embed"):
+            tokens = self._place_tokens(batch)
         if self._recorded:
             states = self._recorded_states(self._recorded, tokens, batch, layers, first_token_only=first_token_only)
         else:

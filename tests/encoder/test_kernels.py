@@ -231,6 +231,8 @@ def test_names_for_records(each: Kernels, monkeypatch: pytest.MonkeyPatch) -> No
     assert kernels_in_use(CPU, Precision.BF16) == with_bf16
     assert kernels_in_use(CPU, Precision.FP16) == kernels_in_use(torch.device("cuda"), Precision.BF16) == "none"
     assert kernels_in_use(CPU, Precision.INT8) == (each.int8_instructions or [best])[0]
+    monkeypatch.setenv("BERTFEAT_CUDA", "graphs")
+    assert kernels_in_use(torch.device("cuda"), Precision.BF16) == "graphs"
 
 
 @pytest.mark.usefixtures("without")

@@ -15,7 +15,6 @@ from bertfeat.encoder import HiddenState
 from bertfeat.encoder.packed import PackedEncoder
 from bertfeat.encoder.precision import Precision
 from bertfeat.encoder.recorded import Compute, ForwardSize, RecordedForward, Recording
-from bertfeat.io import recorded_stages, stage, unrecorded_stages
 from bertfeat.recipe import Pooling
 from bertfeat.tokens import TokenBatch
 from tests.support.tiny_models import CPU, LONG_TEXT, TEXTS, Tiny, documents
@@ -195,22 +194,6 @@ def test_where_memory_runs_out_recordings_give_theirs_back() -> None:
     for seed in range(4):  # nothing is locked, and nothing recorded again
         run(forward, seed)
     assert (recorder.recorded, recorder.replayed) == (1, 2)
-
-
-def test_stages_are_not_timed_where_a_device_cannot_be_waited_for() -> None:
-    waited: list[None] = []
-
-    def timed(inputs: Sequence[Tensor], size: ForwardSize) -> Iterator[HiddenState]:
-        with stage("embed"):
-            return double(inputs, size)
-
-    with recorded_stages(lambda: waited.append(None)) as seconds:
-        with unrecorded_stages():
-            list(timed([torch.zeros(8, 2)], SIZE))
-        assert waited == []
-        list(timed([torch.zeros(8, 2)], SIZE))
-    assert len(waited) == 2
-    assert list(seconds) == ["embed"]
 
 
 def test_an_encoder_goes_when_nobody_holds_it(bert: Tiny) -> None:
