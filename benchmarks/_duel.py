@@ -1,6 +1,7 @@
 """Several ways to compute the same features, each in a process of its own, run in turn and never at once."""
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -19,9 +20,15 @@ HERE = Path(__file__).parent
 class Way:
     """A way of :mod:`_peer`, and the Python that has what it needs."""
 
-    name: str  # pooled_ours:bf16
+    function: str  # pooled_ours:bf16
     python: str = sys.executable
     share: float = 1.0  # of the texts: a slow peer gets fewer
+    checkout: Path | None = None  # of another commit, whose code and whose _peer.py it runs
+
+    @property
+    def name(self) -> str:
+        """What it is called in results."""
+        return self.function if self.checkout is None else f"{self.function}@{self.checkout.name}"
 
 
 def duel(ways: Sequence[Way], texts: Sequence[str], model: Path, length: int, repeats: int) -> dict[str, Any]:
@@ -107,11 +114,13 @@ def _of(way: Way, texts: Sequence[str]) -> list[str]:
 @contextmanager
 def _running(way: Way, corpus: Path, model: Path, length: int) -> Iterator[tuple["subprocess.Popen[str]", float]]:
     """Start a way, and give it once it is warm, with the seconds of its first run, over an eighth of the texts."""
-    command = [way.python, str(HERE / "_peer.py"), way.name, str(corpus), str(model), str(length)]
-    pipe = subprocess.PIPE
+    home = way.checkout or HERE.parent
+    script = home / "benchmarks" / "_peer.py"
+    command = [way.python, str(script), way.function, str(corpus), str(model), str(length)]
+    environment, pipe = os.environ | ({"PYTHONPATH": str(home)} if way.checkout else {}), subprocess.PIPE
     with (
         tempfile.TemporaryFile("w+") as told,
-        subprocess.Popen(command, text=True, stdin=pipe, stdout=pipe, stderr=told) as process,
+        subprocess.Popen(command, text=True, env=environment, stdin=pipe, stdout=pipe, stderr=told) as process,
     ):
         try:
             assert process.stdout

@@ -62,7 +62,7 @@ def search(folder: str, features: str, count: str, rounds: str) -> dict[str, Any
 
     queries = _queries(FeatureSet(features), int(count))
     index, hits = VectorIndex(folder), Index(folder)
-    plain = faiss.read_index(str(Path(folder) / "index.faiss"))
+    plain = faiss.read_index(str(Path(folder) / index.settings.version / "index.faiss"))
     ready = queries.copy()
     faiss.normalize_L2(ready)
     ways: dict[str, Callable[[], Any]] = {
@@ -119,6 +119,7 @@ def judge(features: str, folder: str, count: str, file: str) -> dict[str, Any]:
     import faiss
 
     from bertfeat.features import FeatureSet
+    from bertfeat.search import read_index_settings
 
     opened = FeatureSet(features)
     queries = _queries(opened, int(count))
@@ -126,7 +127,8 @@ def judge(features: str, folder: str, count: str, file: str) -> dict[str, Any]:
     vectors = opened.matrix()
     faiss.normalize_L2(vectors)
     _, truth = faiss.knn(queries, vectors, K, faiss.METRIC_INNER_PRODUCT)
-    answers = {"ours": _answers(Path(folder) / "index.faiss", queries), "theirs": _answers(Path(file), queries)}
+    ours = Path(folder) / read_index_settings(folder).version / "index.faiss"
+    answers = {"ours": _answers(ours, queries), "theirs": _answers(Path(file), queries)}
     return {
         name: {
             "recall": float(np.mean([len(set(a) & set(b)) / K for a, b in zip(found, truth, strict=True)])),

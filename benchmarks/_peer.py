@@ -23,6 +23,18 @@ def pooled_ours(model: str, length: int, precision: str) -> Run:
     return _ours(model, length, precision, pooling="mean").encode
 
 
+def pooled_ours_stack(model: str, length: int, precision: str) -> Run:
+    """All blocks of a batch in one call (BERTFEAT_STACK=1)."""
+    os.environ["BERTFEAT_STACK"] = "1"
+    return pooled_ours(model, length, precision)
+
+
+def pooled_ours_blocks(model: str, length: int, precision: str) -> Run:
+    """The blocks one by one (BERTFEAT_STACK=0)."""
+    os.environ["BERTFEAT_STACK"] = "0"
+    return pooled_ours(model, length, precision)
+
+
 def pooled_sentence_transformers(model: str, length: int, precision: str) -> Run:
     from sentence_transformers import SentenceTransformer
 
@@ -65,6 +77,59 @@ def pooled_openvino(model: str, length: int, precision: str) -> Run:
     hint = {"fp32": "f32", "bf16": "bf16"}[precision]
     settings = {"export": True, "ov_config": {"INFERENCE_PRECISION_HINT": hint}}
     return _encode(SentenceTransformer(model, device="cpu", backend="openvino", model_kwargs=settings), length)
+
+
+def pooled_openvino_int8(model: str, length: int, kind: str) -> Run:
+    """OpenVINO's static quantization with its default settings, calibrated on the texts of the warm-up."""
+    from optimum.intel import OVQuantizationConfig
+    from sentence_transformers import SentenceTransformer, export_static_quantized_openvino_model
+
+    assert kind == "static"
+    runs: list[Run] = []
+
+    def run(texts: list[str]) -> Any:
+        if not runs:
+            with tempfile.TemporaryDirectory() as folder:
+                runs.append(quantized(texts, folder))
+        return runs[0](texts)
+
+    def quantized(texts: list[str], folder: str) -> Run:
+        plain = SentenceTransformer(model, device="cpu", backend="openvino", model_kwargs={"export": True})
+        plain.save_pretrained(folder)
+        lines = Path(folder) / "lines"
+        lines.mkdir()
+        (lines / "train.txt").write_text("\n".join(texts), "utf-8")
+        data = {"dataset_config_name": "default", "dataset_split": "train", "column_name": "text"}
+        settings = OVQuantizationConfig(num_samples=min(300, len(texts)))
+        export_static_quantized_openvino_model(plain, settings, folder, dataset_name=str(lines), **data)
+        named = {"file_name": "openvino/openvino_model_qint8_quantized.xml"}
+        return _encode(SentenceTransformer(folder, device="cpu", backend="openvino", model_kwargs=named), length)
+
+    return run
+
+
+def pooled_fastembed(model: str, length: int, precision: str) -> Run:
+    """fastembed over the model as optimum writes it to ONNX, since its own file of it is on a hub."""
+    import numpy as np
+    from fastembed import TextEmbedding
+    from fastembed.common.model_description import ModelSource, PoolingType
+    from sentence_transformers import SentenceTransformer
+
+    assert precision == "fp32"
+    with tempfile.TemporaryDirectory() as folder:
+        plain = SentenceTransformer(model, device="cpu", backend="onnx", model_kwargs={"export": True})
+        plain.save_pretrained(folder)
+        TextEmbedding.add_custom_model(
+            model="local/model",
+            pooling=PoolingType.MEAN,
+            normalization=True,
+            sources=ModelSource(hf="local/model"),
+            dim=plain.get_sentence_embedding_dimension(),
+            model_file="onnx/model.onnx",
+        )
+        loaded = TextEmbedding("local/model", specific_model_path=folder)
+    loaded.model.tokenizer.enable_truncation(length)
+    return lambda texts: np.stack(list(loaded.embed(texts, batch_size=32)))
 
 
 def _encode(model: Any, length: int, batch_size: int = 32) -> Run:

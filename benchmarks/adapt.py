@@ -107,7 +107,10 @@ def summary(name: str, scores: Sequence[Mapping[str, float]]) -> dict[str, objec
     told: dict[str, object] = {"model": name, "seeds": list(scores)}
     for measure in MEASURES:
         if values := [score[measure] for score in scores if measure in score]:
-            told[measure] = {"mean": statistics.mean(values), "spread": statistics.stdev(values)}
+            told[measure] = {
+                "mean": statistics.mean(values),
+                "spread": statistics.stdev(values) if len(values) > 1 else 0.0,
+            }
     return told
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from _machine import machine
 
-from bertfeat.encoder.blocks import TorchBlock
+from bertfeat.encoder.blocks import TorchPostAttention
 from bertfeat.encoder.tiled import TiledPostAttention, find_tile_kernels
 from bertfeat.encoder.weights import Affine, BlockWeights
 
@@ -51,7 +51,7 @@ def compare(model: str, repeats: int) -> list[dict[str, Any]]:
     weights = block_weights(hidden, 4 * hidden)
     runs = {
         "kernel": TiledPostAttention(weights, EPS, ACTIVATION, kernels),
-        "torch": TorchBlock(weights, EPS, ACTIVATION, CPU, torch.bfloat16).post_attention,
+        "torch": TorchPostAttention.of(weights, EPS, ACTIVATION, CPU, torch.bfloat16),
     }
     rows = []
     for number in ROWS:

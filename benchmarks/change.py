@@ -36,6 +36,7 @@ GROWING = (0.1, 0.5, 0.9)
 PLANTED = 50  # and as many stable ones
 USAGES = 40  # of each pseudo-word in each period
 AROUND = 10  # words on each side
+OFTEN = (100, 600)  # usages of a word in every period, at least and at most
 COLUMNS = ("embeddings", "1", "2", "3", "4", "5", "last", "concat4", "mean-all")
 WORD = re.compile(r"[^\W\d_]+")
 
@@ -73,11 +74,11 @@ def read_paragraphs(path: Path) -> Iterator[tuple[int, int, str]]:
 
 
 def choose_words(path: Path, draw: random.Random) -> list[PseudoWord]:
-    """Pairs of neighbours by frequency, of words with 100 to 600 lower-case usages in every period."""
+    """Pairs of neighbours by frequency, of words with ``OFTEN`` lower-case usages in every period."""
     counts = [Counter[str]() for _ in PERIODS]
     for period, _, text in read_paragraphs(path):
         counts[period].update(word for word in WORD.findall(text) if word.islower() and len(word) > 3)
-    often = [word for word in counts[0] if all(100 <= count[word] <= 600 for count in counts)]
+    often = [word for word in counts[0] if all(OFTEN[0] <= count[word] <= OFTEN[1] for count in counts)]
     often.sort(key=lambda word: (sum(count[word] for count in counts), word))
     pairs = list(pairwise(often))[::2]
     chosen = draw.sample(pairs, 2 * PLANTED)
@@ -131,8 +132,7 @@ def main() -> None:
     options = parser.parse_args()
     source = options.data / "novels" / "dated.csv.gz"
     if not source.exists():
-        print(f"no {source}: give --data; see benchmarks/README.md")
-        return
+        raise SystemExit(f"no {source}: give --data; see benchmarks/README.md")
     before = machine("scikit-learn")
     draw = random.Random(1)
     words = choose_words(source, draw)

@@ -5,9 +5,8 @@
 A case is a folder with the commands that change it (``CASES``). Half of the pairs start 0 to 200 ms apart. Of the
 others one is stopped at a random step of its own (the n-th time that it touches the folder, tests/support/steps.py),
 the other runs to its end, and the first goes on. A reader looks at the folder all the time. Then every command is
-killed at every step (``--kills`` limits them), with and without a system that exchanges folders in one step: what is
-left must be the old state or the new one, byte for byte, and the next command must do its work. Exit code 1 if anything
-is wrong.
+killed at every step (``--kills`` limits them): what is left must be the old state or the new one, byte for byte, and
+the next command must do its work. Exit code 1 if anything is wrong.
 """
 
 import argparse
@@ -46,7 +45,7 @@ class Case(Protocol):
     folders: Sequence[Path]  # whose events are steps
     commands: Mapping[str, Sequence[str]]
     effects: Mapping[str, Callable[[State], State]]  # of each command on what the folder holds
-    stand_ins: Mapping[str, str | None]  # ways a process is prepared, see tests.support.steps.start
+    is_killed: bool  # at each of the steps of its commands, too
 
     def reset(self, variant: int) -> State:
         """Bring the folder to where every trial begins, in one of several variants; returns what it holds."""
@@ -101,7 +100,7 @@ def trials(case: Case, options: argparse.Namespace) -> dict[str, Any]:
 
 def run_pairs(case: Case, account: Account, options: argparse.Namespace) -> None:
     draw = random.Random(options.seed)
-    counts = {name: count_steps(case, name, None, 0) for name in case.commands}
+    counts = {name: count_steps(case, name, 0) for name in case.commands}
     for number in range(options.pairs):
         before = case.reset(number // 2)
         one, two = draw.choices(list(case.commands), k=2)
@@ -154,18 +153,17 @@ def judge_pair(case: Case, before: State, what: str, ended: list[tuple[str, Ende
 
 
 def run_kills(case: Case, account: Account, options: argparse.Namespace) -> None:
-    ways = itertools.product(case.stand_ins.items(), case.commands)
-    for variant, ((way, prepare), name) in enumerate(ways):
+    for variant, name in enumerate(case.commands if case.is_killed else ()):
         before = case.reset(variant)
-        old, count = case.files(), count_steps(case, name, prepare, variant)
+        old, count = case.files(), count_steps(case, name, variant)
         new = case.files()
         for step in range(1, min(count, options.kills or count) + 1):
             case.reset(variant)
-            what = f"{name} killed at step {step} of {count} ({way})"
-            with start(case.commands[name], case.folders, stop=Stop(step, signal.SIGKILL), prepare=prepare) as run:
+            what = f"{name} killed at step {step} of {count}"
+            with start(case.commands[name], case.folders, stop=Stop(step, signal.SIGKILL)) as run:
                 account.runs["killed" if run.wait().exit_code == -signal.SIGKILL else "ended before"] += 1
             judge_kill(case, what, (old, new), account)
-            with start(case.commands[name], case.folders, prepare=prepare) as run:
+            with start(case.commands[name], case.folders) as run:
                 if (end := run.wait()).exit_code:
                     account.wrong.append(f"{what}: the next one ended with {end.exit_code}: {end.stderr}")
             case.check()
@@ -187,10 +185,10 @@ def judge_kill(
     account.runs["old one left" if found == states[0] else "new one left"] += 1
 
 
-def count_steps(case: Case, name: str, prepare: str | None, variant: int) -> int:
+def count_steps(case: Case, name: str, variant: int) -> int:
     """How many steps a command has; it is done afterwards."""
     case.reset(variant)
-    return len(steps(case.commands[name], case.folders, prepare=prepare))
+    return len(steps(case.commands[name], case.folders))
 
 
 @contextmanager
@@ -219,7 +217,7 @@ def reader(case: Case, account: Account) -> Iterator[None]:
 class IndexCase:
     """An index: built anew, appended to, and removed from."""
 
-    name = "index"
+    name, is_killed = "index", True
 
     def __init__(self, work: Path) -> None:
         preload(
@@ -234,7 +232,7 @@ class IndexCase:
         from tests.support.index_toy import clustered, vector_set
 
         self._work, self._folder = work, work / "toy.index"
-        self.folders = (self._folder, work / ".toy.index.building")
+        self.folders = (self._folder,)
         groups = {"old": range(60), "new": range(60, 75), "other": range(75, 100)}
         self._vectors = {f"d{row}": vector for row, vector in enumerate(clustered(100))}
         self._ids = {name: frozenset(f"d{row}" for row in rows) for name, rows in groups.items()}
@@ -255,7 +253,6 @@ class IndexCase:
             "append": lambda state: state | self._ids["new"],
             "remove": lambda state: state - set(gone),
         }
-        self.stand_ins = {"exchange": None, "two renames": "tests.support.index_toy:without_exchange"}
 
     def reset(self, variant: int) -> State:
         from bertfeat.search import BuildOptions, build_index
@@ -287,10 +284,10 @@ class IndexCase:
         verify_index(self._folder)
 
     def files(self) -> Mapping[str, bytes]:
-        """All but the settings, in which times stand; check() holds those against the files."""
-        from tests.support.index_toy import files_of
+        """Those of the current version; check() holds the record, in which times stand, against them."""
+        from tests.support.index_toy import current_files
 
-        return {name: data for name, data in files_of(self._folder).items() if name != "index.json"}
+        return current_files(self._folder)
 
 
 class RunCase:
@@ -301,9 +298,10 @@ class RunCase:
     """
 
     WHOLE: State = frozenset({"whole"})
+    is_killed = False
 
     def __init__(self, name: str, command: Sequence[str], result: str, work: Path) -> None:
-        preload("bertfeat.extraction", "bertfeat.cli.extract", "bertfeat.cli.tag", "bertfeat.tagging.table7.training")
+        preload("bertfeat.extraction", "bertfeat.cli.extract", "bertfeat.cli.tag", "bertfeat.heads.table7.training")
         from tests.support.tagging_toy import sentences, write_conll
         from tests.support.tiny_models import build
 
@@ -317,7 +315,6 @@ class RunCase:
         again = () if name == "table7" else ("--overwrite",)  # a table is never begun anew
         self.commands = {"go on": [*command, "-o", result], "anew": [*command, "-o", result, *again]}
         self.effects = {name: lambda _state: self.WHOLE for name in self.commands}
-        self.stand_ins: Mapping[str, str | None] = {}
         self._given = set(os.listdir(work))
         count = len(steps(self.commands["go on"], self.folders, prepare=ONE_THREAD))
         self._whole = self.files()
@@ -337,7 +334,7 @@ class RunCase:
     def read(self) -> State:
         from bertfeat.errors import BertfeatError
         from bertfeat.features import FeatureSet
-        from bertfeat.tagging import Tagger
+        from bertfeat.heads import Tagger
 
         try:
             if self.name == "extract":

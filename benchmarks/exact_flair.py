@@ -15,6 +15,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+from _machine import machine
 
 FLAIR = """
 import json, sys
@@ -49,8 +50,6 @@ def main() -> None:
 
 
 def compare(data: Path, flair_python: str, number: int) -> dict[str, object]:
-    from importlib.metadata import version
-
     from bertfeat import CorpusSettings, Extractor
     from bertfeat.models import find_model
     from bertfeat.words import split_words
@@ -78,11 +77,8 @@ def compare(data: Path, flair_python: str, number: int) -> dict[str, object]:
         "words": len(matrix),
         "max_absolute_difference": float(np.abs(descending - theirs).max()),
         "bound": 1e-4,
-        "versions": {
-            "bertfeat": version("bertfeat"),
-            "torch": version("torch"),
-            "flair": done.stdout.split()[-1],
-        },
+        "machine": machine(),
+        "flair": done.stdout.split()[-1],
     }
 
 

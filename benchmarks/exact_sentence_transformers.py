@@ -8,10 +8,10 @@ Both run the default model in fp32 and cut texts at 256 tokens, which is that mo
 import argparse
 import json
 import sys
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
+from _machine import machine
 
 
 def main() -> None:
@@ -44,7 +44,7 @@ def compare(data: Path, number: int) -> dict[str, object]:
         "max_absolute_difference": float(np.abs(ours - theirs).max()),
         "min_cosine": float((ours * theirs).sum(axis=1).min()),
         "bound": 1e-5,
-        "versions": {name: version(name) for name in ("bertfeat", "torch", "sentence-transformers")},
+        "machine": machine("sentence-transformers"),
     }
 
 

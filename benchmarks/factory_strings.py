@@ -36,11 +36,10 @@ from bertfeat.search import (
     VectorIndex,
     append_features,
     build_index,
-    faiss_factory,
-    recall,
     remove_documents,
     verify_index,
 )
+from bertfeat.search.vectors import faiss_factory
 from tests.support.index_toy import clustered, vector_set
 
 SECONDS = 30.0
@@ -76,7 +75,6 @@ AFTER = (
 
 def main() -> None:
     options = _options()
-    recall.SECONDS_TIMED = 0.0
     if options.raw:
         faiss_factory.refusal_of_factory = lambda _text: None
     account, died = Counter[str](), []
@@ -131,7 +129,6 @@ def tried(work: Path, text: str, metric: Metric) -> str:
     with os.fdopen(read, "rb") as file:
         last = (file.read().decode(errors="replace").splitlines() or ["start"])[-1]
     shutil.rmtree(work / f"{pid}.index", ignore_errors=True)
-    shutil.rmtree(work / f".{pid}.index.building", ignore_errors=True)
     if status is None:
         return f"no end: at {last}"
     return f"died of signal {os.WTERMSIG(status)}: at {last}" if os.WIFSIGNALED(status) else last
@@ -157,7 +154,7 @@ def _use(work: Path, folder: Path, text: str, metric: Metric, say: Callable[[str
     gone = {str(row + 1) for row in range(REMOVED)}
     new = {str(row + 1) for row in range(OLD - 30, OLD - 30 + NEW)}
     say("build")
-    build_index(work / "old", folder, options=BuildOptions(type=text, metric=metric))
+    build_index(work / "old", folder, options=BuildOptions(type=text, metric=metric, evaluate=False))
     _look(folder, living, say)
     say("remove")
     remove_documents(folder, gone)

@@ -44,7 +44,7 @@ SHORT = ("--schedule", "linear", "--epochs", "20")
 COMMANDS = {
     "banking77": ("classify", "--label", "category", *LINEAR),
     "sick-entailment": ("classify", *PAIRS, "--label", "entailment_judgment"),
-    "sick-relatedness": ("classify", *PAIRS, "--label", "relatedness_score", "--regression"),
+    "sick-relatedness": ("classify", *PAIRS, "--label", "relatedness_score", "--task", "numbers"),
     "xquad": ("answer", *SHORT),
     "restaurant8k": ("answer", *SHORT),
     "novels": ("choose", "--text-column", "sentence", "--choices", "a,b,c,d", "--label", "right"),

@@ -38,8 +38,7 @@ def main() -> None:
     work = options.work
     work.mkdir(parents=True, exist_ok=True)
     if not (options.data / "novels" / "sentences.txt").exists():
-        print(f"no {options.data}/novels/sentences.txt: give --data; see benchmarks/README.md")
-        return
+        raise SystemExit(f"no {options.data}/novels/sentences.txt: give --data; see benchmarks/README.md")
     from _index_vectors import million
 
     features = str(million(work, options.data, options.count))
@@ -63,7 +62,7 @@ def builds(features: str, work: Path, options: argparse.Namespace) -> dict[str, 
         pairs = []
         for _ in range(1 if kind == "hnsw" else options.rounds):
             ours = _step("ours_build", features, str(work / f"{kind}.index"), kind, "no-evaluate")
-            sample = str(clusters * POINTS_PER_CLUSTER)
+            sample = str(min(options.count, clusters * POINTS_PER_CLUSTER))
             pairs.append((ours, _step("plain_build", features, str(work / "plain.faiss"), factory, sample)))
         found[kind] = {
             "factory": factory,

@@ -10,6 +10,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from _machine import machine
+
 from bertfeat.corpus import CorpusSettings
 from bertfeat.extraction import Extractor
 from bertfeat.search import BuildOptions, Index, build_index, evaluate_beir
@@ -26,13 +28,13 @@ def main() -> None:
     options = parser.parse_args()
     beir = options.data / "cranfield"
     if not (beir / "corpus.jsonl").exists():
-        print(f"no {beir}/corpus.jsonl: give --data; see benchmarks/README.md")
-        return
+        raise SystemExit(f"no {beir}/corpus.jsonl: give --data; see benchmarks/README.md")
     features = options.work / "cranfield.features"
     settings = CorpusSettings(text_columns=("title", "text"))
     extractor = Extractor(layers=LAYERS, pooling="mean", precision="fp32", long="truncate", max_length=512)
     extractor.extract(beir / "corpus.jsonl", features, corpus_settings=settings)
     rows: list[dict[str, Any]] = []
+    result = {"machine": machine("faiss-cpu", "ir_measures"), "rows": rows}
     for recipe, pooling in [*((recipe, "mean") for recipe in RECIPES), ("last", "cls")]:
         folder = options.work / "cranfield.index"
         column = f"{recipe.replace('-', '_')}_{pooling}" if not recipe.isdigit() else f"layer{recipe}_{pooling}"
@@ -42,7 +44,7 @@ def main() -> None:
         print(f"| {column} | {' | '.join(f'{score:.4f}' for _, score in scores.rows())} |")
     target = HERE / "results" / "index_recipes.json"
     target.parent.mkdir(exist_ok=True)
-    target.write_text(json.dumps(rows, indent=1) + "\n")
+    target.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

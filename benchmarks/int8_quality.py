@@ -58,7 +58,11 @@ def main() -> None:
             for each in ("fp32", "int8")
         }
     told["wikigold_f1"] = {
-        each: {"mean": statistics.mean(values), "spread": statistics.stdev(values), "runs": values}
+        each: {
+            "mean": statistics.mean(values),
+            "spread": statistics.stdev(values) if len(values) > 1 else 0.0,
+            "runs": values,
+        }
         for each, values in scores.items()
     }
     print(json.dumps(told["wikigold_f1"]), flush=True)

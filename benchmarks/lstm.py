@@ -26,7 +26,7 @@ from table7 import split_by_documents
 from bertfeat.encoder import has_native_bf16
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
-from bertfeat.tagging import Tagger, TrainingSettings, train_tagger
+from bertfeat.heads import HeadSettings, evaluate_head, train_head
 from bertfeat.training import lstm as our_lstm
 
 CPU = torch.device("cpu")
@@ -99,16 +99,16 @@ def used(way: str) -> Iterator[None]:
         our_lstm.RUN_LAYER["cpu"], our_lstm.has_native_bf16 = run_layer, bf16
 
 
-def train_once(way: str, sets: Sets, settings: TrainingSettings) -> dict[str, Any]:
+def train_once(way: str, sets: Sets, settings: HeadSettings) -> dict[str, Any]:
     """One training: its epochs, and the scores on both sets."""
     with used(way), tempfile.TemporaryDirectory() as folder:
-        report = train_tagger(sets["train"], sets["dev"], folder, settings=settings, picture=False, device="cpu")
-        history = report.settings.history
+        report = train_head("tag", sets["train"], sets["dev"], folder, settings=settings, picture=False, device="cpu")
+        history = report.record.history
         return {
             "seed": settings.seed,
-            "dev": report.settings.score,
-            "test": Tagger(folder, device="cpu").score(sets["test"]).value if settings.epochs > 1 else None,
-            "best_epoch": report.settings.best_epoch,
+            "dev": report.record.score,
+            "test": evaluate_head(folder, sets["test"], device="cpu").scores.value if settings.epochs > 1 else None,
+            "best_epoch": report.record.best_epoch,
             "epochs": len(history),
             "seconds": round(sum(epoch["seconds"] for epoch in history), 1),
             "words_per_second": round(median(epoch["words"] / epoch["seconds"] for epoch in history)),
@@ -120,7 +120,7 @@ def measure_speeds(sets: Sets, ways: list[str], options: argparse.Namespace) -> 
     speeds: dict[str, list[int]] = {way: [] for way in ways}
     for number in range(options.rounds + 1):
         for way in ways if number % 2 else ways[::-1]:
-            run = train_once(way, sets, TrainingSettings(hidden=options.hidden, epochs=1, seed=number + 1))
+            run = train_once(way, sets, HeadSettings(hidden=options.hidden, epochs=1, seed=number + 1))
             if number:
                 speeds[way].append(run["words_per_second"])
         print("round", number, {way: runs[-1:] for way, runs in speeds.items()}, flush=True)
@@ -132,7 +132,7 @@ def measure_scores(sets: Sets, ways: list[str], options: argparse.Namespace) -> 
     trainings: dict[str, list[dict[str, Any]]] = {way: [] for way in ways if options.seeds}
     for seed in range(1, options.seeds + 1):
         for way in ways if seed % 2 else ways[::-1]:
-            settings = TrainingSettings(hidden=options.hidden, epochs=options.epochs, seed=seed)
+            settings = HeadSettings(hidden=options.hidden, epochs=options.epochs, seed=seed)
             trainings[way].append(train_once(way, sets, settings))
             print(way, trainings[way][-1], flush=True)
     return trainings

@@ -31,12 +31,13 @@ QUERIES += ("they walked home in silence", "the horse was tired", "she laughed",
 
 def main() -> None:
     options = _options()
+    chromium = find_chromium()
     index = make_index(options.work, options.data, options.count)
     results: dict[str, Any] = {"machine": machine("faiss-cpu", "playwright"), "documents": options.count}
     began = time.monotonic()
     with server([*OURS, "--model", str(options.work / "one-layer"), str(index), "--port"]) as (port, pid):
         results["server_start_s"] = round(time.monotonic() - began, 1)
-        results |= browse(f"http://127.0.0.1:{port}/")
+        results |= browse(f"http://127.0.0.1:{port}/", chromium)
         results["answered_ms"] = answer_times(port)
         results["resident_mib"] = round(resident(pid))
     RESULTS.write_text(json.dumps(results, indent=1) + "\n")
@@ -64,11 +65,16 @@ def make_index(work: Path, data: Path, count: int) -> Path:
     return folder
 
 
-def browse(address: str) -> dict[str, Any]:
+def find_chromium() -> str:
+    """The browser, or the end of the program where there is none."""
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    return found or sys.exit("there is no Chromium: install the system's package chromium")
+
+
+def browse(address: str, chromium: str) -> dict[str, Any]:
     """Times in the browser."""
     from playwright.sync_api import sync_playwright
 
-    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))
     opened, searched, shown = [], [], []  # shown: by the page itself, until the answer is there
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])

@@ -1,26 +1,27 @@
-"""How fast is each precision on this processor, next to sentence-transformers and to its int8 by ONNX Runtime?
+"""How fast is each precision on this processor, next to sentence-transformers, its backends, and fastembed?
 
     make peers
     python benchmarks/processors.py --data NOVELS --peers .venv-peers/bin/python [--cpu avx2|avx2_vnni]
 
 Pooled mean vectors of the default model, from texts to a float32 matrix in memory, every way in a process of its own,
-in turn (see pooled.py). With ``--cpu`` all of them are held to AVX2, or to that and AVX-VNNI: ours by BERTFEAT_CPU,
-oneDNN's products by ONEDNN_MAX_CPU_ISA, torch's other operators by ATEN_CPU_CAPABILITY; ONNX Runtime knows no such
-limit and is left out. What comes out of int8 is measured by int8_quality.py.
+in turn, and the share of the ceiling of the same minutes (see pooled.py). With ``--cpu`` all of them are held to AVX2,
+or to that and AVX-VNNI: ours by BERTFEAT_CPU, oneDNN's products by ONEDNN_MAX_CPU_ISA, torch's other operators by
+ATEN_CPU_CAPABILITY; ONNX Runtime and OpenVINO know no such limit and are left out. What comes out of int8 is measured
+by int8_quality.py.
 """
 
 import argparse
 import json
 import os
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import torch
 from _duel import Way, corpora, duel, ratio
-from _machine import machine
+from _machine import machine, microarchitecture
 
-from bertfeat.encoder import kernels_in_use
-from bertfeat.encoder.precision import Precision
+from bertfeat.encoder import Precision, block_flop, kernels_in_use, product_rate
 from bertfeat.models import find_model
 
 LENGTH = 256
@@ -40,16 +41,18 @@ def main() -> None:
         held = {"BERTFEAT_CPU": arguments.cpu, "ONEDNN_MAX_CPU_ISA": arguments.cpu.upper()}
         os.environ.update(held | {"ATEN_CPU_CAPABILITY": "avx2"})  # which the processes of the ways inherit
     family = arguments.cpu or family_of_processor()
-    ways = [Way(f"pooled_ours:{precision}") for precision in precisions(family)]
-    ways.append(Way("pooled_sentence_transformers:fp32"))
-    if arguments.peers and not arguments.cpu:
-        instructions = "avx2" if family.startswith("avx2") else "avx512_vnni"
-        ways.append(Way(f"pooled_onnx_int8:{instructions}", arguments.peers))
+    ways = [*our_ways(family), *peers(family, None if arguments.cpu else arguments.peers)]
     results: dict[str, Any] = {"machine": machine("sentence-transformers"), "family": family, "corpora": {}}
     for name, texts in corpora(arguments.data, arguments.tokens).items():
         if name == "mix":
             continue
+        ceilings = {precision: ceiling(Precision(precision)) for precision in precisions(family)}
         found = duel(ways, texts, find_model().folder, LENGTH, arguments.repeats)
+        found["ceiling_tokens_per_second"] = {precision: round(each) for precision, each in ceilings.items()}
+        found["share_of_ceiling"] = {
+            way.name: round(found["tokens_per_second"][way.name] / ceilings[way.name.partition(":")[2]], 3)
+            for way in our_ways(family)
+        }
         found["ratios"] = {
             f"{ours.name} to {other.name}": ratio(found, ours.name, other.name)
             for ours in ways
@@ -58,8 +61,36 @@ def main() -> None:
         }
         results["corpora"][name] = found
         print(name, json.dumps(found, indent=1), flush=True)
-    target = Path(__file__).parent / "results" / f"processors-{family}.json"
+    target = Path(__file__).parent / "results" / f"processors-{family}-{microarchitecture()}.json"
     target.write_text(json.dumps(results, indent=1) + "\n")
+
+
+def our_ways(family: str) -> list[Way]:
+    """Each precision that is computed natively; and the other form of the forward pass, where there are two.
+
+    That is all blocks of a batch in one call (stack), or the blocks one by one.
+    """
+    other = "stack" if family in ("amx", "avx2_vnni") else "blocks"
+    return [Way(f"pooled_{ours}:{precision}") for ours in ("ours", f"ours_{other}") for precision in precisions(family)]
+
+
+def peers(family: str, python: str | None) -> list[Way]:
+    """sentence-transformers, and with the Python of their environment its backends and fastembed."""
+    ways = [Way(f"pooled_sentence_transformers:{precision}") for precision in precisions(family) if precision != "int8"]
+    if python is None:
+        return ways
+    instructions = "avx2" if family.startswith("avx2") else "avx512_vnni"
+    names = [f"pooled_openvino:{precision}" for precision in precisions(family) if precision != "int8"]
+    names += [f"pooled_onnx_int8:{instructions}", "pooled_openvino_int8:static", "pooled_fastembed:fp32"]
+    return [*ways, *(Way(name, python) for name in names)]
+
+
+def ceiling(precision: Precision) -> float:
+    """Tokens a second if the model's own products were all there is, the median of three measurements."""
+    model = find_model()
+    flop = model.num_layers * block_flop(model.hidden_size, model.inner_size)
+    rates = [product_rate(model.hidden_size, model.inner_size, precision, CPU, rows=8192) for _ in range(3)]
+    return median(rates) / flop
 
 
 def family_of_processor() -> str:

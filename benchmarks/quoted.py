@@ -11,6 +11,22 @@ from statistics import mean, median, stdev
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
+TABLES = (
+    ("README.md", "Measured"),
+    ("docs/measurements.md", ""),
+    ("docs/tagging.md", "Measured"),
+    ("docs/learning.md", "Measured"),
+    ("docs/pretraining.md", "Measured"),
+    ("docs/pretraining.md", "What of it helps"),
+    ("docs/change.md", "Measured"),
+    ("docs/vectors.md", "The order"),
+    ("docs/search.md", "Recall for questions"),
+    ("docs/search.md", "What scoring again gains"),
+    ("docs/speed.md", "Processors"),
+    ("docs/numerics.md", "int8"),
+    ("docs/search.md", "What whitening gains"),
+)
+"""The pages, and their sections, whose tables quote results."""
 CORPORA = ("sentences", "paragraphs", "mix")
 
 
@@ -24,13 +40,16 @@ UPDATES = result("concurrent_updates")
 FLAIR = [result(f"tagger_flair-{name}") for name in ("wnut17", "wikigold")]
 EXACT = {name: result(f"exact_{name}")["max_absolute_difference"] for name in ("flair", "sentence_transformers")}
 HUGGING_FACE = result("exact_transformers")["max_absolute_difference"]
-BF16_EPYC, AVX2 = (result(f"processors-{name}")["corpora"] for name in ("avx512_bf16", "avx2"))
+ZEN4, ZEN5, AVX2_ZEN4, AVX2 = (
+    result(f"processors-{name}")["corpora"]
+    for name in ("avx512_bf16-zen4", "avx512_bf16-zen5", "avx2-zen4", "avx2-zen5")
+)
 QUALITY, QUALITY_AVX2 = result("int8_quality"), result("int8_quality-avx2")
 INT8, INT8_AVX2 = QUALITY["vectors"], QUALITY_AVX2["vectors"]["int8"]
 WAYS, PLAN, TORTURE = result("ways"), result("plan_size"), result("torture")
 SHUFFLE = result("vectors")["shuffle"]
 SERVE, PAGE = result("serve"), result("page_million")
-RECIPES = {row["column"]: row["ndcg_at_10"] for row in result("index_recipes")}
+RECIPES = {row["column"]: row["ndcg_at_10"] for row in result("index_recipes")["rows"]}
 RERANKED = result("rerank")["collections"]
 PAPER = {row["row"]["name"]: row["row"]["paper"] for row in result("table7-wikigold")["rows"]}
 OVER_MODEL = {row["shape"]: row["over_loaded_model_mib"] for row in GROWTH["shapes"]}
@@ -93,6 +112,38 @@ def heads(name: str, baseline: str = "most-frequent") -> list[float]:
     return [*single, *best, head_times(name)]
 
 
+def of_page(task: str) -> list[float]:
+    """The default head with its spread, its linear head alone (not of spans), the page, and the ends of the difference.
+
+    Differences are unsigned.
+    """
+    told = result("heads_page")["tasks"][task]
+    head = [told["head"][name] for name in ("mean", "spread", "linear") if name in told["head"]]
+    return [
+        100 * abs(value)
+        for value in (*head, told["page"]["test"], *(told["difference"][end] for end in ("low", "high")))
+    ]
+
+
+def recalled(tuned_on: str) -> list[float]:
+    """The least difference of found and told recall of ivf, hnsw and ivfpq, unsigned.
+
+    First of the two collections that the noise was chosen on, then of a third.
+    """
+    rows = [row for row in result("recall")["rows"] if row["tuned_on"] == tuned_on]
+    return [
+        abs(
+            min(
+                row["found"] - row["told"]
+                for row in rows
+                if row["type"] == kind and row["collection"].startswith("banking77") == third
+            )
+        )
+        for third in (False, True)
+        for kind in ("ivf", "hnsw", "ivfpq")
+    ]
+
+
 def adapted(name: str) -> list[float]:
     """A row of docs/pretraining.md: losses of masked words before and after, nDCG@10, and F1 with its spread."""
     (row,) = (each for each in result("adapt")["models"] if each["model"] == name)
@@ -145,6 +196,16 @@ def on_processor(corpora: dict[str, Any], precisions: Sequence[str], peer: str) 
     ]
 
 
+def one_call(corpora: dict[str, Any], precision: str) -> list[float]:
+    """A row of docs/speed.md: all blocks in one call, next to the blocks one by one; share of the ceiling."""
+    both = [corpora[name] for name in ("sentences", "paragraphs")]
+    return [
+        *(each["tokens_per_second"][f"pooled_ours{way}:{precision}"] for way in ("_blocks", "") for each in both),
+        *(each["ratios"][f"pooled_ours:{precision} to pooled_ours_blocks:{precision}"] for each in both),
+        *(round(100 * each["share_of_ceiling"][f"pooled_ours:{precision}"]) for each in both),
+    ]
+
+
 def int8_layer(layer: int) -> list[float]:
     """A row of docs/numerics.md: cosines of token vectors with fp32's, mean and first percentile."""
     names = ("tokens_mean", "tokens_first_percentile")
@@ -179,7 +240,7 @@ def spread(runs: Sequence[dict[str, float]]) -> list[float]:
 
 SENTENCES, PARAGRAPHS = CONCAT4["sentences"], CONCAT4["paragraphs"]
 WORDS = SENTENCES["tokens_per_second"]
-STORING = [100 * (1 - row["ratio"]) for row in result("storing").values() if isinstance(row, dict) and "ratio" in row]
+STORING = [each for each in result("storing").values() if isinstance(each, dict) and "concat4 tokens" in each]
 LARGEST = GROWTH["default"][-1]
 BUILDS = [MILLION["builds"][index] for index in ("ivf", "hnsw", "flat")]
 EXACT_SEARCH = [MILLION["search"]["flat"]["queries_per_second"]["ours"], MILLION["exact"]["queries_per_second"]]
@@ -192,278 +253,520 @@ def shuffled(memory: str) -> list[float]:
     return [found["variance_of_batch_means"], found["documents_in_a_batch"]]
 
 
-ROWS: dict[str, list[float]] = {
-    # pooled vectors
-    "bertfeat, bf16 (default)": speeds("ours:bf16"),
-    "bertfeat, fp32": speeds("ours:fp32"),
-    "sentence-transformers, bf16": speeds("sentence_transformers:bf16"),
-    "sentence-transformers, OpenVINO bf16": speeds("openvino:bf16"),
-    "sentence-transformers, OpenVINO fp32": speeds("openvino:fp32"),
-    "sentence-transformers, fp32": speeds("sentence_transformers:fp32"),
-    "sentence-transformers, ONNX": speeds("onnx:fp32"),
-    "transformers pipeline, fp32": speeds("pipeline:fp32"),
-    "bertfeat, bf16: share of the bf16 ceiling": shares("bf16"),
-    "bertfeat, fp32: share of the fp32 ceiling": shares("fp32"),
-    "bertfeat to sentence-transformers, bf16": ratios("bf16 to pooled_sentence_transformers:bf16"),
-    "bertfeat to OpenVINO, bf16": ratios("bf16 to pooled_openvino:bf16"),
-    "bertfeat to sentence-transformers, fp32": ratios("fp32 to pooled_sentence_transformers:fp32"),
-    # other questions of speed
-    "concat4 features of words into Parquet, next to Flair (fp32, in memory only)": [
-        SENTENCES["ratios"]["words, bf16 to Flair"],
-        PARAGRAPHS["ratios"]["words, bf16 to Flair"],
-        SENTENCES["ratios"]["words, fp32 to Flair"],
-        PARAGRAPHS["ratios"]["words, fp32 to Flair"],
-    ],
-    "concat4 features of tokens into Parquet, next to the padded loop over transformers in fp32, and in bf16 "
-    "(nothing stored)": [
-        SENTENCES["ratios"]["tokens, bf16 to the loop in fp32"],
-        PARAGRAPHS["ratios"]["tokens, bf16 to the loop in fp32"],
-        SENTENCES["ratios"]["tokens, bf16 to the loop in bf16"],
-        PARAGRAPHS["ratios"]["tokens, bf16 to the loop in bf16"],
-    ],
-    "storing concat4 tokens, 3 kB a token, 1 GB in all": [min(STORING), max(STORING)],
-    "torch.compile, given to sentence-transformers, bf16, on the EPYC": [
-        *across("ratios", "compiled to plain, bf16"),
-        *across("warm_up_seconds", "pooled_compiled:bf16"),
-        *across("ratios", "ours to compiled, bf16"),
-    ],
-    "share of the ceiling, bf16 and fp32: bert-base's shape, bert-large's": CEILINGS,
-    "`--layers 1` next to `--layers last`, bert-base's shape; `cls` next to `mean`, default model": [
-        SHAPES["layers 1 to last, bert-base"]["ratio"],
-        SHAPES["cls to mean, default model"]["ratio"],
-    ],
-    "1,000,000 short documents, text to Parquet": [LARGEST["tokens_per_second"], LARGEST["seconds"]],
-    "learning a tagger, our LSTM next to what `torch.nn.LSTM` calls in bf16, and in fp32 (AMD EPYC)": list(
-        result("lstm")["ratio"].values()
+_GROUPS: tuple[tuple[str, dict[str, list[float]]], ...] = (
+    (
+        "pooled",
+        {
+            "bertfeat, bf16 (default)": speeds("ours:bf16"),
+            "bertfeat, fp32": speeds("ours:fp32"),
+            "sentence-transformers, bf16": speeds("sentence_transformers:bf16"),
+            "sentence-transformers, OpenVINO bf16": speeds("openvino:bf16"),
+            "sentence-transformers, OpenVINO fp32": speeds("openvino:fp32"),
+            "sentence-transformers, fp32": speeds("sentence_transformers:fp32"),
+            "sentence-transformers, ONNX": speeds("onnx:fp32"),
+            "transformers pipeline, fp32": speeds("pipeline:fp32"),
+            "bertfeat, bf16: share of the bf16 ceiling": shares("bf16"),
+            "bertfeat, fp32: share of the fp32 ceiling": shares("fp32"),
+            "bertfeat to sentence-transformers, bf16": ratios("bf16 to pooled_sentence_transformers:bf16"),
+            "bertfeat to OpenVINO, bf16": ratios("bf16 to pooled_openvino:bf16"),
+            "bertfeat to sentence-transformers, fp32": ratios("fp32 to pooled_sentence_transformers:fp32"),
+            "Intel Xeon with AMX": [
+                *(
+                    POOLED[corpus]["tokens_per_second"][f"pooled_{way}"]
+                    for way in ("ours:fp32", "ours:bf16", "openvino:bf16")
+                    for corpus in ("sentences", "paragraphs")
+                ),
+                *ratios("bf16 to pooled_openvino:bf16")[:2],
+            ],
+            "sentences to vectors, bf16, tokens/s": [speeds(way)[0] for way in ("ours:bf16", "openvino:bf16")],
+            "sentences to vectors, fp32, tokens/s": [speeds(way)[0] for way in ("ours:fp32", "openvino:fp32")],
+        },
     ),
-    # tags
-    "embeddings; last; second-to-last layer": both("embeddings", "last", "second-to-last"),
-    "weighted sum of all layers; of the last four": both("mix-all", "mix4"),
-    "concat of the last four, plain": both("concat4"),
-    "the same, with `--crf`": [number for each in FLAIR for number in spread(each["runs"]["ours"])],
-    "the model fine-tuned": f1("wikigold", "fine-tuning"),
-    "Flair on concat of the last four, BiLSTM-CRF, one run": [
-        number for each in FLAIR for number in (float(each["flair"]["test"]), each["ratio"])
-    ],
-    # heads
-    "accuracy on banking77 (77 intents), concat of the last four layers": [
-        head_scores("banking77", "concat4")[0],
-        head_scores("banking77", "fine-tuning")[0],
-        head_times("banking77"),
-    ],
-    "banking77, 77 intents: accuracy": heads("banking77"),
-    "sick, entailment of pairs: accuracy": heads("sick-entailment"),
-    "sick, relatedness of pairs: Spearman": heads("sick-relatedness", "cosine"),
-    "xquad, answers in passages: F1": heads("xquad"),
-    "restaurant8k, values in requests, or none: F1": heads("restaurant8k"),
-    "novels, the next sentence of four: accuracy": heads("novels"),
-    "as it comes": adapted("default"),
-    "sentences to vectors, int8, without AMX, tokens/s": [
-        BF16_EPYC["sentences"]["tokens_per_second"][way] for way in ("pooled_ours:int8", "pooled_onnx_int8:avx512_vnni")
-    ],
-    "Intel Xeon with AMX": [
-        *(
-            POOLED[corpus]["tokens_per_second"][f"pooled_{way}"]
-            for way in ("ours:fp32", "ours:bf16", "openvino:bf16")
-            for corpus in ("sentences", "paragraphs")
-        ),
-        *ratios("bf16 to pooled_openvino:bf16")[:2],
-    ],
-    "AMD EPYC, AVX512-BF16 and VNNI, no AMX": on_processor(
-        BF16_EPYC, ("fp32", "bf16", "int8"), "pooled_onnx_int8:avx512_vnni"
+    (
+        "concat4",
+        {
+            "concat4 features of words into Parquet, next to Flair (fp32, in memory only)": [
+                SENTENCES["ratios"]["words, bf16 to Flair"],
+                PARAGRAPHS["ratios"]["words, bf16 to Flair"],
+                SENTENCES["ratios"]["words, fp32 to Flair"],
+                PARAGRAPHS["ratios"]["words, fp32 to Flair"],
+            ],
+            "concat4 features of tokens into Parquet, next to the padded loop over transformers in fp32, and in bf16 "
+            "(nothing stored)": [
+                SENTENCES["ratios"]["tokens, bf16 to the loop in fp32"],
+                PARAGRAPHS["ratios"]["tokens, bf16 to the loop in fp32"],
+                SENTENCES["ratios"]["tokens, bf16 to the loop in bf16"],
+                PARAGRAPHS["ratios"]["tokens, bf16 to the loop in bf16"],
+            ],
+            "concat4 features of every word, tokens/s": [WORDS["words_ours:bf16"], WORDS["words_flair:fp32"]],
+        },
     ),
-    "the same, all held to AVX2": on_processor(AVX2, ("fp32", "int8"), "pooled_sentence_transformers:fp32"),
-    "mean vectors of the last layer: mean; least": [
-        INT8[precision]["mean_vectors"][value] for precision in ("bf16", "int8") for value in ("mean", "least")
-    ],
-    "token vectors, layer 1: mean; first percentile": int8_layer(1),
-    **{f"layer {layer}": int8_layer(layer) for layer in range(2, 7)},
-    "search on Cranfield: nDCG@10": [QUALITY["ndcg_at_10"][precision] for precision in ("fp32", "int8")],
-    "taggers on concat4, Wikigold, 3 seeds: span F1": [
-        100 * QUALITY["wikigold_f1"][precision][value] for precision in ("fp32", "int8") for value in ("mean", "spread")
-    ],
-    "mean vectors: mean and least cosine with fp32": [
-        each["mean_vectors"][value] for each in (INT8["int8"], INT8_AVX2) for value in ("mean", "least")
-    ],
-    "token vectors of layer 6: first percentile": [
-        each["tokens_first_percentile"][6] for each in (INT8["int8"], INT8_AVX2)
-    ],
-    "novels": adapted("novels"),
-    "novels, `--anchor 10`": adapted("novels-anchored"),
-    "Cranfield": adapted("cranfield"),
-    "Cranfield, `--anchor 10`": adapted("cranfield-anchored"),
-    "embeddings": table7("embeddings"),
-    "second-to-last": table7("second-to-last"),
-    "last": table7("last"),
-    "weighted sum of the last four": table7("mix4"),
-    "concat of the last four": table7("concat4"),
-    "weighted sum of all": table7("mix-all"),
-    "fine-tuned": [*f1("wikigold", "fine-tuning", "dev"), *f1("wikigold", "fine-tuning"), PAPER["fine-tuning"]],
-    # words that were made to change
-    "0: embeddings": planted("embeddings"),
-    **{str(layer): planted(str(layer)) for layer in range(1, 6)},
-    "last (6)": planted("last"),
-    "concat4": planted("concat4"),
-    "mean-all": planted("mean-all"),
-    # a million vectors
-    "`--type auto`, which chooses IVF4000,Flat: time from Parquet; recall@10 of stored vectors, of queries "
-    "farther off": [
-        MILLION["auto"]["seconds"],
-        MILLION["auto"]["recall"]["10"],
-        MILLION["autofaiss"]["judged"]["ours"]["recall"],
-    ],
-    "autofaiss, which chooses HNSW32: time from Parquet": [MILLION["autofaiss"]["build"]["seconds"]],
-    "train, add and write, next to plain FAISS doing it from memory: IVF, HNSW, flat": [
-        *(build["ratio"] for build in BUILDS),
-        *(median(build["ours_s"]) for build in BUILDS),
-    ],
-    "batches of queries, next to plain FAISS with the same file: `auto`, HNSW, flat": [
-        *of_plain("ours"),
-        *of_plain("ours, typed hits"),
-    ],
-    "exact search, next to sentence-transformers' `semantic_search`": [
-        *EXACT_SEARCH,
-        MILLION["search"]["auto"]["queries_per_second"]["ours"],
-    ],
-    "a search from the shell, next to loading the model": [MILLION["shell"]["more_than_model_s"]],
-    # shared out
-    "the whole command next to one process: `--join`, one run; `--engine ray`, one worker; `--workers 2`, a thread "
-    "each": [WAYS["speed"]["command_of_one_process"][way] for way in ("join", "ray, one worker", "two workers")],
-    "memory of the run that hands out 100 and 1,000 parts to two workers": [
-        *WAYS["memory"]["peak_of_the_run_mib"].values()
-    ],
-    "a finished set of 10,000 parts on an S3 server, run again": [
-        WAYS["resume"]["again"]["seconds"],
-        sum(WAYS["resume"]["again"]["requests"].values()),
-        WAYS["resume"]["again"]["requests"]["list"],
-    ],
-    "documents that a core scans in a second: text, JSONL, Parquet, of 20 words": [
-        PLAN["scanning"][form]["documents_per_second"] for form in ("text", "jsonl", "parquet")
-    ],
-    "a plan of a thousand million documents, once scanned: 10,000 files, numbered as 70,000 parts": [
-        PLAN["assembly"]["seconds"],
-        PLAN["assembly"]["peak_memory_mib"],
-    ],
-    "random faults on ten ways to share a run, here and over S3: trials; faults; wrong feature sets": [
-        TORTURE["trials_run"],
-        TORTURE["faults"],
-        len(TORTURE["wrong"]),
-    ],
-    # served
-    "64 clients with a text each: tokens/s; next to `encode` of the same texts; p50 and p99": [
-        SERVE["clients"]["tokens_per_second"],
-        SERVE["clients"]["of_offline"],
-        SERVE["clients"]["p50_ms"],
-        SERVE["clients"]["p99_ms"],
-    ],
-    "the same clients at sentence-transformers behind FastAPI": [
-        SERVE["peer"]["tokens_per_second"],
-        SERVE["peer"]["p50_ms"],
-        SERVE["peer"]["p99_ms"],
-    ],
-    "one client with 2,048 sentences a request: tokens/s; next to `encode`": [
-        SERVE["bulk"]["tokens_per_second"],
-        SERVE["bulk"]["of_offline"],
-    ],
-    "640 clients with eight texts each, a short queue: answered, and refused by 429; p50 and p99 of the answered; p99 "
-    "of a client afterwards": [
-        SERVE["overload"]["statuses"]["200"],
-        SERVE["overload"]["statuses"]["429"],
-        SERVE["overload"]["p50_ms"],
-        SERVE["overload"]["p99_ms"],
-        SERVE["overload"]["one_client_afterwards"]["p99_ms"],
-    ],
-    "resident memory at rest after the first 1,000 requests, and after 100,000": [
-        SERVE["memory"]["first"]["resident_mib"],
-        SERVE["memory"]["last"]["resident_mib"],
-    ],
-    "the page over 1,000,000 documents: until it can be used, first and later; from Enter to the hits, median and "
-    "slowest": [
-        PAGE["opened_first_ms"],
-        PAGE["opened_ms"],
-        PAGE["searched_ms"]["median"],
-        PAGE["searched_ms"]["slowest"],
-    ],
-    # right and safe
-    "fp32 layers against Hugging Face: default model, 200 real paragraphs; bert-base and bert-large shapes (random "
-    "weights), 12": list(HUGGING_FACE.values()),
-    "mean vectors against sentence-transformers, 1,000 real paragraphs, L2-normalised, fp32": [
-        EXACT["sentence_transformers"]
-    ],
-    "concat4 word features against Flair, 200 real sentences": [EXACT["flair"]],
-    "runs killed at random moments and resumed": [result("kill_and_resume")["kills"]],
-    "pairs of updates of one index at once; of extractions, trainings and tables; kills at the steps of an update": [
-        UPDATES["index"]["pairs"]["starts"] + UPDATES["index"]["pairs"]["stops"],
-        sum(UPDATES[kind]["pairs"][pair] for kind in ("extract", "train", "table7") for pair in ("starts", "stops")),
-        UPDATES["index"]["kills"]["killed"],
-    ],
-    "peak memory, 100,000 → 1,000,000 documents": [*peaks("default"), *peaks("tiny")],
-    "memory above the loaded tiny model: one line of 4 Mi, of 16 Mi characters; 1,000, 10,000 documents of 5,000; "
-    "30,000 kept columns": [
-        OVER_MODEL["one line of 4 Mi characters"],
-        OVER_MODEL["one line of 16 Mi characters"],
-        OVER_MODEL["1,000 documents of 5,000 characters"],
-        OVER_MODEL["10,000 documents of 5,000 characters"],
-        OVER_MODEL["30,000 kept columns"],
-    ],
-    "nDCG@10 on Cranfield, exact cosine, fp32: `last`, `[CLS]`, `concat4`, `sum4`": [
-        RECIPES[column] for column in ("last_mean", "last_cls", "concat4_mean", "sum4_mean")
-    ],
-    "nDCG@10 with `--rerank maxsim`, and by vector alone: Cranfield; XQuAD's paragraphs": [
-        RERANKED[name]["defaults"][way]["ndcg_at_10"] for name in ("cranfield", "xquad") for way in ("maxsim", "plain")
-    ],
-    # docs/search.md
-    "Cranfield: 1,400 abstracts, 225 queries": reranked("cranfield"),
-    "XQuAD: 240 paragraphs, 1,190 questions": reranked("xquad"),
-    "a search in Cranfield": reranking_times("cranfield"),
-    # README.md: ours, and the peer's
-    "nDCG@10 on Cranfield, the best 50 scored again by their tokens, as the other half of the queries chose": [
-        RERANKED["cranfield"]["held_out"],
-        RERANKED["cranfield"]["defaults"]["plain"]["ndcg_at_10"],
-    ],
-    "sentences to vectors, bf16, tokens/s": [speeds(way)[0] for way in ("ours:bf16", "openvino:bf16")],
-    "sentences to vectors, fp32, tokens/s": [speeds(way)[0] for way in ("ours:fp32", "openvino:fp32")],
-    "concat4 features of every word, tokens/s": [WORDS["words_ours:bf16"], WORDS["words_flair:fp32"]],
-    "64 clients over HTTP with a text each, bf16, tokens/s": [
-        SERVE[server]["tokens_per_second"] for server in ("clients", "peer")
-    ],
-    "1,000,000 vectors to a tuned index, seconds": [
-        MILLION["auto"]["seconds"],
-        MILLION["autofaiss"]["build"]["seconds"],
-    ],
-    "peak memory, 100,000 → 1,000,000 documents, MiB": peaks("default")[:2],
-    "largest difference from Hugging Face's hidden states, fp32": [HUGGING_FACE["all-MiniLM-L6-v2"]],
-    "runs shared out, with random faults of processes, disks, clocks and S3": [TORTURE["trials_run"]],
-    "span F1 on Wikigold, concat of the last four layers": [
-        f1("wikigold", "concat4")[0],
-        f1("wikigold", "fine-tuning")[0],
-    ],
-    # the stream of vectors
-    "stored order": shuffled("stored order"),
-    **{f"{size} MiB": shuffled(f"{size} MiB") for size in (16, 32, 64, 128)},
-    "all of it": shuffled("1024 MiB"),
-    # what of pre-training helps
-    **{row["setting"]: ablated(row) for row in result("ablation")["rows"]},
-    # whitening
-    "Cranfield, nDCG@10: layer 0, mean": whitened("cranfield", "layer0_mean"),
-    "Cranfield, nDCG@10: layer 3, mean": whitened("cranfield", "layer3_mean"),
-    "Cranfield, nDCG@10: layer 5, mean": whitened("cranfield", "layer5_mean"),
-    "Cranfield, nDCG@10: layer 6 (last), mean": whitened("cranfield", "layer6_mean"),
-    "Cranfield, nDCG@10: `sum4`, mean": whitened("cranfield", "sum4_mean"),
-    "Cranfield, nDCG@10: `concat4`, mean": whitened("cranfield", "concat4_mean"),
-    "Cranfield, nDCG@10: layer 6 (last), cls": whitened("cranfield", "layer6_cls"),
-    "Cranfield, nDCG@10: layer 6 (last), max": whitened("cranfield", "layer6_max"),
-    "Cranfield, nDCG@10: `concat4`, max": whitened("cranfield", "concat4_max"),
-    "SICK, Spearman: layer 0, mean": whitened("sick", "layer0_mean"),
-    "SICK, Spearman: layer 3, mean": whitened("sick", "layer3_mean"),
-    "SICK, Spearman: layer 5, mean": whitened("sick", "layer5_mean"),
-    "SICK, Spearman: layer 6 (last), mean": whitened("sick", "layer6_mean"),
-    "SICK, Spearman: `sum4`, mean": whitened("sick", "sum4_mean"),
-    "SICK, Spearman: `concat4`, mean": whitened("sick", "concat4_mean"),
-    "SICK, Spearman: layer 6 (last), cls": whitened("sick", "layer6_cls"),
-    "SICK, Spearman: layer 6 (last), max": whitened("sick", "layer6_max"),
-    "SICK, Spearman: `concat4`, max": whitened("sick", "concat4_max"),
-}
+    (
+        "storing",
+        {
+            "concat4 tokens into Parquet, 3 kB a token, next to the same dropped; to `encode`": [
+                *(
+                    100 * bound(each["concat4 tokens"]["ratios"][way] for each in STORING)
+                    for way in ("not stored", "encode")
+                    for bound in (min, max)
+                ),
+            ],
+            "mean vectors, from a file of texts to Parquet, next to `encode`": [
+                100
+                * bound(
+                    each[f"pooled {name}"]["ratios"]["encode"]
+                    for each in STORING
+                    for name in ("sentences", "paragraphs")
+                )
+                for bound in (min, max)
+            ],
+        },
+    ),
+    (
+        "compiled",
+        {
+            "torch.compile, given to sentence-transformers, bf16, on the EPYC": [
+                *across("ratios", "compiled to plain, bf16"),
+                *across("warm_up_seconds", "pooled_compiled:bf16"),
+                *across("ratios", "ours to compiled, bf16"),
+            ],
+        },
+    ),
+    (
+        "shapes",
+        {
+            "share of the ceiling, bf16 and fp32: bert-base's shape, bert-large's": CEILINGS,
+            "`--layers 1` next to `--layers last`, bert-base's shape; `cls` next to `mean`, default model": [
+                SHAPES["layers 1 to last, bert-base"]["ratio"],
+                SHAPES["cls to mean, default model"]["ratio"],
+            ],
+        },
+    ),
+    (
+        "growth",
+        {
+            "1,000,000 short documents, text to Parquet": [LARGEST["tokens_per_second"], LARGEST["seconds"]],
+            "peak memory, 100,000 → 1,000,000 documents": [*peaks("default"), *peaks("tiny")],
+            "memory above the loaded tiny model: one line of 4 Mi, of 16 Mi characters; 1,000, 10,000 documents of 5,000; "
+            "30,000 kept columns": [
+                OVER_MODEL["one line of 4 Mi characters"],
+                OVER_MODEL["one line of 16 Mi characters"],
+                OVER_MODEL["1,000 documents of 5,000 characters"],
+                OVER_MODEL["10,000 documents of 5,000 characters"],
+                OVER_MODEL["30,000 kept columns"],
+            ],
+            "peak memory, 100,000 → 1,000,000 documents, MiB": peaks("default")[:2],
+        },
+    ),
+    (
+        "lstm",
+        {
+            "learning a tagger, our LSTM next to what `torch.nn.LSTM` calls in bf16, and in fp32 (AMD EPYC)": list(
+                result("lstm")["ratio"].values()
+            ),
+        },
+    ),
+    (
+        "table7-wnut17 table7-wikigold",
+        {
+            "embeddings; last; second-to-last layer": both("embeddings", "last", "second-to-last"),
+            "weighted sum of all layers; of the last four": both("mix-all", "mix4"),
+            "concat of the last four, plain": both("concat4"),
+            "embeddings": table7("embeddings"),
+            "second-to-last": table7("second-to-last"),
+            "last": table7("last"),
+            "weighted sum of the last four": table7("mix4"),
+            "concat of the last four": table7("concat4"),
+            "weighted sum of all": table7("mix-all"),
+        },
+    ),
+    (
+        "tagger_flair-wnut17 tagger_flair-wikigold",
+        {
+            "the same, with `--crf`": [number for each in FLAIR for number in spread(each["runs"]["ours"])],
+            "Flair on concat of the last four, BiLSTM-CRF, one run": [
+                number for each in FLAIR for number in (float(each["flair"]["test"]), each["ratio"])
+            ],
+        },
+    ),
+    (
+        "table7-wikigold",
+        {
+            "the model fine-tuned": f1("wikigold", "fine-tuning"),
+            "fine-tuned": [*f1("wikigold", "fine-tuning", "dev"), *f1("wikigold", "fine-tuning"), PAPER["fine-tuning"]],
+            "span F1 on Wikigold, concat of the last four layers": [
+                f1("wikigold", "concat4")[0],
+                f1("wikigold", "fine-tuning")[0],
+            ],
+        },
+    ),
+    (
+        "heads-banking77",
+        {
+            "accuracy on banking77 (77 intents), concat of the last four layers": [
+                head_scores("banking77", "concat4")[0],
+                head_scores("banking77", "fine-tuning")[0],
+                head_times("banking77"),
+            ],
+            "banking77, 77 intents: accuracy": heads("banking77"),
+        },
+    ),
+    (
+        "heads-sick-entailment",
+        {
+            "sick, entailment of pairs: accuracy": heads("sick-entailment"),
+        },
+    ),
+    (
+        "heads-sick-relatedness",
+        {
+            "sick, relatedness of pairs: Spearman": heads("sick-relatedness", "cosine"),
+        },
+    ),
+    (
+        "heads_page",
+        {
+            "sick, entailment": of_page("sick-entailment"),
+            "sick, relatedness": of_page("sick-relatedness"),
+            "banking77": of_page("banking77"),
+            "banking77, two of one intent or not": of_page("banking77-pairs"),
+            "restaurant8k, which values": of_page("restaurant8k-slots"),
+            "novels, which of four": of_page("novels"),
+            "novels, the year of a paragraph": of_page("novels-year"),
+            "xquad, answers": of_page("xquad"),
+            "restaurant8k, values or none": of_page("restaurant8k"),
+        },
+    ),
+    (
+        "recall",
+        {
+            "stored vectors as they are": recalled("stored"),
+            "stored vectors disturbed, the default": recalled("disturbed"),
+            "half of the questions, `--queries`": recalled("given"),
+        },
+    ),
+    (
+        "heads-xquad",
+        {
+            "xquad, answers in passages: F1": heads("xquad"),
+        },
+    ),
+    (
+        "heads-restaurant8k",
+        {
+            "restaurant8k, values in requests, or none: F1": heads("restaurant8k"),
+        },
+    ),
+    (
+        "heads-novels",
+        {
+            "novels, the next sentence of four: accuracy": heads("novels"),
+        },
+    ),
+    (
+        "adapt",
+        {
+            "as it comes": adapted("default"),
+            "novels": adapted("novels"),
+            "novels, `--anchor 10`": adapted("novels-anchored"),
+            "Cranfield": adapted("cranfield"),
+            "Cranfield, `--anchor 10`": adapted("cranfield-anchored"),
+        },
+    ),
+    (
+        "processors-avx512_bf16-zen5",
+        {
+            "sentences to vectors, int8, without AMX, tokens/s": [
+                ZEN5["sentences"]["tokens_per_second"][way]
+                for way in ("pooled_ours:int8", "pooled_onnx_int8:avx512_vnni")
+            ],
+            "AMD EPYC (Zen 5), AVX512-BF16 and VNNI, no AMX": on_processor(
+                ZEN5, ("fp32", "bf16", "int8"), "pooled_onnx_int8:avx512_vnni"
+            ),
+        },
+    ),
+    (
+        "processors-avx512_bf16-zen4",
+        {
+            "AMD EPYC (Zen 4), AVX512-BF16 and VNNI": on_processor(
+                ZEN4, ("fp32", "bf16", "int8"), "pooled_openvino_int8:static"
+            ),
+            **{f"Zen 4, {precision}": one_call(ZEN4, precision) for precision in ("fp32", "bf16", "int8")},
+        },
+    ),
+    (
+        "processors-avx2-zen4",
+        {
+            **{f"Zen 4 held to AVX2, {precision}": one_call(AVX2_ZEN4, precision) for precision in ("fp32", "int8")},
+        },
+    ),
+    (
+        "processors-avx2-zen5",
+        {
+            "the Zen 5, all held to AVX2": on_processor(AVX2, ("fp32", "int8"), "pooled_sentence_transformers:fp32"),
+        },
+    ),
+    (
+        "int8_quality",
+        {
+            "mean vectors of the last layer: mean; least": [
+                INT8[precision]["mean_vectors"][value] for precision in ("bf16", "int8") for value in ("mean", "least")
+            ],
+            "token vectors, layer 1: mean; first percentile": int8_layer(1),
+            **{f"layer {layer}": int8_layer(layer) for layer in range(2, 7)},
+            "search on Cranfield: nDCG@10": [QUALITY["ndcg_at_10"][precision] for precision in ("fp32", "int8")],
+            "taggers on concat4, Wikigold, 3 seeds: span F1": [
+                100 * QUALITY["wikigold_f1"][precision][value]
+                for precision in ("fp32", "int8")
+                for value in ("mean", "spread")
+            ],
+        },
+    ),
+    (
+        "int8_quality-avx2 int8_quality",
+        {
+            "mean vectors: mean and least cosine with fp32": [
+                each["mean_vectors"][value] for each in (INT8["int8"], INT8_AVX2) for value in ("mean", "least")
+            ],
+            "token vectors of layer 6: first percentile": [
+                each["tokens_first_percentile"][6] for each in (INT8["int8"], INT8_AVX2)
+            ],
+        },
+    ),
+    (
+        "change",
+        {
+            "0: embeddings": planted("embeddings"),
+            **{str(layer): planted(str(layer)) for layer in range(1, 6)},
+            "last (6)": planted("last"),
+            "concat4": planted("concat4"),
+            "mean-all": planted("mean-all"),
+        },
+    ),
+    (
+        "index_million",
+        {
+            "`--type auto`, which chooses IVF4000,Flat: time from Parquet; recall@10 of stored vectors, of queries "
+            "farther off": [
+                MILLION["auto"]["seconds"],
+                MILLION["auto"]["recall"]["10"],
+                MILLION["autofaiss"]["judged"]["ours"]["recall"],
+            ],
+            "autofaiss, which chooses HNSW32: time from Parquet": [MILLION["autofaiss"]["build"]["seconds"]],
+            "train, add and write, next to plain FAISS doing it from memory: IVF, HNSW, flat": [
+                *(build["ratio"] for build in BUILDS),
+                *(median(build["ours_s"]) for build in BUILDS),
+            ],
+            "batches of queries, next to plain FAISS with the same file: `auto`, HNSW, flat": [
+                *of_plain("ours"),
+                *of_plain("ours, typed hits"),
+            ],
+            "exact search, next to sentence-transformers' `semantic_search`": [
+                *EXACT_SEARCH,
+                MILLION["search"]["auto"]["queries_per_second"]["ours"],
+            ],
+            "a search from the shell, next to loading the model": [MILLION["shell"]["more_than_model_s"]],
+            "1,000,000 vectors to a tuned index, seconds": [
+                MILLION["auto"]["seconds"],
+                MILLION["autofaiss"]["build"]["seconds"],
+            ],
+        },
+    ),
+    (
+        "ways",
+        {
+            "the whole command next to one process: `--join`, one run; `--engine ray`, one worker; `--workers 2`, a thread "
+            "each": [
+                WAYS["speed"]["command_of_one_process"][way] for way in ("join", "ray, one worker", "two workers")
+            ],
+            "memory of the run that hands out 100 and 1,000 parts to two workers": [
+                *WAYS["memory"]["peak_of_the_run_mib"].values()
+            ],
+            "a finished set of 10,000 parts on an S3 server, run again": [
+                WAYS["resume"]["again"]["seconds"],
+                sum(WAYS["resume"]["again"]["requests"].values()),
+                WAYS["resume"]["again"]["requests"]["list"],
+            ],
+        },
+    ),
+    (
+        "plan_size",
+        {
+            "documents that a core scans in a second: text, JSONL, Parquet, of 20 words": [
+                PLAN["scanning"][form]["documents_per_second"] for form in ("text", "jsonl", "parquet")
+            ],
+            "a plan of a thousand million documents, once scanned: 10,000 files, numbered as 70,000 parts": [
+                PLAN["assembly"]["seconds"],
+                PLAN["assembly"]["peak_memory_mib"],
+            ],
+        },
+    ),
+    (
+        "torture",
+        {
+            "random faults on ten ways to share a run, here and over S3: trials; faults; wrong feature sets": [
+                TORTURE["trials_run"],
+                TORTURE["faults"],
+                len(TORTURE["wrong"]),
+            ],
+            "runs shared out, with random faults of processes, disks, clocks and S3": [TORTURE["trials_run"]],
+        },
+    ),
+    (
+        "serve",
+        {
+            "64 clients with a text each: tokens/s; next to `encode` of the same texts; p50 and p99": [
+                SERVE["clients"]["tokens_per_second"],
+                SERVE["clients"]["of_offline"],
+                SERVE["clients"]["p50_ms"],
+                SERVE["clients"]["p99_ms"],
+            ],
+            "the same clients at sentence-transformers behind FastAPI": [
+                SERVE["peer"]["tokens_per_second"],
+                SERVE["peer"]["p50_ms"],
+                SERVE["peer"]["p99_ms"],
+            ],
+            "one client with 2,048 sentences a request: tokens/s; next to `encode`": [
+                SERVE["bulk"]["tokens_per_second"],
+                SERVE["bulk"]["of_offline"],
+            ],
+            "640 clients with eight texts each, a short queue: answered, and refused by 429; p50 and p99 of the answered; p99 "
+            "of a client afterwards": [
+                SERVE["overload"]["statuses"]["200"],
+                SERVE["overload"]["statuses"]["429"],
+                SERVE["overload"]["p50_ms"],
+                SERVE["overload"]["p99_ms"],
+                SERVE["overload"]["one_client_afterwards"]["p99_ms"],
+            ],
+            "resident memory at rest after the first 1,000 requests, and after 100,000": [
+                SERVE["memory"]["first"]["resident_mib"],
+                SERVE["memory"]["last"]["resident_mib"],
+            ],
+            "64 clients over HTTP with a text each, bf16, tokens/s": [
+                SERVE[server]["tokens_per_second"] for server in ("clients", "peer")
+            ],
+        },
+    ),
+    (
+        "page_million",
+        {
+            "the page over 1,000,000 documents: until it can be used, first and later; from Enter to the hits, median and "
+            "slowest": [
+                PAGE["opened_first_ms"],
+                PAGE["opened_ms"],
+                PAGE["searched_ms"]["median"],
+                PAGE["searched_ms"]["slowest"],
+            ],
+        },
+    ),
+    (
+        "exact_transformers",
+        {
+            "fp32 layers against Hugging Face: default model, 200 real paragraphs; bert-base and bert-large shapes (random "
+            "weights), 12": list(HUGGING_FACE.values()),
+            "largest difference from Hugging Face's hidden states, fp32": [HUGGING_FACE["all-MiniLM-L6-v2"]],
+        },
+    ),
+    (
+        "exact_sentence_transformers",
+        {
+            "mean vectors against sentence-transformers, 1,000 real paragraphs, L2-normalised, fp32": [
+                EXACT["sentence_transformers"]
+            ],
+        },
+    ),
+    (
+        "exact_flair",
+        {
+            "concat4 word features against Flair, 200 real sentences": [EXACT["flair"]],
+        },
+    ),
+    (
+        "kill_and_resume",
+        {
+            "runs killed at random moments and resumed": [result("kill_and_resume")["kills"]],
+        },
+    ),
+    (
+        "concurrent_updates",
+        {
+            "pairs of updates of one index at once; of extractions, trainings and tables; kills at the steps of an update": [
+                UPDATES["index"]["pairs"]["starts"] + UPDATES["index"]["pairs"]["stops"],
+                sum(
+                    UPDATES[kind]["pairs"][pair]
+                    for kind in ("extract", "train", "table7")
+                    for pair in ("starts", "stops")
+                ),
+                UPDATES["index"]["kills"]["killed"],
+            ],
+        },
+    ),
+    (
+        "index_recipes",
+        {
+            "nDCG@10 on Cranfield, exact cosine, fp32: `last`, `[CLS]`, `concat4`, `sum4`": [
+                RECIPES[column] for column in ("last_mean", "last_cls", "concat4_mean", "sum4_mean")
+            ],
+        },
+    ),
+    (
+        "rerank",
+        {
+            "nDCG@10 with `--rerank maxsim`, and by vector alone: Cranfield; XQuAD's paragraphs": [
+                RERANKED[name]["defaults"][way]["ndcg_at_10"]
+                for name in ("cranfield", "xquad")
+                for way in ("maxsim", "plain")
+            ],
+            "Cranfield: 1,400 abstracts, 225 queries": reranked("cranfield"),
+            "XQuAD: 240 paragraphs, 1,190 questions": reranked("xquad"),
+            "a search in Cranfield": reranking_times("cranfield"),
+            "nDCG@10 on Cranfield, the best 50 scored again by their tokens, as the other half of the queries chose": [
+                RERANKED["cranfield"]["held_out"],
+                RERANKED["cranfield"]["defaults"]["plain"]["ndcg_at_10"],
+            ],
+        },
+    ),
+    (
+        "vectors",
+        {
+            "stored order": shuffled("stored order"),
+            **{f"{size} MiB": shuffled(f"{size} MiB") for size in (16, 32, 64, 128)},
+            "all of it": shuffled("1024 MiB"),
+        },
+    ),
+    (
+        "ablation",
+        {
+            **{row["setting"]: ablated(row) for row in result("ablation")["rows"]},
+        },
+    ),
+    (
+        "whitening",
+        {
+            "Cranfield, nDCG@10: layer 0, mean": whitened("cranfield", "layer0_mean"),
+            "Cranfield, nDCG@10: layer 3, mean": whitened("cranfield", "layer3_mean"),
+            "Cranfield, nDCG@10: layer 5, mean": whitened("cranfield", "layer5_mean"),
+            "Cranfield, nDCG@10: layer 6 (last), mean": whitened("cranfield", "layer6_mean"),
+            "Cranfield, nDCG@10: `sum4`, mean": whitened("cranfield", "sum4_mean"),
+            "Cranfield, nDCG@10: `concat4`, mean": whitened("cranfield", "concat4_mean"),
+            "Cranfield, nDCG@10: layer 6 (last), cls": whitened("cranfield", "layer6_cls"),
+            "Cranfield, nDCG@10: layer 6 (last), max": whitened("cranfield", "layer6_max"),
+            "Cranfield, nDCG@10: `concat4`, max": whitened("cranfield", "concat4_max"),
+            "SICK, Spearman: layer 0, mean": whitened("sick", "layer0_mean"),
+            "SICK, Spearman: layer 3, mean": whitened("sick", "layer3_mean"),
+            "SICK, Spearman: layer 5, mean": whitened("sick", "layer5_mean"),
+            "SICK, Spearman: layer 6 (last), mean": whitened("sick", "layer6_mean"),
+            "SICK, Spearman: `sum4`, mean": whitened("sick", "sum4_mean"),
+            "SICK, Spearman: `concat4`, mean": whitened("sick", "concat4_mean"),
+            "SICK, Spearman: layer 6 (last), cls": whitened("sick", "layer6_cls"),
+            "SICK, Spearman: layer 6 (last), max": whitened("sick", "layer6_max"),
+            "SICK, Spearman: `concat4`, max": whitened("sick", "concat4_max"),
+        },
+    ),
+)
+ROWS = {label: values for _, rows in _GROUPS for label, values in rows.items()}
+SOURCES = {label: names.split() for names, rows in _GROUPS for label in rows}
+"""The results that the numbers of a row are of."""
 
 UNRECORDED = {
     "generated hostile cases (`make hostile`): damaged and forged files, wrong options, full disks, closed streams": (

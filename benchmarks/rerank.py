@@ -41,8 +41,7 @@ def main() -> None:
     options = parser.parse_args()
     collections = {"cranfield": options.data / "cranfield", "xquad": options.work / "xquad"}
     if not (collections["cranfield"] / "corpus.jsonl").exists():
-        print(f"no {collections['cranfield']}/corpus.jsonl: give --data; see benchmarks/README.md")
-        return
+        raise SystemExit(f"no {collections['cranfield']}/corpus.jsonl: give --data; see benchmarks/README.md")
     write_xquad(options.data / "xquad" / "xquad.en.json", collections["xquad"])
     target = HERE / "results" / "rerank.json"
     before = json.loads(target.read_text())["collections"] if options.times else {}

@@ -32,6 +32,7 @@ from typing import Any
 from _machine import machine
 
 RESULTS = Path(__file__).parent / "results" / "serve.json"
+TEXTS = 6000
 OURS = [sys.executable, "-c", "from bertfeat.cli import run; run()", "serve", "--quiet"]
 PEER = """
 import sys, base64
@@ -71,7 +72,9 @@ class Load:
         self.texts += other.texts
 
     def told(self, duration: float) -> dict[str, Any]:
-        ordered = sorted(self.seconds) or [0.0]
+        if not self.seconds:
+            sys.exit(f"no request was answered; statuses and how often they came: {dict(self.statuses)}")
+        ordered = sorted(self.seconds)
         return {
             "tokens_per_second": round(self.tokens / duration),
             "texts_per_second": round(self.texts / duration, 1),
@@ -88,12 +91,11 @@ async def client(port: int, draw: random.Random, texts: Sequence[str], many: int
         if writer is None:
             reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 26)
         body = json.dumps({"input": draw.choices(texts, k=many), "encoding_format": "base64"}).encode()
-        head = (
-            f"POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
-        )
+        head = f"POST /v1/embeddings HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
+        head += f"Content-Length: {len(body)}\r\n\r\n"
         began = time.monotonic()
         try:
-            writer.write(head.encode() + b"\r\n\r\n" + body)
+            writer.write(head.encode() + body)
             status, content = await read_answer(reader)
         except (OSError, asyncio.IncompleteReadError):
             load.statuses[0] += 1
@@ -174,8 +176,8 @@ def main() -> None:
     draw = random.Random(0)
     sentences = [line for line in (options.data / "sentences.txt").read_text().splitlines() if line.strip()]
     paragraphs = [line for line in (options.data / "paragraphs.txt").read_text().splitlines() if line.strip()]
-    mixed = [*draw.sample(sentences, 3000), *draw.sample(paragraphs, 3000)]
-    short = draw.sample(sentences, 6000)
+    mixed = [*draw.sample(sentences, TEXTS // 2), *draw.sample(paragraphs, TEXTS // 2)]
+    short = draw.sample(sentences, TEXTS)
     results: dict[str, Any] = json.loads(options.out.read_text()) if options.out.exists() else {}
     results["machine"], results["seconds"] = (
         machine("fastapi", "uvicorn", "uvloop", "sentence-transformers"),
@@ -244,12 +246,12 @@ def memory(texts: Sequence[str], options: argparse.Namespace) -> dict[str, Any]:
     """Resident memory two seconds after requests have ended, and the most that was seen between parts of the load."""
     told: dict[str, Any] = {"largest_mib_under_load": 0}
     with server([*OURS, "--port"]) as (port, pid):
-        done = 0
+        done, first = 0, min(1000, options.requests)
         while done < options.requests:
-            load = load_of(port, texts, clients=32, many=1, seconds=2.0 if done < 1000 else 20.0)
+            load = load_of(port, texts, clients=32, many=1, seconds=2.0 if done < first else 20.0)
             told["largest_mib_under_load"] = max(told["largest_mib_under_load"], round(resident(pid)))
             done += sum(load.statuses.values())
-            if done >= 1000 and "first" not in told:
+            if done >= first and "first" not in told:
                 time.sleep(2)
                 told["first"] = {"requests": done, "resident_mib": round(resident(pid), 1)}
         time.sleep(2)

@@ -1,18 +1,23 @@
-"""What does storing cost, where most is stored: concat4 features of every token, 3 kB each?
+"""What does storing cost: concat4 features of every token, 3 kB each, and one vector a text?
 
     python benchmarks/storing.py --data NOVELS
 
-Runs over the same sentences (some 1 GB of features, several parts), in turn: whole ones, and ones whose parts are
-computed and not written. A process for each way in which threads wait for work: spinning, as torch's do unless told
-otherwise, and asleep (OMP_WAIT_POLICY=PASSIVE), as the command line sets it.
+concat4: runs over the same sentences (several parts), in turn: whole ones, ones whose features are dropped as they
+come, and ``encode``, which gives mean vectors. pooled: mean vectors of sentences and of paragraphs, from a file to
+Parquet and, of texts in memory, by ``encode``. A process for each way in which threads wait for work: spinning, as
+torch's do unless told otherwise, and asleep (OMP_WAIT_POLICY=PASSIVE), as the command line sets it.
 """
 
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Callable, Mapping
+from itertools import islice
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -24,17 +29,16 @@ POLICIES = {"spinning, as in Python": "", "asleep, as on the command line": "PAS
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="a folder with sentences.txt")
+    parser.add_argument("--data", type=Path, required=True, help="a folder with sentences.txt and paragraphs.txt")
     parser.add_argument("--documents", type=int, default=12_000)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "storing.json")
     parser.add_argument("--step", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    lines = (options.data / "sentences.txt").read_text("utf-8").splitlines()[: options.documents]
     if options.step:
-        print(json.dumps(step(lines, options.repeats)))
+        print(json.dumps(step(options.data, options.documents, options.repeats)))
         return
-    results: dict[str, Any] = {"machine": machine(), "documents": len(lines)}
+    results: dict[str, Any] = {"machine": machine(), "documents": options.documents}
     for name, policy in POLICIES.items():
         environment = {**os.environ, **({"OMP_WAIT_POLICY": policy} if policy else {})}
         told = subprocess.run(
@@ -45,31 +49,61 @@ def main() -> None:
     options.out.write_text(json.dumps(results, indent=1) + "\n")
 
 
-def step(lines: list[str], repeats: int) -> dict[str, Any]:
-    """Tokens a second, stored and not, in turn after a warm-up of each."""
+def step(data: Path, documents: int, repeats: int) -> dict[str, Any]:
+    """Tokens a second of each way, in turn after a warm-up of each."""
     from bertfeat import Extractor, memory_corpus
-    from bertfeat.extraction import part_writer, run_manifest
 
-    extractor = Extractor(layers="concat4", pooling="token")
-    stored = (part_writer.write_part, run_manifest.write_manifest)
-    writers = {"stored": stored, "not stored": (_nothing, _nothing)}
-    speeds: dict[str, list[float]] = {name: [] for name in writers}
+    concat4, pooled = Extractor(layers="concat4", pooling="token"), Extractor()
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+
+        def parquet(extractor: Extractor, corpus: Any) -> Callable[[], int]:
+            def store() -> int:
+                report = extractor.extract(corpus, place / "features")
+                shutil.rmtree(place / "features")
+                return report.computed_tokens
+
+            return store
+
+        def dropped(extractor: Extractor, lines: list[str]) -> Callable[[], int]:
+            return lambda: sum(int(each.n_tokens.sum()) for each in extractor.contents(memory_corpus(lines)))
+
+        def encoded(lines: list[str]) -> Callable[[], int]:
+            tokens = sum(len(pieces.ids) + 2 for pieces in pooled.tokenizer.pieces(lines, offsets=False))
+            return lambda: tokens if len(pooled.encode(lines)) else 0
+
+        told: dict[str, Any] = {}
+        for name, count in (("sentences", documents), ("paragraphs", documents // 3)):
+            read = (line for line in (data / f"{name}.txt").read_text("utf-8").splitlines() if line.strip())
+            lines = list(islice(read, count))
+            (place / name).write_text("\n".join(lines) + "\n", "utf-8")
+            told[f"pooled {name}"] = in_turn(
+                {"stored": parquet(pooled, place / name), "encode": encoded(lines)}, repeats
+            )
+            if name == "sentences":
+                ways = {"stored": parquet(concat4, memory_corpus(lines)), "not stored": dropped(concat4, lines)}
+                told["concat4 tokens"] = in_turn(ways | {"encode": encoded(lines)}, repeats)
+        return told
+
+
+def in_turn(ways: Mapping[str, Callable[[], int]], repeats: int) -> dict[str, Any]:
+    """The speeds of ways, and of the first the ratio to each other one."""
+    speeds: dict[str, list[float]] = {name: [] for name in ways}
     for repeat in range(repeats + 1):
-        for name, (part_writer.write_part, run_manifest.write_manifest) in writers.items():
-            with tempfile.TemporaryDirectory() as folder:
-                report = extractor.extract(memory_corpus(lines), Path(folder) / "features")
+        for name, compute in ways.items():
+            begin = time.perf_counter()
+            tokens = compute()
             if repeat:
-                speeds[name].append(report.tokens_per_second)
-    with_parts, without = speeds.values()
+                speeds[name].append(tokens / (time.perf_counter() - begin))
+    first, *others = speeds
     return {
         "tokens_per_second": {name: round(median(each)) for name, each in speeds.items()},
         "runs": {name: [round(speed) for speed in each] for name, each in speeds.items()},
-        "ratio": round(median(a / b for a, b in zip(with_parts, without, strict=True)), 3),
+        "ratios": {
+            other: round(median(a / b for a, b in zip(speeds[first], speeds[other], strict=True)), 3)
+            for other in others
+        },
     }
-
-
-def _nothing(*_: Any, **__: Any) -> None:
-    return None
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ def main() -> None:
         data = split_by_documents(options.data / "wikigold" / "wikigold.conll", options.work / "wikigold")
     else:
         data = options.data / "wnut17"
-    folder = options.work / options.table
+    folder = options.work / f"{options.table}.table7"
     given = [part for name in ("train", "dev", "test") for part in (f"--{name}", str(data / f"{name}.conll"))]
     measured_on = machine()
     command = [str(Path(sys.executable).with_name("bertfeat")), "tag", "table7", *given, "-o", str(folder)]

@@ -107,12 +107,10 @@ def words_and_tags(data: Path, name: str, work: Path) -> Path:
 
 def ours(data: Path, folder: Path, seed: int, _: argparse.Namespace) -> dict[str, Any]:
     folder.mkdir()
-    given = []
-    for part in ("train", "dev"):  # copied, for features are kept beside a file: each run extracts them anew
-        given += [f"--{part}", str(shutil.copy(data / f"{part}.conll", folder))]
+    given = ["--train", str(data / "train.conll"), "--dev", str(data / "dev.conll")]
     wanted = ["--layers", "concat4", "--crf", "--seed", str(seed), "-o", str(folder / "ner.tagger"), "--quiet"]
     subprocess.run([BERTFEAT, "tag", "train", *given, *wanted], check=True)
-    told = json.loads((folder / "ner.tagger" / "tagger.json").read_text())
+    told = json.loads((folder / "ner.tagger" / "head.json").read_text())
     return {"dev": told["score"], "best_epoch": told["best_epoch"], "epochs": len(told["history"])}
 
 

@@ -61,12 +61,12 @@ def trained(train: Path, dev: Path) -> dict[str, Any]:
     """Train for an epoch in a process of its own: its peak memory and its speed."""
     given = ["--train", str(train), "--dev", str(dev), "-o", str(train.with_suffix(".tagger"))]
     begun = time.perf_counter()
-    limits = ["--memory", str(MEMORY), "--hidden", "64", "--epochs", "1", "--quiet"]
+    limits = ["--memory", f"{int(MEMORY * 1024)}M", "--hidden", "64", "--epochs", "1", "--quiet"]
     process = subprocess.Popen([BERTFEAT, "tag", "train", *given, *limits])
     _, status, usage = os.wait4(process.pid, 0)
     if status:
         sys.exit(f"training ended with status {status}")
-    epoch = json.loads((train.with_suffix(".tagger") / "tagger.json").read_text())["history"][0]
+    epoch = json.loads((train.with_suffix(".tagger") / "head.json").read_text())["history"][0]
     return {
         "features_gib": round(sum(part.stat().st_size for part in train.glob("*.parquet")) / 2**30, 2),
         "peak_mib": usage.ru_maxrss // 1024,

@@ -168,6 +168,8 @@ def plan(options: argparse.Namespace) -> list[str]:
         for fault in faults
         if (not options.ways or way in options.ways) and (not options.faults or fault in options.faults)
     }
+    if not pairs:
+        raise SystemExit(f"no such ways or faults; there are: {', '.join(PLAN)}; {', '.join(FAULTS)}")
     draw, total, names = random.Random(options.seed), sum(pairs.values()), list[str]()
     for pair, weight in pairs.items():
         share = options.trials * weight / total

@@ -107,7 +107,7 @@ def read_by_pyarrow(folder: Path, **options: bool) -> int:
 def write_set(folder: Path, parts: int) -> Path:
     folder.mkdir()
     columns = feature_columns("last", [Pooling.TOKEN], num_layers=6, hidden_size=WIDTH, dtype="float16")
-    settings = FeatureSettings.decode({"model": "random", "layers": ["last"], "pooling": ["token"], "text": False})
+    settings = FeatureSettings(model="random", layers=("last",), text=False)
     zeros = np.zeros(DOCUMENTS, np.int32)
     ends = np.arange(DOCUMENTS * TOKENS, dtype=np.int32) % TOKENS
     for number in range(parts):

@@ -27,9 +27,13 @@ from .features import (
 from .heads import (
     Head as Head,
     HeadSettings as HeadSettings,
+    Tagger as Tagger,
+    estimate_head_table7 as estimate_head_table7,
     evaluate_head as evaluate_head,
     train_head as train_head,
     train_head_table7 as train_head_table7,
+    verify_head as verify_head,
+    verify_head_table7 as verify_head_table7,
     write_predictions as write_predictions,
 )
 from .plots import (
@@ -68,18 +72,6 @@ from .study import (
     compare_features as compare_features,
     measure_change as measure_change,
 )
-from .tagging import (
-    Tagger as Tagger,
-    TrainingSettings as TrainingSettings,
-    estimate_table7 as estimate_table7,
-    evaluate_predictions as evaluate_predictions,
-    evaluate_tagger as evaluate_tagger,
-    predict_tags as predict_tags,
-    tag_corpus as tag_corpus,
-    train_table7 as train_table7,
-    train_tagger as train_tagger,
-    verify_table7 as verify_table7,
-    verify_tagger as verify_tagger,
-)
+from .tagging import evaluate_predictions as evaluate_predictions
 from .training import VectorDataset as VectorDataset
 from .usages import find_senses as find_senses, find_usages as find_usages, find_usages_by as find_usages_by

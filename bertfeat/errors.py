@@ -4,34 +4,41 @@
 
     BertfeatError                1   something is wrong; the message says where, what, and the remedy
     ├── UsageError               2   an option or argument that cannot be right
-    │   └── RecipeError          2   a layer specification that does not parse or does not fit the model
+    │   ├── RecipeError          2   a layer specification that does not parse or does not fit the model
+    │   └── NotTextsError        2   something else than texts where scikit-learn hands them over
     ├── CorpusError              1   an input that cannot be read at all
     │   └── WrongColumnsError    2   the first 100 rows all failed: wrong format or wrong column names
     ├── ModelError               1   a model that cannot be found, trusted or loaded
     ├── RowFailedError           1   a row failed and ``strict`` asked to stop at the first
-    ├── StorageError             1   a file or folder that cannot be written: no room, no permission, no such folder
+    ├── StorageError             1   a file or folder that cannot be written, or object storage that cannot be reached
     │   └── FolderLockedError    1   another run is at work on the folder
     ├── FeatureSetError          1   a folder that is not a sound feature set
     │   ├── SettingsDifferError  1   a run over a folder that was made with other settings
     │   ├── AnotherCorpusError   1   a run over a folder that was made from another corpus
+    │   ├── RemovalError         1   a run that would remove finished parts
     │   ├── DamagedError         1   a checksum or the accounting does not hold
     │   └── NotDerivableError    2   the stored columns do not contain the recipe that is asked for
     ├── IndexFolderError         1   a folder that is not a sound index, or does not fit its features
     ├── DatabaseError            1   a vector database that cannot be reached or written, or holds something else
-    ├── TaggerError              1   a folder that is not a sound tagger, or does not fit what it is given
-    └── PretrainingError         1   a pre-training that cannot go on, or a folder of another one
+    ├── TrainingError            1   examples that nothing can be learnt from, or what does not fit what was trained
+    │   ├── HeadError            1   a folder that is not a sound head, or does not fit what it is given
+    │   └── PretrainingError     1   a pre-training that cannot go on, or a folder of another one
+    ├── ClusterLostError         1   a Ray cluster whose head no longer answers
+    └── MissingLibraryError      1   a library of an extra, or that an adapter is for, which cannot be imported
 
 Interruptions are not errors: Ctrl-C ends a command with 130, SIGTERM with 143, both resumable.
 A run in which rows failed ends with 3 (:data:`ROWS_FAILED`).
 
 An error names parameters as its caller writes them: ``part_rows=0`` in Python, ``--part-rows 0`` in the shell.
-Messages therefore say :func:`parameter`, and the command sets its own spelling once, by :func:`spell_parameters`.
+Messages therefore say :func:`parameter`, and whoever calls sets the spelling by :func:`spell_parameters`: the command
+once, the server for each request.
 """
 
 import enum
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Self
 
 ROWS_FAILED = 3
@@ -73,24 +80,53 @@ def errors_within(where: object) -> Iterator[None]:
         raise error.within(where) from error
 
 
+_LONGEST_ARGUMENT = 200  # characters: most paths are shown whole, as they are to be typed again
+
+
+def shorten(value: object, most: int = 80) -> str:
+    """A value that a message shows, in at most ``most`` characters that can be stored as UTF-8."""
+    text = value if isinstance(value, str) else repr(value)
+    if len(text) > most:
+        text = text[: most - 1] + "…"
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")[:most]
+
+
+def pluralize(number: int, noun: str) -> str:
+    """``1 part``, ``1,024 parts``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 Spelling = Callable[[str, object], str]
 """How a parameter and its value (or :data:`UNSET`) are written."""
 
 UNSET = object()
 
 
+_FIELDS = {f"rerank_{name}": ("MaxSim", name) for name in ("column", "depth", "weight", "idf")}
+"""Parameters that are fields of a class in Python, and options or fields of their own elsewhere."""
+
+
 def python_spelling(name: str, value: object = UNSET) -> str:
-    """A parameter as a call in Python has it: ``part_rows``, ``precision='fp32'``."""
-    return name if value is UNSET else f"{name}={value!r}"
+    """A parameter as a call in Python has it: ``part_rows``, ``precision='fp32'``, ``MaxSim(depth=9)``."""
+    owner, own_name = _FIELDS.get(name, ("", name))
+    if value is UNSET:
+        return f"{owner}.{own_name}" if owner else name
+    return f"{owner}({own_name}={value!r})" if owner else f"{name}={value!r}"
 
 
 OPTIONS = {
+    "allowed_hosts": "--allowed-host",
+    "api_keys": "--api-key",
     "as_json": "--json",
+    "cors_origins": "--cors",
     "folder": "-o",
     "keep_text": "--text",
+    "most_waiting_tokens": "--most-waiting",
     "out": "-o",
     "output": "-o",
+    "request_seconds": "--timeout",
     "text_columns": "--text-column",
+    "transforms": "--transform",
 }
 """Options whose name is not that of the parameter; all others are the parameter's name with dashes."""
 
@@ -115,7 +151,7 @@ def shell_spelling(name: str, value: object = UNSET) -> str:
 
 def option_of(name: str) -> str:
     """The option that sets a parameter."""
-    return OPTIONS.get(name) or "--" + name.replace("_", "-")
+    return OPTIONS.get(name) or ("-" if len(name) == 1 else "--") + name.replace("_", "-")
 
 
 def _shell_value(value: object) -> str:
@@ -126,28 +162,31 @@ def _shell_value(value: object) -> str:
     return shlex.quote(str(value))
 
 
-_spelling: Spelling = python_spelling
+_spelling: ContextVar[Spelling] = ContextVar("bertfeat.errors.spelling", default=python_spelling)
 
 
 def parameter(name: str, value: object = UNSET) -> str:
-    """A parameter, with a value or without one, as the caller writes it; for messages."""
-    return _spelling(name, value)
+    """A parameter, with a value or without one, as the caller writes it; for messages, so a long text is cut."""
+    return _spelling.get()(name, shorten(value, _LONGEST_ARGUMENT) if isinstance(value, str) else value)
 
 
 def current_spelling() -> Spelling:
-    """How parameters are written now, for workers in other processes."""
-    return _spelling
+    """The spelling of parameters in this context, to hand to workers in other processes."""
+    return _spelling.get()
 
 
 @contextmanager
 def spell_parameters(spelling: Spelling) -> Iterator[None]:
-    """Let messages write parameters in another way, in this process; the command does, for the time it runs."""
-    global _spelling
-    before, _spelling = _spelling, spelling
+    """Let messages write parameters in another way while this runs: a command's, or a request's.
+
+    It is so in this context only (PEP 567), and in the threads of :class:`bertfeat.io.ContextPool` that work for it:
+    another thread, request or user of the library in the same process is not affected.
+    """
+    token = _spelling.set(spelling)
     try:
         yield
     finally:
-        _spelling = before
+        _spelling.reset(token)
 
 
 class UsageError(BertfeatError):
@@ -158,6 +197,10 @@ class UsageError(BertfeatError):
 
 class RecipeError(UsageError):
     """A layer specification that does not parse or does not fit the model."""
+
+
+class NotTextsError(UsageError, TypeError):
+    """Something else than texts where scikit-learn hands them over, which expects a ``TypeError`` then."""
 
 
 class CorpusError(BertfeatError):
@@ -201,6 +244,10 @@ class AnotherCorpusError(FeatureSetError):
     """A run over a folder that was made from another corpus."""
 
 
+class RemovalError(FeatureSetError):
+    """A run that would remove finished parts, which it was not told to do."""
+
+
 class DamagedError(FeatureSetError):
     """A checksum or the accounting does not hold."""
 
@@ -223,13 +270,39 @@ class TrainingError(BertfeatError):
     """Examples that nothing can be learnt from, or what does not fit what was trained."""
 
 
-class TaggerError(TrainingError):
-    """A folder that is not a sound tagger, or does not fit what it is given."""
-
-
 class HeadError(TrainingError):
     """A folder that is not a sound head, or does not fit what it is given."""
 
 
 class PretrainingError(TrainingError):
     """A pre-training that cannot go on, or a folder of another one."""
+
+
+class ClusterLostError(BertfeatError):
+    """A Ray cluster whose head no longer answers: calls into Ray would not return."""
+
+
+class MissingLibraryError(BertfeatError, ImportError):
+    """A library of an extra, or that an adapter is for, which cannot be imported."""
+
+
+@contextmanager
+def needed_library(problem: str, package: str) -> Iterator[None]:
+    """Import in the block what the plain installation does not bring.
+
+    ``with needed_library("pictures need matplotlib", "bertfeat[analysis]")``: the sentence that is told if it is not
+    there, and what pip has to install.
+
+    Raises:
+        MissingLibraryError: something that is imported in the block is not there, or is broken.
+    """
+    try:
+        yield
+    except MissingLibraryError:
+        raise
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] == "bertfeat":
+            raise
+        fault = "is not installed" if isinstance(error, ModuleNotFoundError) else f"cannot be imported ({error})"
+        remedy = f"pip install {shlex.quote(package)}"
+        raise MissingLibraryError(f"{problem}, which {fault}", remedy=remedy) from error

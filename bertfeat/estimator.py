@@ -6,13 +6,16 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils import Tags
 
+from bertfeat.arguments import checked
 from bertfeat.corpus import memory_corpus
-from bertfeat.errors import UsageError
+from bertfeat.errors import NotTextsError, UsageError, needed_library
 from bertfeat.extraction import Extractor, take_texts
 from bertfeat.features import unit_vectors
+
+with needed_library("FeatureTransformer needs scikit-learn", "bertfeat[analysis]"):
+    from sklearn.base import BaseEstimator, TransformerMixin
+    from sklearn.utils import Tags
 
 
 class FeatureTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -51,22 +54,24 @@ class FeatureTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.revision = revision
         self.normalize = normalize  # each text's vectors together to length 1
 
+    @checked
     def fit(self, X: Iterable[str], y: object = None) -> Self:
         """Look up the model and check the settings; the texts are looked at, and not computed.
 
         Raises:
             UsageError: a setting that cannot be right, token or word pooling among them.
-            TypeError: something else than texts.
+            NotTextsError: something else than texts, which is a TypeError, too.
         """
         _check_texts(X)
         self._extractor_of_settings()
         return self
 
+    @checked
     def transform(self, X: Iterable[str]) -> NDArray[np.float32]:
         """Embed texts. Shape: ``[n, width]``, float32, in the order of the texts.
 
         Raises:
-            TypeError: something else than texts.
+            NotTextsError: something else than texts, which is a TypeError, too.
             UsageError: a text that cannot be embedded.
         """
         extractor, texts = self._extractor_of_settings(), _check_texts(X)
@@ -85,10 +90,11 @@ class FeatureTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _extractor_of_settings(self) -> Extractor:
         """Make the extractor, anew where a parameter has been changed since."""
-        settings = {name: value for name, value in self.get_params(deep=False).items() if name != "normalize"}
+        settings = self.get_params(deep=False)
         cached: tuple[dict[str, object], Extractor] | None = self.__dict__.get("_cached")
         if cached is None or cached[0] != settings:
-            extractor = Extractor(**settings)
+            _check_normalize(normalize=self.normalize)
+            extractor = Extractor(**{name: value for name, value in settings.items() if name != "normalize"})
             if others := [column.name for column in extractor.columns if not column.pooling.per_document]:
                 raise UsageError(f"a transformer gives one vector a text, which {', '.join(others)} are not")
             self._cached = cached = (settings, extractor)
@@ -109,16 +115,21 @@ class FeatureTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
+@checked
+def _check_normalize(*, normalize: bool) -> None:
+    """Check the parameter that is not the Extractor's; the constructor keeps what it is given, for ``clone``."""
+
+
 def _check_texts(X: object) -> list[str]:
     """Take texts as ``encode`` does, several of them, and no pairs."""
     try:
         texts = take_texts(X)
     except UsageError as error:
-        raise TypeError(str(error)) from error  # which scikit-learn expects
+        raise NotTextsError(error.problem, where=error.where, remedy=error.remedy) from error
     if texts.single:
-        raise TypeError("give a list of texts, not one string")
+        raise NotTextsError("give a list of texts, not one string")
     strings = [item for item in texts.items if isinstance(item, str)]
     if len(strings) < len(texts.items):
         number, other = next((at, item) for at, item in enumerate(texts.items, 1) if not isinstance(item, str))
-        raise TypeError(f"text {number} is of type {type(other).__name__}, not a string")
+        raise NotTextsError(f"text {number} is of type {type(other).__name__}, not a string")
     return strings

@@ -4,18 +4,27 @@ Layer ``0`` is the embedding output and ``1..L`` the outputs of the transformer 
 ``hidden_states``; negative numbers count from the end (``-1`` is L). The convention is fixed here, once.
 """
 
+import difflib
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, cast
 
+from bertfeat.arguments import checked
 from bertfeat.errors import RecipeError, UsageError
 
-GRAMMAR = (
-    "embeddings, last, second-to-last, sum4, mean4, concat4, sum-all, mean-all, concat-all, all, cls, "
-    "a layer number such as 7 or -2, or sum=, mean=, concat= with layers such as -4..-1 or 1+6+12"
+_NAMES = (
+    *("embeddings", "last", "second-to-last", "sum4", "mean4", "concat4", "sum-all", "mean-all", "concat-all", "all"),
+    "cls",
 )
+GRAMMAR = (
+    f"{', '.join(_NAMES)}, a layer number such as 7 or -2, or sum=, mean=, concat= with layers such as -4..-1 or 1+6+12"
+)
+
+
+VectorDtype = Literal["float32", "float16", "int8"]
+"""The number type of stored vectors: those of documents are float32, tokens that an index keeps may be int8."""
 
 
 class Operation(StrEnum):
@@ -64,6 +73,9 @@ class Pooling(StrEnum):
     MAX = "max", Unit.DOCUMENT, False, ("special_tokens",)
     """The largest value of each dimension over the tokens of a document."""
 
+    LAST = "last-token", Unit.DOCUMENT, True, ()
+    """The last token of a document: in a decoder the only one that sees all others."""
+
     TOKEN = "token", Unit.TOKEN, True, ("special_tokens",)
     """Every subword token."""
 
@@ -76,6 +88,7 @@ class Pooling(StrEnum):
         return self.unit is Unit.DOCUMENT
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """Which layers of a model, and how they are combined.
@@ -93,6 +106,10 @@ class Recipe:
             raise RecipeError(
                 f"the layers {list(self.layers)} are not a recipe", remedy="give at least one layer, ascending, from 0"
             )
+        if self.name not in self._possible_names:
+            raise RecipeError(
+                f"{self.name!r} is no name of {self.spec}", remedy=f"it is {self._possible_names[0]} in every model"
+            )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Recipe):
@@ -106,16 +123,32 @@ class Recipe:
         return self.name
 
     @property
+    def _possible_names(self) -> tuple[str, ...]:
+        """The names that it can have, by how many layers the model has; the first one is right in all."""
+        if self.operation is Operation.LAYER:
+            only = tuple(f"{operation}_all" for operation in Operation) if self.layers == (1,) else ()
+            return f"layer{self.layers[0]}", "embeddings", "last", "second_to_last", *only
+        names = (f"{_name_layers(list(self.layers))}", "4", "all")
+        return tuple(f"{self.operation}{name if name == '4' else '_' + name}" for name in names)
+
+    @property
     def spec(self) -> str:
         """A layer specification that gives this recipe in a model of as many layers: ``6``, ``concat=3+4+5+6``."""
         layers = "+".join(map(str, self.layers))
         return layers if self.operation is Operation.LAYER else f"{self.operation}={layers}"
+
+    @property
+    def spelling(self) -> str:
+        """A layer specification that gives this recipe under its own name: ``last`` where :attr:`spec` is ``6``."""
+        known = self.name.replace("_", "-")
+        return known if known in _NAMED or _LAST_FOUR.fullmatch(known) or _ALL_LAYERS.fullmatch(known) else self.spec
 
     def width(self, hidden_size: int) -> int:
         """Number of values in one vector of this recipe."""
         return hidden_size * (len(self.layers) if self.operation is Operation.CONCAT else 1)
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class FeatureColumn:
     """The result of one recipe under one pooling, as it is stored."""
@@ -123,7 +156,7 @@ class FeatureColumn:
     recipe: Recipe
     pooling: Pooling
     width: int
-    dtype: str  # "float32" or "float16"; document vectors are always float32
+    dtype: VectorDtype
 
     @property
     def name(self) -> str:
@@ -138,6 +171,7 @@ class FeatureColumn:
 
 # ── parsing ─────────────────────────────────────────────────────────────────────────────────────────────────
 
+_NAMED = ("embeddings", "last", "second-to-last")
 _LAST_FOUR = re.compile(r"(sum|mean|concat)(?:-last-)?4")
 _ALL_LAYERS = re.compile(r"(sum|mean|concat)-all")
 _COMBINED = re.compile(r"(sum|mean|concat)=(.+)")
@@ -176,7 +210,9 @@ def parse_poolings(poolings: str | Sequence[str] | None, default: Callable[[], P
     names = _split_commas(poolings)
     unknown = [name for name in names if name not in list(Pooling)]
     if unknown or not names:
-        raise UsageError(f"unknown pooling {','.join(unknown)!r}", remedy=f"known are {', '.join(Pooling)}")
+        near = difflib.get_close_matches("".join(unknown[:1]), [*Pooling], n=1)
+        meant = f"did you mean {near[0]}? " if near else ""
+        raise UsageError(f"unknown pooling {','.join(unknown)!r}", remedy=f"{meant}known are {', '.join(Pooling)}")
     return tuple(dict.fromkeys(map(Pooling, names)))
 
 
@@ -205,7 +241,7 @@ def feature_columns(
         layers_spec, spec_poolings = ("last", [Pooling.CLS]) if spec == "cls" else (spec, poolings)
         for recipe in _parse_spec(layers_spec, num_layers):
             for pooling in spec_poolings:
-                stored = "float32" if pooling.per_document else dtype
+                stored: VectorDtype = "float32" if pooling.per_document else cast(VectorDtype, dtype)  # checked below
                 columns.setdefault((recipe, pooling), FeatureColumn(recipe, pooling, recipe.width(hidden_size), stored))
     return tuple(columns.values())
 
@@ -236,7 +272,9 @@ def _parse_spec(spec: str, num_layers: int) -> list[Recipe]:
         return [Recipe(operation, tuple(range(1, num_layers + 1)), f"{match[1]}_all")]
     if match := _COMBINED.fullmatch(spec):
         return [_combined_layers(Operation(match[1]), match[2], spec, num_layers)]
-    raise RecipeError(f"unknown layer specification {spec!r}", remedy=f"known are: {GRAMMAR}")
+    near = difflib.get_close_matches(spec, _NAMES, n=1)
+    meant = f"did you mean {near[0]}? " if near else ""
+    raise RecipeError(f"unknown layer specification {spec!r}", remedy=f"{meant}known are: {GRAMMAR}")
 
 
 def _single_layer(layer: int) -> Recipe:

@@ -2,18 +2,20 @@
 
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 
 import torch
 
+from bertfeat.arguments import checked, require_at_least
 from bertfeat.corpus import Corpus, CorpusSettings, Document, memory_corpus
-from bertfeat.encoder import block_flop, kernels_in_use, product_rate, synchronize
+from bertfeat.encoder import block_flop, is_packable, kernels_in_use, product_rate, synchronize
 from bertfeat.errors import CorpusError
 from bertfeat.extraction import (
     CorpusSource,
@@ -23,10 +25,10 @@ from bertfeat.extraction import (
     compare_embedders,
     open_run_source,
 )
-from bertfeat.io import recorded_stages
+from bertfeat.io import recorded_stages, storage_errors
 from bertfeat.recipe import needed_layers
 
-DOCUMENTS = 10_000
+DOCUMENTS = 2_000
 COMPARED = 200  # documents whose features are compared between precisions
 OVERLAPPED = ("tokenize", "write")  # stages on threads of their own, beside the encoder
 
@@ -80,6 +82,7 @@ class PrecisionComparison:
     precisions: tuple[PrecisionSpeed, ...]
 
 
+@checked
 def compare_precisions(
     extractors: Sequence[Extractor],
     exact: Extractor,
@@ -99,12 +102,13 @@ def compare_precisions(
     Raises:
         CorpusError: there is no document.
     """
+    require_at_least(1, documents=documents, repeats=repeats)
     sample = _take_documents(exact, corpus, documents, corpus_settings or CorpusSettings())
     if on_start:
         on_start(len(sample))
     compared, given = sample[:COMPARED], memory_corpus(list(sample))
     speeds, tokens = [list[float]() for _ in extractors], 0
-    with TemporaryDirectory(dir=folder, prefix="bertfeat-bench-") as work:
+    with _timing_folder(folder) as work:
         warm_up = memory_corpus(list(sample[: max(1, len(sample) // 8)]))
         for number, extractor in enumerate(extractors):
             _time_extraction(extractor, warm_up, Path(work) / f"warm-up-{number}", record=False)
@@ -134,6 +138,7 @@ def compare_precisions(
     )
 
 
+@checked
 def measure_speed(
     extractor: Extractor,
     corpus: CorpusSource | None = None,
@@ -154,6 +159,7 @@ def measure_speed(
     Raises:
         CorpusError: there is no document.
     """
+    require_at_least(1, documents=documents, repeats=repeats)
     sample = _take_documents(extractor, corpus, documents, corpus_settings or CorpusSettings())
     if on_start:
         on_start(len(sample))
@@ -209,7 +215,7 @@ def _time_runs(
     corpus = memory_corpus(list(documents))
     on_cpu = extractor.device.type == "cpu"
     timings, rates = list[_Timing](), list[float]()
-    with TemporaryDirectory(dir=folder, prefix="bertfeat-bench-") as work:
+    with _timing_folder(folder) as work:
         warm_up = memory_corpus(list(documents[: max(1, len(documents) // 8)]))
         _time_extraction(extractor, warm_up, Path(work) / "warm-up")
         for run in range(repeats):
@@ -236,6 +242,15 @@ def _take_documents(
     return documents
 
 
+@contextmanager
+def _timing_folder(folder: Path | None) -> Iterator[str]:
+    """A folder inside of another one (or the system's for temporary files), removed at the end."""
+    with ExitStack() as stack:
+        with storage_errors(folder or Path(gettempdir())):
+            work = stack.enter_context(TemporaryDirectory(dir=folder, prefix="bertfeat-bench-"))
+        yield work
+
+
 def made_up_documents(extractor: Extractor, number: int) -> list[Document]:
     """Make sentences of whole words of the model's vocabulary, with lengths like those of running text."""
     draw = random.Random(0)
@@ -253,7 +268,7 @@ def _time_extraction(extractor: Extractor, corpus: Corpus, folder: Path, *, reco
 
 
 def _measure_ceiling(extractor: Extractor) -> float | None:
-    if extractor.encoder.padded:
+    if not is_packable(extractor.model):  # its blocks may be of other products
         return None
     hidden, inner = extractor.model.hidden_size, extractor.model.inner_size
     return product_rate(hidden, inner, extractor.precision, extractor.device, rows=extractor.batch_tokens)

@@ -1,5 +1,6 @@
 """The program and its parts: commands that are imported when they are called, options, and their help."""
 
+import copy
 import difflib
 import importlib
 import os
@@ -7,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from bertfeat.options import Option
 
 from .errors import reported_errors
 
@@ -16,17 +19,26 @@ if TYPE_CHECKING:
 ENVIRONMENT_PREFIX = "BERTFEAT"
 
 
-class Option(click.Option):
+class CommandOption(click.Option):
     """An option; a ``further`` one is listed at the end of the help, under "Further options".
 
-    The help shows its default; where that is not a constant, ``show_default`` describes it.
+    The help shows its default; where that is not a constant, ``show_default`` describes it. ``bounds`` are those of
+    a number, in words. ``setting`` names the settings class and the field that describe it, if some do.
     """
 
-    def __init__(self, declarations: Sequence[str] | None = None, *, further: bool = False, **settings: Any) -> None:
+    def __init__(
+        self,
+        declarations: Sequence[str] | None = None,
+        *,
+        further: bool = False,
+        bounds: str = "",
+        setting: tuple[type, str] | None = None,
+        **settings: Any,
+    ) -> None:
         if not settings.get("is_flag"):  # the default of a flag is clear
             settings.setdefault("show_default", True)
         super().__init__(declarations, **settings)
-        self.further = further
+        self.further, self.bounds, self.setting = further, bounds, setting
 
     def resolve_envvar_value(self, ctx: click.Context) -> str | None:
         """Its value in the environment: BERTFEAT_INFO_TEXT_COLUMN for --text-column, or by click's name for it."""
@@ -41,6 +53,12 @@ class Option(click.Option):
         extra = super().get_help_extra(ctx)
         if isinstance(self.show_default, str) and "default" in extra:
             extra["default"] = self.show_default
+        bounds = self.bounds
+        if isinstance(self.type, click.IntRange | click.FloatRange):
+            bounds = Option("", least=self.type.min, most=self.type.max).describe_bounds(for_help=True)
+        extra.pop("range", None)
+        if bounds:
+            extra["range"] = bounds
         return extra
 
 
@@ -92,8 +110,15 @@ Decorator = Callable[[Callback], Callback]
 
 
 def option(*declarations: str, further: bool = False, **settings: Any) -> Decorator:
-    """Declare an :class:`Option`, as ``click.option`` does."""
-    return click.option(*declarations, cls=Option, further=further, **settings)
+    """Declare a :class:`CommandOption`, as ``click.option`` does; each command that shares it gets a copy."""
+    made = CommandOption(declarations, further=further, **settings)
+
+    def decorate(function: Callback) -> Callback:
+        parameters: list[click.Parameter] = function.__dict__.setdefault("__click_params__", [])
+        parameters.append(copy.copy(made))
+        return function
+
+    return decorate
 
 
 class Program(click.Group):

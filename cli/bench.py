@@ -14,6 +14,7 @@ from .options import (
     PRECISIONS,
     FeatureOptions,
     ModelOptions,
+    PrecisionName,
     feature_options,
     model_options,
     output_options,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 @click.argument("sources", nargs=-1, metavar="[CORPUS...]")
 @option(
     "--documents",
-    default=10_000,
+    default=2_000,
     type=click.IntRange(1, 10**9),
     metavar="N",
     help="Number of documents, from the beginning of the corpus.",
@@ -62,7 +63,7 @@ def command(
     documents: int,
     repeats: int,
     work: Path | None,
-    precisions: tuple[str, ...],
+    precisions: tuple[PrecisionName, ...],
     features: FeatureOptions,
     model: ModelOptions,
     reading: "CorpusSettings",
@@ -84,7 +85,7 @@ def command(
     from bertfeat.extraction import Extractor
     from bertfeat.speed import compare_precisions, measure_speed
 
-    def extractor(precision: str) -> Extractor:
+    def extractor(precision: PrecisionName) -> Extractor:
         return Extractor(**asdict(replace(model, precision=precision)), **asdict(features))
 
     settings: dict[str, Any] = {

@@ -1,15 +1,11 @@
 """Bundles of options: several commands share them, and each reaches its command as one object."""
 
 import functools
-import importlib
 from collections.abc import Callable, Sequence
-from typing import TypeVar
 
 import click
 
-from .app import Callback, Decorator, Option
-
-Made = TypeVar("Made")
+from .app import Callback, CommandOption, Decorator
 
 
 def bundle(argument: str, make: Callable[..., object], names: Sequence[str], *options: Decorator) -> Decorator:
@@ -29,32 +25,10 @@ def bundle(argument: str, make: Callable[..., object], names: Sequence[str], *op
     return decorate
 
 
-def deferred(load: Callable[[], Callable[..., Made]]) -> Callable[..., Callable[[], Made]]:
-    """What a bundle makes of its options whose class, which ``load`` imports, is heavy: a function."""
-
-    def make(**values: object) -> Callable[[], Made]:
-        return lambda: load()(**values)
-
-    return make
-
-
-def defer_settings(module: str, name: str) -> Callable[..., Callable[[], object]]:
-    """A maker for :func:`bundle` of settings that are made when the command runs, since that imports torch.
-
-    Options that are not given have the settings' own defaults.
-    """
-
-    def make(**values: object) -> Callable[[], object]:
-        given = {key: value for key, value in values.items() if value is not None}
-        return lambda: getattr(importlib.import_module(module), name)(**given)
-
-    return make
-
-
 def set_aside(command: click.Command, *names: str) -> None:
     """Move options of bundles behind those that matter more to a command."""
     for parameter in command.params:
-        if parameter.name in names and isinstance(parameter, Option):
+        if parameter.name in names and isinstance(parameter, CommandOption):
             parameter.further = True
 
 
@@ -69,4 +43,6 @@ def leave_out(command: click.Command, *names: str) -> None:
 
 def _absent(parameter: click.Parameter) -> tuple[()] | bool | None:
     """The value of an option that is absent."""
-    return () if parameter.multiple else False if getattr(parameter, "is_flag", False) else None
+    if parameter.multiple:
+        return ()
+    return False if getattr(parameter, "is_flag", False) and not parameter.secondary_opts else None

@@ -5,98 +5,30 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bertfeat.errors import ROWS_FAILED
+from bertfeat.errors import ROWS_FAILED, pluralize
+from bertfeat.study import ChangeSettings
 
 from .app import Command, option
-from .bundles import bundle, defer_settings
 from .change_output import ChangeView, print_change
 from .command_line import on_command_line
-from .console import Console, pluralize
+from .console import Console
 from .option_types import LOCAL_PATH, LOCATION
 from .options import output_options, width_option
 from .progress import ProgressView, progress_display
+from .settings_options import settings_options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from bertfeat.io import Location
-    from bertfeat.study import ChangeSettings
 
 SHOWN = 20
 """Words of the vocabulary that are shown."""
-
-change_options = bundle(
-    "settings",
-    defer_settings("bertfeat.study", "ChangeSettings"),
-    ("slices", "column", "measure", "senses", "least", "most", "usages", "context", "seed"),
-    option(
-        "--slices",
-        metavar="SPEC",
-        help="Ranges or values, 1839-1895,1896-1937 or draft,print; or a number of slices with equally many tokens.",
-        show_default="2 of numbers, every value of texts",
-    ),
-    option(
-        "--column",
-        "--layer",
-        "column",
-        metavar="NAME",
-        help="A stored column, or one derived from it: sum4, -2, last_word.",
-        show_default="the only one",
-    ),
-    option(
-        "--measure",
-        type=click.Choice(["prt", "apd", "jsd"]),
-        default="prt",
-        help="That ranks the words: prototype distance, average pairwise distance, or divergence of senses.",
-    ),
-    option(
-        "--senses",
-        type=click.IntRange(min=2),
-        default=4,
-        further=True,
-        metavar="N",
-        help="Of a word, for jsd (scikit-learn).",
-    ),
-    option(
-        "--least",
-        type=click.IntRange(min=2),
-        default=20,
-        metavar="N",
-        help="Usages that a word must have in every slice.",
-    ),
-    option(
-        "--most",
-        type=click.IntRange(2, 10_000),
-        default=100,
-        metavar="N",
-        help="Usages compared of every slice, a random sample.",
-    ),
-    option(
-        "--usages",
-        type=click.IntRange(0, 10_000),
-        default=3,
-        metavar="N",
-        help="Usages shown of the first and of the last slice: those that moved most.",
-    ),
-    option(
-        "--context",
-        type=click.IntRange(0, 10_000),
-        default=300,
-        further=True,
-        metavar="N",
-        help="Characters kept on each side of a usage.",
-    ),
-    option(
-        "--seed", type=click.IntRange(min=0), default=1, further=True, metavar="N", help="Of samples and intervals."
-    ),
-)
 
 
 @click.command(cls=Command, name="change")
 @click.argument("folder", metavar="FEATURES", type=LOCATION)
 @click.argument("words", metavar="[WORD...]", nargs=-1)
 @option("--by", required=True, metavar="COL", help="A kept column, such as the year.")
-@change_options
+@settings_options("settings", ChangeSettings)
 @option("--all", "whole", is_flag=True, help="Rank every word that has --least usages in every slice.")
 @option(
     "-k",
@@ -112,7 +44,7 @@ def command(
     folder: "Location",
     words: tuple[str, ...],
     by: str,
-    settings: "Callable[[], ChangeSettings]",
+    settings: ChangeSettings,
     whole: bool,
     k: int | None,
     plot: Path | None,
@@ -138,7 +70,7 @@ def command(
         picture_path(plot)
     with progress_display(console, _view_word) as show:
         on_word = None if show is None else lambda done, total: show((done, total))
-        report = measure_change(folder, words or None, by, settings(), on_word=on_word)
+        report = measure_change(folder, words or None, by, settings, on_word=on_word)
     shown = len(report.words) if k is None and words else k or SHOWN
     if plot is not None:
         draw_change(report, plot, words=shown)

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .console import Console, fields_of, pluralize
+from bertfeat.errors import pluralize
+
+from .console import Console, fields_of
 from .kept_columns import json_values
 from .kwic import kwic_lines
 from .terminal import cell_width, cut_end, has_colour, pad, single_line, terminal_width
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from bertfeat.study import ChangeReport, Interval, SliceDistance, WordChange
     from bertfeat.usages import Usage
 
-_MEASURES = ("apd", "prt", "jsd")
+_MEASURES = ("prt", "apd", "jsd")
 _WIDEST_WORD = 30
 
 
@@ -74,7 +76,7 @@ def _usage_of(usage: "Usage", by: str) -> dict[str, object]:
 def _table_lines(changes: Sequence["WordChange"]) -> Iterator[str]:
     words = [cut_end(single_line(change.word), _WIDEST_WORD) for change in changes]
     wide = max(map(cell_width, ["word", *words]))
-    yield f"{pad('word', wide)}  {'APD':<20}  {'PRT':<20}  {'JSD':<20}  usages"
+    yield f"{pad('word', wide)}  {'PRT':<20}  {'APD':<20}  {'JSD':<20}  usages"
     for word, change in zip(words, changes, strict=True):
         yield f"{pad(word, wide)}  {_format_distance(change.overall)}  {', '.join(map(str, change.counts.values()))}"
         if len(change.steps) > 1:

@@ -6,11 +6,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bertfeat.errors import pluralize
+from bertfeat.study import ComparisonSettings
+
 from .app import Command, option
-from .console import Console, pluralize, two_columns
-from .option_types import LOCAL_PATH, LOCATION, listed_option
+from .console import Console, two_columns
+from .option_types import LOCAL_PATH, LOCATION
 from .options import output_options
 from .progress import ProgressView, progress_display
+from .settings_options import settings_options
 
 if TYPE_CHECKING:
     from bertfeat.io import Location
@@ -20,32 +24,14 @@ if TYPE_CHECKING:
 @click.command(cls=Command, name="compare")
 @click.argument("first", metavar="FEATURES", type=LOCATION)
 @click.argument("second", metavar="OTHER", type=LOCATION)
-@listed_option(
-    "--layers", metavar="SPEC[,SPEC]", show_default="every single one", help="Which ones of each, such as 3,last,sum4."
-)
-@option("--pooling", metavar="NAME", help="mean, cls, max, token or word; needed only where both have several.")
-@option(
-    "-k", type=click.IntRange(min=1), default=10, metavar="N", help="Nearest neighbours, of which a share is common."
-)
-@option(
-    "--sample",
-    type=click.IntRange(3, 4000),
-    default=1000,
-    metavar="N",
-    help="Documents, tokens or words, at random, for RSA and neighbours.",
-)
+@settings_options("settings", ComparisonSettings)
 @option("--plot", "picture", type=LOCAL_PATH, metavar="FILE", help="Draw every pair as .png, .pdf or .svg.")
-@option("--seed", type=click.IntRange(min=0), default=1, further=True, metavar="N", help="Of the random sample.")
 @output_options
 def command(
     first: "Location",
     second: "Location",
-    layers: tuple[str, ...],
-    pooling: str | None,
-    k: int,
-    sample: int,
+    settings: ComparisonSettings,
     picture: Path | None,
-    seed: int,
     console: Console,
 ) -> None:
     """Compare two feature sets of the same rows, layer by layer.
@@ -60,9 +46,8 @@ def command(
     bertfeat compare before.features after.features --layers last --json
     """
     from bertfeat.plots import draw_comparison, picture_path
-    from bertfeat.study import ComparisonSettings, compare_features
+    from bertfeat.study import compare_features
 
-    settings = ComparisonSettings(pooling, layers, k, sample, seed)
     if picture is not None:
         picture_path(picture)  # before anything is computed
     with progress_display(console, _view_comparison) as show:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 _SHOWN = 200  # characters of a name
+_LONGEST = 2000  # characters of a line
 _ENDLESS = re.compile(r"\S{500,}")
 _MESSAGE = re.compile(r"\n(?=(?:error|warning):)")
 _HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -45,9 +46,14 @@ class Console:
 
 
 def write_stderr(line: str) -> None:
-    """Write a line to stderr; a name in it cannot control the terminal, fill it, or look like another message."""
+    """Write a message to stderr; a name in it cannot control the terminal, fill it, or look like another message."""
     shortened = _ENDLESS.sub(lambda name: f"{name[0][:_SHOWN]}…", escape_controls(line))
-    click.echo(_MESSAGE.sub(r"\\n", shortened), err=True)
+    click.echo(_MESSAGE.sub(r"\\n", "\n".join(map(_cut_middle, shortened.split("\n")))), err=True)
+
+
+def _cut_middle(line: str) -> str:
+    """A line of a message; of a very long one, which repeats what somebody gave, its beginning and its end."""
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST // 4]} … {line[-_LONGEST // 4 :]}"
 
 
 def escape_controls(text: str) -> str:
@@ -62,11 +68,6 @@ def two_columns(rows: Iterable[tuple[str, object]]) -> list[str]:
     return [
         f"{name if at == 0 else '':<{width}}  {line}".rstrip() for name, lines in shown for at, line in enumerate(lines)
     ]
-
-
-def pluralize(number: int, noun: str) -> str:
-    """``1 part``, ``1,024 parts``."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def format_size(number: float) -> str:

@@ -8,8 +8,9 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from types import FrameType
 from typing import NoReturn
 
@@ -30,6 +31,8 @@ _NO_MEMORY = (
     "where the command has them. What was finished stays, and the same command goes on from there"
 )
 
+_tell: ContextVar[Callable[[str], object]] = ContextVar("tell", default=write_stderr)
+
 # shows the help of a group that was called without a command; a class of newer clicks
 _NO_ARGUMENTS: type[Exception] = getattr(click.exceptions, "NoArgsIsHelpError", click.exceptions.Exit)
 
@@ -41,6 +44,7 @@ class SigtermInterrupt(BaseException):
 @contextmanager
 def reported_errors() -> Iterator[None]:
     """End the command with one line on stderr and the right exit code, whatever happens inside."""
+    _tell.set(write_stderr)
     try:
         with spell_parameters(shell_spelling), _signals_raise(), _plain_warnings():
             _let_stdout_print_anything()
@@ -67,7 +71,7 @@ def reported_errors() -> Iterator[None]:
     except Exception as error:
         if any(words in str(error) for words in _MEMORY_WORDS):
             _end(_NO_MEMORY, 1)
-        traceback.print_exc()
+        _tell.get()(traceback.format_exc().rstrip())
         _end(f"error: this is a bug in bertfeat {__version__}, not in your input; please report the lines above", 1)
 
 
@@ -80,8 +84,13 @@ def end_with_usage_error(error: click.ClickException) -> NoReturn:
     _end(f"error: {shown}{hint}", error.exit_code)
 
 
+def tell_end_in(log: logging.Logger) -> None:
+    """Have the last line of this command, whatever ends it, written to a log."""
+    _tell.set(log.warning)
+
+
 def _end(message: str, exit_code: int) -> NoReturn:
-    write_stderr(message)
+    _tell.get()(message)
     raise click.exceptions.Exit(exit_code) from None
 
 

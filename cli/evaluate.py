@@ -2,92 +2,74 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import click
 
+from bertfeat.errors import pluralize
+from bertfeat.options import Option
+
 from .app import Command, option
-from .bundles import bundle
 from .command_line import options_on_command_line
-from .console import Console, pluralize, two_columns
-from .evaluate_output import print_layers
-from .option_types import LOCAL_PATH, LOCATION, listed_option
+from .console import Console, two_columns
+from .evaluate_output import own_ids_advice, print_layers
+from .option_types import LOCATION
 from .options import output_options
 from .progress import ProgressView, progress_display
 from .rerank_options import RERANK_NAMES, rerank_options
+from .settings_options import option_names, settings_options
 
 if TYPE_CHECKING:
     from bertfeat import MaxSim
     from bertfeat.io import Location
     from bertfeat.search import RetrievalScores
 
-_OF_FEATURES = ("layers", "pooling", "transforms", "seed", "picture")
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Judging:
     """By which judgements, and by which model."""
 
-    split: str
-    own_ids: str
-    model: str | None
-    device: str | None
+    split: Annotated[str, Option("Name of the judgements: qrels/NAME.tsv.", metavar="NAME", basic=True)] = "test"
+    own_ids: Annotated[
+        Literal["keep", "drop"],
+        Option("Hits with their query's id: drop where queries are documents of the corpus (ArguAna).", basic=True),
+    ] = "keep"
+    model: Annotated[str | None, Option("The model, if it was moved.", metavar="NAME|DIR")] = None
+    device: Annotated[str | None, Option("cpu, cuda, cuda:1.", default="a GPU if there is one", metavar="DEVICE")] = (
+        None
+    )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LayerChoice:
     """Which rows a table of layers has, and what becomes of it."""
 
-    layers: tuple[str, ...]
-    pooling: tuple[str, ...]
-    transforms: tuple[str, ...]
-    seed: int
-    picture: Path | None
-
-
-judging_options = bundle(
-    "judging",
-    Judging,
-    ("split", "own_ids", "model", "device"),
-    option("--split", default="test", metavar="NAME", help="Name of the judgements: qrels/NAME.tsv."),
-    option(
-        "--own-ids",
-        type=click.Choice(["auto", "keep", "drop"]),
-        default="auto",
-        help="Hits with their query's id: drop (BEIR's rule), keep, or auto: keep if any is judged.",
-    ),
-    option("--model", metavar="NAME|DIR", further=True, help="The model, if it was moved."),
-    option("--device", metavar="DEVICE", further=True, help="cpu, cuda, cuda:1.", show_default="a GPU if there is one"),
-)
-layer_options = bundle(
-    "rows",
-    LayerChoice,
-    _OF_FEATURES,
-    listed_option(
-        "--layers",
-        metavar="SPEC[,SPEC]",
-        show_default="all that are stored",
-        help="Of FEATURES: which ones, such as all,concat4,sum4.",
-    ),
-    listed_option(
-        "--pooling",
-        choices=("mean", "cls", "max"),
-        metavar="NAME[,NAME]",
-        show_default="all that are stored",
-        help="Of FEATURES: mean, cls, max.",
-    ),
-    listed_option(
-        "--transform",
-        "transforms",
-        metavar="NAME[,NAME]",
-        show_default="none",
-        help="Of FEATURES: none, whiten, half-whiten, the last two also with a width: whiten:128.",
-    ),
-    option("--plot", "picture", type=LOCAL_PATH, metavar="FILE", help="Draw the table as .png, .pdf or .svg."),
-    option(
-        "--seed", type=click.IntRange(min=0), default=1, further=True, metavar="N", help="Of the intervals' resamples."
-    ),
-)
+    layers: Annotated[
+        tuple[str, ...],
+        Option(
+            "Of FEATURES: which ones, such as all,concat4,sum4.",
+            default="all that are stored",
+            metavar="SPEC[,SPEC]",
+            basic=True,
+        ),
+    ] = ()
+    pooling: Annotated[
+        tuple[Literal["mean", "cls", "last-token", "max"], ...],
+        Option(
+            "Of FEATURES: mean, cls, last-token, max.", default="all that are stored", metavar="NAME[,NAME]", basic=True
+        ),
+    ] = ()
+    transforms: Annotated[
+        tuple[str, ...],
+        Option(
+            "Of FEATURES: none, whiten, half-whiten, the last two also with a width: whiten:128.",
+            default="none",
+            metavar="NAME[,NAME]",
+            basic=True,
+        ),
+    ] = ()
+    plot: Annotated[Path | None, Option("Draw the table as .png, .pdf or .svg.", metavar="FILE", basic=True)] = None
+    seed: Annotated[int, Option("Of the intervals' resamples.", least=0)] = 1
 
 
 @click.command(cls=Command, name="evaluate")
@@ -100,9 +82,9 @@ layer_options = bundle(
     help="Folder with queries.jsonl and qrels/.",
 )
 @option("--exact", is_flag=True, help="Of INDEX: compare with every vector, whatever its type.")
-@judging_options
+@settings_options("judging", Judging)
 @rerank_options
-@layer_options
+@settings_options("rows", LayerChoice)
 @output_options
 def command(
     source: "Location",
@@ -119,8 +101,9 @@ def command(
     ids the judgements name. FEATURES are searched exactly, under cosine, without an index: a row for each layer and
     transform, with bootstrap intervals over the queries.
 
-    Where queries are documents of the corpus, as in BEIR's ArguAna and Quora, a query's own document is not a hit;
-    where queries and documents only have the same numbers, it is.
+    Each metric is of a search for as many hits as it reads: nDCG@10 of `search -k 10`, recall@100 of `-k 100`, MAP and
+    MRR of `-k 1000`. Where queries are documents of the corpus, as in BEIR's ArguAna and Quora, --own-ids drop leaves
+    out a query's own document.
 
     \b
     bertfeat extract scifact/corpus.jsonl --text-column title,text --layers all -o scifact.features
@@ -136,7 +119,7 @@ def command(
             raise click.UsageError(f"{', '.join(names)}: for an index; a feature set is searched exactly; leave it out")
         _evaluate_features(source, beir, judging, rows, console)
         return
-    if names := options_on_command_line(among=_OF_FEATURES):
+    if names := options_on_command_line(among=option_names(LayerChoice)):
         raise click.UsageError(f"{', '.join(names)}: for a feature set, and {source} is none; leave it out")
     from bertfeat.search import evaluate_beir
 
@@ -157,8 +140,8 @@ def _evaluate_features(source: "Location", beir: Path, judging: Judging, rows: L
     from bertfeat.plots import draw_retrieval, picture_path
     from bertfeat.search import evaluate_layers
 
-    if rows.picture is not None:
-        picture_path(rows.picture)  # before anything is computed
+    if rows.plot is not None:
+        picture_path(rows.plot)  # before anything is computed
     with progress_display(console, _view_scan) as show:
         table = evaluate_layers(
             source,
@@ -173,8 +156,8 @@ def _evaluate_features(source: "Location", beir: Path, judging: Judging, rows: L
             device=judging.device,
             on_step=None if show is None else lambda done, total: show((done, total)),
         )
-    if rows.picture is not None:
-        draw_retrieval(table, rows.picture)
+    if rows.plot is not None:
+        draw_retrieval(table, rows.plot)
     print_layers(table, console)
 
 
@@ -187,10 +170,13 @@ def _print_scores(scores: "RetrievalScores", console: Console) -> None:
         console.warn(
             f"{scores.unknown_documents:,} of {scores.judged_documents:,} judged documents are not in the index"
         )
+    if scores.seem_documents:
+        console.warn(own_ids_advice(scores.own_first, scores.queries))
     rows = [
         *((title, f"{score:.4f}") for title, score in scores.rows()),
         ("queries", f"{scores.queries:,}"),
         ("own ids", _own_ids_note(scores)),
+        *(("scanned", _scan_note(hits, queries, scores.queries)) for hits, queries in scores.scanned.items()),
     ]
     console.result(scores.to_json(), two_columns(rows))
 
@@ -198,7 +184,10 @@ def _print_scores(scores: "RetrievalScores", console: Console) -> None:
 def _own_ids_note(scores: "RetrievalScores") -> str:
     """The treatment of hits that have their query's own id."""
     if scores.own_ids == "keep":
-        return "kept: a hit may bear its query's id (--own-ids drop leaves it out)"
-    return (
-        f"{pluralize(scores.dropped, 'hit')} with their query's id left out, as BEIR does (--own-ids keep keeps them)"
-    )
+        return "kept: a hit may bear its query's id"
+    return f"{pluralize(scores.dropped, 'hit')} with their query's id left out, as BEIR does"
+
+
+def _scan_note(hits: int, scanned: int, queries: int) -> str:
+    """The number of queries that were compared with every vector, because an approximate search found too little."""
+    return f"{scanned:,} of {queries:,} queries for {hits:,} hits: fewer were found, so every vector was compared"

@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from .console import Console, fields_of, pluralize
+from bertfeat.errors import pluralize
+
+from .console import Console, fields_of
 
 if TYPE_CHECKING:
     from bertfeat.search import Interval, LayerTable
@@ -14,6 +16,8 @@ def print_layers(table: "LayerTable", console: Console) -> None:
     if table.unknown_documents:
         missing = f"{table.unknown_documents:,} of {table.judged_documents:,} judged documents"
         console.warn(f"{missing} are not in the feature set")
+    if table.seem_documents:
+        console.warn(own_ids_advice(table.own_first, table.queries))
     for left_out in table.left_out:
         console.warn(f"{left_out.column} left out: {left_out.reason}")
     if few := [row for row in table.rows if row.few_vectors]:
@@ -23,6 +27,14 @@ def print_layers(table: "LayerTable", console: Console) -> None:
         )
     best = {"column": table.best.column, "transform": table.best.transform}
     console.result({**fields_of(table), "best": best}, _layer_lines(table))
+
+
+def own_ids_advice(own_first: int, queries: int) -> str:
+    """The warning that queries seem to be documents, each of which finds itself."""
+    return (
+        f"{own_first:,} of {queries:,} queries find the document of their own id first: if queries are "
+        f"documents of the corpus, as in ArguAna and Quora, BEIR leaves these hits out: --own-ids drop"
+    )
 
 
 def _layer_lines(table: "LayerTable") -> Iterator[str]:

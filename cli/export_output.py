@@ -2,7 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from .console import Console, escape_controls, format_size, pluralize, two_columns
+from bertfeat.errors import pluralize
+
+from .console import Console, escape_controls, format_size, two_columns
 
 if TYPE_CHECKING:
     from bertfeat.features import ExportReport
@@ -26,7 +28,7 @@ def print_database(report: "DatabaseReport", console: Console) -> None:
         console.warn(report.advice)
     measured = report.recall
     recall = (
-        f"{measured.default:.3f} at {measured.nearest} ({pluralize(measured.queries, 'stored vector')} as queries)"
+        f"{measured.default:.3f} at {measured.nearest}, for {measured.of.noun} ({measured.queries:,})"
         if measured
         else "not measured"
     )

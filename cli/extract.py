@@ -1,69 +1,28 @@
 """``bertfeat extract``: turn a corpus into a feature set."""
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 import click
 
 from bertfeat.errors import ROWS_FAILED
+from bertfeat.extraction import ExtractionOptions
 
 from .app import Command, option
-from .bundles import bundle
 from .console import Console
 from .errors import SigtermInterrupt
 from .extract_output import print_extraction, print_extraction_estimate
-from .extract_ways import WaysToWork, way_options
-from .option_types import LOCATION
+from .extract_ways import WaysToWork
+from .option_types import LOCATION, FiniteRange
 from .options import FeatureOptions, ModelOptions, feature_options, model_options, output_options, reading_options
 from .paths import default_output
 from .progress import progress_display, view_extraction
+from .settings_options import settings_options
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings
     from bertfeat.extraction import Estimate, Extractor
     from bertfeat.io import Location
-
-
-@dataclass(frozen=True, slots=True)
-class ExtractOptions:
-    """Options of the run; the names are those of the arguments of ``Extractor.extract``."""
-
-    part_rows: int | None
-    max_failures: int | None
-    strict: bool
-    overwrite: bool
-    keep_text: bool
-
-
-run_options = bundle(
-    "run",
-    ExtractOptions,
-    ("part_rows", "max_failures", "strict", "overwrite", "keep_text"),
-    option(
-        "--overwrite",
-        is_flag=True,
-        help="Start anew in a folder with parts of another run.",
-        show_default="go on from there",
-    ),
-    option(
-        "--part-rows",
-        type=click.IntRange(min=1),
-        metavar="N",
-        further=True,
-        help="Most rows of a part, which also ends at 256 MiB of features or 16 Mi characters.",
-        show_default="16,384, or as in the folder",
-    ),
-    option("--max-failures", type=click.IntRange(min=0), metavar="N", further=True, help="Stop after N failed rows."),
-    option("--strict", is_flag=True, further=True, help="Stop at the first row that fails."),
-    option(
-        "--text/--no-text",
-        "keep_text",
-        default=True,
-        further=True,
-        help="Whether texts, tokens and words are stored beside the features.",
-        show_default="they are",
-    ),
-)
 
 
 @click.command(cls=Command, name="extract")
@@ -79,12 +38,12 @@ run_options = bundle(
 @feature_options
 @model_options
 @reading_options
-@run_options
-@way_options
+@settings_options("run", ExtractionOptions)
+@settings_options("ways", WaysToWork)
 @option("--dry-run", is_flag=True, help="Estimate rows, tokens, bytes and minutes, and write nothing.")
 @option(
     "--price",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     metavar="PER-HOUR",
     further=True,
     help="With --dry-run: what all machines together cost an hour, to say what the run would cost.",
@@ -97,7 +56,7 @@ def command(
     features: FeatureOptions,
     model: ModelOptions,
     reading: "CorpusSettings",
-    run: ExtractOptions,
+    run: ExtractionOptions,
     ways: WaysToWork,
     dry_run: bool,
     price: float | None,
@@ -153,7 +112,11 @@ def command(
 
 
 def _estimate_corpus(
-    extractor: "Extractor", sources: tuple[str, ...], reading: "CorpusSettings", run: ExtractOptions, ways: WaysToWork
+    extractor: "Extractor",
+    sources: tuple[str, ...],
+    reading: "CorpusSettings",
+    run: ExtractionOptions,
+    ways: WaysToWork,
 ) -> "Estimate":
     from bertfeat.extraction import estimate_extraction
 

@@ -3,7 +3,9 @@
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from .console import Console, escape_controls, fields_of, format_duration, format_size, pluralize, two_columns
+from bertfeat.errors import pluralize
+
+from .console import Console, escape_controls, fields_of, format_duration, format_size, two_columns
 
 if TYPE_CHECKING:
     from bertfeat.extraction import Estimate, ExtractionReport

@@ -1,31 +1,59 @@
 """The options of ``bertfeat extract`` that say who does the work: this process, others, other machines."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import click
 
-from .app import option
-from .bundles import bundle
-from .option_types import listed_option
+from bertfeat.options import Option, check_bounds
 
 if TYPE_CHECKING:
     from bertfeat.engine import Engine
     from bertfeat.extraction import Sharing
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class WaysToWork:
     """Who does the work of a run, and which share of it."""
 
-    workers: int | None
-    devices: tuple[str, ...]
-    engine: str | None
-    address: str | None
-    gpus_per_worker: float | None
-    shard: str | None
-    join: bool
-    lease: float | None
+    workers: Annotated[
+        int | None,
+        Option(
+            "Worker processes, each with an encoder and its share of the cores.",
+            default="this process",
+            least=1,
+            most=10_000,
+        ),
+    ] = None
+    devices: Annotated[
+        tuple[str, ...], Option("A worker process for each: cuda:0,cuda:1.", metavar="DEVICE[,DEVICE]")
+    ] = ()
+    engine: Annotated[
+        Literal["ray"] | None, Option("Where workers run: on a Ray cluster.", default="on this machine")
+    ] = None
+    address: Annotated[
+        str | None, Option("The Ray cluster's; auto for the one of this machine.", metavar="ADDRESS")
+    ] = None
+    gpus_per_worker: Annotated[
+        float | None,
+        Option("GPUs, or parts of one, of a Ray worker.", default="1 where the cluster has any", metavar="N", least=0),
+    ] = None
+    shard: Annotated[str | None, Option("Make only every N-th part, from the I-th on (0 to N-1).", metavar="I/N")] = (
+        None
+    )
+    join: Annotated[bool, Option("Work on the folder together with other runs that join.")] = False
+    lease: Annotated[
+        float | None,
+        Option(
+            "With --join: after how long silence of another run its parts are taken over.",
+            default="60",
+            metavar="SECONDS",
+            least=1,
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        check_bounds(self)
 
     def check(self, device: str | None) -> None:
         """Refuse options that exclude each other.
@@ -93,48 +121,3 @@ class WaysToWork:
 
             return Join() if self.lease is None else Join(lease=self.lease)
         return None
-
-
-way_options = bundle(
-    "ways",
-    WaysToWork,
-    ("workers", "devices", "engine", "address", "gpus_per_worker", "shard", "join", "lease"),
-    option(
-        "--workers",
-        type=click.IntRange(1, 10_000),
-        metavar="N",
-        further=True,
-        help="Worker processes, each with an encoder and its share of the cores.",
-        show_default="this process",
-    ),
-    listed_option(
-        "--devices", metavar="DEVICE[,DEVICE]", further=True, help="A worker process for each: cuda:0,cuda:1."
-    ),
-    option(
-        "--engine",
-        type=click.Choice(["ray"]),
-        further=True,
-        help="Where workers run: on a Ray cluster.",
-        show_default="on this machine",
-    ),
-    option("--address", metavar="ADDRESS", further=True, help="The Ray cluster's; auto for the one of this machine."),
-    option(
-        "--gpus-per-worker",
-        type=click.FloatRange(min=0),
-        metavar="N",
-        further=True,
-        help="GPUs, or parts of one, of a Ray worker.",
-        show_default="1 where the cluster has any",
-    ),
-    option("--shard", metavar="I/N", further=True, help="Make only every N-th part, from the I-th on (0 to N-1)."),
-    option("--join", is_flag=True, further=True, help="Work on the folder together with other runs that join."),
-    option(
-        "--lease",
-        type=click.FloatRange(min=1),
-        metavar="SECONDS",
-        further=True,
-        help="With --join: after how long silence of another run its parts are taken over.",
-        show_default="60",
-    ),
-)
-"""Who does the work; the command gets ``ways``, a :class:`WaysToWork`."""

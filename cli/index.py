@@ -1,113 +1,30 @@
 """``bertfeat index``: build an index of a feature set, add to it, remove from it."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
+
+from bertfeat.search import BuildOptions
 
 from .app import Command, option
 from .bundles import bundle
 from .command_line import on_command_line, options_on_command_line
 from .console import Console
 from .index_output import print_index, print_update
-from .option_types import LOCATION, ByteSize
+from .option_types import LOCATION
 from .options import output_options
 from .paths import default_output
 from .progress import progress_display, view_index_build
+from .settings_options import option_names, settings_options
 
 if TYPE_CHECKING:
     from bertfeat.engine import Engine
     from bertfeat.io import Location
-    from bertfeat.search import BuildOptions
 
-BUILD_OPTIONS = (
-    *("type", "metric", "memory", "target_recall", "evaluate", "keep_text", "query_prompt", "device"),
-    *("with_tokens", "token_dtype", "transform"),
-)
+BUILD_OPTIONS = option_names(BuildOptions)
 WORKER_OPTIONS = ("workers", "engine", "address", "scratch")
-
-
-def _build_options(metric: str, transform: str | None, **options: Any) -> "BuildOptions":
-    from bertfeat.search import BuildOptions, Metric, as_whitening  # here, because it imports faiss
-
-    if options["with_tokens"] is None and on_command_line("token_dtype"):
-        raise click.UsageError("--token-dtype is for --with-tokens")
-    return BuildOptions(metric=Metric(metric), transform=as_whitening(transform), **options)
-
-
-index_options = bundle(
-    "options",
-    _build_options,
-    BUILD_OPTIONS,
-    option(
-        "--type",
-        default="auto",
-        metavar="TYPE",
-        help="auto, flat (exact), hnsw, ivf, ivfpq, sq8, or a FAISS factory string.",
-    ),
-    option(
-        "--metric",
-        type=click.Choice(["cosine", "ip", "l2"]),
-        default="cosine",
-        help="cosine, inner product, or Euclidean distance.",
-    ),
-    option(
-        "--memory",
-        type=ByteSize(),
-        metavar="SIZE",
-        help="Memory that the index may take, such as 4G.",
-        show_default="half of this machine's",
-    ),
-    option(
-        "--target-recall",
-        type=float,
-        default=0.95,
-        metavar="R",
-        help="Share of the true 10 nearest that a search has to find.",
-    ),
-    option(
-        "--query-prompt",
-        metavar="TEXT",
-        further=True,
-        help="Text put before each query.",
-        show_default="the model's own, if it has one",
-    ),
-    option(
-        "--transform",
-        metavar="NAME[:WIDTH]",
-        help="whiten or half-whiten, to WIDTH values: for layers not trained for search.",
-        show_default="none",
-    ),
-    option(
-        "--evaluate/--no-evaluate",
-        default=True,
-        further=True,
-        help="Whether recall is measured against exact search and tuned.",
-        show_default="it is",
-    ),
-    option(
-        "--text/--no-text",
-        "keep_text",
-        default=True,
-        further=True,
-        help="Whether the texts go into the index.",
-        show_default="they do",
-    ),
-    option("--device", metavar="DEVICE", further=True, help="cuda or cuda:1 with faiss-gpu.", show_default="cpu"),
-    option(
-        "--with-tokens",
-        metavar="COLUMN",
-        help="Keep these token vectors, such as last_token, for search --rerank.",
-        show_default="they are read from the feature set",
-    ),
-    option(
-        "--token-dtype",
-        type=click.Choice(["int8", "float16"]),
-        default="int8",
-        further=True,
-        help="One byte a value of theirs, or two.",
-    ),
-)
+QUERY_OPTIONS = ("queries", "model")
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +101,15 @@ worker_options = bundle(
 @option("--column", metavar="NAME", help="Which column, such as concat4_mean; needed only where there are several.")
 @option("--append", is_flag=True, help="Add to an existing index; documents with an id that it has are replaced.")
 @option("--remove", type=click.File("rb"), metavar="FILE", help="Remove documents: an id a line; - is stdin.")
-@index_options
+@settings_options("options", BuildOptions)
+@option(
+    "--queries",
+    type=click.File("rb"),
+    metavar="FILE",
+    help="Questions to tune on: one a line, or BEIR's queries.jsonl; - is stdin.",
+    show_default="disturbed vectors",
+)
+@option("--model", metavar="DIR", further=True, help="The model that embeds --queries, if it was moved.")
 @worker_options
 @output_options
 def command(
@@ -193,19 +118,23 @@ def command(
     column: str | None,
     append: bool,
     remove: BinaryIO | None,
-    options: "BuildOptions",
+    options: BuildOptions,
+    queries: BinaryIO | None,
+    model: str | None,
     workers: BuildWorkers,
     console: Console,
 ) -> None:
     """Build a search index over a column of a feature set, or over several sets of one model.
 
     The type of index is chosen by the number of vectors, their width, the memory and the target recall, and printed
-    with the reason. Recall is measured against exact search. An existing index is replaced when the new one is
+    with the reason. Recall is measured against exact search: for --queries, or else for stored vectors that are
+    disturbed until they are as far from the others as questions are. An existing index is replaced when the new one is
     complete; --append and --remove keep its type, metric and tuning.
 
     \b
     bertfeat index corpus.features
     bertfeat index corpus.features --column sum4_mean --type ivf --target-recall 0.99
+    bertfeat index corpus.features --queries questions.txt
     bertfeat index corpus.features --with-tokens last_token
     bertfeat index corpus.features --column concat4_mean --transform half-whiten
     bertfeat index s3://bucket/corpus.features -o corpus.index --workers 4
@@ -227,10 +156,23 @@ def command(
     else:
         from bertfeat.search import build_index
 
+        if options.with_tokens is None and on_command_line("token_dtype"):
+            raise click.UsageError("--token-dtype is for --with-tokens")
+        if model is not None and queries is None:
+            raise click.UsageError("--model is for embedding --queries; leave it out")
         engine, scratch = workers.make_engine(), workers.scratch
+        texts = None if queries is None else _read_questions(queries)
         with progress_display(console, view_index_build) as progress:
             settings = build_index(
-                features, folder, column, options=options, progress=progress, engine=engine, scratch=scratch
+                features,
+                folder,
+                column,
+                options=options,
+                queries=texts,
+                model=model,
+                progress=progress,
+                engine=engine,
+                scratch=scratch,
             )
         print_index(settings, folder, console)
 
@@ -248,11 +190,23 @@ def _check_index_arguments(features: tuple["Location", ...], append: bool, remov
 
 def _refuse_build_options(update: str) -> None:
     """Refuse options that an update cannot change, on the command line; in the environment they are for builds."""
-    if names := options_on_command_line(among=(*BUILD_OPTIONS, *WORKER_OPTIONS, "column")):
+    if names := options_on_command_line(among=(*BUILD_OPTIONS, *WORKER_OPTIONS, *QUERY_OPTIONS, "column")):
         raise click.UsageError(
             f"{', '.join(names)} with {update}: an update keeps what the index was built with; leave "
             f"{'it' if len(names) == 1 else 'them'} out, or build the index again without {update}"
         )
+
+
+def _read_questions(file: BinaryIO) -> list[str]:
+    """The queries of a file: a line each, or the ``text`` of each line of a .jsonl, such as BEIR's queries.jsonl."""
+    from bertfeat.errors import UsageError
+    from bertfeat.search import read_queries, read_query_records
+
+    name = getattr(file, "name", "<stdin>")
+    questions = list(read_query_records(file, name) if str(name).endswith(".jsonl") else read_queries(file, name))
+    if not questions:
+        raise UsageError("there are no queries to tune on", where=f"--queries {name}", remedy="write a question a line")
+    return questions
 
 
 def _read_ids(file: BinaryIO) -> list[str]:

@@ -2,11 +2,13 @@
 
 from typing import TYPE_CHECKING
 
-from .console import Console, format_duration, format_size, pluralize, two_columns
+from bertfeat.errors import pluralize
+
+from .console import Console, format_duration, format_size, two_columns
 
 if TYPE_CHECKING:
     from bertfeat.io import Location
-    from bertfeat.search import IndexSettings, UpdateReport, Whitening
+    from bertfeat.search import IndexSettings, RecallReport, UpdateReport, Whitening
 
 SHOWN_UNKNOWN = 5  # ids to remove that are not in the index
 _JSON_FIELDS = (
@@ -19,10 +21,7 @@ def print_index(settings: "IndexSettings", folder: "Location", console: Console)
     """Print what was built, with a warning where the recall that was asked for is not reached."""
     evaluation, effort = settings.evaluation, settings.effort
     if evaluation is not None and evaluation.recall.get("10", 1.0) < evaluation.wanted:
-        console.warn(
-            f"recall at 10 is {evaluation.recall['10']:.3f}, less than the wanted {evaluation.wanted}: "
-            f"this type cannot reach it; choose flat, hnsw or ivf"
-        )
+        console.warn(_too_little_recall(evaluation, settings.factory))
     if settings.zero_vectors and settings.metric == "cosine":
         console.warn(f"{settings.zero_vectors:,} zero vectors have no direction: their cosine with anything is 0")
     if settings.transform is not None and settings.transform.is_wide_for(settings.count):
@@ -89,7 +88,8 @@ def recall_line(settings: "IndexSettings") -> str | None:
     if measured is None:
         return None
     shares = ", ".join(f"{share:.3f} at {k}" for k, share in measured.recall.items())
-    notes = ["over the vectors as its transforms make them"] if measured.transformed else []
+    shares += f", for {measured.of.noun}"
+    notes = ["of the transformed vectors"] if measured.transformed else []
     if settings.changed_since_evaluation:
         notes.append(f"at the last build, of {pluralize(measured.vectors, 'vector')}")
     return ", ".join([shares, *notes])
@@ -109,10 +109,23 @@ def too_wide(transform: "Whitening", count: int) -> str:
     )
 
 
+def _too_little_recall(evaluation: "RecallReport", factory: str) -> str:
+    """The warning about a recall that is not the wanted one."""
+    told = f"recall at 10 is {evaluation.recall['10']:.3f} for {evaluation.of.noun}"
+    told += f", less than the wanted {evaluation.wanted}"
+    has_codes = "PQ" in factory or "SQ" in factory
+    if evaluation.of == "given" and has_codes:
+        return f"{told}: this type cannot reach it; choose flat, hnsw or ivf"
+    if evaluation.of == "given":
+        return f"{told}; tune on more queries, or with a higher --target-recall"
+    codes = "quantization loses more of these than of questions: " if has_codes else ""
+    return f"{told}; {codes}--queries FILE tells what is found for questions"
+
+
 def _recall_and_queries(settings: "IndexSettings") -> str:
     if settings.evaluation is None:
         return "not measured"
-    return f"{recall_line(settings)} ({settings.evaluation.queries:,} held-out queries)"
+    return f"{recall_line(settings)} ({settings.evaluation.queries:,} held out)"
 
 
 def _search_speed(settings: "IndexSettings") -> str | None:

@@ -1,8 +1,12 @@
 """The output of ``bertfeat info`` of a head."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .info_description import Description
+
+if TYPE_CHECKING:
+    from bertfeat.heads import HeadRecord
 
 
 def describe_head(folder: Path) -> Description:
@@ -10,7 +14,9 @@ def describe_head(folder: Path) -> Description:
     from bertfeat.heads import Head
 
     record = Head(folder).record
-    frozen, outputs = record.network is not None, record.outputs
+    shape, outputs, threshold = record.network, record.outputs, record.threshold
+    frozen = shape is not None
+    scheme = f" ({outputs.scheme})" if outputs.scheme else ""
     value: dict[str, object] = {
         "kind": "head",
         "head": record.kind,
@@ -20,10 +26,13 @@ def describe_head(folder: Path) -> Description:
         "model": record.model,
         "pairs": record.pairs,
         "labels": outputs.labels,
-        "regression": record.training.regression,
+        "scheme": outputs.scheme,
+        "task": record.training.task,
         "threshold": record.threshold,
         "columns": record.columns,
         "training": record.training,
+        "candidates": record.candidates,
+        "chosen": record.chosen,
         "best_epoch": record.best_epoch,
         "epochs": len(record.history),
         "measure": record.measure,
@@ -31,15 +40,34 @@ def describe_head(folder: Path) -> Description:
         "seconds": record.seconds,
         "versions": record.versions,
     }
-    epoch = f", in epoch {record.best_epoch} of {len(record.history)}" if frozen else ""
     rows: list[tuple[str, object]] = [
         ("head", f"{folder}: {record.kind.noun}"),
         ("reads", f"{record.input.name} ({record.pooling}) of {record.model.name}" if frozen else None),
         ("fine-tuned", None if frozen else record.model.name),
         ("pairs", record.pairs),
-        ("labels", f"{len(outputs.labels)}: {', '.join(outputs.labels)}" if outputs.labels else None),
-        ("numbers", f"mean {outputs.mean:.4g}, spread {outputs.spread:.4g}" if record.training.regression else None),
-        ("no answer", None if record.threshold is None else f"where its score is above {record.threshold:.4g}"),
-        (f"dev {record.measure}", f"{record.score:.4f}{epoch}"),
+        ("labels", f"{len(outputs.labels)}{scheme}: {', '.join(outputs.labels)}" if outputs.labels else None),
+        (
+            "network",
+            f"BiLSTM of {shape.hidden} a direction{', CRF' if shape.crf else ''}"
+            if shape and shape.recurrent
+            else None,
+        ),
+        (
+            "numbers",
+            f"mean {outputs.mean:.4g}, spread {outputs.spread:.4g}" if record.training.task == "numbers" else None,
+        ),
+        ("no answer", f"where its score is above {threshold:.4g}" if isinstance(threshold, float) else None),
+        ("thresholds", ", ".join(f"{value:.4g}" for value in threshold) if isinstance(threshold, tuple) else None),
+        (f"dev {record.measure}", f"{record.score:.4f}"),
+        ("kept", kept_line(record)),
     ]
     return Description(value, rows)
+
+
+def kept_line(record: "HeadRecord") -> str | None:
+    """The candidate that was kept, and why, or the epoch where there is no other; None of a fine-tuned model."""
+    if len(record.candidates) == 1 and record.best_epoch:
+        return f"epoch {record.best_epoch} of {len(record.history)}"
+    if len(record.candidates) < 2:
+        return None if record.chosen is None else str(record.chosen)
+    return f"{record.chosen}: the least loss of {len(record.candidates)}"

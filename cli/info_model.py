@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from .console import format_size
 from .info_description import Description
 from .pretrain_output import pretraining_rows
 
@@ -14,12 +15,23 @@ def describe_pretrained(folder: Path) -> Description:
     if record is None:
         rows = [("model", f"{folder} (not finished: run the same pretrain command again)")]
         return Description({"kind": "model", "finished": False, "pretraining": None}, rows)
+    weights = {name: file.bytes for name, file in record.files.items() if name.endswith(".safetensors")}
+    changed = [name for name, size in weights.items() if not _has_size(folder / name, size)]
     if record.identity.settings.goal is Objective.LTR:  # which is no encoder
         known = Description({"kind": "model"}, [("model", f"{folder}, which reads from left to right")])
+    elif changed:  # and may not open
+        known = Description({"kind": "model"}, [("model", str(folder))])
     else:
         known = describe_model(str(folder), None)
-    value = {**known.value, "finished": True, "pretraining": record}
-    return Description(value, [*known.rows, *pretraining_rows(record)])
+    total = format_size(sum(file.bytes for file in record.files.values()))
+    told = f"; {', '.join(changed)} not as written: bertfeat verify {folder}" if changed else ""
+    value = {**known.value, "finished": True, "changed": changed, "pretraining": record}
+    files = ("files", f"{len(record.files)} with {total}{told}")
+    return Description(value, [*known.rows, *pretraining_rows(record), files])
+
+
+def _has_size(path: Path, size: int) -> bool:
+    return path.is_file() and path.stat().st_size == size
 
 
 def describe_model(name: str, revision: str | None) -> Description:

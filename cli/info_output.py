@@ -43,7 +43,7 @@ def describe_result(kind: "ResultKind", folder: "Location") -> Description:
     """The content of a folder that bertfeat wrote.
 
     Raises:
-        UsageError: a tagger, a head or a Table 7 at an address.
+        UsageError: a head or a Table 7 at an address.
     """
     if kind == "features":
         return _describe_features(folder)
@@ -54,7 +54,7 @@ def describe_result(kind: "ResultKind", folder: "Location") -> Description:
         return describe_pretrained(path)
     if kind == "head":
         return describe_head(path)
-    return _describe_tagger(path) if kind == "tagger" else _describe_table7(path)
+    return _describe_table7(path)
 
 
 def local_result(kind: "ResultKind", folder: "Location") -> Path:
@@ -81,7 +81,7 @@ def _describe_features(folder: "Location") -> Description:
     features = FeatureSet(folder, allow_unfinished=True)
     counts, model, entries = features.counts, features.header.model, features.entries
     failed, blank = (sum(getattr(entry, kind) for entry in entries) for kind in ("failed", "blank"))
-    stored, settings = sum(entry.bytes for entry in entries), features.header.settings.encode()
+    stored, settings = sum(entry.bytes for entry in entries), features.header.settings.plain
     at_work = None if features.manifest or shard else describe_work(folder, len(entries))
     value = {
         "kind": "features",
@@ -163,34 +163,6 @@ def _describe_index(folder: "Location") -> Description:
         ("sources", "\n".join(source.path for source in settings.sources)),
     ]
     return Description({"kind": "index", **fields_of(settings)}, rows)
-
-
-def _describe_tagger(folder: Path) -> Description:
-    """The input and the labels of a tagger, and how it was trained."""
-    from bertfeat.tagging import Tagger
-
-    settings = Tagger(folder).settings
-    measure = "span F1" if settings.labels.has_spans else "accuracy"
-    value = {
-        "kind": "tagger",
-        "layers": settings.input.name,
-        "model": settings.model,
-        "labels": settings.labels.names,
-        "scheme": settings.labels.scheme,
-        "training": settings.training,
-        "best_epoch": settings.best_epoch,
-        "epochs": len(settings.history),
-        "score": settings.score,
-        "versions": settings.versions,
-    }
-    rows = [
-        ("tagger", folder),
-        ("reads", f"{settings.input.name} of {settings.model.name}, {settings.network.width} values a word"),
-        ("labels", f"{len(settings.labels)} ({settings.labels.scheme}): {', '.join(settings.labels.names)}"),
-        ("network", f"LSTM of {settings.network.hidden} a direction{', CRF' if settings.network.crf else ''}"),
-        (f"dev {measure}", f"{settings.score:.4f}, in epoch {settings.best_epoch} of {len(settings.history)}"),
-    ]
-    return Description(value, rows)
 
 
 def _describe_table7(folder: Path) -> Description:

@@ -1,4 +1,4 @@
-"""``--show``: kept columns beside hits and usages, in lines, in CSV and in JSON."""
+"""Kept columns beside hits and usages (``--show``), in lines, in CSV and in JSON; and conditions that none meets."""
 
 import difflib
 import math
@@ -12,6 +12,8 @@ from .terminal import cell_width, cut_end, pad, single_line
 
 if TYPE_CHECKING:
     from bertfeat.corpus import Value
+    from bertfeat.search import Index
+    from bertfeat.where import Condition, ReadColumn
 
 show_option = listed_option("--show", metavar="COL[,COL]", help="Kept columns beside each hit, or all.")
 
@@ -80,3 +82,20 @@ def _narrowed(widths: dict[str, int], room: int) -> dict[str, int]:
             break
         widths[widest] -= 1
     return widths
+
+
+def unmet_in_index(index: "Index", where: str | None) -> str:
+    """That no document of an index meets a condition; see :func:`unmet_line`."""
+    from bertfeat.search import living_values
+    from bertfeat.where import parse_where
+
+    condition = None if where is None else parse_where(index.vectors.documents, where)
+    return unmet_line(condition, lambda name: living_values(index, name))
+
+
+def unmet_line(condition: "Condition | None", read: "ReadColumn") -> str:
+    """That no document meets a condition, with the ranges of the numbers that it reads."""
+    from bertfeat.where import describe_ranges
+
+    ranges = "" if condition is None else describe_ranges(condition, read)
+    return "no document meets the condition" + (f"; {ranges}" if ranges else "")

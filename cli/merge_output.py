@@ -2,7 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from .console import Console, escape_controls, fields_of, format_size, pluralize
+from bertfeat.errors import pluralize
+
+from .console import Console, escape_controls, fields_of, format_size
 
 if TYPE_CHECKING:
     from bertfeat.distributed import MergeReport

@@ -1,8 +1,8 @@
 """Types of options' values: lists separated by commas, sizes in bytes, paths and addresses."""
 
+import math
 import os
 import re
-from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +45,8 @@ class ByteSize(click.ParamType):  # type: ignore[type-arg]  # generic only in ne
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Read the number and its unit."""
+        from decimal import Decimal  # here, because the help needs none
+
         match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", str(value).strip().lower(), re.ASCII)
         if not match or (match[3] and not match[2]):
             self.fail(f"{value!r} is not a size; write 4G, 500M or 1.5GiB", param, ctx)
@@ -53,6 +55,23 @@ class ByteSize(click.ParamType):  # type: ignore[type-arg]  # generic only in ne
         if not self.least <= size < 2**62:
             self.fail(f"{value!r} is not a possible size of memory; write 4G or 500M, with a unit", param, ctx)
         return size
+
+
+def format_bytes(size: int) -> str:
+    """A number of bytes as :class:`ByteSize` reads it: ``4GiB``, ``1000``."""
+    power = max(power for power in range(5) if size % 1024**power == 0)
+    return f"{size // 1024**power}{' kmgt'[power].strip().upper()}{'iB' if power else ''}"
+
+
+class FiniteRange(click.FloatRange):
+    """A finite number within bounds; "nan" lies within all bounds that click checks, and "inf" above all."""
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Read the number."""
+        number: float = super().convert(value, param, ctx)  # type: ignore[arg-type]
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number", param, ctx)
+        return number
 
 
 class LocationType(click.Path):

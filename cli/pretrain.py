@@ -1,13 +1,14 @@
 """``bertfeat pretrain``: a corpus becomes a model."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from bertfeat.pretraining import PretrainingSettings
+
 from .app import Command, option
-from .bundles import bundle, deferred, leave_out, set_aside
+from .bundles import leave_out, set_aside
 from .console import Console
 from .errors import SigtermInterrupt
 from .option_types import LOCAL_PATH
@@ -15,136 +16,10 @@ from .options import output_options, reading_options
 from .paths import default_output
 from .pretrain_output import print_pretraining, print_pretraining_estimate
 from .progress import progress_display, view_pretraining
+from .settings_options import settings_options
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings
-    from bertfeat.pretraining import PretrainingSettings
-
-SHAPES = ("tiny", "mini", "small", "medium", "base", "large")
-OBJECTIVES = ("mlm+nsp", "mlm", "ltr")
-_MOST = (1 << 31) - 1  # steps, or epochs
-
-
-def _settings_class() -> "type[PretrainingSettings]":
-    from bertfeat.pretraining import PretrainingSettings
-
-    return PretrainingSettings
-
-
-learning_options = bundle(
-    "settings",
-    deferred(_settings_class),
-    (
-        *("shape", "vocabulary", "cased", "objective", "steps", "epochs", "minutes", "mask", "mask_rate"),
-        *(
-            "whole_words",
-            "max_length",
-            "positions",
-            "batch_size",
-            "learning_rate",
-            "held_out",
-            "anchor",
-            "seed",
-            "precision",
-        ),
-    ),
-    option(
-        "--shape",
-        metavar="NAME|L=N,H=N,A=N",
-        show_default="mini",
-        help=f"Of a new model: {', '.join(SHAPES)}, or layers, width and attention heads.",
-    ),
-    option(
-        "--vocabulary",
-        type=click.IntRange(100, 1 << 24),
-        metavar="N",
-        show_default="30,000",
-        help="Pieces that a new model's vocabulary gets; it is learnt from the corpus.",
-    ),
-    option("--cased", is_flag=True, further=True, help="A new vocabulary keeps capitals and accents."),
-    option(
-        "--objective",
-        type=click.Choice(OBJECTIVES),
-        show_default="mlm+nsp, or mlm with --model",
-        help="Masked pieces and next sentences, masked pieces alone, or the next piece (left to right).",
-    ),
-    option("--minutes", type=float, metavar="M", help="Train as long; the steps are fixed by the speed at the start."),
-    option(
-        "--epochs", type=click.IntRange(1, (1 << 31) - 1), metavar="N", show_default="1", help="Train N times over."
-    ),
-    option("--steps", type=click.IntRange(1, _MOST), metavar="N", help="Train so many batches."),
-    option(
-        "--anchor",
-        type=float,
-        metavar="W",
-        help="With --model: weight of the distance from its old vectors, such as 10.",
-    ),
-    option(
-        "--mask",
-        default="80:10:10",
-        further=True,
-        metavar="M:R:K",
-        help="How many in 100 predicted pieces are masked, replaced at random, kept.",
-    ),
-    option("--mask-rate", type=float, default=0.15, further=True, metavar="SHARE", help="Share of predicted pieces."),
-    option("--whole-words", is_flag=True, further=True, help="Predict all pieces of a word or none."),
-    option(
-        "--max-length",
-        type=click.IntRange(8, 1 << 16),
-        default=128,
-        further=True,
-        metavar="N",
-        help="Tokens of a sequence, special ones included.",
-    ),
-    option(
-        "--positions",
-        type=click.IntRange(8, 1 << 16),
-        further=True,
-        metavar="N",
-        show_default="as --max-length",
-        help="Most tokens that a new model can read at once.",
-    ),
-    option(
-        "--batch-size",
-        type=click.IntRange(1, 1 << 20),
-        default=32,
-        further=True,
-        metavar="N",
-        help="Sequences in a batch.",
-    ),
-    option(
-        "--learning-rate",
-        type=float,
-        further=True,
-        metavar="RATE",
-        show_default="1e-3 to 1e-4 by the width, 5e-5 with --model",
-        help="The highest; it rises over the first tenth of the steps and falls to 0.",
-    ),
-    option(
-        "--held-out",
-        type=float,
-        default=0.01,
-        further=True,
-        metavar="SHARE",
-        help="Share of the corpus that the model is scored on and never learns from.",
-    ),
-    option(
-        "--seed",
-        type=click.IntRange(min=0),
-        default=1,
-        further=True,
-        metavar="N",
-        help="Of the random numbers: another one, another model.",
-    ),
-    option(
-        "--precision",
-        type=click.Choice(["auto", "fp32", "bf16"]),
-        default="auto",
-        further=True,
-        help="auto: bf16 where the hardware multiplies it natively, else fp32; weights are fp32 in any case.",
-    ),
-)
-"""How a model is pre-trained; the command gets ``settings``, which makes the ``PretrainingSettings``."""
 
 
 @click.command(cls=Command, name="pretrain")
@@ -158,7 +33,7 @@ learning_options = bundle(
     help="Where the model goes.",
 )
 @option("--model", metavar="NAME|DIR", show_default="a new model", help="A model that goes on learning.")
-@learning_options
+@settings_options("settings", PretrainingSettings)
 @option(
     "--document-column",
     metavar="COL",
@@ -183,7 +58,7 @@ def command(
     sources: tuple[str, ...],
     output: Path | None,
     model: str | None,
-    settings: Callable[[], "PretrainingSettings"],
+    settings: PretrainingSettings,
     document_column: str | None,
     reading: "CorpusSettings",
     revision: str | None,
@@ -204,7 +79,6 @@ def command(
     bertfeat pretrain domain.jsonl --model bert-base-uncased --epochs 3 -o domain.model
     """
     folder = output or default_output(sources, ".model")
-    made = settings()
     from bertfeat.pretraining import estimate_pretraining, pretrain_model
 
     if dry_run:
@@ -212,7 +86,7 @@ def command(
             sources,
             model=model,
             revision=revision,
-            settings=made,
+            settings=settings,
             corpus_settings=reading,
             document_column=document_column,
             device=device,
@@ -226,7 +100,7 @@ def command(
                 folder,
                 model=model,
                 revision=revision,
-                settings=made,
+                settings=settings,
                 corpus_settings=reading,
                 document_column=document_column,
                 device=device,
@@ -235,10 +109,13 @@ def command(
                 progress=progress,
             )
     except (KeyboardInterrupt, SigtermInterrupt):
-        console.say(f"the last checkpoint stays in {folder}; the same command goes on from there")
+        if folder.exists():  # else it was stopped before it wrote anything
+            console.say(
+                f"what is done up to the last checkpoint stays in {folder}; the same command goes on from there"
+            )
         raise
     print_pretraining(report, console)
 
 
 leave_out(command, "keep", "pair_column", "pairs", "id_column", "tag_column", "pretokenized", "document_context")
-set_aside(command, "text_columns", "steps")
+set_aside(command, "text_columns")

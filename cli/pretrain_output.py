@@ -54,8 +54,16 @@ def _score_rows(before: "HeldOutScores | None", after: "HeldOutScores | None") -
     if before is None or after is None:
         return []
     rows: list[tuple[str, object]] = [
-        ("loss", f"{before.loss:.3f} → {after.loss:.3f}; by frequencies alone {after.unigram_loss:.3f}"),
-        ("accuracy", f"{before.accuracy:.1%} → {after.accuracy:.1%} of {after.predicted:,} predicted pieces"),
+        (
+            "loss",
+            f"{before.loss:.3f} → {after.loss:.3f}; by frequencies alone {after.unigram_loss:.3f}, "
+            f"with unchanged pieces copied {after.copying_loss:.3f}",
+        ),
+        (
+            "accuracy",
+            f"{before.accuracy:.1%} → {after.accuracy:.1%} of {after.predicted:,} predicted pieces; "
+            f"by frequencies and copying {after.copying_accuracy:.1%}",
+        ),
     ]
     if before.next_accuracy is not None and after.next_accuracy is not None:
         shown = f"{before.next_accuracy:.1%} → {after.next_accuracy:.1%} of {after.sequences:,} pairs"

@@ -5,11 +5,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bertfeat.errors import pluralize
+from bertfeat.probes import ProbeSettings
+
 from .app import Command, option
-from .console import Console, pluralize
-from .option_types import LOCATION, listed_option
+from .console import Console
+from .option_types import LOCATION
 from .options import output_options
 from .progress import ProgressView, progress_display
+from .settings_options import settings_options
 from .terminal import single_line
 
 if TYPE_CHECKING:
@@ -20,45 +24,12 @@ if TYPE_CHECKING:
 @click.command(cls=Command, name="probe")
 @click.argument("folder", metavar="FEATURES", type=LOCATION)
 @option("--label", required=True, metavar="COL", help="A kept column; tags for the tags of words.")
-@listed_option(
-    "--layers", metavar="SPEC[,SPEC]", show_default="all that are stored", help="Which ones, such as 3,last,sum4."
-)
-@option("--pooling", metavar="NAME", help="mean, cls or max; needed only where several are stored.")
-@option("--folds", type=click.IntRange(min=2), default=5, metavar="N", help="Of the cross-validation.")
-@option(
-    "--most",
-    type=click.IntRange(min=1),
-    default=20_000,
-    metavar="N",
-    help="Documents or words to learn from, a random sample.",
-)
-@option(
-    "--min-members",
-    type=click.IntRange(min=0),
-    default=0,
-    metavar="N",
-    help="Leave out classes in fewer documents.",
-)
-@option("--strength", type=float, default=1.0, further=True, metavar="C", help="Inverse of the L2 penalty.")
-@option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=1,
-    further=True,
-    metavar="N",
-    help="Of the random sample and folds.",
-)
+@settings_options("settings", ProbeSettings)
 @output_options
 def command(
     folder: "Location",
     label: str,
-    layers: tuple[str, ...],
-    pooling: str | None,
-    folds: int,
-    most: int,
-    min_members: int,
-    strength: float,
-    seed: int,
+    settings: ProbeSettings,
     console: Console,
 ) -> None:
     """Tell how well a linear classifier reads a label off each layer.
@@ -70,9 +41,8 @@ def command(
     bertfeat probe corpus.features --label year
     bertfeat probe train.features --label tags --json > probe.json
     """
-    from bertfeat.probes import ProbeSettings, probe_layers
+    from bertfeat.probes import probe_layers
 
-    settings = ProbeSettings(pooling, layers, folds, most, min_members, strength, seed)
     with progress_display(console, _view_step) as show:
         on_step = None if show is None else lambda done, total: show((done, total))
         report = probe_layers(folder, label, settings, on_step=on_step)

@@ -3,6 +3,7 @@
 Only :func:`bertfeat.cli.run` calls this. A program that imports the library keeps its process as it is.
 """
 
+import codecs
 import contextlib
 import os
 import sys
@@ -38,9 +39,20 @@ class ClosedInput:
 
 def prepare_process() -> None:
     """Set up the process, before torch is imported."""
+    if codecs.lookup(sys.getfilesystemencoding()).name == "ascii":
+        _start_with_utf8()
     _replace_closed_streams()
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
+
+
+def _start_with_utf8() -> NoReturn:
+    """Start the command again with UTF-8 for names of files and for output.
+
+    In a C locale, where ``PYTHONUTF8=0`` and ``PYTHONCOERCECLOCALE=0`` forbid Python to do so by itself, names that are
+    not ASCII cannot be given to the libraries of C++ and Rust, which all take UTF-8.
+    """
+    os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
 
 
 def _replace_closed_streams() -> None:

@@ -1,5 +1,10 @@
-"""Progress of a long run on stderr: a bar on a terminal, a line a minute elsewhere, nothing with ``--quiet``."""
+"""Progress of a long run on stderr: a bar on a terminal, a line a minute elsewhere, nothing with ``--quiet``.
 
+A program that stands in for a terminal gets lines where it says so by ``TERM=dumb`` or ``CI``; elsewhere the bar is
+drawn twice a second, so that the log of a terminal stays small.
+"""
+
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -69,11 +74,16 @@ def progress_display(
     """Yield a function to call with the run's progress, which ``view`` formats; None with ``--quiet``."""
     if console.quiet:
         yield None
-    elif sys.stderr.isatty():
+    elif _is_live_terminal():
         with _progress_bar() as show:
             yield lambda progress: show(view(progress))
     else:
         yield _ProgressLines(view)
+
+
+def _is_live_terminal() -> bool:
+    dumb = os.environ.get("TERM", "") in ("", "dumb", "unknown") and os.name != "nt"
+    return sys.stderr.isatty() and not dumb and os.environ.get("CI", "") in ("", "0", "false")
 
 
 class _ProgressLines(Generic[ProgressT]):
@@ -96,6 +106,6 @@ def _progress_bar() -> Iterator[Callable[[ProgressView], None]]:
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
     columns = (BarColumn(), TaskProgressColumn(), TextColumn("{task.description}", markup=False))
-    with Progress(*columns, console=RichConsole(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=RichConsole(stderr=True), refresh_per_second=2, transient=True) as bar:
         task = bar.add_task("", total=1.0)
         yield lambda shown: bar.update(task, completed=shown.fraction, description=shown.text)

@@ -15,7 +15,7 @@ from .app import Command, option
 from .command_line import on_command_line
 from .console import Console
 from .hit_output import hit_lines
-from .kept_columns import columns_to_show, json_values, show_option
+from .kept_columns import columns_to_show, json_values, show_option, unmet_in_index
 from .option_types import LOCATION
 from .options import output_options, width_option
 from .rerank_options import rerank_options
@@ -109,8 +109,11 @@ def command(
     else:
         answers = iter([index.search(query or "", k, where=where, exact=exact, rerank=rerank)])
     lines = terminal_width(width) if width or sys.stdout.isatty() else None
-    if not _print_answers(answers, lines, shown, console, headings=query is None):
+    queries_done, found = _print_answers(answers, lines, shown, console, headings=query is None)
+    if not queries_done:
         console.warn("there are no queries, so there is nothing to answer")
+    elif not found and where is not None and not index.count(where).documents:
+        console.say(unmet_in_index(index, where))
 
 
 def _check_search_options(
@@ -155,16 +158,17 @@ def _search_vectors(index: "Index", path: Path, conditions: SearchConditions) ->
 
 def _print_answers(
     answers: Iterable["Answer"], width: int | None, shown: tuple[str, ...], console: Console, *, headings: bool
-) -> int:
-    """Print answers as they come, each under its query where there may be several, and return their number."""
-    number = 0
+) -> tuple[int, int]:
+    """Print answers as they come, each under its query where there may be several; returns their number and hits'."""
+    number, found = 0, 0
     for number, answer in enumerate(answers, 1):
+        found += len(answer.hits)
         if console.as_json:
             console.result(_answer_json(answer, shown), [])
             continue
         heading = [f"{chr(10) * (number > 1)}{_heading(answer, number - 1)}"] if headings else []
         console.result(None, [*heading, *(hit_lines(answer.hits, width, shown) or ["nothing found"])])
-    return number
+    return number, found
 
 
 def _answer_json(answer: "Answer", shown: tuple[str, ...]) -> dict[str, object]:

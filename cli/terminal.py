@@ -5,16 +5,14 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator
 
-import regex
-
 WIDTH = 100
 """Columns of a line where there is no terminal."""
 
 MIN_TEXT_WIDTH = 24
 """Columns for a text, however narrow the terminal."""
 
-_FORMAT = regex.compile(r"(?![\u200c\u200d])\p{Cf}+")  # but not the joiners of emoji and of Persian and Hindi words
-_SPACE = regex.compile(r"[\s\p{Z}\p{Cc}\p{Cn}\p{Co}\p{Cs}]+")
+_FORMAT = r"(?![\u200c\u200d])\p{Cf}+"  # but not the joiners of emoji and of Persian and Hindi words
+_SPACE = r"[\s\p{Z}\p{Cc}\p{Cn}\p{Co}\p{Cs}]+"
 
 
 def terminal_width(width: int | None) -> int:
@@ -29,7 +27,9 @@ def has_colour() -> bool:
 
 def single_line(text: str) -> str:
     """A text on one line, without characters that control a terminal or change the direction of writing."""
-    return str(_SPACE.sub(" ", _FORMAT.sub("", text)))
+    import regex  # here, because the help needs none
+
+    return str(regex.sub(_SPACE, " ", regex.sub(_FORMAT, "", text)))
 
 
 def cell_width(text: str) -> int:
@@ -49,7 +49,7 @@ def cut_end(text: str, width: int) -> str:
     """The beginning of a text that fits the width; an ellipsis says that there is more."""
     if cell_width(text) <= width:
         return text
-    return "".join(_clusters_that_fit(regex.findall(r"\X", text), width - 1)) + "…" if width > 0 else ""
+    return "".join(_clusters_that_fit(_clusters(text), width - 1)) + "…" if width > 0 else ""
 
 
 def cut_start(text: str, width: int) -> str:
@@ -58,7 +58,14 @@ def cut_start(text: str, width: int) -> str:
         return text
     if width <= 0:
         return ""
-    return "…" + "".join(reversed(list(_clusters_that_fit(reversed(regex.findall(r"\X", text)), width - 1))))
+    return "…" + "".join(reversed(list(_clusters_that_fit(reversed(_clusters(text)), width - 1))))
+
+
+def _clusters(text: str) -> list[str]:
+    """The characters of a text, each with its marks."""
+    import regex
+
+    return list(regex.findall(r"\X", text))
 
 
 def _clusters_that_fit(clusters: Iterable[str], width: int) -> Iterator[str]:

@@ -1,15 +1,16 @@
 """The output of ``bertfeat usages``: aligned lines, CSV or JSON."""
 
-import csv
 import io
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import click
 
-from .console import Console, fields_of, pluralize
+from bertfeat.errors import pluralize
+
+from .console import Console, fields_of
 from .kept_columns import columns_to_show, format_value, json_values
 from .kwic import kwic_lines
 from .terminal import cell_width, cut_end, has_colour, pad, single_line, terminal_width
@@ -32,14 +33,15 @@ class UsageFormat:
     width: int | None  # of lines; None: as fits
     show: tuple[str, ...]  # kept columns that were asked for; lines have no others
     kept: tuple[str, ...] = ()  # all kept columns
+    unmet: Callable[[], str] = lambda: "no document meets the condition"  # said where none does
 
-    def with_columns(self, kept: tuple[str, ...]) -> "UsageFormat":
-        """The format for what has these kept columns.
+    def with_columns(self, kept: tuple[str, ...], unmet: Callable[[], str]) -> "UsageFormat":
+        """The format for what has these kept columns, and says ``unmet`` where no document meets the condition.
 
         Raises:
             click.UsageError: a column was asked for that is not among them.
         """
-        return replace(self, show=columns_to_show(self.show, kept), kept=kept)
+        return replace(self, show=columns_to_show(self.show, kept), kept=kept, unmet=unmet)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -63,7 +65,7 @@ def print_usages(result: "Usages", form: UsageFormat, match: str) -> None:
         value = {**fields_of(result), "usages": list(map(form.usage, result.usages))}
         form.console.result(value, [*form.lines(result.usages)] or ["nothing found"])
     if not result.found:
-        _say_nothing_found(result, form.console, match)
+        _say_nothing_found(result, form, match)
         return
     form.console.say(
         f"{result.word}: {len(result.usages):,} of {result.found:,} {_what(match)} in {result.documents:,} documents, "
@@ -86,7 +88,7 @@ def print_sliced_usages(result: "SlicedUsages", form: UsageFormat, match: str) -
         form.console.result({**fields_of(result), "slices": slices}, list(_slice_lines(result, form)))
     found = sum(one.found for one in result.slices)
     if not found:
-        _say_nothing_found(result, form.console, match)
+        _say_nothing_found(result, form, match)
         return
     form.console.say(
         f"{result.word}: {found:,} {_what(match)} in {result.documents:,} documents by {result.by}, "
@@ -105,7 +107,7 @@ def print_senses(result: "Senses", form: UsageFormat, match: str) -> None:
         senses = [fields_of(sense) | {"usages": list(map(form.usage, sense.usages))} for sense in result.senses]
         form.console.result({**fields_of(result), "senses": senses}, [*_sense_lines(result, form)] or ["nothing found"])
     if not result.found:
-        _say_nothing_found(result, form.console, match)
+        _say_nothing_found(result, form, match)
         return
     form.console.say(
         f"{result.word}: {result.found:,} usages in {result.documents:,} documents ({result.column}); "
@@ -135,12 +137,12 @@ def _warn_of_skipped(skipped: int, console: Console) -> None:
         console.warn(f"{skipped:,} of them have no vector (cut off, or unknown to the model) and were skipped")
 
 
-def _say_nothing_found(result: "Usages | SlicedUsages | Senses", console: Console, match: str) -> None:
+def _say_nothing_found(result: "Usages | SlicedUsages | Senses", form: UsageFormat, match: str) -> None:
     if not result.documents:
-        console.say("no document meets the condition")
+        form.console.say(form.unmet())
         return
     hint = "; --match prefix also looks for words that begin so" if match == "exact" else ""
-    console.say(f"{result.word!r} does not stand in the {result.documents:,} documents{hint}")
+    form.console.say(f"{result.word!r} does not stand in the {result.documents:,} documents{hint}")
 
 
 def _slice_lines(result: "SlicedUsages", form: UsageFormat) -> Iterator[str]:
@@ -184,6 +186,8 @@ def _bold(heading: str) -> str:
 def _print_csv(usages: Sequence[tuple[str, str, "Usage"]], names: Sequence[str]) -> None:
     """Print a line a usage, of a sense, of a slice, or of neither."""
     out = io.StringIO()
+    import csv  # here, because the help needs none
+
     writer = csv.writer(out, lineterminator="\n")
     # a kept column of one of our own names gets a prefix
     writer.writerow([*_COLUMNS, *(f"kept_{name}" if name in _COLUMNS else name for name in names)])

@@ -2,97 +2,82 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import click
 
+from bertfeat.options import Option
+
 from .app import Command, option
-from .bundles import bundle
 from .command_line import on_command_line
 from .console import Console
-from .kept_columns import show_option
+from .kept_columns import show_option, unmet_in_index, unmet_line
 from .option_types import LOCAL_PATH, LOCATION
 from .options import output_options, width_option
+from .settings_options import settings_options
 from .usage_output import UsageFormat, print_senses, print_sliced_usages, print_usages
 
 if TYPE_CHECKING:
+    from bertfeat.features import FeatureSet
     from bertfeat.io import Location
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class UsageQuery:
     """Which usages are looked for, and in what order."""
 
-    like: str | None
-    senses: int | None
-    match: str
-    k: int | None
-    column: str | None
-    where: str | None
-    one_per_document: bool
-    context: int | None
-    by: str | None
-    slices: str | None
+    like: Annotated[
+        str | None, Option("Nearest first to what WORD means in this sentence.", metavar="SENTENCE", basic=True)
+    ] = None
+    senses: Annotated[int | None, Option("Group the usages into N senses (scikit-learn).", basic=True, least=2)] = None
+    match: Annotated[
+        Literal["exact", "prefix", "any"],
+        Option(
+            "prefix: words that begin with WORD (은행 finds 은행에서); any: every word, compared with --like.",
+            basic=True,
+        ),
+    ] = "exact"
+    k: Annotated[
+        int | None,
+        Option("Number of usages.", default="10, or 5 for each sense or slice", basic=True, least=1, most=10_000),
+    ] = None
+    column: Annotated[
+        str | None,
+        Option(
+            "A stored column, or one derived from it: sum4, -2, last_word.",
+            default="the only one",
+            metavar="NAME",
+            basic=True,
+        ),
+    ] = None
+    where: Annotated[
+        str | None,
+        Option("On kept columns: \"year > 1900 and lang in ('de', 'en')\".", metavar="CONDITION", basic=True),
+    ] = None
+    by: Annotated[
+        str | None, Option("Slice by slice of a kept column, such as the year.", metavar="COL", basic=True)
+    ] = None
+    slices: Annotated[
+        str | None,
+        Option(
+            "Of --by: 1839-1895,1896-1937 or draft,print; or a number of slices with equally many tokens.",
+            default="2 of numbers, every value of texts",
+            metavar="SPEC",
+            basic=True,
+        ),
+    ] = None
+    one_per_document: Annotated[bool, Option("Only the nearest usage, else the first, of each document.")] = False
+    context: Annotated[int | None, Option("Characters on each side.", default="300", least=0)] = None
 
     def arguments(self, *names: str) -> dict[str, Any]:
         """Those arguments of the library's function that are given; the library knows the other defaults."""
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
 
-query_options = bundle(
-    "query",
-    UsageQuery,
-    ("like", "senses", "match", "k", "column", "where", "one_per_document", "context", "by", "slices"),
-    option("--like", metavar="SENTENCE", help="Nearest first to what WORD means in this sentence."),
-    option("--senses", type=click.IntRange(min=2), metavar="N", help="Group the usages into N senses (scikit-learn)."),
-    option(
-        "--match",
-        type=click.Choice(["exact", "prefix", "any"]),
-        default="exact",
-        help="prefix: words that begin with WORD (은행 finds 은행에서); any: every word, compared with --like.",
-    ),
-    option(
-        "-k",
-        type=click.IntRange(1, 10_000),
-        metavar="N",
-        help="Number of usages.",
-        show_default="10, or 5 for each sense or slice",
-    ),
-    option(
-        "--column",
-        metavar="NAME",
-        help="A stored column, or one derived from it: sum4, -2, last_word.",
-        show_default="the only one",
-    ),
-    option("--where", metavar="CONDITION", help="On kept columns: \"year > 1900 and lang in ('de', 'en')\"."),
-    option("--by", metavar="COL", help="Slice by slice of a kept column, such as the year."),
-    option(
-        "--slices",
-        metavar="SPEC",
-        help="Of --by: 1839-1895,1896-1937 or draft,print; or a number of slices with equally many tokens.",
-        show_default="2 of numbers, every value of texts",
-    ),
-    option(
-        "--one-per-document",
-        is_flag=True,
-        further=True,
-        help="Only the nearest usage, else the first, of each document.",
-    ),
-    option(
-        "--context",
-        type=click.IntRange(min=0),
-        further=True,
-        metavar="N",
-        help="Characters on each side.",
-        show_default="300",
-    ),
-)
-
-
 @click.command(cls=Command, name="usages")
 @click.argument("folder", metavar="FEATURES", type=LOCATION)
 @click.argument("word")
-@query_options
+@settings_options("query", UsageQuery)
 @show_option
 @option("--csv", "as_csv", is_flag=True, help="Print the result as CSV, with more context than fits on a line.")
 @option(
@@ -162,7 +147,7 @@ def _search_index(
     from bertfeat.usages import find_usages_in_index
 
     index = Index(folder, model=model, device=device)
-    form = form.with_columns(index.kept)
+    form = form.with_columns(index.kept, lambda: unmet_in_index(index, query.where))
     arguments = query.arguments("like", "k", "where", "one_per_document", "context")
     print_usages(find_usages_in_index(index, word, **arguments), form, query.match)
 
@@ -174,7 +159,7 @@ def _search_features(
     from bertfeat.usages import find_usages, find_usages_by
 
     features = FeatureSet(folder)
-    form = form.with_columns(tuple(column.name for column in features.kept))
+    form = _feature_format(features, form, query)
     arguments = query.arguments("like", "match", "k", "column", "where", "one_per_document", "context")
     if query.by is not None:
         sliced = find_usages_by(features, word, query.by, query.slices, model=model, device=device, **arguments)
@@ -192,12 +177,22 @@ def _group_features(folder: "Location", word: str, query: UsageQuery, form: Usag
 
         picture_path(plot)
     features = FeatureSet(folder)
-    form = form.with_columns(tuple(column.name for column in features.kept))
+    form = _feature_format(features, form, query)
     names = ("senses", "match", "k", "column", "where", "one_per_document", "context", "by", "slices")
     senses = find_senses(features, word, **query.arguments(*names))
     if plot is not None:
         draw_senses(senses, plot)
     print_senses(senses, form, query.match)
+
+
+def _feature_format(features: "FeatureSet", form: UsageFormat, query: UsageQuery) -> UsageFormat:
+    from bertfeat.usages import parse_condition_on
+
+    def unmet() -> str:
+        condition = parse_condition_on(features, query.where)
+        return unmet_line(condition, lambda name: (batch.column(0) for batch in features.stream([name])))
+
+    return form.with_columns(tuple(column.name for column in features.kept), unmet)
 
 
 def _check_usage_options(query: UsageQuery, as_csv: bool, plot: Path | None, console: Console) -> None:

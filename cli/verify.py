@@ -1,25 +1,27 @@
-"""``bertfeat verify``: is a feature set, an index, a tagger or a head what it says?"""
+"""``bertfeat verify``: is a feature set, an index, a tagger, a head or a pre-trained model what it says?"""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import click
 
 from bertfeat.errors import StorageError, UsageError
+from bertfeat.options import Option, check_bounds
 
-from .app import Command, option
-from .bundles import bundle, leave_out
+from .app import Command
+from .bundles import leave_out
 from .command_line import options_on_command_line
 from .console import Console
 from .info_output import local_result
-from .option_types import LOCATION, listed_option
+from .option_types import LOCATION
 from .options import output_options, reading_options, refuse_reading_options
+from .settings_options import settings_options
 from .verify_output import (
     print_features_check,
     print_head_check,
     print_index_check,
+    print_pretrained_check,
     print_table7_check,
-    print_tagger_check,
 )
 
 if TYPE_CHECKING:
@@ -29,58 +31,54 @@ if TYPE_CHECKING:
 NOT_SOUND = 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SampleOptions:
     """How a sample of features is computed again."""
 
-    sample: int | None
-    bound: float | None
-    corpus: tuple[str, ...]
-    model: str | None
-    device: str | None
+    sample: Annotated[
+        int | None,
+        Option("Documents of a feature set that are computed again.", default="100", basic=True, least=0),
+    ] = None
+    bound: Annotated[
+        float | None,
+        Option(
+            "Least accepted cosine of the sample.",
+            default="by the set's precision",
+            metavar="C",
+            basic=True,
+            least=-1,
+            most=1,
+        ),
+    ] = None
+    corpus: Annotated[
+        tuple[str, ...],
+        Option(
+            "The corpus, if the set does not hold its texts; give the same reading options as to extract.",
+            metavar="FILE[,FILE]",
+            basic=True,
+        ),
+    ] = ()
+    model: Annotated[str | None, Option("The set's model, if it was moved.", metavar="NAME|DIR")] = None
+    device: Annotated[
+        str | None,
+        Option(
+            "Device that computes the sample: cpu, cuda, cuda:1.",
+            default="a GPU if there is one",
+            metavar="DEVICE",
+        ),
+    ] = None
 
-
-sample_options = bundle(
-    "again",
-    SampleOptions,
-    ("sample", "bound", "corpus", "model", "device"),
-    option(
-        "--sample",
-        type=click.IntRange(min=0),
-        metavar="N",
-        show_default="100",
-        help="Documents of a feature set that are computed again.",
-    ),
-    option(
-        "--bound",
-        type=click.FloatRange(-1, 1),
-        metavar="C",
-        show_default="by the set's precision",
-        help="Least accepted cosine of the sample.",
-    ),
-    listed_option(
-        "--corpus",
-        metavar="FILE[,FILE]",
-        help="The corpus, if the set does not hold its texts; give the same reading options as to extract.",
-    ),
-    option("--model", metavar="NAME|DIR", further=True, help="The set's model, if it was moved."),
-    option(
-        "--device",
-        metavar="DEVICE",
-        further=True,
-        show_default="a GPU if there is one",
-        help="Device that computes the sample: cpu, cuda, cuda:1.",
-    ),
-)
+    def __post_init__(self) -> None:
+        check_bounds(self)
 
 
 @click.command(cls=Command, name="verify")
-@click.argument("folder", metavar="FEATURES|INDEX|TAGGER|HEAD", type=LOCATION)
-@sample_options
+@click.argument("folder", metavar="FEATURES|INDEX|HEAD|MODEL", type=LOCATION)
+@settings_options("again", SampleOptions)
 @reading_options
 @output_options
 def command(folder: "Location", again: SampleOptions, reading: "CorpusSettings", console: Console) -> None:
-    """Check a feature set, an index, a tagger, a head or a Table 7: every byte, and what is derived.
+    """Check a feature set, an index, a tagger, a head, a Table 7 or a model: every byte, and what is derived.
 
     In a feature set the counts of its rows are checked too, and a sample of its features is computed again in fp32
     from the texts. The exit code is 1 if a check fails.
@@ -99,23 +97,21 @@ def command(folder: "Location", again: SampleOptions, reading: "CorpusSettings",
         from bertfeat.search import verify_index
 
         print_index_check(verify_index(folder), folder, console)
-    elif kind is ResultKind.TAGGER:
-        from bertfeat.tagging import verify_tagger
-
-        print_tagger_check(verify_tagger(local_result(kind, folder)), folder, console)
     elif kind is ResultKind.TABLE7:
-        from bertfeat.heads import is_head_table, verify_head_table7
-        from bertfeat.tagging import verify_table7
+        from bertfeat.heads import verify_head_table7
 
-        place = local_result(kind, folder)
-        check = verify_head_table7 if is_head_table(place) else verify_table7
-        print_table7_check(check(place), folder, console)
+        print_table7_check(verify_head_table7(local_result(kind, folder)), folder, console)
     elif kind is ResultKind.MODEL:
-        raise UsageError("this is a model, of which nothing is stored that could be verified", where=folder)
+        from bertfeat.pretraining import verify_pretrained
+
+        print_pretrained_check(verify_pretrained(local_result(kind, folder)), folder, console)
     elif kind is ResultKind.HEAD:
         from bertfeat.heads import verify_head
 
         print_head_check(verify_head(local_result(kind, folder)), folder, console)
+    elif kind is None and not isinstance(folder, Address) and (folder / "config.json").exists():
+        problem = "this is a model that bertfeat did not train, so no digest of its files is recorded"
+        raise UsageError(problem, where=folder, remedy="bertfeat info shows what it is")
     elif kind is ResultKind.FEATURES or isinstance(folder, Address) or folder.is_dir():
         _verify_feature_set(folder, again, reading, console)
     else:

@@ -3,14 +3,16 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from .console import Console, fields_of, format_size, pluralize, two_columns
+from bertfeat.errors import pluralize
+
+from .console import Console, fields_of, format_size, two_columns
 
 if TYPE_CHECKING:
     from bertfeat.extraction import VerifyReport
-    from bertfeat.heads import HeadVerifyReport
+    from bertfeat.heads import HeadVerifyReport, Table7VerifyReport
     from bertfeat.io import Location
+    from bertfeat.pretraining import PretrainedVerifyReport
     from bertfeat.search import IndexReport
-    from bertfeat.tagging import Table7VerifyReport, TaggerVerifyReport
 
 
 def print_index_check(report: "IndexReport", folder: "Location", console: Console) -> None:
@@ -28,18 +30,6 @@ def print_index_check(report: "IndexReport", folder: "Location", console: Consol
     )
 
 
-def print_tagger_check(report: "TaggerVerifyReport", folder: "Location", console: Console) -> None:
-    """Print what was checked of a tagger."""
-    contents = f"{pluralize(report.tensors, 'tensor')}, {pluralize(report.labels, 'label')}"
-    rows = [
-        ("tagger", folder),
-        ("read", format_size(report.bytes)),
-        ("sound", f"{contents}: digests, shapes and history hold"),
-        *_features_rows(report.features),
-    ]
-    _print_sound("tagger", fields_of(report), rows, console)
-
-
 def print_head_check(report: "HeadVerifyReport", folder: "Location", console: Console) -> None:
     """Print what was checked of a head."""
     labels = f", {pluralize(report.labels, 'label')}" if report.labels else ""
@@ -51,6 +41,16 @@ def print_head_check(report: "HeadVerifyReport", folder: "Location", console: Co
         *_features_rows(report.features),
     ]
     _print_sound("head", fields_of(report), rows, console)
+
+
+def print_pretrained_check(report: "PretrainedVerifyReport", folder: "Location", console: Console) -> None:
+    """Print what was checked of a pre-trained model."""
+    rows = [
+        ("model", folder),
+        ("read", f"{format_size(report.bytes)} in {pluralize(report.files, 'file')}"),
+        ("sound", f"trained for {pluralize(report.steps, 'step')}: the digests of all files hold"),
+    ]
+    _print_sound("model", fields_of(report), rows, console)
 
 
 def print_table7_check(report: "Table7VerifyReport", folder: "Location", console: Console) -> None:

@@ -61,7 +61,10 @@ def api_page(module: str) -> str:
 
 
 def public_names(module: str) -> list[str]:
-    """List what a module exports or, where it exports nothing by name, the classes and functions that it defines."""
+    """List what a module exports or, where it exports nothing by name, the classes and functions that it defines.
+
+    Functions are only among them where ``@checked`` stands on them: the others are for bertfeat's own rooms.
+    """
     base = ROOT.joinpath(*module.split("."))
     candidates = (base / "__init__.pyi", base / "__init__.py", base.with_suffix(".py"))
     tree = ast.parse(next(path for path in candidates if path.is_file()).read_text("utf-8"))
@@ -71,7 +74,14 @@ def public_names(module: str) -> list[str]:
             names = list(ast.literal_eval(node.value))
     if not any(names):
         names = [node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)]
-    return [f"{module}.{name}" for name in names if name and not name.startswith("_") and not name.isupper()]
+    own = {
+        node.name
+        for path in (base.rglob("*.py") if base.is_dir() else [base.with_suffix(".py")])
+        for node in ast.parse(path.read_text("utf-8")).body
+        if isinstance(node, ast.FunctionDef) and "checked" not in map(ast.unparse, node.decorator_list)
+    }
+    public = [name for name in names if name and name not in own and not name.startswith("_") and not name.isupper()]
+    return [f"{module}.{name}" for name in public]
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:

@@ -20,7 +20,6 @@ import pytest
 from click.testing import CliRunner
 
 from bertfeat.cli import main
-from tests.support.tagging_toy import sentences, write_conll
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("*/README.md")])
@@ -101,12 +100,9 @@ def run_block(block: CodeBlock, names: dict[str, Any]) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of examples/, with small tagged corpora, where a page is run."""
+    """A copy of examples/, where a page is run."""
     folder = tmp_path / "examples"
     shutil.copytree(ROOT / "examples", folder)
-    for seed, part in enumerate(("train", "dev", "test")):
-        write_conll(folder / f"{part}.conll", sentences(12, seed))
-    (folder / "news.txt").write_text("Ada Lovelace was born in London.\n", "utf-8")
     monkeypatch.chdir(folder)
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", str(tmp_path / "cache"))
     return folder

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
-from bertfeat.tagging import Tagger, TrainingSettings
+from bertfeat.heads import HeadSettings, Tagger
 from tests.support.runs import contents, lines, text_file
-from tests.support.tagging_toy import feature_set, train
+from tests.support.tagging_toy import feature_set, scored, train
 from tests.support.tiny_models import LONG_TEXT, TEXTS, Tiny
 
 DEVICE = os.environ.get("BERTFEAT_TEST_DEVICE", "cuda")
@@ -111,10 +111,10 @@ def test_two_runs_give_the_same_bytes(bert: Tiny, tmp_path: Path) -> None:
 def test_a_tagger_learns_and_tags_as_on_a_cpu(bert: Tiny, tmp_path: Path, crf: bool) -> None:
     train_set = feature_set(bert.folder, tmp_path / "train", 150, 1)
     dev_set = feature_set(bert.folder, tmp_path / "dev", 40, 2)
-    settings = TrainingSettings(hidden=16, crf=crf, epochs=16, dropout=0.1, learning_rate=0.01, batch_size=8)
+    settings = HeadSettings(hidden=16, crf=crf, epochs=16, dropout=0.1, learning_rate=0.01, batch_size=8)
     done = train(train_set, dev_set, tmp_path / "a.tagger", layers="mix4", settings=settings, device=DEVICE)
-    assert done.settings.score > 0.6
-    there, here = (Tagger(tmp_path / "a.tagger", device=device).score(dev_set).value for device in (DEVICE, "cpu"))
+    assert done.record.score > 0.6
+    there, here = (scored(Tagger(tmp_path / "a.tagger", device=device), dev_set).value for device in (DEVICE, "cpu"))
     assert abs(there - here) < 0.03
 
 

@@ -1,24 +1,21 @@
 """``Extractor`` in the form that other libraries take, a module for each; a library is imported only by its module.
 
-================  ============================================  ====================================
-module            what it has                                   where it goes
-================  ============================================  ====================================
-``bertopic``      ``BertopicBackend``                           ``BERTopic(embedding_model=…)``
-``keybert``       ``KeybertBackend``                            ``KeyBERT(model=…)``
-``langchain``     ``LangchainEmbeddings``                       any vector store of LangChain
-``llama_index``   ``LlamaIndexEmbedding``                       ``VectorStoreIndex(embed_model=…)``
-``haystack``      ``HaystackTextEmbedder`` and                  a Haystack pipeline
-                  ``HaystackDocumentEmbedder``
-``mteb``          ``MtebEncoder``                               ``mteb.evaluate(…, tasks)``
-``txtai``         ``txtai_transform``                           ``Embeddings(transform=…)``
-``hugging_face``  ``stream_dataset``, of a stream of vectors    what takes an ``IterableDataset``
-================  ============================================  ====================================
+| module | what it has | where it goes |
+|---|---|---|
+| `bertopic` | `BertopicBackend` | `BERTopic(embedding_model=…)` |
+| `keybert` | `KeybertBackend` | `KeyBERT(model=…)` |
+| `langchain` | `LangchainEmbeddings` | any vector store of LangChain |
+| `llama_index` | `LlamaIndexEmbedding` | `VectorStoreIndex(embed_model=…)` |
+| `haystack` | `HaystackTextEmbedder` and `HaystackDocumentEmbedder` | a Haystack pipeline |
+| `mteb` | `MtebEncoder` | `mteb.evaluate(…, tasks)` |
+| `txtai` | `txtai_transform` | `Embeddings(transform=…)` |
+| `hugging_face` | `stream_dataset`, of a stream of vectors | what takes an `IterableDataset` |
 
 sentence-transformers' own functions and SetFit take an ``Extractor`` itself, scikit-learn a
 :class:`bertfeat.estimator.FeatureTransformer`. Each takes ``normalize_embeddings=True``, which is what a model's
 Normalize module does in sentence-transformers.
 """
 
-from bertfeat.adapters.extractor_check import MissingLibraryError
+from bertfeat.errors import MissingLibraryError
 
 __all__ = ["MissingLibraryError"]

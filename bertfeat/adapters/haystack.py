@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
 
-from bertfeat.adapters.extractor_check import MissingLibraryError, check_extractor
-from bertfeat.errors import UsageError
+from bertfeat.adapters.extractor_check import check_extractor
+from bertfeat.arguments import checked
+from bertfeat.errors import UsageError, needed_library
 from bertfeat.extraction import Extractor
 
-try:
+with needed_library("this adapter is for haystack-ai", "haystack-ai"):
     from haystack import Document, component, default_from_dict, default_to_dict
-except ImportError as error:
-    raise MissingLibraryError("haystack-ai", error) from error
 
 
 Serialized = dict[str, Any]
@@ -55,6 +54,7 @@ class HaystackTextEmbedder(_HaystackEmbedder):
     ``haystack.core.serialization``.
     """
 
+    @checked
     def __init__(self, extractor: Extractor, normalize_embeddings: bool = False) -> None:
         self.extractor, self.normalize_embeddings = check_extractor(extractor), normalize_embeddings
 
@@ -84,6 +84,7 @@ class HaystackDocumentEmbedder(_HaystackEmbedder):
         documents = HaystackDocumentEmbedder(Extractor()).run(documents)["documents"]
     """
 
+    @checked
     def __init__(
         self,
         extractor: Extractor,

@@ -6,16 +6,15 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from bertfeat.adapters.extractor_check import MissingLibraryError
-from bertfeat.errors import UsageError, parameter
+from bertfeat.arguments import checked
+from bertfeat.errors import UsageError, needed_library, parameter
 from bertfeat.features import StreamBatch, VectorStream
 
-try:
+with needed_library("this adapter is for datasets", "datasets"):
     from datasets import Features, IterableDataset, List, Value
-except ImportError as error:
-    raise MissingLibraryError("datasets", error) from error
 
 
+@checked
 def stream_dataset(stream: VectorStream, shards: int = 8) -> IterableDataset:
     """Return the vectors of a stream as examples: ``vector`` and, with origins, ``row``, ``position`` and ``string``.
 

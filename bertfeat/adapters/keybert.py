@@ -7,13 +7,13 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.adapters.extractor_check import MissingLibraryError, check_extractor
+from bertfeat.adapters.extractor_check import check_extractor
+from bertfeat.arguments import checked
+from bertfeat.errors import needed_library
 from bertfeat.extraction import Extractor
 
-try:
+with needed_library("this adapter is for keybert", "keybert"):
     from keybert.backend import BaseEmbedder
-except ImportError as error:
-    raise MissingLibraryError("keybert", error) from error
 
 
 class KeybertBackend(BaseEmbedder):
@@ -25,6 +25,7 @@ class KeybertBackend(BaseEmbedder):
         keywords = KeyBERT(model=KeybertBackend(Extractor())).extract_keywords(text)
     """
 
+    @checked
     def __init__(self, extractor: Extractor, *, normalize_embeddings: bool = False) -> None:
         self.extractor = check_extractor(extractor)
         super().__init__(embedding_model=self.extractor)

@@ -2,13 +2,13 @@
 
 # mypy: disable-error-code="import-not-found, misc"
 
-from bertfeat.adapters.extractor_check import MissingLibraryError, check_extractor
+from bertfeat.adapters.extractor_check import check_extractor
+from bertfeat.arguments import checked
+from bertfeat.errors import needed_library
 from bertfeat.extraction import Extractor
 
-try:
+with needed_library("this adapter is for langchain-core", "langchain-core"):
     from langchain_core.embeddings import Embeddings
-except ImportError as error:
-    raise MissingLibraryError("langchain-core", error) from error
 
 
 class LangchainEmbeddings(Embeddings):
@@ -20,6 +20,7 @@ class LangchainEmbeddings(Embeddings):
         store = InMemoryVectorStore.from_texts(texts, LangchainEmbeddings(Extractor()))
     """
 
+    @checked
     def __init__(self, extractor: Extractor, *, normalize_embeddings: bool = False) -> None:
         self.extractor = check_extractor(extractor)
         self.normalize_embeddings = normalize_embeddings

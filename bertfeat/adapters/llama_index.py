@@ -4,14 +4,14 @@
 
 import asyncio
 
-from bertfeat.adapters.extractor_check import MissingLibraryError, check_extractor
+from bertfeat.adapters.extractor_check import check_extractor
+from bertfeat.arguments import checked
+from bertfeat.errors import needed_library
 from bertfeat.extraction import Extractor
 
-try:
+with needed_library("this adapter is for llama-index-core", "llama-index-core"):
     from llama_index.core.base.embeddings.base import BaseEmbedding
     from llama_index.core.bridge.pydantic import PrivateAttr
-except ImportError as error:
-    raise MissingLibraryError("llama-index-core", error) from error
 
 _BATCH = 512  # texts that LlamaIndex hands over at a time
 
@@ -28,6 +28,7 @@ class LlamaIndexEmbedding(BaseEmbedding):
     _extractor: Extractor = PrivateAttr()
     _normalize: bool = PrivateAttr()
 
+    @checked
     def __init__(self, extractor: Extractor, *, normalize_embeddings: bool = False, **settings: object) -> None:
         checked = check_extractor(extractor)
         super().__init__(**{"model_name": checked.model.name, "embed_batch_size": _BATCH} | settings)

@@ -7,15 +7,15 @@ from hashlib import sha256
 from pathlib import PurePath
 from typing import Any
 
-from bertfeat.adapters.extractor_check import MissingLibraryError, check_extractor
+from bertfeat.adapters.extractor_check import check_extractor
+from bertfeat.arguments import checked
+from bertfeat.errors import needed_library
 from bertfeat.extraction import EncodeResult, Extractor
 
-try:
+with needed_library("this adapter is for mteb", "mteb"):
     from mteb.models import ModelMeta
     from mteb.models.abs_encoder import AbsEncoder
     from mteb.types import PromptType
-except ImportError as error:
-    raise MissingLibraryError("mteb", error) from error
 
 
 class MtebEncoder(AbsEncoder):
@@ -30,6 +30,7 @@ class MtebEncoder(AbsEncoder):
     fingerprint and the experiment its column and settings. ``batch_size`` is 32 unless it is given.
     """
 
+    @checked
     def __init__(
         self,
         extractor: Extractor,

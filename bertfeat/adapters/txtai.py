@@ -6,9 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.adapters.extractor_check import check_extractor
+from bertfeat.arguments import checked
 from bertfeat.extraction import Extractor
 
 
+@checked
 def txtai_transform(
     extractor: Extractor, *, normalize_embeddings: bool = False
 ) -> Callable[[Iterable[str]], NDArray[np.float32]]:

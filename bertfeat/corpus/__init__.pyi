@@ -1,4 +1,5 @@
 from .blocks import Meter as Meter
+from .columns import parse_cell as parse_cell
 from .compression import COMPRESSIONS as COMPRESSIONS
 from .document import (
     MAX_TEXT as MAX_TEXT,

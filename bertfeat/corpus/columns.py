@@ -80,16 +80,23 @@ class ColumnSample:
 def sample_columns(records: Iterable[object], size: int, *, cells: bool = False) -> ColumnSample:
     """Look at the mappings among the first ``size`` records; ``cells`` are strings that stand for values.
 
-    A column is int64, float64 (also where both occur), bool, else string; nulls do not count.
+    A column is int64, float64 (also where both occur), bool, else string; nulls do not count. Cells that differ as
+    texts and stand for one value (1.1 and 1.10, true and True) are names, and their column is string.
     """
     types: dict[str, set[str]] = {}
+    spellings: dict[tuple[str, object], str] = {}  # of each value that a cell stands for, by column
     seen = count = 0
     for record in islice(records, size):
         seen += 1
         if isinstance(record, Mapping):
             count += 1
             for name, value in record.items():
-                type_ = _value_type(parse_cell(value) if cells else value)
+                parsed = parse_cell(value) if cells else value
+                type_ = _value_type(parsed)
+                if cells and type_ in ("int64", "float64", "bool"):
+                    bare = str(value).strip()
+                    if spellings.setdefault((name, parsed), bare) != bare:
+                        type_ = "string"
                 types.setdefault(name, set()).update(() if type_ is None else (type_,))
     columns = tuple(str(name) for name in types)
     return ColumnSample(seen, count, columns, {name: joint_type(seen) for name, seen in types.items() if seen})

@@ -78,7 +78,6 @@ class CsvReader(RecordReader):
     """Reads a CSV file; its first line names the columns."""
 
     delimiter: ClassVar[str] = ","
-    cells = True
 
     def __init__(self, file: CorpusFile, start: Position, meter: Meter) -> None:
         super().__init__(file, start, meter)

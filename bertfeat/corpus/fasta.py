@@ -57,10 +57,12 @@ class _OpenProtein:
 
     def record(self) -> Record:
         name, description = [*(self.header or "").split(None, 1), "", ""][:2]
-        sequence = "".join(self.residues).upper().removesuffix("*")
-        if not name:
+        sequence = "".join(self.residues).upper().rstrip("*")
+        if "\r" in (self.header or ""):
+            self.fail(self.line + 1, "a carriage return within the line; end lines in line feeds", self.header or "")
+        elif not name:
             self.fail(self.line + 1, "no id after '>'; write one", "")
-        elif not sequence:
+        elif not sequence.strip("*-."):
             self.fail(self.line + 1, "no residues below the line; leave the protein out", "")
         if self.problem:
             return BadRecord(self.where, self.problem, self.value, name or None)
@@ -68,7 +70,7 @@ class _OpenProtein:
 
 
 class FastaReader(RecordReader):
-    """Reads a FASTA file; small letters are made large, a ``*`` at the end of a sequence is left out."""
+    """Reads a FASTA file; small letters are made large, ``*`` at the end of a sequence is left out."""
 
     def __init__(self, file: CorpusFile, start: Position, meter: Meter) -> None:
         settings = replace(file.settings, pretokenized=True)  # a sequence is the list of its residues

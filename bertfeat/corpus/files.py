@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
+from bertfeat.arguments import checked
 from bertfeat.corpus.blocks import Meter
 from bertfeat.corpus.document import Corpus, Document, Failure, KeptColumn, Row
 from bertfeat.corpus.first_look import look_into
@@ -66,6 +67,7 @@ class FileCorpus:
             yield partial(file.read, meter=meter)
 
 
+@checked
 def open_corpus(
     sources: str | Location | Sequence[str | Location],
     settings: CorpusSettings = _DEFAULT_SETTINGS,

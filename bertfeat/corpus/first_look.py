@@ -2,7 +2,6 @@
 
 import codecs
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from bertfeat.corpus.blocks import Meter, read_blocks
@@ -14,7 +13,7 @@ from bertfeat.corpus.settings import CorpusSettings
 from bertfeat.corpus.sources import REQUESTS, Source
 from bertfeat.corpus.tables import SAMPLE
 from bertfeat.errors import CorpusError
-from bertfeat.io import Address
+from bertfeat.io import Address, ContextPool
 
 _HEAD = 2**17  # bytes of a file that are looked into
 _LEAST_SAMPLE = 20  # records of every file, to see its columns
@@ -46,7 +45,7 @@ def look_into(sources: Sequence[Source], settings: CorpusSettings) -> list[Look]
 
     looks: list[Look] = []
     left = SAMPLE  # records still to be sampled
-    with ThreadPoolExecutor(REQUESTS) as pool:
+    with ContextPool(REQUESTS) as pool:
         ahead = pool.map(look, [source for source in sources if isinstance(source.path, Address)])
         for source in sources:
             size = max(left, _LEAST_SAMPLE)

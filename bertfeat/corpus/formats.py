@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 _RECORD_OPTIONS = frozenset({"text_columns", "pair_column", "id_column", "tag_column", "keep", "pretokenized"})
 _QUESTION_OPTIONS = frozenset({"text_columns", "pair_column", "id_column", "keep"})
-_SENTENCE_OPTIONS = frozenset({"tag_column", "document_context", "pretokenized"})
+_SENTENCE_OPTIONS = frozenset({"tag_column", "document_context"})
 _SQUAD_BEGINNING = re.compile(
     r"""\s*\{\s*("version"\s*:\s*("[^"\\]*"|[0-9.]+)\s*,\s*)?"data"\s*:\s*\[\s*"""
     r"""\{\s*("title"\s*:\s*("([^"\\]|\\.)*"|null)\s*,\s*)?"paragraphs"\s*:\s*\["""
@@ -27,6 +27,7 @@ class Format:
     reader: str  # "module:class" in bertfeat.corpus; imported when a file of the format is opened
     options: frozenset[str]  # the fields of CorpusSettings that the format takes
     records: bool = False  # its records have named fields: the reader is a RecordReader
+    cells: bool = False  # whose fields are all strings, which may stand for numbers and truth values
     brings_words: bool = False  # documents bring their own words
     brings_tags: bool = False  # and a tag for each
     binary: bool = False  # the file has no text encoding, and is not compressed as a whole
@@ -40,8 +41,8 @@ FORMATS: Mapping[str, Format] = {
     for file_format in (
         Format("text", (".txt", ".text"), "text:TextReader", frozenset({"pairs", "pretokenized"})),
         Format("jsonl", (".jsonl", ".ndjson", ".json"), "jsonl:JsonlReader", _RECORD_OPTIONS, records=True),
-        Format("csv", (".csv",), "delimited:CsvReader", _RECORD_OPTIONS, records=True),
-        Format("tsv", (".tsv", ".tab"), "delimited:TsvReader", _RECORD_OPTIONS, records=True),
+        Format("csv", (".csv",), "delimited:CsvReader", _RECORD_OPTIONS, records=True, cells=True),
+        Format("tsv", (".tsv", ".tab"), "delimited:TsvReader", _RECORD_OPTIONS, records=True, cells=True),
         Format("parquet", (".parquet", ".pq"), "parquet:ParquetReader", _RECORD_OPTIONS, records=True, binary=True),
         Format(
             "conll",

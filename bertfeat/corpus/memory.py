@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from bertfeat.arguments import checked
 from bertfeat.corpus.columns import ColumnSample, sample_columns, select_kept_names
 from bertfeat.corpus.document import Document, Failure, KeptColumn, Row, size_problem
 from bertfeat.corpus.input_file import Columns
@@ -111,6 +112,7 @@ class MemoryCorpus:
         return ""
 
 
+@checked
 def memory_corpus(items: Iterable[CorpusItem], settings: CorpusSettings = _DEFAULT_SETTINGS) -> MemoryCorpus:
     """Make a corpus of texts, pairs ``(a, b)``, mappings (read like JSONL), Documents, or lists of words.
 

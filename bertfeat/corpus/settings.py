@@ -1,32 +1,65 @@
-"""How a corpus is read: the options, checked when they are put together."""
+"""The settings by which a corpus is read, checked when they are put together."""
 
 import codecs
 from dataclasses import dataclass, replace
+from typing import Annotated
 
+from bertfeat.arguments import checked
 from bertfeat.corpus.formats import FORMATS, Format
 from bertfeat.errors import UsageError, parameter
+from bertfeat.options import Option
 
 _NOT_FOR_FILES = ("utf-7", "unicode-escape", "raw-unicode-escape", "idna", "punycode", "undefined")
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class CorpusSettings:
-    """How the files of a corpus, or the items of a list, become documents.
+    """The settings by which the files of a corpus, or the items of a list, become documents.
 
     Raises:
         UsageError: an unknown format or encoding, or options that exclude each other.
     """
 
-    format: str | None = None  # a name in FORMATS; None: by the file's ending and beginning, else text
-    encoding: str | None = None  # None: UTF-8, or UTF-16 and UTF-32 by their byte order mark
-    text_columns: tuple[str, ...] = ()  # default "text", of SQuAD "question"; several are joined by one space
-    pair_column: str | None = None  # of SQuAD, where no text columns are named: "context"
-    id_column: str | None = None  # default "id" or "_id" where there is one, else the number of the record
-    tag_column: str | None = None  # a column of lists; CoNLL: 1-based column number, negative from the end
-    keep: tuple[str, ...] = ()  # NAME or NAME:type, or just "all"
-    pairs: bool = False  # text lines are written "a ||| b"
-    pretokenized: bool = False  # text and CSV: words between white space; JSONL and Parquet: lists of strings
-    document_context: bool = False  # CoNLL: give each sentence its neighbours in the -DOCSTART- document
+    text_columns: Annotated[
+        tuple[str, ...],
+        Option(
+            "Column of the text, in files with columns; several are joined by a space.",
+            default="text; of SQuAD question",
+            metavar="COL[,COL]",
+            basic=True,
+        ),
+    ] = ()
+    keep: Annotated[
+        tuple[str, ...],
+        Option("Columns to keep beside the features, NAME or NAME:type, or all.", metavar="COL[,COL]", basic=True),
+    ] = ()
+    format: Annotated[
+        str | None,
+        Option(f"{', '.join(FORMATS)}; otherwise by the file's ending and beginning.", metavar="NAME"),
+    ] = None
+    encoding: Annotated[
+        str | None,
+        Option(
+            "Encoding of the files.", default="UTF-8, or UTF-16 and UTF-32 by their byte order mark", metavar="NAME"
+        ),
+    ] = None
+    id_column: Annotated[
+        str | None,
+        Option("Column of the documents' ids.", default="id or _id, else the record's number", metavar="COL"),
+    ] = None
+    pair_column: Annotated[
+        str | None, Option("Column of the second text of a pair.", default="none; of SQuAD context", metavar="COL")
+    ] = None
+    pairs: Annotated[bool, Option("Lines of text are pairs, written: first ||| second.")] = False
+    pretokenized: Annotated[bool, Option("Texts are split into words already: by white space, or as lists.")] = False
+    tag_column: Annotated[
+        str | None,
+        Option("Column of the words' tags: lists; in CoNLL the column's number, -1 for the last.", metavar="COL"),
+    ] = None
+    document_context: Annotated[
+        bool, Option("Compute each CoNLL sentence with its neighbours in the -DOCSTART- document.")
+    ] = False
 
     def __post_init__(self) -> None:
         if self.format is not None and self.format not in FORMATS:
@@ -79,7 +112,7 @@ class CorpusSettings:
         unused = [option for option in self._set_options() if option not in file_format.options]
         if unused:
             options = ", ".join(parameter(option) for option in unused)
-            remedy = f"choose another {parameter('format')}"
+            remedy = f"leave {'it' if len(unused) == 1 else 'them'} out, or choose another {parameter('format')}"
             raise UsageError(f"{options} cannot be used with {file_format.name} files", where=name, remedy=remedy)
         if self.tag_column is None:
             return

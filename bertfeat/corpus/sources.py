@@ -3,7 +3,6 @@
 import glob
 import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,6 +14,7 @@ from bertfeat.corpus.formats import ENDINGS, FORMATS, Format
 from bertfeat.errors import CorpusError, UsageError, parameter
 from bertfeat.io import (
     Address,
+    ContextPool,
     Location,
     Stamp,
     as_location,
@@ -65,7 +65,7 @@ def find_sources(paths: str | Location | Sequence[str | Location], format_name: 
     search = _FileSearch(format_name)
     # names of local files are as they were given, but for file://…, whose name is the path
     places = [path if isinstance(path, str) and not is_address(path) else as_location(path) for path in paths]
-    with ThreadPoolExecutor(REQUESTS) as pool:
+    with ContextPool(REQUESTS) as pool:
         ahead = pool.map(search.expand_address, [place for place in places if isinstance(place, Address)])
         found = [next(ahead) if isinstance(place, Address) else search.expand(str(place)) for place in places]
     return tuple(source for sources in found for source in sources)

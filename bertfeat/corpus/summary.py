@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from bertfeat.arguments import checked
 from bertfeat.corpus.document import Corpus, Document, Failure
 
 
@@ -17,6 +18,7 @@ class CorpusSummary:
     first_failure: Failure | None
 
 
+@checked
 def summarize_corpus(corpus: Corpus) -> CorpusSummary:
     """Read a corpus to its end and count its rows, characters and words.
 

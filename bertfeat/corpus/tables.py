@@ -3,7 +3,6 @@
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar
 
 from bertfeat.corpus.blocks import Meter
 from bertfeat.corpus.columns import joint_type, select_kept_names
@@ -21,8 +20,6 @@ SAMPLE = 1000
 
 class RecordReader(ABC):
     """Reads a file, from a position on, as records with named fields, and makes rows of them."""
-
-    cells: ClassVar[bool] = False  # whether all fields are strings that stand for values
 
     def __init__(self, file: CorpusFile, start: Position, meter: Meter) -> None:
         self.file, self.start, self.meter = file, start, meter
@@ -50,7 +47,7 @@ class RecordReader(ABC):
     def rows(self, row: int) -> Generator[Row, None, None]:
         """Read the rows, numbered from ``row``."""
         file = self.file
-        shape = RecordShape.of(file.settings, file.columns, file.kept, cells=self.cells)
+        shape = RecordShape.of(file.settings, file.columns, file.kept, cells=file.source.format.cells)
         prefix, name, read = file.id_prefix, file.name, shape.read
         for number, record in enumerate(self.records(shape.used), self.start.record + 1):
             self._number = number

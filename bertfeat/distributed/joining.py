@@ -11,10 +11,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import copy_context
 
+from bertfeat.arguments import checked
 from bertfeat.distributed.dispatch import TaskKey, key_of
 from bertfeat.distributed.joined_folder import JoinedFolder
 from bertfeat.errors import FeatureSetError, UsageError, parameter
@@ -35,6 +35,7 @@ from bertfeat.extraction import (
 )
 from bertfeat.features import part_number, part_path
 from bertfeat.io import (
+    ContextPool,
     FolderLock,
     Lease,
     LeaseWatch,
@@ -61,6 +62,7 @@ class Join(Sharing):
 
     several_writers = True
 
+    @checked
     def __init__(self, lease: float | None = None) -> None:
         if lease is not None and not 1 <= lease < 1e6:
             raise UsageError("a lease has at least one second", where=parameter("lease", lease))
@@ -120,7 +122,7 @@ class _JoinAgenda:
         self._looked, self._next = float("-inf"), 0
         self._lock = threading.Lock()
         self._planned = self.done = not shared.prepare()
-        self._taking = ThreadPoolExecutor(1, "bertfeat-claims")
+        self._taking = ContextPool(1, "bertfeat-claims")
 
     def take(self) -> Task | None:
         """A task that has neither a result nor a live claim; None where there is none now."""
@@ -253,7 +255,7 @@ class _JoinAgenda:
         job = self._run.job
         numbering = ScanNumbering(job.files, job.limits)
         numbers = range(len(scan_tasks(job.files)))
-        with ThreadPoolExecutor(_READERS, "bertfeat-scans") as pool:
+        with ContextPool(_READERS, "bertfeat-scans") as pool:
             for content in pool.map(lambda number: read_file(self._scan_place(number)), numbers):
                 yield from numbering.add(decode_json(content, ScannedFiles))
         yield from numbering.end()

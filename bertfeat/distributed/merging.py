@@ -3,17 +3,18 @@
 import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from bertfeat.arguments import checked
 from bertfeat.distributed.shard_facts import times_of, version_warnings, versions_of
 from bertfeat.distributed.shard_folders import ShardFolder, ShardPart, collect_parts, open_shards, refuse_shard_place
 from bertfeat.errors import DamagedError, FeatureSetError, parameter
-from bertfeat.extraction import ExistingParts
+from bertfeat.extraction import SKETCH_SIZE, ExistingParts
 from bertfeat.features import (
     FAILURES_NAME,
     Manifest,
+    PartHeader,
     check_derived,
     check_part,
     list_part_files,
@@ -28,6 +29,7 @@ from bertfeat.features import (
 )
 from bertfeat.io import (
     Address,
+    ContextPool,
     FolderLock,
     Location,
     ResultKind,
@@ -37,7 +39,7 @@ from bertfeat.io import (
     folder_lock,
     open_file,
     refuse_other_kind,
-    release_folder,
+    releasing_if_failed,
     remove_stored,
     store_of,
 )
@@ -83,6 +85,7 @@ class MergeReport:
         return self.folder / FAILURES_NAME
 
 
+@checked
 def merge_features(
     folders: Sequence[str | Path | Address],
     output: str | Path | Address,
@@ -105,14 +108,8 @@ def merge_features(
     target = as_location(output)
     shards = open_shards([as_location(folder) for folder in folders])
     refuse_shard_place(target, shards)
-    existed = isinstance(target, Address) or target.exists()
-    try:
-        with folder_lock(target) as lock:
-            return _Merge(shards, target, lock, progress or (lambda _: None)).execute(overwrite=overwrite)
-    except BaseException:
-        if not existed:
-            release_folder(target)  # if nothing was written, nothing stays
-        raise
+    with releasing_if_failed(target), folder_lock(target) as lock:
+        return _Merge(shards, target, lock, progress or (lambda _: None)).execute(overwrite=overwrite)
 
 
 class _Merge:
@@ -150,7 +147,19 @@ class _Merge:
             )
         existing = ExistingParts.read(self._folder)
         existing.check_settings(self._shards[0].record.settings)
-        existing.check_corpus(header for shard in self._shards for header in shard.headers())
+        headers = sorted((header for shard in self._shards for header in shard.headers()), key=lambda one: one.number)
+        existing.check_corpus(headers)
+
+        def has_grown(earlier: PartHeader) -> bool:
+            later = next(header for header in headers if header.number == earlier.number)
+            smallest = set(later.sketch)
+            missing = [digest for digest in earlier.sketch if digest not in smallest]
+            # a sketch holds the smallest digests: what is missing among them must have been too large
+            is_full = len(later.sketch) == SKETCH_SIZE
+            return later.last_row >= earlier.last_row and (not missing or (is_full and min(missing) > max(smallest)))
+
+        remedy = f"{parameter('overwrite', True)} replaces what is there"
+        existing.refuse_removal(existing.outside(headers, has_grown), headers, remedy)
 
     # ── the parts ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -204,7 +213,7 @@ class _Merge:
     def _each(self, step: str, do: Callable[[ShardPart], bool], parts: Sequence[ShardPart]) -> set[int]:
         """Do something with parts, several at once in object storage; gives the numbers of those it held for."""
         remote = isinstance(self._folder, Address) or any(isinstance(part.path, Address) for part in parts)
-        held, pool = set[int](), ThreadPoolExecutor(_AT_ONCE if remote else 1, "bertfeat-merge")
+        held, pool = set[int](), ContextPool(_AT_ONCE if remote else 1, "bertfeat-merge")
         try:
             for done, (part, holds) in enumerate(zip(parts, pool.map(do, parts), strict=True), 1):
                 if holds:

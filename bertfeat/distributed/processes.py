@@ -13,6 +13,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Generic
 
+from bertfeat.arguments import checked
 from bertfeat.distributed.dispatch import TASKS_AHEAD, Dispatch, TaskKey, key_of
 from bertfeat.distributed.serving import PATIENCE, serve_tasks
 from bertfeat.engine import Agenda, Job, ResultT, TaskT
@@ -31,6 +32,7 @@ class Processes:
     "__main__":``, as multiprocessing asks.
     """
 
+    @checked
     def __init__(self, workers: int | None = None, *, devices: Sequence[str] = ()) -> None:
         if workers is not None and workers < 1:
             raise UsageError("a run has at least one worker", where=parameter("workers", workers))

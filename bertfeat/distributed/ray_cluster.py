@@ -11,21 +11,32 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Generic
 
+from bertfeat.arguments import checked
 from bertfeat.distributed.dispatch import TASKS_AHEAD, Dispatch, TaskKey, key_of
-from bertfeat.distributed.ray_connection import connected_ray, take_sigterm_back
+from bertfeat.distributed.ray_connection import HeadWatch, connected_ray, take_sigterm_back
 from bertfeat.distributed.serving import serve_tasks, wait_a_moment
 from bertfeat.engine import Agenda, Job, ResultT, TaskT
-from bertfeat.errors import BertfeatError, Spelling, UsageError, current_spelling, parameter, spell_parameters
+from bertfeat.errors import (
+    BertfeatError,
+    ClusterLostError,
+    Spelling,
+    UsageError,
+    current_spelling,
+    parameter,
+    spell_parameters,
+)
+from bertfeat.io import ContextPool
 
 if TYPE_CHECKING:
     import ray
 
 _NOTED_SECONDS = 1.0  # that a wait for results takes at most, before new actors are looked for
 _SILENT_SECONDS = 60.0  # of waiting for the first actor of which nothing is said
+_SECONDS_TO_START = 120.0  # that an actor may die at each of its starts before it is given up
+_SECONDS_APART = 5.0  # that two calls of an actor arrive in at most; the earlier one may have been lost with the actor
 _log = logging.getLogger("bertfeat")
 
 
@@ -37,6 +48,7 @@ class RayCluster:
     by the same names on every node; the environment's credentials are handed on.
     """
 
+    @checked
     def __init__(
         self,
         address: str | None = None,
@@ -55,15 +67,18 @@ class RayCluster:
 
         Raises:
             UsageError: Ray is not installed.
-            BertfeatError: the cluster cannot be reached; or of a worker; or three died over one part.
+            BertfeatError: the cluster cannot be reached, or no longer; or of a worker; or three died over one part.
         """
         connection, context, stopped = contextlib.ExitStack(), copy_context(), threading.Event()
         # on a thread of its own: what a signal raises would end Ray's native code halfway
-        with ThreadPoolExecutor(1, "bertfeat-ray") as pool:
+        with ContextPool(1, "bertfeat-ray") as pool:
             try:
                 module = pool.submit(context.run, connection.enter_context, connected_ray(self.address)).result()
                 take_sigterm_back()
                 pool.submit(context.run, self._work, module, job, Dispatch(job, agenda), stopped).result()
+            except ClusterLostError:
+                connection.pop_all()  # a farewell would find nobody, and wait
+                raise
             finally:
                 stopped.set()
                 pool.submit(connection.close).result()
@@ -72,10 +87,15 @@ class RayCluster:
         self, module: Any, job: Job[TaskT, ResultT], dispatch: Dispatch[TaskT, ResultT], stopped: threading.Event
     ) -> None:
         crew = _Crew(module, job, *self._resources(module))
+        head = HeadWatch(getattr(module.get_runtime_context(), "gcs_address", None))  # ray:// tells none
         try:
-            crew.work(dispatch, stopped)
-        finally:
+            crew.work(dispatch, stopped, head)
+        except ClusterLostError:
+            raise
+        except BaseException:
             crew.end()
+            raise
+        crew.end()
 
     def _resources(self, module: "ray") -> tuple[int, float, float]:  # type: ignore[valid-type]
         """How many workers, and the processors and GPUs of each."""
@@ -114,14 +134,17 @@ class _Crew(Generic[TaskT, ResultT]):
         self._start = self._job, device, threads, current_spelling()
         self._tasks: dict[Any, tuple[int, TaskT]] = {}  # by the future of the result
         self._starting: dict[Any, int] = {}  # by the future of its start: actors have no tasks before they run
+        self._given_up: set[int] = set()
+        self._failing: dict[int, float] = {}  # since when an actor has died at each of its starts
 
-    def work(self, dispatch: Dispatch[TaskT, ResultT], stopped: threading.Event) -> None:
+    def work(self, dispatch: Dispatch[TaskT, ResultT], stopped: threading.Event, head: HeadWatch) -> None:
         """Have all tasks done, unless the run is stopped."""
         for number in range(len(self._actors)):
             self._await_start(number)
         running: set[int] = set()
         begin: float | None = time.monotonic()
         while not dispatch.done and not stopped.is_set():
+            head.check()
             self._fill(running, dispatch)
             futures = [*self._tasks, *self._starting]
             if not futures:
@@ -148,7 +171,9 @@ class _Crew(Generic[TaskT, ResultT]):
         for ahead in range(1, TASKS_AHEAD + 1):  # each gets a first one before any gets a second one
             for number in running:
                 if has[number] < ahead and (task := dispatch.take()) is not None:
-                    self._tasks[self._actors[number].do.remote(task)] = (number, task)
+                    before = [key_of(each) for actor, each in self._tasks.values() if actor == number]
+                    future = self._actors[number].do.remote(task, before[-1] if before else None)
+                    self._tasks[future] = (number, task)
                     has[number] += 1
 
     def _await_start(self, number: int) -> None:
@@ -157,13 +182,35 @@ class _Crew(Generic[TaskT, ResultT]):
     def _has_started(self, future: Any, number: int) -> bool:
         try:
             self._ray.get(future)
-        except self._ray.exceptions.RayActorError:
+        except self._ray.exceptions.RayActorError as error:
+            since = self._failing.setdefault(number, time.monotonic())
+            if time.monotonic() - since > _SECONDS_TO_START:
+                self._give_up(number, error)
+                return False
             self._await_start(number)  # Ray starts it again, elsewhere if need be
             wait_a_moment()
             return False
         except self._ray.exceptions.RayTaskError as error:
             raise _cause_of(error) from None
+        self._failing.pop(number, None)
         return True
+
+    def _give_up(self, number: int, error: Exception) -> None:
+        """End an actor that dies at each of its starts, and do the work with the others.
+
+        Raises:
+            BertfeatError: there are no others.
+        """
+        problem = f"a worker died at each of its starts for {_SECONDS_TO_START:.0f} s ({type(error).__name__})"
+        with contextlib.suppress(Exception):
+            self._ray.kill(self._actors[number])
+        self._given_up.add(number)
+        if len(self._given_up) == len(self._actors):
+            raise BertfeatError(
+                f"{problem}, and there is no other",
+                remedy="see that every node has bertfeat and its libraries, and memory for it; Ray's logs tell why",
+            )
+        _log.warning("%s; the others go on without it", problem)
 
     def _took_result(self, future: Any, dispatch: Dispatch[TaskT, ResultT]) -> bool:
         """Take a result; False if the actor died, whose tasks then go to others."""
@@ -204,6 +251,8 @@ class _RayWorker(Generic[TaskT, ResultT]):
         self._results: dict[TaskKey, queue.Queue[ResultT | BaseException]] = {}
         self._failure: BaseException | None = None
         self._has_begun = False
+        self._last: TaskKey | None = None
+        self._arrived = threading.Condition()
 
     def start(self, job: Job[TaskT, ResultT], device: str | None, threads: int | None, spelling: Spelling) -> None:
         """Begin to work, after each start of the actor; one that was only out of reach is at work already."""
@@ -211,13 +260,21 @@ class _RayWorker(Generic[TaskT, ResultT]):
             self._has_begun = True
             threading.Thread(target=self._serve, args=(job, device, threads, spelling), daemon=True).start()
 
-    def do(self, task: TaskT) -> ResultT:
-        """Do one task, and give its result."""
+    def do(self, task: TaskT, after: TaskKey | None = None) -> ResultT:
+        """Do one task, and give its result.
+
+        ``after`` is the task that was sent before it: calls arrive in any order, and the crew takes the first task of
+        an actor that died for the one that killed it.
+        """
         result: queue.Queue[ResultT | BaseException] = queue.Queue()
         self._results[key_of(task)] = result
         if self._failure is not None:
             raise self._failure
-        self._tasks.put(task)
+        with self._arrived:
+            self._arrived.wait_for(lambda: after in (None, self._last), _SECONDS_APART)
+            self._last = key_of(task)
+            self._tasks.put(task)
+            self._arrived.notify_all()
         answer = result.get()
         if isinstance(answer, BaseException):
             raise answer

@@ -6,14 +6,17 @@ import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
-from bertfeat.errors import BertfeatError, UsageError, parameter
+from bertfeat.errors import BertfeatError, ClusterLostError, needed_library, parameter
 
 _FORWARDED = ("AWS_", "AZURE_", "GOOGLE_", "BERTFEAT_", "HF_", "OMP_WAIT_", "ONEDNN_", "LRU_CACHE_", "MALLOC_")
 _ONE_ARENA = {"MALLOC_ARENA_MAX": "1"}  # actors compute on a thread, whose arena would give back what it has freed
 _SECONDS_TO_CONNECT = 10.0
+_SECONDS_BETWEEN_TRIES = 5.0
+_SECONDS_OUT_OF_REACH = 40.0
 _ATTEMPTS = "RAY_gcs_server_port_wait_time_s"  # in the environment: how often a driver tries to connect
 
 
@@ -28,6 +31,34 @@ def _keep_stdout_clean(module: Any, *, clean: bool) -> None:
     """Keep Ray from printing its logs among our results, where workers or nodes die; it has no public switch for it."""
     with contextlib.suppress(AttributeError):
         module._private.worker._worker_logs_enabled = not clean
+
+
+class HeadWatch:
+    """Notes when the head of a cluster was last within reach; Ray itself ends the process after 60 seconds."""
+
+    def __init__(self, address: str | None) -> None:
+        self._address = address
+        self._reached = self._tried = time.monotonic()
+
+    def check(self) -> None:
+        """See from time to time that the head answers.
+
+        Raises:
+            ClusterLostError: it has not for 40 seconds, in which one that is restarted would be back.
+        """
+        if self._address is None or time.monotonic() - self._tried < _SECONDS_BETWEEN_TRIES:
+            return
+        self._tried = time.monotonic()
+        try:
+            _check_reachable(self._address)
+        except OSError as error:
+            if time.monotonic() - self._reached > _SECONDS_OUT_OF_REACH:
+                raise ClusterLostError(
+                    f"the head of the Ray cluster at {self._address} is gone: {error.strerror or error}",
+                    remedy="start the cluster again, then the same command, which keeps what is finished",
+                ) from error
+        else:
+            self._reached = time.monotonic()
 
 
 def _check_reachable(address: str) -> None:
@@ -59,13 +90,11 @@ def connected_ray(address: str | None) -> Iterator[Any]:
     """The module, connected to a cluster, or to a Ray of this machine that is started.
 
     Raises:
-        UsageError: Ray is not installed.
+        MissingLibraryError: Ray is not installed.
         BertfeatError: the cluster cannot be reached.
     """
-    try:
+    with needed_library(f"{parameter('engine', 'ray')} needs Ray", "bertfeat[ray]"):
         import ray
-    except ImportError:
-        raise UsageError(f"{parameter('engine', 'ray')} needs Ray", remedy="pip install 'bertfeat[ray]'") from None
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     if ray.is_initialized():  # by the program that calls us, whose connection it stays
         yield ray

@@ -18,9 +18,7 @@ class RunRecord:
     rows: int | None = None
 
 
-_FORMAT = JsonFormat(
-    RunRecord, 1, error=DamagedError, remedy="delete it and start again when no run is at work", digest_from=1
-)
+_FORMAT = JsonFormat(RunRecord, 1, error=DamagedError, remedy="delete it and start again when no run is at work")
 
 
 def read_run_record(folder: Location) -> RunRecord | None:
@@ -31,7 +29,7 @@ def read_run_record(folder: Location) -> RunRecord | None:
     """
     try:
         return _FORMAT.read(folder / RUN_RECORD)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Self
 
+from bertfeat.arguments import checked
 from bertfeat.errors import CorpusError, DamagedError, FeatureSetError, UsageError, parameter
 from bertfeat.extraction import PlannedPart, PlanSize, SharedRun, Sharing
 from bertfeat.features import (
@@ -22,9 +23,10 @@ from bertfeat.features import (
     remove_manifest,
     write_shard,
 )
-from bertfeat.io import FolderLock, Location, ResultKind, claim_folder, folder_lock, remove_stored
+from bertfeat.io import FolderLock, Location, folder_lock
 
-_WRITTEN = re.compile(r"([0-9]{1,9})/([0-9]{1,9})")
+_WRITTEN = re.compile(r"([0-9]{1,100})/([0-9]{1,100})")
+_MOST_SHARDS = 1_000_000
 _NUMBER = re.compile(r"part-([0-9]{5,18})\.parquet")
 
 
@@ -35,19 +37,16 @@ class Shard(Sharing):
     where parts begin, and computes its own ones only. All have the same settings; each has another folder.
     """
 
+    @checked
     def __init__(self, index: int, count: int) -> None:
-        if not 0 <= index < count:
-            raise UsageError(
-                f"of {count} shards there is no number {index}" if count > 0 else "there is one shard at least",
-                where=parameter("shard", f"{index}/{count}"),
-                remedy=f"count from 0 to {count - 1}" if count > 0 else "write 0/3 for the first of three",
-            )
+        _check_shard(index, count)
         self.index, self.count = index, count
         self._run: SharedRun | None = None
         self._lock: FolderLock | None = None
         self._plan = sha256()
 
     @classmethod
+    @checked
     def parse(cls, text: str) -> Self:
         """Read ``0/3``: the first of three shards.
 
@@ -59,7 +58,9 @@ class Shard(Sharing):
             raise UsageError(
                 "a shard is written index/count", where=parameter("shard", text), remedy="0/3 is the first of three"
             )
-        return cls(int(match[1]), int(match[2]))
+        index, count = int(match[1]), int(match[2])
+        _check_shard(index, count)  # as it is written, however long
+        return cls(index, count)
 
     def __str__(self) -> str:
         return f"{self.index}/{self.count}"
@@ -92,7 +93,7 @@ class Shard(Sharing):
         self._run, self._plan = run, sha256()
 
     def finish(self, folder: Location, size: PlanSize, finish: Callable[[], None]) -> None:
-        """Record the shard, instead of finishing a set, and remove parts of an earlier plan.
+        """Record the shard, instead of finishing a set.
 
         Raises:
             CorpusError: the corpus has no rows.
@@ -105,14 +106,11 @@ class Shard(Sharing):
             raise CorpusError("the corpus has no rows, so its shards have no parts", where=", ".join(run.job.sources))
         record = self._record(run, size)
         planned = {part_path(folder, number) for number in record.numbers}
-        surplus = [path for path in list_parts(folder) if path not in planned]
-        if not surplus and _is_recorded(folder, record):
+        if planned.issuperset(list_parts(folder)) and _is_recorded(folder, record):
             return
         lock.check()
-        claim_folder(folder, ResultKind.FEATURES)
+        run.begin()
         remove_manifest(folder)
-        for path in surplus:
-            remove_stored(path)
         write_shard(folder, record)
 
     def _record(self, run: SharedRun, size: PlanSize) -> ShardRecord:
@@ -139,6 +137,18 @@ class Shard(Sharing):
                 remedy=f"give each shard another {parameter('folder')}, or start anew with "
                 f"{parameter('overwrite', True)}",
             )
+
+
+def _check_shard(index: int, count: int) -> None:
+    if not 0 <= index < count:
+        raise UsageError(
+            f"of {count} shards there is no number {index}" if count > 0 else "there is one shard at least",
+            where=parameter("shard", f"{index}/{count}"),
+            remedy=f"count from 0 to {count - 1}" if count > 0 else "write 0/3 for the first of three",
+        )
+    if count > _MOST_SHARDS:
+        where = parameter("shard", f"{index}/{count}")
+        raise UsageError(f"a run is shared out among {_MOST_SHARDS:,} shards at most", where=where)
 
 
 def _other_content(folder: Location, shard: Shard) -> str:

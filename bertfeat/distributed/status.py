@@ -1,10 +1,12 @@
 """How far a run over a folder is, seen from outside: for ``bertfeat info``."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
+from bertfeat.arguments import checked
 from bertfeat.distributed.run_record import read_run_record
 from bertfeat.extraction import CLAIMS, PRESENCE
-from bertfeat.io import Location, list_files, lock_holder, read_claim
+from bertfeat.io import Address, as_location, list_files, lock_holder, read_claim
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +26,15 @@ class RunStatus:
     at_work: tuple[WorkerClaim, ...]  # those that died are among them until their leases are over
 
 
-def run_status(folder: Location) -> RunStatus:
+@checked
+def run_status(folder: str | Path | Address) -> RunStatus:
     """Look at who is at work on a folder.
 
     Raises:
         DamagedError: what joined runs have recorded there cannot be read.
         StorageError: object storage that cannot be reached.
     """
+    folder = as_location(folder)
     record = read_run_record(folder)
     names = [file.name for file in list_files(folder / CLAIMS) if not file.name.startswith((".", PRESENCE))]
     workers = []

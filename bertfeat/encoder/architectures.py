@@ -27,6 +27,7 @@ class WeightNames:
     out_norm: str
     types: bool = True  # whether there are segment embeddings
     projected: bool = False  # whether embeddings may have a width of their own
+    relative_bias: str | None = None  # the table of attention's bias by distance, which all blocks share
 
 
 _BERT = WeightNames(
@@ -52,6 +53,16 @@ _DISTILBERT = WeightNames(
     out_norm="output_layer_norm",
     types=False,
 )
+_MPNET = replace(
+    _BERT,
+    query="attention.attn.q",
+    key="attention.attn.k",
+    value="attention.attn.v",
+    attention_out="attention.attn.o",
+    attention_norm="attention.LayerNorm",
+    types=False,
+    relative_bias="encoder.relative_attention_bias.weight",
+)
 WEIGHT_NAMES: Mapping[str, WeightNames] = {
     "bert": _BERT,
     "roberta": _BERT,
@@ -59,6 +70,7 @@ WEIGHT_NAMES: Mapping[str, WeightNames] = {
     "camembert": _BERT,
     "electra": replace(_BERT, projected=True),
     "distilbert": _DISTILBERT,
+    "mpnet": _MPNET,
 }
 """By ``model_type``."""
 

@@ -31,17 +31,19 @@ class Attention(Protocol):
         """Attend for the first token of each sequence only. Shape: ``[S, H]``, ``[T, 2H]`` → ``[S, H]``."""
 
 
-def make_attention(lengths: NDArray[np.int64], device: torch.device, dtype: torch.dtype, width: int) -> Attention:
+def make_attention(
+    lengths: NDArray[np.int64], device: torch.device, dtype: torch.dtype, width: int, bias: Tensor | None = None
+) -> Attention:
     """Choose the form of attention for one batch's sequences, which must stand in order of length.
 
-    ``width`` is that of a head.
+    ``width`` is that of a head; ``bias`` is added to scores by distance, ``[A, 2F + 1]`` (:class:`KernelAttention`).
     """
     if kernels := find_attention_kernels(device, dtype, width):
-        return KernelAttention(lengths, kernels)
-    if varlen := find_varlen(device, dtype):
+        return KernelAttention(lengths, kernels, bias)
+    if bias is None and (varlen := find_varlen(device, dtype, width)):
         bounds = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
         return VarlenAttention(move_to_device(bounds, device), int(lengths.max()), varlen)
-    return GroupedAttention(lengths, device)
+    return GroupedAttention(lengths, device, bias)
 
 
 # ── groups of like length ───────────────────────────────────────────────────────────────────────────────────
@@ -63,8 +65,8 @@ class _LengthGroup:
 class GroupedAttention:
     """Attention group by group; a sequence is padded by its own length alone, so batch mates change nothing."""
 
-    def __init__(self, lengths: NDArray[np.int64], device: torch.device) -> None:
-        self._groups = _group_by_length(lengths, device)
+    def __init__(self, lengths: NDArray[np.int64], device: torch.device, bias: Tensor | None = None) -> None:
+        self._groups, self._bias = _group_by_length(lengths, device), bias
         self._sequences = len(lengths)
 
     def __call__(self, qkv: Tensor, heads: int) -> Tensor:
@@ -73,7 +75,7 @@ class GroupedAttention:
         context = qkv.new_zeros(qkv.shape[0], hidden)
         for group in self._groups:
             query, key, value = _split_heads(qkv, group, 3, heads)
-            out = scaled_dot_product_attention(query, key, value, attn_mask=group.mask)  # [number, A, length, d]
+            out = scaled_dot_product_attention(query, key, value, attn_mask=self._mask(group, query, group.length))
             flat = out.transpose(1, 2).reshape(-1, hidden)
             context[group.rows] = flat if group.places is None else flat.index_select(0, group.places)
         return context
@@ -84,9 +86,17 @@ class GroupedAttention:
         for group in self._groups:
             key, value = _split_heads(key_value, group, 2, heads)
             asked = query[group.sequences].view(group.number, heads, 1, -1)
-            out = scaled_dot_product_attention(asked, key, value, attn_mask=group.mask)
+            out = scaled_dot_product_attention(asked, key, value, attn_mask=self._mask(group, asked, 1))
             context[group.sequences] = out.reshape(group.number, -1)
         return context
+
+    def _mask(self, group: _LengthGroup, query: Tensor, queries: int) -> Tensor | None:
+        """The mask of the first queries of each sequence, or the bias that is added to their scores."""
+        if self._bias is None:
+            return group.mask
+        apart = torch.arange(group.length)[None] - torch.arange(queries)[:, None]
+        bias = self._bias[:, apart + self._bias.shape[1] // 2].to(query.device, query.dtype)  # [A, queries, length]
+        return bias[None] if group.mask is None else bias.masked_fill(~group.mask, -torch.inf)
 
 
 def _split_heads(packed: Tensor, group: _LengthGroup, parts: int, heads: int) -> tuple[Tensor, ...]:
@@ -128,12 +138,21 @@ def _make_group(
 
 # ── Flash Attention over sequences of any length (CUDA) ─────────────────────────────────────────────────────
 
-Varlen = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, int, int], Tensor]
+Varlen = Callable[..., Tensor]
+"""torch.nn.attention.varlen.varlen_attn."""
 
 
-def find_varlen(device: torch.device, dtype: torch.dtype) -> Varlen | None:
-    """Find torch's attention over packed sequences; None where it does not serve the device or format."""
-    if device.type != "cuda" or dtype is torch.float32:
+_WIDEST_HEAD = 256
+_HEAD_STEP = 8
+
+
+def find_varlen(device: torch.device, dtype: torch.dtype, width: int) -> Varlen | None:
+    """Find torch's attention over packed sequences; None where Flash Attention 2 does not serve the device, the format
+    or the width of a head.
+    """
+    if device.type != "cuda" or dtype is torch.float32 or width > _WIDEST_HEAD or width % _HEAD_STEP:
+        return None
+    if torch.cuda.get_device_capability(device) < (8, 0):
         return None
     try:
         from torch.nn.attention.varlen import varlen_attn

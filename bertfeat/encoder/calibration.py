@@ -50,10 +50,11 @@ def largest_inputs(
     heads: int,
     eps: float,
     activation: str,
+    bias: Tensor | None = None,
 ) -> Iterator[BlockInputs]:
     """Compute a batch in float64 and yield what the products of each block met. Shape: ``embedded [T, H]``."""
     hidden = embedded.double()
-    attention = GroupedAttention(lengths, embedded.device)
+    attention = GroupedAttention(lengths, embedded.device, bias)
     for block in blocks:
         context = attention(_product(hidden, block.query_key_value), heads)
         attended = _norm(_product(context, block.attention_out) + hidden, block.attention_norm, eps)

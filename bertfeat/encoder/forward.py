@@ -1,18 +1,27 @@
-"""One forward pass of a transformers module over padded sequences: the chosen layers, without the padding."""
+"""One forward pass of a transformers module over a batch, padded or packed: the chosen layers, without the padding."""
 
+import inspect
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from bertfeat.encoder.linear import PrepackedLinears
 from bertfeat.encoder.precision import Precision
-from bertfeat.encoder.transfer import move_to_device
+from bertfeat.encoder.registered import (
+    REGISTERED,
+    NotPackable,
+    make_biases_by_distance,
+    register,
+    texts_side_by_side,
+)
+from bertfeat.encoder.transfer import move_to_device, usual_size
 from bertfeat.errors import ModelError, parameter
 from bertfeat.io import stage
-from bertfeat.models import Model, one_line_message
+from bertfeat.models import Model, one_line_message, silence_transformers
 from bertfeat.tokens import TokenBatch, ranges
 
 _READS_TYPES = frozenset({"xlnet"})  # segments that are no rows of a table
@@ -28,28 +37,78 @@ class TransformersForward:
         self._name = model.name
         self._pad = max(0, model.sizes.pad_token_id or 0)
         self._has_types = (model.sizes.type_vocab_size or 0) > 1 or model.config.model_type in _READS_TYPES
+        rotary = getattr(model.library_config, "position_embedding_type", None) == "rotary"
+        self._first_position = 0 if rotary else model.first_position  # ESM's turn by places, whatever stands there
         self._module = module.to(device).eval()
         self._blocks = _block_list(self._module, self.num_layers)
+        self._takes_positions = "position_ids" in inspect.signature(self._module.forward).parameters
+        self._usual_attention = getattr(module.config, "_attn_implementation", None)
+        self.alone = token_that_changes_others(model)
+        """The token whose sequences must run by themselves."""
+        self._prepacked: PrepackedLinears | None = None
+        self.packed = False  # whether texts stand side by side in one sequence
+        if self.could_pack:
+            register()
+            make_biases_by_distance(self._module)
 
     @property
     def could_stop_early(self) -> bool:
         """Whether the blocks were found, between which layers can be caught."""
         return self._blocks is not None
 
+    @property
+    def could_pack(self) -> bool:
+        """Whether the module calls an attention function from outside, and positions can be made to begin again."""
+        relative = any(hasattr(part, "relative_attention_bias") for part in self._module.modules())
+        takes_function = getattr(self._module, "_can_set_attn_implementation", lambda: False)()
+        return bool(takes_function) and (self._takes_positions or relative)
+
+    def use_packed(self) -> None:
+        """Let texts stand side by side in one sequence, without padding; products are by oneDNN where it serves."""
+        self._use_attention(REGISTERED)
+        self._prepacked = PrepackedLinears(self._module)
+
+    def settle(self) -> None:
+        """Keep the form as it is, and nothing that another one would need."""
+        self._prepacked = None
+
+    def use_eager(self) -> None:
+        """Pad texts, and let attention be the family's own, in plain products: the reference for all other forms."""
+        self._use_attention("eager")
+
+    def use_padded(self) -> None:
+        """Pad texts, and let attention be what the library takes for this family."""
+        if self._prepacked is not None:
+            self._prepacked.undo()
+            self._prepacked = None
+        if self._usual_attention != self._module.config._attn_implementation:  # type: ignore[union-attr]
+            self._use_attention(self._usual_attention)
+        self.packed = False
+
+    def _use_attention(self, name: str | None) -> None:
+        with silence_transformers():
+            self._module.set_attn_implementation(name)  # type: ignore[operator]
+        self.packed = name == REGISTERED
+
     def __call__(self, batch: TokenBatch, layers: Collection[int]) -> dict[int, Tensor]:
-        """Compute the chosen layers of a batch, padded to its longest sequence. Shape: ``[T, H]`` each.
+        """Compute the chosen layers of a batch, padded to its longest sequence or packed. Shape: ``[T, H]`` each.
 
         Raises:
             ModelError: the module fails, or a layer does not have one vector of width H for each token.
         """
-        inputs, places = self._inputs(batch)
+        inputs, places = self._packed_inputs(batch) if self.packed else self._padded_inputs(batch)
         longest = inputs["input_ids"].shape[1]
         run = self._caught if self.stops_early else self._listed
+        side_by_side: AbstractContextManager[None] = nullcontext()
+        if self.packed:
+            side_by_side = texts_side_by_side(batch.lengths, longest, self.device)
         try:
-            with stage("forward"):
+            with stage("forward"), side_by_side:
                 return {layer: self._rows(values, longest, places) for layer, values in run(inputs, layers).items()}
         except (ModelError, torch.OutOfMemoryError):
             raise
+        except NotPackable as error:
+            raise ModelError(str(error), where=self._name) from error
         except Exception as error:
             if isinstance(error, RuntimeError) and is_out_of_memory(error):
                 raise
@@ -92,7 +151,27 @@ class TransformersForward:
             )
         return values[:, :longest].flatten(0, 1).index_select(0, places)
 
-    def _inputs(self, batch: TokenBatch) -> tuple[dict[str, Tensor], Tensor]:
+    def _packed_inputs(self, batch: TokenBatch) -> tuple[dict[str, Tensor], Tensor]:
+        """The module's inputs, ``[1, rows]`` each, and the place of each token among their rows, ``[T]``.
+
+        On CPUs there are rows after the tokens, up to a size that comes again.
+        """
+        tokens = len(batch.ids)
+        rows = usual_size(tokens) if self.device.type == "cpu" and self.alone is None else tokens
+
+        def in_one(values: NDArray[np.integer]) -> Tensor:
+            filled = np.full(rows, values[0], np.int64)
+            filled[:tokens] = values
+            return move_to_device(filled[None], self.device)
+
+        inputs = {"input_ids": in_one(batch.ids)}
+        if self._takes_positions:
+            inputs["position_ids"] = in_one(batch.positions(self._first_position))
+        if self._has_types:
+            inputs["token_type_ids"] = in_one(batch.types)
+        return inputs, move_to_device(np.arange(tokens), self.device)
+
+    def _padded_inputs(self, batch: TokenBatch) -> tuple[dict[str, Tensor], Tensor]:
         """The module's inputs, ``[S, longest]`` each, and the place of each token among their rows, ``[T]``."""
         shape = len(batch.lengths), int(batch.lengths.max())
         places = ranges(np.arange(shape[0]) * shape[1], batch.lengths)
@@ -106,6 +185,12 @@ class TransformersForward:
         if self._has_types:
             inputs["token_type_ids"] = padded(batch.types, 0)
         return inputs, move_to_device(places, self.device)
+
+
+def token_that_changes_others(model: Model) -> int | None:
+    """The token by whose number a module scales all embeddings of a sequence: ESM's mask, with ``token_dropout``."""
+    config = model.library_config
+    return config.mask_token_id if getattr(config, "token_dropout", False) else None
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -19,7 +19,13 @@ from bertfeat.encoder.blocks import PostAttention, TorchPostAttention
 from bertfeat.encoder.calibration import BlockInputs
 from bertfeat.encoder.kernels import ACTIVATIONS, TYPES, Kernels, find_kernels
 from bertfeat.encoder.linear import ACTIVATION_FUNCTIONS
-from bertfeat.encoder.native import Int8PostAttentionStruct, Int8ProductStruct, Int8ProjectionStruct, NormStruct
+from bertfeat.encoder.native import (
+    Int8BlockStruct,
+    Int8PostAttentionStruct,
+    Int8ProductStruct,
+    Int8ProjectionStruct,
+    NormStruct,
+)
 from bertfeat.encoder.precision import Precision
 from bertfeat.encoder.weights import Affine, BlockWeights
 
@@ -173,25 +179,31 @@ def make_int8_product(product: Affine, largest: Tensor) -> Int8Product:
     return KernelInt8Product(quantized, kernels) if kernels else TorchInt8Product(quantized)
 
 
+class KernelInt8Block:
+    """A block's products of 8-bit integers and its norms, for the kernels."""
+
+    def __init__(self, products: list[QuantizedProduct], norms: list[Affine], eps: float, kernels: Int8Kernels) -> None:
+        self.kernels = kernels
+        self._products, self._norms = [KernelInt8Product(product, kernels) for product in products], norms
+        self.projection, self.hidden = self._products[0], products[0].weight.shape[1]
+        self.native = Int8BlockStruct(
+            *(product.native for product in self._products),
+            *(NormStruct(norm.weight.data_ptr(), norm.bias.data_ptr(), eps) for norm in norms),
+        )
+
+
 class KernelInt8PostAttention:
     """What follows attention in a block, its products of 8-bit integers, in one kernel."""
 
-    def __init__(
-        self, products: list[QuantizedProduct], norms: list[Affine], eps: float, activation: str, kernels: Int8Kernels
-    ) -> None:
-        self._kernels, self._activation = kernels, ACTIVATIONS[activation]
-        self._products, self._norms = [KernelInt8Product(product, kernels) for product in products], norms
-        self._natives = [
-            *(product.native for product in self._products),
-            *(NormStruct(norm.weight.data_ptr(), norm.bias.data_ptr(), eps) for norm in norms),
-        ]
+    def __init__(self, block: KernelInt8Block, activation: str) -> None:
+        self._block, self._activation = block, ACTIVATIONS[activation]
 
     def __call__(self, context: Tensor, residual: Tensor) -> Tensor:
         """Compute. Shape: ``[T, H]``, ``[T, H]`` → ``[T, H]``."""
         out = torch.empty_like(residual)
-        pointers = (context.data_ptr(), residual.data_ptr(), out.data_ptr())
-        job = Int8PostAttentionStruct(*pointers, len(residual), self._activation, TYPES[context.dtype], *self._natives)
-        self._kernels.call("post_attention", job)
+        pointers = (context.data_ptr(), residual.data_ptr(), out.data_ptr(), ctypes.addressof(self._block.native))
+        job = Int8PostAttentionStruct(*pointers, len(residual), self._activation, TYPES[context.dtype])
+        self._block.kernels.call("post_attention", job)
         return out
 
 
@@ -204,15 +216,16 @@ class Int8Block:
         kernels = find_int8_kernels(*weights.up.weight.shape)
         form = kernels.form if kernels else WHOLE_BYTES
         affines = (weights.query_key_value, weights.attention_out, weights.up, weights.down)
-        projection, *products = [quantize_product(*each, form) for each in zip(affines, inputs, strict=True)]
+        products = [quantize_product(*each, form) for each in zip(affines, inputs, strict=True)]
         norms = [weights.attention_norm, weights.out_norm]
-        self._project: Int8Product = KernelInt8Product(projection, kernels) if kernels else TorchInt8Product(projection)
         self._width = len(weights.query.bias)
         self.attention_dtype = kernels.attention_dtype(self._width // heads) if kernels else torch.float32
+        self.by_kernels = KernelInt8Block(products, norms, eps, kernels) if kernels else None
+        self._project: Int8Product = self.by_kernels.projection if self.by_kernels else TorchInt8Product(products[0])
         self.post_attention: PostAttention = (
-            KernelInt8PostAttention(products, norms, eps, activation, kernels)
-            if kernels
-            else TorchPostAttention(map(TorchInt8Product, products), norms, eps, activation)
+            KernelInt8PostAttention(self.by_kernels, activation)
+            if self.by_kernels
+            else TorchPostAttention(map(TorchInt8Product, products[1:]), norms, eps, activation)
         )
 
     def project(self, hidden: Tensor) -> Tensor:

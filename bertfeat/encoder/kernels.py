@@ -12,6 +12,7 @@ import platform
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -24,18 +25,21 @@ from bertfeat.encoder.precision import Precision
 from bertfeat.errors import UsageError
 
 _log = logging.getLogger(__name__)
-_ABI = 6  # BERTFEAT_ABI of csrc/kernels.h; raise both with every change of a struct or a function
-_AVX512, _AMX, _VNNI, _VECTOR, _BF16, _AVX2_VNNI = 1, 2, 4, 8, 16, 32  # HAS_… of csrc/support.c
+_ABI = 11  # BERTFEAT_ABI of csrc/kernels.h; raise both with every change of a struct or a function
+_AVX512, _AMX, _VNNI, _VECTOR, _BF16, _AVX2_VNNI, _AMD = 1, 2, 4, 8, 16, 32, 64  # HAS_… and IS_AMD of csrc/support.c
 _VECTOR_FORM, _AVX512_FORM, _BF16_FORM, _AMX_FORM = range(4)  # of attention
-_AVX2_ALL = _VECTOR | _AVX2_VNNI
+_AVX2 = _VECTOR | _AMD
+_AVX2_ALL = _AVX2 | _AVX2_VNNI
 _AVX512_ALL = _AVX2_ALL | _AVX512 | _VNNI | _BF16
-_LEVELS = {"none": 0, "avx2": _VECTOR, "avx2_vnni": _AVX2_ALL, "avx512": _AVX512_ALL, "amx": _AVX512_ALL | _AMX}
+_LEVELS = {"none": 0, "avx2": _AVX2, "avx2_vnni": _AVX2_ALL, "avx512": _AVX512_ALL, "amx": _AVX512_ALL | _AMX}
 TYPES = {torch.float32: 0, torch.bfloat16: 1}
 ACTIVATIONS = {"gelu": 0, "gelu_new": 1, "gelu_pytorch_tanh": 1, "relu": 2}
-_ATTENTION_STEP = 16  # widths of heads are multiples of this
+ATTENTION_STEP = 16  # widths of heads are multiples of this
 _AMX_HEADS = (32, 64)
 _BF16_HEADS = 32  # widths of heads that AVX512-BF16 takes are multiples of this
 _ALIGNMENT = 64
+_HUGE_PAGE, _MADV_HUGEPAGE = 1 << 21, 14
+_C_LIBRARY = ctypes.CDLL(None)
 
 
 class Kernels:
@@ -46,7 +50,7 @@ class Kernels:
         self.has_amx, self.has_vnni = bool(features & _AMX), bool(features & _VNNI)
         self.has_avx512, self.has_bf16 = bool(features & _AVX512), bool(features & _BF16)
         self.has_avx2 = bool(features & _VECTOR) and platform.machine() != "aarch64"
-        self.has_avx2_vnni = bool(features & _AVX2_VNNI)
+        self.has_avx2_vnni, self.is_amd = bool(features & _AVX2_VNNI), bool(features & _AMD)
 
     @property
     def int8_instructions(self) -> list[str]:
@@ -72,18 +76,44 @@ class Kernels:
         if getattr(self._library, name)(ctypes.byref(job), self._parallel, torch.get_num_threads()):
             raise RuntimeError("not enough memory for a kernel's buffers")
 
-    def pack(self, weight: Tensor) -> Tensor:
-        """Repack a bfloat16 weight ``[out, in]`` as the tiles that products read; ``[out · in]``, aligned."""
-        return self._packed("bertfeat_pack", weight)
+    def stack_form(self, dtype: torch.dtype, width: int) -> str:
+        """The instructions of a stack of blocks in such values with heads of this width; empty if there are none."""
+        if dtype is torch.bfloat16:
+            return {_AMX_FORM: "amx", _BF16_FORM: "bf16"}.get(self.attention_form(dtype, width), "")
+        if dtype is not torch.float32 or width % ATTENTION_STEP or not self.has_avx2:
+            return ""
+        return "avx512" if self.has_avx512 else "avx2"
+
+    def attention_form(self, dtype: torch.dtype, width: int) -> int:
+        """The form of attention of such values with heads of this width, as ``csrc/kernels.h`` counts them."""
+        if dtype is torch.bfloat16 and self.has_amx and width in _AMX_HEADS:
+            return _AMX_FORM
+        if dtype is torch.bfloat16 and self.has_bf16 and width % _BF16_HEADS == 0:
+            return _BF16_FORM
+        return _AVX512_FORM if self.has_avx512 else _VECTOR_FORM
+
+    def huge_room(self, values: int, dtype: torch.dtype) -> Tensor:
+        """Memory for values, in huge pages where the system gives them."""
+        size = dtype.itemsize
+        room = torch.empty(values + _HUGE_PAGE // size, dtype=dtype)
+        begin = -room.data_ptr() % _HUGE_PAGE // size
+        aligned = room[begin : begin + values]
+        _C_LIBRARY.madvise(ctypes.c_void_p(aligned.data_ptr()), ctypes.c_size_t(size * values), _MADV_HUGEPAGE)
+        return aligned
+
+    def pack(self, weight: Tensor, room: Tensor | None = None) -> Tensor:
+        """Repack a bfloat16 weight ``[out, in]`` as the tiles that products read, in room if given."""
+        return self._packed("bertfeat_pack", weight, room)
 
     def pack_int8(self, weight: Tensor) -> Tensor:
         """Repack an int8 weight ``[out, in]`` as the strips that products read; ``[out · in]``, aligned."""
         return self._packed("bertfeat_pack_int8", weight)
 
-    def _packed(self, name: str, weight: Tensor) -> Tensor:
-        room = torch.empty(weight.numel() + _ALIGNMENT, dtype=weight.dtype)
-        begin = -room.data_ptr() % _ALIGNMENT // room.element_size()
-        packed = room[begin : begin + weight.numel()]
+    def _packed(self, name: str, weight: Tensor, packed: Tensor | None = None) -> Tensor:
+        if packed is None:
+            room = torch.empty(weight.numel() + _ALIGNMENT, dtype=weight.dtype)
+            begin = -room.data_ptr() % _ALIGNMENT // room.element_size()
+            packed = room[begin : begin + weight.numel()]
         sizes = (ctypes.c_int64(weight.shape[1]), ctypes.c_int64(weight.shape[0]))
         getattr(self._library, name)(*map(ctypes.c_void_p, (weight.data_ptr(), packed.data_ptr())), *sizes)
         return packed
@@ -176,34 +206,51 @@ def kernels_in_use(device: torch.device, precision: Precision) -> str:
 class KernelAttention:
     """Attention over sequences of any length side by side, without padding; batch mates change nothing.
 
+    ``bias`` is added to scores, by head and by how far a key is from its query: ``[A, 2F + 1]``, from the key that
+    stands F before the query to the one that stands F after it, in float32.
+
     Shapes: ``T`` tokens of a batch, ``S`` sequences, ``A`` heads, ``d`` head width, ``H = A·d``.
     """
 
-    def __init__(self, lengths: NDArray[np.int64], kernels: Kernels) -> None:
-        self._kernels = kernels
+    def __init__(self, lengths: NDArray[np.int64], kernels: Kernels, bias: Tensor | None = None) -> None:
+        self._kernels, self._bias = kernels, bias
         self._bounds = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         self._singles = np.arange(len(lengths) + 1, dtype=np.int64)
         self._longest = int(lengths.max(initial=0))
 
     def __call__(self, qkv: Tensor, heads: int) -> Tensor:
         """Attend. Shape: ``qkv [T, 3H]`` → ``[T, H]``."""
-        query, key, value = qkv.chunk(3, dim=1)
-        return self._attend(query, key, value, self._bounds, heads)
+        query, key, value = qkv.view(len(qkv), 3, heads, qkv.shape[1] // (3 * heads)).unbind(1)
+        return self._attend(query, key, value, self._bounds, self._plain(query))
 
     def for_first_tokens(self, query: Tensor, key_value: Tensor, heads: int) -> Tensor:
         """Attend for the first token of each sequence only. Shape: ``[S, H]``, ``[T, 2H]`` → ``[S, H]``."""
-        key, value = key_value.chunk(2, dim=1)
-        return self._attend(query, key, value, self._singles, heads)
+        key, value = key_value.view(len(key_value), 2, heads, key_value.shape[1] // (2 * heads)).unbind(1)
+        asked = query.view(len(query), heads, query.shape[1] // heads)
+        return self._attend(asked, key, value, self._singles, self._plain(asked))
 
-    def _attend(self, query: Tensor, key: Tensor, value: Tensor, bounds: NDArray[np.int64], heads: int) -> Tensor:
-        out = torch.empty(query.shape, dtype=query.dtype)
+    def of_heads(self, query: Tensor, key: Tensor, value: Tensor, scale: float, before: int, after: int) -> Tensor:
+        """Attend to so many keys before and after a query's own, whose heads may be fewer than those of queries.
+
+        Shape: ``[T, A, d]``, ``[T, A/G, d]``, ``[T, A/G, d]`` → ``[T, H]``.
+        """
+        return self._attend(query, key, value, self._bounds, _Reach(scale, before, after))
+
+    def _plain(self, query: Tensor) -> "_Reach":
+        return _Reach(query.shape[2] ** -0.5, self._longest, self._longest)
+
+    def _attend(self, query: Tensor, key: Tensor, value: Tensor, bounds: NDArray[np.int64], reach: "_Reach") -> Tensor:
+        rows, heads, width = query.shape
+        out = torch.empty(rows, heads * width, dtype=query.dtype)
         out[bounds[-1] :] = 0  # rows after the last sequence, which fill a batch up to a usual size
-        width = query.shape[1] // heads
+        query, key, value = (each if each.stride(2) == 1 else each.contiguous() for each in (query, key, value))
+        bias = None if self._bias is None else (self._bias / reach.scale).contiguous()  # before scores are scaled
         job = AttentionStruct(
             query=query.data_ptr(),
             key=key.data_ptr(),
             value=value.data_ptr(),
             out=out.data_ptr(),
+            bias=None if bias is None else bias.data_ptr(),
             query_bounds=bounds.ctypes.data,
             key_bounds=self._bounds.ctypes.data,
             sequences=len(bounds) - 1,
@@ -211,25 +258,36 @@ class KernelAttention:
             width=width,
             query_stride=query.stride(0),
             key_stride=key.stride(0),
+            value_stride=value.stride(0),
             out_stride=out.stride(0),
+            query_step=query.stride(1),
+            key_step=key.stride(1),
+            value_step=value.stride(1),
+            group=heads // key.shape[1],
+            before=reach.before,
+            after=reach.after,
+            farthest=0 if bias is None else bias.shape[1] // 2,
+            out_tile=16 * out.stride(0),
+            out_column=32,
             longest=self._longest,
             type=TYPES[query.dtype],
-            form=self._form(query.dtype, width),
-            scale=width**-0.5,
+            form=self._kernels.attention_form(query.dtype, width),
+            scale=reach.scale,
         )
         self._kernels.call("bertfeat_attend", job)
         return out
 
-    def _form(self, dtype: torch.dtype, width: int) -> int:
-        if dtype is torch.bfloat16 and self._kernels.has_amx and width in _AMX_HEADS:
-            return _AMX_FORM
-        if dtype is torch.bfloat16 and self._kernels.has_bf16 and width % _BF16_HEADS == 0:
-            return _BF16_FORM
-        return _AVX512_FORM if self._kernels.has_avx512 else _VECTOR_FORM
+
+class _Reach(NamedTuple):
+    """The scale of scores, and the number of keys before and after its own that a query sees."""
+
+    scale: float
+    before: int
+    after: int
 
 
 def find_attention_kernels(device: torch.device, dtype: torch.dtype, width: int) -> Kernels | None:
     """Find the kernels if they compute attention with heads of this width on this device."""
-    serves = device.type == "cpu" and dtype in TYPES and width % _ATTENTION_STEP == 0
+    serves = device.type == "cpu" and dtype in TYPES and width % ATTENTION_STEP == 0
     kernels = find_kernels() if serves else None
     return kernels if kernels and (kernels.has_avx512 or dtype is torch.float32) else None

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - torch's own name
 
 Activation = Callable[[Tensor], Tensor]
@@ -88,6 +88,44 @@ class OneDnnLinear:
     def _pointwise(self, x: Tensor, epilogue: str, algorithm: str) -> Tensor:
         result: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._weight, self._bias, epilogue, [], algorithm)
         return result
+
+
+class PrepackedLinear(nn.Module):
+    """A linear module of another library whose product is by oneDNN; of its weight only type and shape are left."""
+
+    def __init__(self, plain: nn.Linear) -> None:
+        super().__init__()
+        self.in_features, self.out_features = plain.in_features, plain.out_features
+        own: Tensor | None = getattr(plain, "bias", None)
+        bias = plain.weight.new_zeros(plain.out_features) if own is None else own.detach()
+        self._product = OneDnnLinear(plain.weight.detach(), bias)
+        self.weight = nn.Parameter(torch.empty_like(plain.weight, device="meta"), requires_grad=False)
+        self.bias = None if own is None else nn.Parameter(bias, requires_grad=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Multiply. Shape: ``[.., in]`` → ``[.., out]``."""
+        return self._product(x.reshape(-1, self.in_features)).view(*x.shape[:-1], self.out_features)
+
+
+class PrepackedLinears:
+    """The linear modules inside of a module, with their weights packed once by oneDNN where it serves them."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self._places = [
+            (parent, name, child)
+            for parent in module.modules()
+            for name, child in parent.named_children()
+            if type(child) is nn.Linear and onednn_serves(child.weight)
+        ]
+        packed = {id(child): child for _, _, child in self._places}
+        made = {number: PrepackedLinear(child) for number, child in packed.items()}
+        for parent, name, child in self._places:
+            setattr(parent, name, made[id(child)])
+
+    def undo(self) -> None:
+        """Put the modules back as they were."""
+        for parent, name, child in self._places:
+            setattr(parent, name, child)
 
 
 def onednn_serves(weight: Tensor) -> bool:

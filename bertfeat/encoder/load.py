@@ -40,8 +40,8 @@ def _load_packed(model: Model, precision: Precision, device: torch.device) -> Lo
 def _load_other(model: Model, precision: Precision, device: torch.device) -> LoadedEncoder:
     if precision is Precision.INT8:
         raise ModelError(
-            f"int8 is for BERT, RoBERTa, XLM-R, DistilBERT and ELECTRA, and model_type {model.config.model_type!r} is "
-            f"run by transformers",
+            f"int8 is for BERT, RoBERTa, XLM-R, DistilBERT, ELECTRA and MPNet, and model_type "
+            f"{model.config.model_type!r} is run by transformers",
             where=model.name,
             remedy=f"use another {parameter('precision')}",
         )

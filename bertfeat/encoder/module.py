@@ -1,8 +1,9 @@
 """A model's files → transformers' module for them, its weights checked before any memory is taken for it."""
 
+import copy
 import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypedDict, cast
 
@@ -13,7 +14,13 @@ from torch.nn.modules.module import register_module_module_registration_hook
 from bertfeat.encoder.precision import Precision
 from bertfeat.encoder.tensors import StoredTensors
 from bertfeat.errors import ModelError
-from bertfeat.models import Model, silence_transformers, wrap_library_errors
+from bertfeat.models import (
+    ENCODER_HALVES,
+    LibraryConfig,
+    Model,
+    silence_transformers,
+    wrap_library_errors,
+)
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -21,6 +28,9 @@ if TYPE_CHECKING:
 _MODULES, _MODULES_A_TENSOR = 1_000, 20  # what a model may have; most have two modules for each tensor
 _TOLERATED_EXCESS = 10_000_000  # numbers; a smaller model is built, and what is missing is then named
 _LEFT_OUT = "pooler"  # many modules have it, and no hidden state needs it
+
+
+_FromConfig = Callable[..., "PreTrainedModel"]
 
 
 class _LoadingInfo(TypedDict):
@@ -39,9 +49,9 @@ def load_module(model: Model, precision: Precision) -> nn.Module:
         ModelError: transformers does not know the model, or the weights do not fit it.
     """
     tensors = StoredTensors(model)
-    config = model.library_config
+    config = _own_config(model)
     with silence_transformers():
-        skeleton = _skeleton(model, len(tensors.shapes))
+        skeleton = _skeleton(model, config, len(tensors.shapes))
         _check_amount(model, skeleton, tensors)
         with wrap_library_errors("transformers cannot load this model", where=model.name):
             result = type(skeleton).from_pretrained(
@@ -70,9 +80,20 @@ def _check_loaded(model: Model, info: _LoadingInfo) -> None:
         raise ModelError(f"its weights lack {missing[0]}{more}, so it cannot be used", where=model.name)
 
 
-def _skeleton(model: Model, stored: int) -> "PreTrainedModel":
+def _own_config(model: Model) -> LibraryConfig:
+    """A copy of the configuration, which the module may change."""
+    config = copy.deepcopy(model.library_config)
+    if hasattr(config, "use_cache"):
+        config.use_cache = False  # of keys and values, for tokens to come
+    return config
+
+
+def _skeleton(model: Model, config: LibraryConfig, stored: int) -> "PreTrainedModel":
     """The module without memory for its weights."""
-    from transformers import AutoModel
+    from transformers import AutoModel, AutoModelForTextEncoding
+
+    halved = model.config.model_type in ENCODER_HALVES
+    from_config: _FromConfig = (AutoModelForTextEncoding if halved else AutoModel).from_config
 
     most = _MODULES + _MODULES_A_TENSOR * stored
     with (
@@ -80,7 +101,7 @@ def _skeleton(model: Model, stored: int) -> "PreTrainedModel":
         _at_most(most, model.name),
         torch.device("meta"),
     ):
-        skeleton: PreTrainedModel = AutoModel.from_config(model.library_config, trust_remote_code=False)
+        skeleton = from_config(config, trust_remote_code=False)
     if skeleton.main_input_name != "input_ids":
         raise ModelError(
             f"it reads {skeleton.main_input_name}, not texts, so it is no encoder of texts", where=model.name

@@ -15,8 +15,11 @@ class AttentionStruct(ctypes.Structure):
     """The attention of a batch."""
 
     _fields_ = [
-        *_pointers("query", "key", "value", "out", "query_bounds", "key_bounds"),
-        *_integers("sequences", "heads", "width", "query_stride", "key_stride", "out_stride"),
+        *_pointers("query", "key", "value", "out", "bias", "query_bounds", "key_bounds"),
+        *_integers("sequences", "heads", "width"),
+        *_integers("query_stride", "key_stride", "value_stride", "out_stride"),
+        *_integers("query_step", "key_step", "value_step", "group", "before", "after", "farthest"),
+        *_integers("out_tile", "out_column"),
         *_integers("longest", "type", "form"),
         ("scale", ctypes.c_float),
     ]
@@ -26,12 +29,6 @@ class ProductStruct(ctypes.Structure):
     """A bfloat16 weight as tiles, and its bias."""
 
     _fields_ = [*_pointers("weight", "bias"), *_integers("in", "out")]
-
-
-class ProjectionStruct(ctypes.Structure):
-    """Some outputs of a product in bfloat16."""
-
-    _fields_ = [*_pointers("rows", "out"), *_integers("count", "begin", "end"), ("product", ProductStruct)]
 
 
 class NormStruct(ctypes.Structure):
@@ -51,6 +48,31 @@ class PostAttentionStruct(ctypes.Structure):
     ]
 
 
+class StackBlockStruct(ctypes.Structure):
+    """A block with its attention, in bfloat16."""
+
+    _fields_ = [
+        *((name, ProductStruct) for name in ("query_key_value", "output", "up", "down")),
+        *((name, NormStruct) for name in ("attention_norm", "out_norm")),
+    ]
+
+
+class EmbeddingsStruct(ctypes.Structure):
+    """The tables whose rows make up a token's embedding."""
+
+    _fields_ = [*_pointers("words", "positions", "types"), ("norm", NormStruct)]
+
+
+class StackStruct(ctypes.Structure):
+    """All blocks of a batch."""
+
+    _fields_ = [
+        *_pointers("rows", "tables", "ids", "positions", "types", "bounds", "blocks", "out", "bias", "cycles"),
+        *_integers("sequences", "layers", "heads", "activation", "first_only", "type", "form", "farthest"),
+        ("scale", ctypes.c_float),
+    ]
+
+
 class Int8ProductStruct(ctypes.Structure):
     """A weight of 8-bit integers as strips, with all that turns its sums into outputs."""
 
@@ -63,21 +85,25 @@ class Int8ProjectionStruct(ctypes.Structure):
     _fields_ = [*_pointers("rows", "out"), *_integers("count", "begin", "end", "type"), ("product", Int8ProductStruct)]
 
 
-class Int8PostAttentionStruct(ctypes.Structure):
-    """What follows attention in a block, its products of 8-bit integers."""
+class Int8BlockStruct(ctypes.Structure):
+    """A block with its attention, its products of 8-bit integers."""
 
     _fields_ = [
-        *_pointers("context", "residual", "out"),
-        *_integers("rows", "activation", "type"),
-        *((name, Int8ProductStruct) for name in ("output", "up", "down")),
+        *((name, Int8ProductStruct) for name in ("query_key_value", "output", "up", "down")),
         *((name, NormStruct) for name in ("attention_norm", "out_norm")),
     ]
 
 
+class Int8PostAttentionStruct(ctypes.Structure):
+    """What follows attention in a block, its products of 8-bit integers."""
+
+    _fields_ = [*_pointers("context", "residual", "out", "block"), *_integers("rows", "activation", "type")]
+
+
 JOBS: tuple[type[ctypes.Structure], ...] = (
     AttentionStruct,
-    ProjectionStruct,
     PostAttentionStruct,
+    StackStruct,
     Int8ProjectionStruct,
     Int8PostAttentionStruct,
 )

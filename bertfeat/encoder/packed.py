@@ -1,6 +1,7 @@
 """The packed forward pass: the tokens of a batch side by side, ``[T, H]``, without padding.
 
-BERT (Devlin et al. 2019), RoBERTa and XLM-R, DistilBERT, ELECTRA: post-layer-norm blocks, absolute positions.
+BERT (Devlin et al. 2019), RoBERTa and XLM-R, DistilBERT, ELECTRA, MPNet: post-layer-norm blocks, absolute positions;
+in MPNet attention has a bias by distance, too.
 
 Shapes: ``T`` tokens, ``S`` sequences, ``H`` hidden width, ``I`` intermediate width, ``L`` blocks.
 """
@@ -16,7 +17,7 @@ from torch import Tensor
 from torch.nn.functional import embedding, layer_norm
 
 from bertfeat.encoder.attention import Attention, Varlen, VarlenAttention, find_varlen, make_attention
-from bertfeat.encoder.blocks import Block, make_block
+from bertfeat.encoder.blocks import Block, FloatBlock
 from bertfeat.encoder.calibration import calibration_batch, largest_inputs
 from bertfeat.encoder.cuda import CudaForm, cuda_form
 from bertfeat.encoder.forks import tell_of_fork
@@ -25,8 +26,9 @@ from bertfeat.encoder.linear import make_linear_product
 from bertfeat.encoder.path import PACKED_SENTENCE, BatchForm, EncoderPath
 from bertfeat.encoder.precision import Precision
 from bertfeat.encoder.recorded import CudaRecorder, ForwardSize, RecordedForward, Recorder
+from bertfeat.encoder.stack import EmbeddingTables, Stack, TokenRows, float_stack, int8_stack
 from bertfeat.encoder.states import HiddenState
-from bertfeat.encoder.transfer import move_to_device
+from bertfeat.encoder.transfer import move_to_device, usual_size
 from bertfeat.encoder.weights import Affine, EncoderWeights, attention_heads, read_weights
 from bertfeat.errors import ModelError
 from bertfeat.io import stage
@@ -76,20 +78,34 @@ class PackedEncoder:
         self._types = None if weights.types is None else self._place(weights.types)
         self._norm = Affine(weights.norm.weight.to(device), weights.norm.bias.to(device))
         self._project = make_linear_product(*self._pair(weights.projection)) if weights.projection else None
-        self._blocks = (
-            self._int8_blocks(model, weights) if precision is Precision.INT8 else self._plain_blocks(model, weights)
+        activation, self._bias = model.config.activation, weights.relative_bias
+        self._blocks: Sequence[Block] = []
+        self._stack = None
+        if precision is not Precision.INT8:
+            self._stack = float_stack(
+                weights.blocks, self._eps, self._heads, activation, device, self._dtype, self._bias
+            )
+        if self._stack is None:
+            self._blocks, self._stack = self._made_blocks(model, weights)
+        self._tables = (
+            EmbeddingTables(self._words, self._positions, self._types, self._norm, self._eps)
+            if self._stack and self._project is None
+            else None
         )
-        self._attention_dtype = self._blocks[0].attention_dtype
-        varlen = find_varlen(device, self._attention_dtype)
-        if varlen and cuda_form(device) is CudaForm.GRAPHS:
+        self._attention_dtype = self._blocks[0].attention_dtype if self._blocks else self._dtype
+        varlen = find_varlen(device, self._attention_dtype, model.hidden_size // self._heads)
+        if varlen and self._bias is None and cuda_form(device) is CudaForm.GRAPHS:
             self.record(CudaRecorder(device), varlen)
 
     @property
     def _fills_up(self) -> bool:
-        return self.device.type == "cpu" or self._recorded is not None
+        return (self.device.type == "cpu" and self._stack is None) or self._recorded is not None
 
     def record(self, recorder: Recorder, varlen: Varlen) -> None:
-        """Record the forward pass once for each size of batch, and replay it from then on."""
+        """Record the forward pass once for each size of batch, and replay it from then on.
+
+        For models whose attention has no bias, which varlen attention does not know.
+        """
         self._recorded, self._varlen = RecordedForward(recorder), varlen
 
     @torch.inference_mode()
@@ -103,6 +119,11 @@ class PackedEncoder:
         Shape: ``[T, H]`` each, or ``[S, H]``; of the encoder's precision.
         """
         tell_of_fork()
+        if self._stack:
+            with stage("embed"):
+                inputs = self._stack_inputs(batch)
+            yield from self._stack(inputs, batch.lengths, layers, first_token_only=first_token_only)
+            return
         with stage("embed"):
             tokens = self._place_tokens(batch)
         if self._recorded:
@@ -113,6 +134,13 @@ class PackedEncoder:
             states = self._states(tokens, runs, whole, layers, first_token_only=first_token_only)
         for state in states:
             yield state.cut(len(batch.ids), len(batch.lengths))
+
+    def _stack_inputs(self, batch: TokenBatch) -> Tensor | TokenRows:
+        """The tokens, which the stack embeds; their embeddings where a projection follows (ELECTRA)."""
+        if self._tables is None:
+            return self._embed(self._place_tokens(batch))
+        self._check_types(batch)
+        return TokenRows(self._tables, batch.ids, batch.positions(self._first_position), batch.types)
 
     def _recorded_states(
         self,
@@ -171,7 +199,8 @@ class PackedEncoder:
                 yield HiddenState(layer, hidden, first_token_only=False)
 
     def _attention(self, lengths: NDArray[np.int64]) -> Attention:
-        return make_attention(lengths, self.device, self._attention_dtype, self.hidden_size // self._heads)
+        width = self.hidden_size // self._heads
+        return make_attention(lengths, self.device, self._attention_dtype, width, self._bias)
 
     def _runs(self, lengths: NDArray[np.int64], whole: Attention) -> list[_Run]:
         """The sequences of a batch together, or as many as have queries, keys and values in the caches."""
@@ -201,20 +230,21 @@ class PackedEncoder:
                 context[run.rows] = values
             return context
 
-    def _plain_blocks(self, model: Model, weights: EncoderWeights) -> Sequence[Block]:
-        return [
-            make_block(block, self._eps, model.config.activation, self.device, self._dtype) for block in weights.blocks
-        ]
-
-    def _int8_blocks(self, model: Model, weights: EncoderWeights) -> Sequence[Block]:
+    def _made_blocks(self, model: Model, weights: EncoderWeights) -> tuple[Sequence[Block], Stack | None]:
+        """The blocks one by one; or, of integers, all of them for one call."""
         activation = model.config.activation
+        if self.precision is not Precision.INT8:
+            return [FloatBlock(each, self._eps, activation, self.device, self._dtype) for each in weights.blocks], None
         batch = calibration_batch(model)
         embedded = self._embed(self._place_tokens(batch))[: len(batch.ids)]
-        largest = largest_inputs(weights.blocks, embedded, batch.lengths, self._heads, self._eps, activation)
-        return [
+        largest = largest_inputs(
+            weights.blocks, embedded, batch.lengths, self._heads, self._eps, activation, self._bias
+        )
+        blocks = [
             Int8Block(block, inputs, self._heads, self._eps, activation)
             for block, inputs in zip(weights.blocks, largest, strict=True)
         ]
+        return blocks, int8_stack(blocks, self._heads, activation, self._bias)
 
     def _embed(self, tokens: _Tokens) -> Tensor:
         summed = embedding(tokens.ids, self._words).float()
@@ -225,29 +255,18 @@ class PackedEncoder:
         return normed if self._project is None else self._project(normed)
 
     def _place_tokens(self, batch: TokenBatch) -> _Tokens:
-        if self._types is not None:
-            self._check_types(batch, len(self._types))
-        numbers = (batch.ids, self._position_ids(batch), batch.types, batch.starts)
+        self._check_types(batch)
+        numbers = (batch.ids, batch.positions(self._first_position), batch.types, batch.starts)
         return _Tokens(*(self._rows(each) for each in numbers))
 
-    def _check_types(self, batch: TokenBatch, known: int) -> None:
-        if (most := int(batch.types.max(initial=0))) >= known:
+    def _check_types(self, batch: TokenBatch) -> None:
+        most = int(batch.types.max(initial=0))
+        if self._types is not None and most >= len(self._types):
             raise ModelError(
-                f"its tokenizer marks tokens as of segment {most}, and the model knows {known} (counted from 0); it "
-                f"cannot read pairs of texts",
+                f"its tokenizer marks tokens as of segment {most}, and the model knows {len(self._types)} (counted "
+                f"from 0); it cannot read pairs of texts",
                 where=self._name,
             )
-
-    def _position_ids(self, batch: TokenBatch) -> NDArray[np.int64]:
-        within = np.arange(len(batch.ids)) - np.repeat(batch.starts, batch.lengths)
-        if self._first_position == 0:
-            return within
-        # RoBERTa counts over tokens that are not its padding token, which a text can spell out
-        padding_id = self._first_position - 1
-        padding = batch.ids == padding_id
-        before = np.cumsum(padding) - padding
-        before -= np.repeat(before[batch.starts], batch.lengths)
-        return np.where(padding, padding_id, within - before + self._first_position)
 
     def _rows(self, numbers: NDArray[np.integer]) -> Tensor:
         """Numbers on the device, and, but for eager CUDA, zeros after them, up to a size that comes again."""
@@ -261,12 +280,3 @@ class PackedEncoder:
 
     def _pair(self, affine: Affine) -> tuple[Tensor, Tensor]:
         return self._place(affine.weight), self._place(affine.bias)
-
-
-def usual_size(rows: int) -> int:
-    """Round a number of rows up, by a sixteenth or 15 at most, to one of few sizes.
-
-    oneDNN writes a new program for each size that it meets, which in bf16 takes longer than running it.
-    """
-    step = max(16, 1 << max(0, rows.bit_length() - 5))
-    return -(-rows // step) * step

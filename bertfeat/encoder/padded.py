@@ -1,4 +1,4 @@
-"""Any other Hugging Face encoder, run by transformers as it is, in batches that do not change its vectors."""
+"""Any other Hugging Face model of texts, run by transformers as it is, in batches that do not change its vectors."""
 
 from collections.abc import Callable, Collection, Iterator
 
@@ -33,9 +33,9 @@ class TransformersEncoder:
         )  # of a batch without tokens
         self._forward = TransformersForward(model, load_module(model, precision), precision, device)
         planned = planned_form(model)
-        known = planned is BatchForm.PADDED
-        report = self_check(self._forward, model, precision, planned, known=known)
+        report = self_check(self._forward, model, precision, planned)
         self._forward.stops_early = report.stops_early
+        self._forward.settle()
         self.path = EncoderPath(report.form, report.sentence, (*model.notes, *report.notes), report.difference)
 
     @property
@@ -52,11 +52,14 @@ class TransformersEncoder:
         Shape: ``[T, H]`` each, padding left out.
         """
         tell_of_fork()
-        runs = [self._forward(part, layers) for part in _SPLITS[self.path.form](batch) if len(part.ids)]
+        parts = _SPLITS[self.path.form](batch)
+        if self._forward.alone is not None and self.path.form is BatchForm.PACKED:
+            parts = _with_alone(batch, self._forward.alone)
+        runs = [self._forward(part, layers) for part in parts if len(part.ids)]
         for layer in sorted(layers):
             with stage("forward"):
-                parts = [run.pop(layer) for run in runs] or [self._none]
-                yield HiddenState(layer, parts[0] if len(parts) == 1 else torch.cat(parts), first_token_only=False)
+                rows = [run.pop(layer) for run in runs] or [self._none]
+                yield HiddenState(layer, rows[0] if len(rows) == 1 else torch.cat(rows), first_token_only=False)
 
 
 # ── one batch as several ────────────────────────────────────────────────────────────────────────────────────
@@ -65,6 +68,14 @@ class TransformersEncoder:
 def _equal_lengths(batch: TokenBatch) -> list[TokenBatch]:
     """The sequences of each length, which stand side by side, as batches of their own."""
     return _cut_batch(batch, np.flatnonzero(np.diff(batch.lengths)) + 1)
+
+
+def _with_alone(batch: TokenBatch, token: int) -> list[TokenBatch]:
+    """The sequences that hold a token as batches of their own, and those between them together."""
+    holds = np.add.reduceat(np.append(batch.ids == token, False), batch.starts, dtype=np.int64) * (batch.lengths > 0)
+    at = np.flatnonzero(holds)
+    bounds = np.unique(np.concatenate([at, at + 1]))
+    return _cut_batch(batch, bounds[(bounds > 0) & (bounds < len(batch.lengths))])
 
 
 def _each_alone(batch: TokenBatch) -> list[TokenBatch]:
@@ -86,6 +97,7 @@ def _cut_batch(batch: TokenBatch, bounds: NDArray[np.int64]) -> list[TokenBatch]
 
 
 _SPLITS: dict[BatchForm, Callable[[TokenBatch], list[TokenBatch]]] = {
+    BatchForm.PACKED: lambda batch: [batch],
     BatchForm.PADDED: lambda batch: [batch],
     BatchForm.EQUAL: _equal_lengths,
     BatchForm.SINGLE: _each_alone,

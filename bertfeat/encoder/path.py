@@ -4,9 +4,44 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from bertfeat.encoder.architectures import is_packable
-from bertfeat.models import Model
+from bertfeat.models import DECODERS, ENCODER_HALVES, Model
 
 PACKED_SENTENCE = "packed: bertfeat's own forward pass, without padding; batch mates change nothing"
+SIDE_BY_SIDE_SENTENCE = (
+    "packed: transformers' own module over texts side by side, without padding; attention text by text"
+)
+SIDE_BY_SIDE = (
+    DECODERS
+    | ENCODER_HALVES
+    | frozenset(
+        {
+            "albert",
+            "bert",
+            "bert-generation",
+            "camembert",
+            "data2vec-text",
+            "distilbert",
+            "electra",
+            "ernie",
+            "esm",
+            "esmc",
+            "eurobert",
+            "gte",
+            "jina_embeddings_v3",
+            "modernbert",
+            "neomme",
+            "nomic_bert",
+            "openai_privacy_filter",
+            "roberta",
+            "roberta-prelayernorm",
+            "ultrabert",
+            "xlm-roberta",
+            "xlm-roberta-xl",
+            "xmod",
+        }
+    )
+)
+"""Families whose modules take texts side by side, by benchmarks/architectures.py; the check at load tries each."""
 PADDING_HOLDS = frozenset(
     {
         "albert",
@@ -66,7 +101,7 @@ class BatchForm(StrEnum):
     """How the sequences of a batch go through a model."""
 
     PACKED = "packed"
-    """Side by side without padding, by bertfeat's own forward pass."""
+    """Side by side without padding, by bertfeat's own forward pass or by transformers."""
     PADDED = "padded"
     """Padded to the longest one, by transformers."""
     EQUAL = "equal lengths"
@@ -86,14 +121,23 @@ class EncoderPath:
 
 
 _PLANNED = {
+    BatchForm.PACKED: SIDE_BY_SIDE_SENTENCE,
     BatchForm.PADDED: "padded: run by transformers, texts of like length padded to the longest of a batch",
     BatchForm.EQUAL: "equal lengths: run by transformers, texts of one length at a time, without padding",
 }
 
 
 def planned_form(model: Model) -> BatchForm:
-    """How batches of a model are planned to run, from its configuration alone."""
-    return BatchForm.PADDED if model.config.model_type in PADDING_HOLDS else BatchForm.EQUAL
+    """The form of batches that is planned for a model that transformers runs, from its configuration alone."""
+    if model.config.depends_on_longest:
+        return BatchForm.EQUAL
+    return BatchForm.PACKED if model.config.model_type in SIDE_BY_SIDE else form_without_packing(model)
+
+
+def form_without_packing(model: Model) -> BatchForm:
+    """The form of batches of a model that does not take texts side by side."""
+    kind = model.config.model_type
+    return BatchForm.PADDED if kind in PADDING_HOLDS or model.causal else BatchForm.EQUAL
 
 
 def planned_path(model: Model) -> EncoderPath:

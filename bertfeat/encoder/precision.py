@@ -1,10 +1,14 @@
 """The floating-point format of the encoder, and whether this hardware supports it."""
 
+import functools
+import logging
 from enum import StrEnum
 
 import torch
 
 from bertfeat.errors import UsageError, parameter
+
+_log = logging.getLogger(__name__)
 
 
 class Precision(StrEnum):
@@ -39,6 +43,8 @@ def resolve_precision(name: str, device: torch.device) -> Precision:
         if precision is Precision.INT8 and device.type != "cpu":
             remedy = f"give {parameter('device', 'cpu')}, or {parameter('precision', 'bf16')}"
             raise UsageError(f"int8 is computed on CPUs, not on {device}", remedy=remedy)
+        if precision is Precision.INT8 and _cpu_has("amx_tile"):
+            _tell_of_amx()
         return precision
     return Precision.BF16 if has_native_bf16(device) else Precision.FP32
 
@@ -49,8 +55,19 @@ def has_native_bf16(device: torch.device) -> bool:
         return torch.cuda.get_device_capability(device) >= (8, 0)
     if device.type != "cpu":
         return False
-    checks = (getattr(torch.cpu, name, None) for name in ("_is_amx_tile_supported", "_is_avx512_bf16_supported"))
-    return any(check is not None and check() for check in checks)
+    return _cpu_has("amx_tile") or _cpu_has("avx512_bf16")
+
+
+def _cpu_has(extension: str) -> bool:
+    """Whether the CPU has an extension that multiplies bfloat16, and torch knows it."""
+    check = getattr(torch.cpu, f"_is_{extension}_supported", None)
+    return check is not None and bool(check())
+
+
+@functools.cache
+def _tell_of_amx() -> None:
+    """Say, once a process, that int8 is not the fast form here."""
+    _log.warning("this processor has AMX, where bf16 is faster than int8 and deviates less (docs/speed.md)")
 
 
 def resolve_device(name: str | None) -> torch.device:

@@ -1,6 +1,7 @@
 """A check of a module on a few tokens when it is loaded: does a text get the same vectors alone and in a batch?
 
-A text alone is compared with the same text padded beside a longer one, or beside others of its length, on every layer.
+A text alone is compared with the same text padded beside a longer one, or beside others of its length, on every layer;
+where texts go side by side in one sequence, with the family's own plain attention over the text alone.
 Transformers' models are many, and some let padding into the text, mix the texts of a batch, draw random numbers, or
 keep something from one call to the next; no list names them all.
 
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertfeat.encoder.forward import TransformersForward
-from bertfeat.encoder.path import BatchForm
+from bertfeat.encoder.path import PADDING_HOLDS, BatchForm, form_without_packing
 from bertfeat.encoder.precision import Precision
 from bertfeat.errors import ModelError, parameter
 from bertfeat.models import Model
@@ -44,9 +45,7 @@ class SelfCheckReport:
 
 
 @torch.inference_mode()
-def self_check(
-    forward: TransformersForward, model: Model, precision: Precision, planned: BatchForm, *, known: bool
-) -> SelfCheckReport:
+def self_check(forward: TransformersForward, model: Model, precision: Precision, planned: BatchForm) -> SelfCheckReport:
     """Find the form of batches under which company changes no vector, beginning with the planned one.
 
     A family that is not known is tried on a longer text too.
@@ -55,7 +54,7 @@ def self_check(
         ModelError: the module fails; a layer is not finite; the same text has other vectors the second time; or no
             token sees another.
     """
-    return _Check(forward, model, precision).findings(planned, known=known)
+    return _Check(forward, model, precision).findings(planned)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,19 +75,49 @@ class _Check:
         self._every = range(model.num_layers + 1)
         self._texts = _Texts(model)
 
-    def findings(self, planned: BatchForm, *, known: bool) -> SelfCheckReport:
-        long = None if known else self._run(self._texts.long)
+    def findings(self, planned: BatchForm) -> SelfCheckReport:
+        form, problem = planned, ""
+        company = long = None
+        if planned is BatchForm.PACKED:
+            company, problem = self._side_by_side()
+            form = BatchForm.PACKED if company else form_without_packing(self._model)
+        if form is BatchForm.EQUAL and not self._known:
+            long = self._run(self._texts.long)
         alone = self._run(self._texts.short)
         self._finite(alone)
-        form, company = self._form(planned, alone)
+        if company is None:
+            form, company = self._form(form, alone)
         self._attends(company)
         stops_early = self._agrees_between_blocks(alone)
         if not stops_early:
             self._same_again(self._texts.short, alone)
         if long is not None:
             self._same_again(self._texts.long, long)
-        notes = self._notes(planned, form, company)
+        notes = self._notes(planned, form, company, problem)
         return SelfCheckReport(form, stops_early, company.changes, self._sentence(form, company), notes)
+
+    @property
+    def _known(self) -> bool:
+        return self._kind in PADDING_HOLDS
+
+    def _side_by_side(self) -> tuple[_Company | None, str]:
+        """The change that company makes to texts side by side, or the reason why they cannot stand so."""
+        forward = self._forward
+        if not forward.could_pack:
+            return None, "its module takes no attention from outside"
+        forward.use_eager()
+        longer, alone = self._run(self._texts.longer), self._run(self._texts.short)
+        self._finite(alone)
+        forward.use_packed()
+        try:
+            company = self._in_company(alone, self._texts.longer, longer)
+        except ModelError as error:
+            forward.use_padded()
+            return None, error.problem
+        if company.changes > TOLERANCE[self._precision]:
+            forward.use_padded()
+            return None, f"texts side by side differ from texts alone by {company.changes:.1e}, relatively"
+        return company, ""
 
     def _form(self, planned: BatchForm, alone: Layers) -> tuple[BatchForm, _Company]:
         """The first form, from the planned one on, under which company changes nothing."""
@@ -100,13 +129,16 @@ class _Check:
         company = self._in_company(alone, self._texts.changed_last)
         return (BatchForm.EQUAL if company.changes <= tolerance else BatchForm.SINGLE), company
 
-    def _in_company(self, alone: Layers, mate: Ids) -> _Company:
+    def _in_company(self, alone: Layers, mate: Ids, mate_alone: Layers | None = None) -> _Company:
         short, begin = len(self._texts.short), len(mate)
         together = self._run(mate, self._texts.changed_first, self._texts.short)
         beside = _cut_rows(together, 0, short - 1)  # the same tokens as alone, but for those after them
         after_another = _cut_rows(together, begin + 1, begin + short)
+        changes = _difference(alone, _cut_rows(together, begin + short, begin + 2 * short))
+        if mate_alone is not None:
+            changes = max(changes, _difference(mate_alone, _cut_rows(together, 0, begin)))
         return _Company(
-            changes=_difference(alone, _cut_rows(together, begin + short, begin + 2 * short)),
+            changes=changes,
             before=_difference(_cut_rows(alone, 1, short), after_another),
             after=_difference(_cut_rows(alone, 0, short - 1), beside),
         )
@@ -149,12 +181,15 @@ class _Check:
                 where=self._model.name,
             )
 
-    def _notes(self, planned: BatchForm, form: BatchForm, company: _Company) -> tuple[str, ...]:
+    def _notes(self, planned: BatchForm, form: BatchForm, company: _Company, problem: str) -> tuple[str, ...]:
         notes = []
+        if problem:
+            notes.append(f"its texts cannot stand side by side, so that they run {form}: {problem}")
+            planned = form_without_packing(self._model)
         if form is not planned:
             what = "padding" if form is BatchForm.EQUAL else "the company of other texts"
             notes.append(f"{what} changes its vectors, which was not expected; its texts run {form}")
-        if company.after <= max(_SEES, TOLERANCE[self._precision]):
+        if not self._model.causal and company.after <= max(_SEES, TOLERANCE[self._precision]):
             notes.append(
                 "each token sees only those before it, so that the first one's vector is the same for all texts "
                 "(pooling cls is of no use)"
@@ -163,6 +198,7 @@ class _Check:
 
     def _sentence(self, form: BatchForm, company: _Company) -> str:
         what = {
+            BatchForm.PACKED: "a text alone by the family's own attention and one beside others differ by",
             BatchForm.PADDED: "a text alone and padded beside a longer one differ by",
             BatchForm.EQUAL: "a text alone and beside others of its length differ by",
             BatchForm.SINGLE: "each text runs by itself, because beside others of its length it differs by",

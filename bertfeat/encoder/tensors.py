@@ -3,12 +3,10 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from safetensors import safe_open
 from torch import Tensor
 
 from bertfeat.errors import ModelError
-from bertfeat.io import open_regular
-from bertfeat.models import Model, wrap_library_errors
+from bertfeat.models import Model, open_weights, wrap_library_errors
 
 _FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
 _COUNTERS = ("_ids", "_index", "_mask", "num_batches_tracked")  # endings of the names of buffers, which are no weights
@@ -45,8 +43,7 @@ class StoredTensors:
         self._shapes: dict[str, tuple[int, ...]] = {}
         with wrap_library_errors("its weights cannot be read", where=model.name):
             for path in model.weight_files:
-                open_regular(path).close()  # safe_open would wait for a pipe's writer
-                file: _WeightFile = safe_open(path, framework="pt")
+                file: _WeightFile = open_weights(model.name, path, "pt")
                 for name in file.keys():  # noqa: SIM118 - not a dict
                     self._add(name, file)
 

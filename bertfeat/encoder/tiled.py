@@ -1,16 +1,15 @@
-"""A transformer block but for its attention, in bfloat16 on AMX: products of bfloat16, all else of float32.
+"""The part of a transformer block after attention, in bfloat16 on AMX: products of bfloat16, all else of float32.
 
-What follows attention takes torch's CPU operators 1.2 to 2.4 times as long, because each product goes through memory
-(benchmarks/block.py).
+It takes torch's CPU operators 1.2 to 2.4 times as long, because each product goes through memory (benchmarks/block.py).
 
-Shapes: ``T`` tokens, ``S`` sequences, ``H`` hidden width.
+Shapes: ``T`` tokens, ``H`` hidden width.
 """
 
 import torch
 from torch import Tensor
 
 from bertfeat.encoder.kernels import ACTIVATIONS, Kernels, find_kernels
-from bertfeat.encoder.native import NormStruct, PostAttentionStruct, ProductStruct, ProjectionStruct
+from bertfeat.encoder.native import NormStruct, PostAttentionStruct, ProductStruct
 from bertfeat.encoder.weights import Affine, BlockWeights
 
 _STEP = 32  # widths are multiples of this
@@ -20,17 +19,9 @@ class TiledProduct:
     """A product whose weight ``[out, in]`` is stored as AMX tiles."""
 
     def __init__(self, product: Affine, kernels: Kernels) -> None:
-        self._kernels = kernels
         outputs, inputs = product.weight.shape
         self._tensors = (kernels.pack(product.weight.bfloat16().contiguous()), product.bias)  # kept in memory
         self.native = ProductStruct(*(each.data_ptr() for each in self._tensors), inputs, outputs)
-
-    def some(self, x: Tensor, begin: int, end: int) -> Tensor:
-        """Multiply, for the outputs from ``begin`` to ``end``, both multiples of 32."""
-        out = x.new_empty(len(x), end - begin)
-        job = ProjectionStruct(x.data_ptr(), out.data_ptr(), len(x), begin, end, self.native)
-        self._kernels.call("bertfeat_project", job)
-        return out
 
 
 class TiledPostAttention:
@@ -52,27 +43,6 @@ class TiledPostAttention:
         job = PostAttentionStruct(*pointers, len(residual), self._activation, *self._natives)
         self._kernels.call("bertfeat_post_attention", job)
         return out
-
-
-class TiledBlock:
-    """A block in bfloat16 on AMX."""
-
-    attention_dtype = torch.bfloat16
-    takes_few_rows = True
-
-    def __init__(self, weights: BlockWeights, eps: float, activation: str, kernels: Kernels) -> None:
-        self._width = len(weights.query.bias)
-        self._product = TiledProduct(weights.query_key_value, kernels)
-        self.post_attention = TiledPostAttention(weights, eps, activation, kernels)
-
-    def project(self, hidden: Tensor) -> Tensor:
-        """Compute queries, keys and values. Shape: ``[T, H]`` → ``[T, 3H]``."""
-        return self._product.some(hidden, 0, 3 * self._width)
-
-    def project_first_tokens(self, hidden: Tensor, first_rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute queries of first tokens alone. Shape: ``[T, H]``, ``[S, H]`` → ``[S, H]``, ``[T, 2H]``."""
-        query = self._product.some(first_rows, 0, self._width)
-        return query, self._product.some(hidden, self._width, 3 * self._width)
 
 
 def find_tile_kernels(device: torch.device, dtype: torch.dtype, hidden: int, inner: int) -> Kernels | None:

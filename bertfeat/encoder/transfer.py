@@ -36,3 +36,12 @@ def _pinned_like(values: Tensor) -> Tensor:
         return torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
     except RuntimeError:  # no more memory can be pinned; other memory is slower
         return torch.empty(values.shape, dtype=values.dtype)
+
+
+def usual_size(rows: int) -> int:
+    """Round a number of rows up, by a sixteenth or 15 at most, to one of few sizes.
+
+    oneDNN writes a new program for each size that it meets, which in bf16 takes longer than running it.
+    """
+    step = max(16, 1 << max(0, rows.bit_length() - 5))
+    return -(-rows // step) * step

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from bertfeat.encoder.architectures import WEIGHT_NAMES, WeightNames
+from bertfeat.encoder.relative import BUCKETS, bias_by_distance
 from bertfeat.encoder.tensors import StoredTensors
 from bertfeat.errors import ModelError
 from bertfeat.models import Model
@@ -50,6 +51,7 @@ class EncoderWeights:
     norm: Affine
     projection: Affine | None  # ELECTRA, where E is not H
     blocks: tuple[BlockWeights, ...]
+    relative_bias: Tensor | None = None  # [A, 2F + 1] MPNet: what attention adds to scores, by distance up to F
 
 
 def attention_heads(model: Model) -> int:
@@ -84,6 +86,11 @@ def read_weights(model: Model) -> EncoderWeights:
         norm=weights.affine("embeddings.LayerNorm", embedded),
         projection=weights.affine("embeddings_project", hidden, embedded) if embedded != hidden else None,
         blocks=tuple(_block(weights, names, number) for number in range(model.num_layers)),
+        relative_bias=bias_by_distance(
+            weights.tensor(names.relative_bias, BUCKETS, attention_heads(model)), model.max_tokens - 1
+        )
+        if names.relative_bias
+        else None,
     )
 
 

@@ -4,7 +4,6 @@ from .agenda import (
 )
 from .embedder import Embedder as Embedder, PartResult as PartResult, TokenizedRows as TokenizedRows
 from .estimate import Estimate as Estimate, estimate_extraction as estimate_extraction
-from .old_plan import plan_of_version as plan_of_version
 from .options import EncodeResult as EncodeResult
 from .plan import (
     PartLimits as PartLimits,
@@ -16,11 +15,12 @@ from .plan import (
 )
 from .report import ExtractionReport as ExtractionReport, OnProgress as OnProgress, Progress as Progress
 from .resume import ExistingParts as ExistingParts
+from .row_digests import SKETCH_SIZE as SKETCH_SIZE
 from .run_manifest import finished_as as finished_as
+from .run_options import PART_ROWS as PART_ROWS, ExtractionOptions as ExtractionOptions
 from .sentence_transformers import Extractor as Extractor
 from .settings import (
     NUMERICS_VERSION as NUMERICS_VERSION,
-    PART_ROWS as PART_ROWS,
     bytes_per_character as bytes_per_character,
     bytes_per_row as bytes_per_row,
     record_settings as record_settings,

@@ -45,10 +45,21 @@ class PlannedAgenda:
 
 
 class ScanningAgenda:
-    """Files to be scanned and the parts that come of them; parts are handed out as soon as they are numbered."""
+    """Files to be scanned and the parts that come of them; parts are handed out as soon as they are numbered.
 
-    def __init__(self, files: Sequence[CorpusFile], limits: PartLimits, select: Selection, on_part: OnPart) -> None:
-        self._select, self._on_part = select, on_part
+    With ``check`` they are handed out when all are numbered and it has accepted the whole plan.
+    """
+
+    def __init__(
+        self,
+        files: Sequence[CorpusFile],
+        limits: PartLimits,
+        select: Selection,
+        on_part: OnPart,
+        check: Callable[[Sequence[PlannedPart]], None] | None = None,
+    ) -> None:
+        self._select, self._on_part, self._check = select, on_part, check
+        self._unchecked: list[PlannedPart] = []
         self._numbering = ScanNumbering(files, limits)
         self._unscanned = deque(scan_tasks(files))
         self._scans: dict[int, ScannedFiles] = {}  # those that wait for one before them
@@ -88,9 +99,20 @@ class ScanningAgenda:
             if self._next == self._last:
                 for part in self._numbering.end():
                     self._make_ready(part)
+                self._release()
+
+    def _release(self) -> None:
+        """Have the whole plan checked, and hand out what waited for that."""
+        if self._check is not None:
+            self._check(self._unchecked)
+            unchecked, self._unchecked, self._check = self._unchecked, [], None
+            for part in unchecked:
+                self._make_ready(part)
 
     def _make_ready(self, part: PlannedPart) -> None:
-        if selected := self._select(part):
+        if self._check is not None:
+            self._unchecked.append(part)
+        elif selected := self._select(part):
             self._ready.append(selected)
 
 

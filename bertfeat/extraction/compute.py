@@ -8,7 +8,7 @@ Shapes: ``T`` tokens of a batch, ``S`` segments of a batch (documents, tokens or
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -17,15 +17,17 @@ from torch import Tensor
 
 from bertfeat.encoder import Encoder, HiddenState, PendingCopy, is_out_of_memory, move_to_device
 from bertfeat.errors import BertfeatError, parameter
-from bertfeat.extraction.pooling import POOLING_METHODS
+from bertfeat.extraction.pooling import GATHERING, POOLING_METHODS, PoolingMethod, set_rows
 from bertfeat.io import stage
 from bertfeat.recipe import FeatureColumn, Operation, Pooling, needed_layers
 from bertfeat.tokens import (
     BatchGroups,
     TokenBatch,
+    TokenGroups,
     TokenizedDocuments,
     cut_batches,
     groups_in_batch,
+    split_groups,
 )
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16}
@@ -66,18 +68,23 @@ class _BatchPass:
     def __init__(self, encoder: Encoder, tokenized: TokenizedDocuments, columns: Sequence[FeatureColumn]) -> None:
         self._encoder, self._layout, self._columns = encoder, tokenized.layout, columns
         self._layers = needed_layers(columns)
-        poolings = {column.pooling for column in columns}
-        self._groups = {pooling: POOLING_METHODS[pooling].groups_of(tokenized.layout) for pooling in poolings}
-        self._shares = {
-            pooling: 1.0 / np.maximum(self._groups[pooling].counts(), 1)
-            for pooling in poolings
-            if POOLING_METHODS[pooling].averaged
-        }
+        self._ways: dict[_WayKey, _Way] = {}
+        self._spread: dict[Pooling, TokenGroups] = {}  # rows whose tokens lie in several windows, and cannot be merged
+        self._shares: dict[Pooling, NDArray[np.float64]] = {}
+        for pooling in {column.pooling for column in columns}:
+            self._add_ways(pooling)
         deepest = [column for column in columns if self._layers[-1] in column.recipe.layers]
         # the deepest layer's feed-forward is needed for one token a document if no pooling takes the others
-        self._first_only = all(self._groups[column.pooling] is tokenized.layout.first_tokens for column in deepest)
-        self._results = {column.name: self._new_result(column) for column in columns}
-        self._copies: deque[list[tuple[FeatureColumn, Tensor, PendingCopy]]] = deque()  # with their rows of the result
+        self._first_only = all(
+            self._ways[column.pooling, False].groups is tokenized.layout.first_tokens for column in deepest
+        )
+        self._targets = [
+            _Target(column, key, way.method, way.new_result(column))
+            for column in columns
+            for key, way in self._ways.items()
+            if key[0] is column.pooling
+        ]
+        self._copies: deque[list[tuple[_Target, Tensor, PendingCopy]]] = deque()  # with their rows of the result
         self._splits = self._tokens = self._padding = 0
 
     def run(self, batch_tokens: int, batch_size: int | None, on_batch: Callable[[int], None]) -> FeatureMatrices:
@@ -89,9 +96,13 @@ class _BatchPass:
             self._padding += int(batch.lengths.max()) * len(batch.lengths) - len(batch.ids) if padded else 0
             on_batch(len(batch.ids))
         self._store_copies(behind=0)
+        results = {target.column.name: target.result for target in self._targets if not target.gathers}
+        for target in self._targets:
+            if target.gathers:
+                self._reduce_gathered(target, results[target.column.name])
         for column in self._columns:
-            POOLING_METHODS[column.pooling].finish(self._results[column.name])
-        matrices = {name: result.numpy() for name, result in self._results.items()}
+            POOLING_METHODS[column.pooling].finish(results[column.name])
+        matrices = {name: result.numpy() for name, result in results.items()}
         return FeatureMatrices(matrices, self._splits, self._tokens, self._padding)
 
     def _run_or_halve(self, batch: TokenBatch) -> None:
@@ -119,17 +130,17 @@ class _BatchPass:
     @torch.inference_mode()
     def _run_batch(self, batch: TokenBatch) -> None:
         segments = {
-            pooling: _BatchSegments(groups_in_batch(groups, self._layout, batch), batch, self._encoder.device)
-            for pooling, groups in self._groups.items()
+            key: _BatchSegments(groups_in_batch(way.groups, self._layout, batch), batch, self._encoder.device)
+            for key, way in self._ways.items()
         }
-        batch_columns = [_BatchColumn(column, segments[column.pooling]) for column in self._columns]
+        batch_columns = [_BatchColumn(target, segments[target.key]) for target in self._targets]
         for state in self._encoder.hidden_states(batch, self._layers, first_token_only=self._first_only):
             with stage("pooling"):
                 _add_layer(state, batch_columns, segments)
         # all results before any is stored: a batch that runs out of memory is run again in halves
         with stage("pooling"):
             self._copies.append(
-                [(c.column, segments[c.column.pooling].targets, PendingCopy(c.result())) for c in batch_columns]
+                [(c.target, segments[c.target.key].targets, PendingCopy(c.result())) for c in batch_columns]
             )
 
     @torch.inference_mode()
@@ -137,19 +148,69 @@ class _BatchPass:
         """Merge the batches that were copied from the device into the results, except the last ``behind``."""
         while len(self._copies) > behind:
             with stage("pooling"):
-                for column, rows, copy in self._copies.popleft():
-                    self._store(column, copy.values(), rows)
+                for target, rows, copy in self._copies.popleft():
+                    self._store(target, copy.values(), rows)
 
-    def _store(self, column: FeatureColumn, values: Tensor, rows: Tensor) -> None:
-        result = self._results[column.name]
-        if column.pooling in self._shares:
-            share = torch.from_numpy(self._shares[column.pooling][rows.numpy()]).float()
+    def _store(self, target: "_Target", values: Tensor, rows: Tensor) -> None:
+        if target.column.pooling in self._shares and not target.gathers:
+            share = torch.from_numpy(self._shares[target.column.pooling][rows.numpy()]).float()
             values = values.float() * share[:, None]
-        POOLING_METHODS[column.pooling].merge(result, rows, values.to(result.dtype))
+        merge = target.method.merge or set_rows  # what cannot be merged has one segment a row here
+        merge(target.result, rows, values.to(target.result.dtype))
 
-    def _new_result(self, column: FeatureColumn) -> Tensor:
-        rows = self._groups[column.pooling].size
-        return POOLING_METHODS[column.pooling].new_result(rows, column.width, DTYPES[column.dtype])
+    def _add_ways(self, pooling: Pooling) -> None:
+        """Plan how a pooling's tokens become rows: where windows cannot be merged, those of long texts are gathered."""
+        method = POOLING_METHODS[pooling]
+        groups = method.groups_of(self._layout)
+        if method.averaged:
+            self._shares[pooling] = 1.0 / np.maximum(groups.counts(), 1)
+        if method.merge is None:
+            groups, spread = split_groups(groups, self._layout)
+            if len(spread.tokens):
+                self._spread[pooling] = spread
+                each = TokenGroups(spread.tokens, np.arange(len(spread.tokens), dtype=np.int32), len(spread.tokens))
+                self._ways[pooling, True] = _Way(each, GATHERING)
+        self._ways[pooling, False] = _Way(groups, method)
+
+    def _reduce_gathered(self, target: "_Target", result: Tensor) -> None:
+        """Reduce the tokens of rows that lie in several windows; of concatenated layers each by itself."""
+        column, spread = target.column, self._spread[target.column.pooling]
+        rows, begins = np.unique(spread.targets, return_index=True)
+        picked, offsets = torch.arange(len(spread.tokens)), torch.from_numpy(begins)
+        layers = len(column.recipe.layers) if column.recipe.operation is Operation.CONCAT else 1
+        reduce = POOLING_METHODS[column.pooling].reduce
+        values = torch.cat([reduce(layer, picked, offsets) for layer in target.result.chunk(layers, dim=1)], dim=1)
+        whole = replace(target, key=(column.pooling, False), method=POOLING_METHODS[column.pooling], result=result)
+        self._store(whole, values, torch.from_numpy(rows.astype(np.int64)))
+
+
+_WayKey = tuple[Pooling, bool]  # the second: whether tokens are gathered as they are, and reduced at the end
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """Which tokens go into which rows, and by which functions."""
+
+    groups: TokenGroups
+    method: PoolingMethod
+
+    def new_result(self, column: FeatureColumn) -> Tensor:
+        dtype = torch.float32 if self.method is GATHERING else DTYPES[column.dtype]
+        return self.method.new_result(self.groups.size, column.width, dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """The rows of one column, or the tokens that are gathered for some of them."""
+
+    column: FeatureColumn
+    key: _WayKey
+    method: PoolingMethod
+    result: Tensor
+
+    @property
+    def gathers(self) -> bool:
+        return self.key[1]
 
 
 class _BatchSegments:
@@ -165,10 +226,10 @@ class _BatchSegments:
 class _BatchColumn:
     """One column of one batch, while its layers arrive."""
 
-    def __init__(self, column: FeatureColumn, segments: _BatchSegments) -> None:
-        self.column, self._segments = column, segments
+    def __init__(self, target: _Target, segments: _BatchSegments) -> None:
+        self.target, self.column, self._segments = target, target.column, segments
         self._values: Tensor | None = None
-        self._method = POOLING_METHODS[column.pooling]
+        self._method, column = target.method, target.column
         # the maximum of a sum is not the sum of maxima: such a column is summed token by token
         self.by_token = column.recipe.operation in (Operation.SUM, Operation.MEAN) and not column.pooling.linear
 
@@ -180,8 +241,9 @@ class _BatchColumn:
         elif recipe.operation is Operation.CONCAT:
             width = reduced.shape[1]
             if self._values is None:
-                # what is still to be divided stays exact
-                exact = torch.float32 if self._method.averaged else DTYPES[self.column.dtype]
+                # what is still to be divided or reduced stays exact
+                divided = self._method.averaged or self.target.gathers
+                exact = torch.float32 if divided else DTYPES[self.column.dtype]
                 self._values = reduced.new_empty(len(reduced), width * len(recipe.layers), dtype=exact)
             at = recipe.layers.index(layer) * width
             self._values[:, at : at + width] = reduced
@@ -199,18 +261,18 @@ class _BatchColumn:
         return values
 
 
-def _add_layer(state: HiddenState, columns: Iterable[_BatchColumn], segments: Mapping[Pooling, _BatchSegments]) -> None:
-    """Reduce one layer once for each pooling, and add it to the columns that contain it."""
-    reduced: dict[Pooling, Tensor] = {}
+def _add_layer(state: HiddenState, columns: Iterable[_BatchColumn], segments: Mapping[_WayKey, _BatchSegments]) -> None:
+    """Reduce one layer once for each way, and add it to the columns that contain it."""
+    reduced: dict[_WayKey, Tensor] = {}
     for column in columns:
         if state.layer not in column.column.recipe.layers:
             continue
-        pooling = column.column.pooling
+        key = column.target.key
         if column.by_token:
             column.add(state.layer, state.values)
             continue
-        if pooling not in reduced:
-            groups = segments[pooling]
+        if key not in reduced:
+            groups = segments[key]
             rows = groups.windows if state.first_token_only else groups.rows
-            reduced[pooling] = POOLING_METHODS[pooling].reduce(state.values, rows, groups.offsets)
-        column.add(state.layer, reduced[pooling])
+            reduced[key] = column.target.method.reduce(state.values, rows, groups.offsets)
+        column.add(state.layer, reduced[key])

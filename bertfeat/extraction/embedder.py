@@ -9,6 +9,7 @@ from typing import Self, TypeVar
 
 import torch
 
+from bertfeat.arguments import checked
 from bertfeat.corpus import Failure, KeptColumn, Row
 from bertfeat.encoder import Encoder, load_encoder, resolve_device, resolve_precision
 from bertfeat.errors import FeatureSetError, UsageError, parameter
@@ -21,10 +22,11 @@ from bertfeat.extraction.part_content import (
     list_failures,
     partition_rows,
 )
+from bertfeat.extraction.texts import check_prompt
 from bertfeat.features import FeatureSettings, ModelIdentity, PartContent
 from bertfeat.io import keep_freed_memory, stage
 from bertfeat.models import Model, find_model
-from bertfeat.recipe import FeatureColumn, Pooling, Unit, feature_columns, parse_poolings
+from bertfeat.recipe import FeatureColumn, Pooling, Unit, feature_columns, parse_poolings, split_specs
 from bertfeat.tokens import LongTextPolicy, Subword, TokenizedDocuments, Tokenizer, TokenSettings, tokenize
 
 Choice = TypeVar("Choice", bound=StrEnum)
@@ -60,6 +62,7 @@ class PartResult:
     split_batches: int  # batches that were split because memory ran out
 
 
+@checked
 class Embedder:
     """A frozen encoder, its tokenizer and the feature columns to compute: rows go in, feature matrices come out.
 
@@ -91,9 +94,13 @@ class Embedder:
             raise UsageError(f"unknown dtype {dtype!r}", remedy="token and word matrices are float16 or float32")
         if batch_tokens is not None and batch_tokens < 1:
             raise UsageError(f"a batch of {batch_tokens} tokens holds no text", remedy="give at least 1")
+        self.layers: tuple[str, ...] = split_specs(layers)
+        """The specifications of layers, as they were given."""
+        self.poolings: tuple[Pooling, ...] = parse_poolings(pooling, lambda: self.model.pooling)
+        """The poolings, as they were given."""
         self.columns: tuple[FeatureColumn, ...] = feature_columns(
-            layers,
-            parse_poolings(pooling, lambda: self.model.pooling),
+            self.layers,
+            self.poolings,
             num_layers=self.model.num_layers,
             hidden_size=self.model.hidden_size,
             dtype=dtype,
@@ -102,16 +109,25 @@ class Embedder:
         self.token_settings = TokenSettings(
             max_length=_max_length(max_length, self.model),
             long=_choice(LongTextPolicy, "long", long),
-            prompt=self.model.default_prompt if prompt is None else prompt,
+            prompt=check_prompt(self.model.default_prompt if prompt is None else prompt),
             special_tokens=special_tokens,
             subword=_choice(Subword, "subword", subword),
             with_tokens=Unit.TOKEN in units,
             with_words=Unit.WORD in units,
             left_words=_left_words(context),
         )
+        self._check_first_tokens()
         self._check_context()
         self.given_batch_tokens = batch_tokens
         self.location: str = _location_of(model, self.model)
+
+    def _check_first_tokens(self) -> None:
+        if self.model.causal and any(column.pooling is Pooling.CLS for column in self.columns):
+            raise UsageError(
+                f"in {self.model.name} each token sees only those before it, so that the first token's vector is the "
+                f"same for all texts, and pooling cls says nothing",
+                remedy=f"give {parameter('pooling', 'last-token')} or {parameter('pooling', 'mean')}",
+            )
 
     def _check_context(self) -> None:
         if self.token_settings.left_words is None:
@@ -133,13 +149,15 @@ class Embedder:
         precision: str | None = None,
         device: str | None = None,
         prompt: str | None = None,
+        where: object = "",
     ) -> Self:
         """Make the extractor that a feature set, an index or a tagger records, to compute ``columns`` in the same way.
 
-        ``name`` is where the model is now, if it has moved; ``precision`` and ``prompt`` replace the recorded ones.
+        ``name`` is where the model is now, if it has moved; ``precision`` and ``prompt`` replace the recorded ones;
+        ``where`` is the folder of the record, for errors.
 
         Raises:
-            FeatureSetError: the model there is not the recorded one.
+            FeatureSetError: the model there is not the recorded one, or does not take the recorded settings.
         """
         location, revision = name or identity.name, None if name else identity.revision
         model = find_model(location, revision=revision)
@@ -147,23 +165,37 @@ class Embedder:
             raise FeatureSetError(
                 f"the features were made by {identity.name} with the fingerprint {identity.fingerprint[:12]}…, but "
                 f"{model.name} has {model.fingerprint[:12]}…, and vectors of two models cannot be compared",
+                where=where,
                 remedy=f"name the right model with {parameter('model')}",
             )
-        embedder = cls(
-            location,
-            revision=revision,
-            layers=[column.recipe.spec for column in columns],
-            pooling=[str(column.pooling) for column in columns],
-            precision=precision or settings.precision,
-            long=settings.long,
-            max_length=settings.max_length,
-            device=device,
-            dtype=settings.dtype,
-            subword=settings.subword or "first",
-            special_tokens=settings.special_tokens,
-            prompt=settings.prompt if prompt is None else prompt,
-            context=settings.context,
-        )
+        sizes, recorded = (model.num_layers, model.hidden_size), (identity.num_layers, identity.hidden_size)
+        if sizes != recorded:
+            raise FeatureSetError(
+                f"it says that {identity.name} has {recorded[0]} layers of width {recorded[1]}, and the model has "
+                f"{sizes[0]} of width {sizes[1]}",
+                where=where,
+                remedy="make it again",
+            )
+        precision = resolve_precision(precision or settings.precision, resolve_device(device))
+        try:
+            embedder = cls(
+                location,
+                revision=revision,
+                layers=list(dict.fromkeys(column.recipe.spelling for column in columns)),
+                pooling=[str(column.pooling) for column in columns],
+                precision=precision,
+                long=settings.long,
+                max_length=settings.max_length,
+                device=device,
+                dtype=settings.dtype,
+                subword=settings.subword or "first",
+                special_tokens=settings.special_tokens,
+                prompt=settings.prompt if prompt is None else prompt,
+                context=settings.context,
+            )
+        except UsageError as error:
+            problem = f"its settings do not fit {model.name}: {error}"
+            raise FeatureSetError(problem, where=where, remedy="make it again") from error
         embedder.columns = tuple(columns)
         embedder.model = model  # whose files have been hashed
         return embedder

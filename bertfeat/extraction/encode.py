@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bertfeat.arguments import checked
 from bertfeat.corpus import CorpusItem, Document, memory_corpus
 from bertfeat.encoder import resolve_device
 from bertfeat.errors import UsageError
@@ -24,6 +25,7 @@ from bertfeat.recipe import FeatureColumn, Pooling
 Inputs = str | Iterable[CorpusItem]
 
 
+@checked
 class TextEncoder(CorpusExtractor):
     """Gives one vector a text, with the methods and keywords of sentence-transformers."""
 
@@ -33,10 +35,8 @@ class TextEncoder(CorpusExtractor):
 
         @wraps(Embedder.__init__)
         def __init__(self, *args, **settings):
-            if settings.get("prompt") is not None:
-                self.own_prompt = True
-                check_prompt(settings["prompt"])
             super().__init__(*args, **settings)
+            self.own_prompt = settings.get("prompt") is not None
 
     @overload
     def encode(self, inputs: Inputs = ..., **keywords: Unpack[NumpyKeywords]) -> NDArray[np.float32]: ...
@@ -97,7 +97,7 @@ class TextEncoder(CorpusExtractor):
         if options.prompt is not None:
             return check_prompt(options.prompt)
         if options.prompt_name is None:
-            return check_prompt(self.token_settings.prompt)
+            return self.token_settings.prompt
         if options.prompt_name not in list(self.prompts):
             known = ", ".join(self.prompts)
             raise UsageError(

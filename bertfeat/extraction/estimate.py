@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
+from bertfeat.arguments import checked, require_at_least
 from bertfeat.corpus import BlankLine, Corpus, CorpusSettings, Document, Failure, check_readable
 from bertfeat.extraction.embedder import Embedder
 from bertfeat.extraction.settings import TOKEN_ITEM_BYTES
@@ -34,6 +35,7 @@ class Estimate:
     workers: int = 1
 
 
+@checked
 def estimate_extraction(
     embedder: Embedder,
     corpus: CorpusSource,
@@ -51,8 +53,9 @@ def estimate_extraction(
 
     Raises:
         CorpusError: the corpus cannot be read.
-        UsageError: it is standard input, which can be read only once.
+        UsageError: it is standard input, which can be read only once; or there are no workers.
     """
+    require_at_least(1, workers=workers)
     opened = open_files(corpus, corpus_settings or CorpusSettings(), reader="an estimate")
     threads = torch.get_num_threads()
     if workers > 1 and share_cores:

@@ -4,21 +4,24 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from bertfeat.corpus import Corpus, CorpusItem, CorpusSettings, Failure, memory_corpus
+from bertfeat.arguments import checked, require_at_least
+from bertfeat.corpus import Corpus, CorpusItem, CorpusSettings, Failure, KeptColumn, memory_corpus
 from bertfeat.engine import Engine
 from bertfeat.errors import UsageError
-from bertfeat.extraction.embedder import Embedder
+from bertfeat.extraction.embedder import Embedder, PartResult
 from bertfeat.extraction.report import ExtractionReport, OnProgress
-from bertfeat.extraction.run import ExtractionOptions, ExtractionRun
+from bertfeat.extraction.run import ExtractionRun
+from bertfeat.extraction.run_options import ExtractionOptions
 from bertfeat.extraction.sharing import Sharing
 from bertfeat.extraction.source import CorpusSource
 from bertfeat.extraction.texts import take_texts
-from bertfeat.features import DocumentFeatures, PartContent, content_documents
+from bertfeat.features import DocumentFeatures, MemoryFeatures, PartContent, content_documents
 from bertfeat.io import Address, as_location, prefetched
 
 _CHUNK = 2048  # texts at a time that encode() and features() hold
 
 
+@checked
 class CorpusExtractor(Embedder):
     """Gives features of texts in memory and of corpora on disk."""
 
@@ -43,13 +46,30 @@ class CorpusExtractor(Embedder):
         Raises:
             UsageError: a text that cannot be embedded.
         """
-        rows = corpus.rows()
-        chunks = iter(lambda: list(islice(rows, _CHUNK)), [])
-        pairs, tags = corpus.has_pairs, corpus.has_tags
-        for tokenized in prefetched(self.tokenize_rows(chunk) for chunk in chunks):
-            result = self.compute_rows(tokenized, batch_size=batch_size, pairs=pairs, tags=tags)
+        for result in self._results(corpus, _CHUNK, (), batch_size):
             _refuse_failures(result.failures)
             yield result.content
+
+    def blocks(self, corpus: Corpus, rows: int) -> Iterator[MemoryFeatures]:
+        """Compute a corpus in memory, so many rows at a time; rows that fail are listed in their block.
+
+        Raises:
+            UsageError: fewer than one row.
+        """
+        require_at_least(1, rows=rows)
+        origin = ", ".join(corpus.sources[:3]) or "the list"
+        for result in self._results(corpus, rows, corpus.kept):
+            yield MemoryFeatures(result.content, self.columns, result.failures, origin)
+
+    def _results(
+        self, corpus: Corpus, rows: int, kept: Sequence[KeptColumn], batch_size: int | None = None
+    ) -> Iterator[PartResult]:
+        """Compute so many rows of a corpus at a time, and tokenize the next ones meanwhile."""
+        listed = corpus.rows()
+        chunks = iter(lambda: list(islice(listed, rows)), [])
+        pairs, tags = corpus.has_pairs, corpus.has_tags
+        for tokenized in prefetched(self.tokenize_rows(chunk) for chunk in chunks):
+            yield self.compute_rows(tokenized, batch_size=batch_size, kept=kept, pairs=pairs, tags=tags)
 
     def extract(
         self,
@@ -61,6 +81,7 @@ class CorpusExtractor(Embedder):
         max_failures: int | None = None,
         strict: bool = False,
         overwrite: bool = False,
+        prune: bool = False,
         keep_text: bool = True,
         progress: OnProgress | None = None,
         engine: Engine | None = None,
@@ -69,7 +90,8 @@ class CorpusExtractor(Embedder):
         """Extract a corpus into a feature set; in a folder of the same run, keep its finished parts and do the rest.
 
         ``corpus`` is a corpus, a file, folder or pattern or several of them, or ``"-"`` for standard input. Rows that
-        fail are listed in the set; ``strict`` stops at the first, ``max_failures`` after so many. ``overwrite``
+        fail are listed in the set; ``strict`` stops at the first, ``max_failures`` after so many. Finished parts whose
+        rows the corpus no longer has are not removed unasked: ``prune`` removes them and keeps the rest, ``overwrite``
         starts anew. ``engine`` and ``sharing``, of :mod:`bertfeat.distributed`, have other processes and machines do
         the work, or a share of it.
 
@@ -77,9 +99,17 @@ class CorpusExtractor(Embedder):
             CorpusError: the corpus cannot be read (:class:`WrongColumnsError`: its first rows all failed).
             SettingsDifferError, AnotherCorpusError, FolderLockedError: the folder belongs to another run; nothing was
                 touched.
+            RemovalError: finished parts would be removed; nothing was touched.
             RowFailedError: a row failed, and ``strict`` is set.
         """
-        options = ExtractionOptions(part_rows, max_failures, strict, overwrite, keep_text)
+        options = ExtractionOptions(
+            part_rows=part_rows,
+            max_failures=max_failures,
+            strict=strict,
+            overwrite=overwrite,
+            prune=prune,
+            keep_text=keep_text,
+        )
         return ExtractionRun(
             self, corpus, as_location(folder), corpus_settings or CorpusSettings(), options, progress, engine, sharing
         ).execute()

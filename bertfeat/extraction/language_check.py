@@ -1,42 +1,117 @@
-"""A warning where the model does not know the language of the corpus."""
+"""A warning where the model does not know the language of the corpus, or of some of its texts, or where DNA stands
+for proteins."""
 
+import re
+import unicodedata
 from collections.abc import Sequence
+
+import numpy as np
 
 from bertfeat.corpus import Document
 from bertfeat.errors import parameter
+from bertfeat.io import shorten
 from bertfeat.tokens import TokenizedDocuments
 from bertfeat.words import split_words
 
-MOST_UNKNOWN = 0.05  # share of [UNK] among tokens
+MOST_UNKNOWN = 0.05  # share of [UNK] among the tokens of a corpus
 MOST_PIECES = 4.0  # a word
 MULTILINGUAL = "sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2"
 _SAMPLE = 1000
 _COUNTED = 10_000  # characters of a text whose words are counted
 _LEAST_WORDS = 20  # fewer say nothing about a corpus
 
+# Of single texts. A model that does not know a script reads it letter by letter, Korean by parts of letters; Latin
+# script it reads by longer pieces. One text in a hundred, three at least, is more than emoticons and names give.
+_PIECES_OF_A_WORD = 2.5
+_PIECES_OF_A_LETTER = 0.8
+_UNKNOWN_OF_A_TEXT = 0.25
+_LEAST_LETTERS = 5
+_MOST_TEXTS = 0.01
+_LEAST_TEXTS = 3
+_WITHOUT_SPACES = re.compile(
+    "[\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff]+"
+)  # kana and Han, where a piece a character is usual
+_NUCLEOTIDES = frozenset("ACGTUN")
+_LEAST_NUCLEOTIDES = 20  # shorter peptides of these amino acids occur
+_CHARACTERS_OF_A_WORD = 2  # in these
+
 
 def corpus_warnings(documents: Sequence[Document], tokenized: TokenizedDocuments) -> list[str]:
-    """Warn of a tokenizer that does not know the corpus's language, by a part's first 1,000 documents."""
+    """Warn of a tokenizer that does not know the language of a part's first 1,000 texts, or of some of all.
+
+    Sequences of nucleotides among proteins are warned of, too.
+    """
+    if genes := [document for document in documents if _is_nucleotides(document)]:
+        return [
+            f"{len(genes):,} of {len(documents):,} sequences, the first of them {shorten(genes[0].id)!r}, have only "
+            "the letters of nucleotides (A, C, G, T, U, N), which a model of proteins reads as amino acids; "
+            "translate them"
+        ]
     sample = documents[:_SAMPLE]
     tokens = int(tokenized.n_tokens[: len(sample)].sum())
     unknown = int(tokenized.n_unknown[: len(sample)].sum())
-    words = sum(len(d.words) if d.words is not None else _count_words(d.text) for d in sample)
-    words += sum(_count_words(d.pair) for d in sample if d.pair is not None)
-    if words < _LEAST_WORDS or not tokens:
-        return []
+    words = sum(map(_count_words, sample))
     problems = []
-    if unknown / tokens > MOST_UNKNOWN:
-        problems.append(f"{unknown / tokens:.0%} of the tokens are unknown to the model")
-    if tokens / words > MOST_PIECES:
-        problems.append(f"the model splits a word into {tokens / words:.1f} pieces on average")
-    if not problems:
-        return []
+    if words >= _LEAST_WORDS and tokens:
+        if unknown / tokens > MOST_UNKNOWN:
+            problems.append(f"{unknown / tokens:.0%} of the tokens are unknown to the model")
+        if tokens / words > MOST_PIECES:
+            problems.append(f"the model splits a word into {tokens / words:.1f} pieces on average")
     another = parameter("model", MULTILINGUAL)
-    remedy = f"it does not know this language well; a multilingual model does, for example {another}"
-    return [f"{' and '.join(problems)}: {remedy}"]
+    if problems:
+        remedy = f"it does not know this language well; a multilingual model does, for example {another}"
+        return [f"{' and '.join(problems)}: {remedy}"]
+    strange = _strange_texts(documents, tokenized)
+    if len(strange) < max(_LEAST_TEXTS, _MOST_TEXTS * len(documents)):
+        return []
+    first = shorten(documents[strange[0]].id)
+    return [
+        f"{len(strange):,} of {len(documents):,} texts, the first of them {first!r}, are in a language that the model "
+        "does not know: it reads them letter by letter, or has no tokens for them; a multilingual model does, for "
+        f"example {another}"
+    ]
 
 
-def _count_words(text: str) -> float:
-    """About how many words a text has: those of its beginning, taken for the whole."""
+def _is_nucleotides(document: Document) -> bool:
+    """Whether the words are so many letters of nucleotides that no protein and no text has them by chance."""
+    words = document.words
+    return words is not None and len(words) >= _LEAST_NUCLEOTIDES and _NUCLEOTIDES.issuperset(words)
+
+
+def _strange_texts(documents: Sequence[Document], tokenized: TokenizedDocuments) -> list[int]:
+    """The numbers of the texts that are read letter by letter, or of which many tokens are unknown."""
+    count = len(documents)
+    tokens, unknown = tokenized.n_tokens[:count], tokenized.n_unknown[:count]
+    characters = np.fromiter((len(each.text) + len(each.pair or "") for each in documents), np.int64, count)
+    candidates = np.flatnonzero((tokens > _PIECES_OF_A_LETTER / 2 * characters) | (unknown > 0))
+    return [at for at in candidates.tolist() if _is_strange(documents[at], int(tokens[at]), int(unknown[at]))]
+
+
+def _is_strange(document: Document, tokens: int, unknown: int) -> bool:
+    text = document.text + (document.pair or "")
     beginning = text[:_COUNTED]
-    return len(split_words(beginning)) * len(text) / max(1, len(beginning))
+    pieces = (tokens - 2) * len(beginning) / max(1, len(text))  # without [CLS] and [SEP]
+    kinds = [unicodedata.category(character)[0] for character in beginning]
+    letters, signs = sum(kind in "LM" for kind in kinds), sum(kind in "NPS" for kind in kinds)
+    dense = sum(map(len, _WITHOUT_SPACES.findall(beginning)))
+    if letters < _LEAST_LETTERS:
+        return False
+    if unknown > _UNKNOWN_OF_A_TEXT * tokens:
+        return True
+    words = _count_words(document) * len(beginning) / max(1, len(text))
+    letter_by_letter = pieces - signs - dense > _PIECES_OF_A_LETTER * max(1, letters - dense)
+    return letter_by_letter and pieces > _PIECES_OF_A_WORD * words
+
+
+def _count_words(document: Document) -> float:
+    """About how many words a document has: those of each text's beginning, taken for the whole."""
+    if document.words is not None:
+        return len(document.words)
+    return sum(map(_count_words_of_text, filter(None, (document.text, document.pair))))
+
+
+def _count_words_of_text(text: str) -> float:
+    beginning = text[:_COUNTED]
+    runs = _WITHOUT_SPACES.findall(beginning)  # each is counted as one word, or a part of one
+    words = len(split_words(beginning)) + sum(len(run) / _CHARACTERS_OF_A_WORD for run in runs) - len(runs)
+    return words * len(text) / max(1, len(beginning))

@@ -2,8 +2,8 @@
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Future
 from contextvars import copy_context
 from typing import Self
 
@@ -20,7 +20,7 @@ from bertfeat.features import (
     remove_manifest,
     write_part,
 )
-from bertfeat.io import Location, ResultKind, claim_folder, give_back_memory, stage
+from bertfeat.io import ContextPool, Location, ResultKind, claim_folder, give_back_memory, stage
 
 _TOKENS_BETWEEN = 200_000  # written between two times that freed memory is given back
 
@@ -53,11 +53,6 @@ class ChangedFolder:
                 remove_parts(list_parts(self._folder))
             self.changed = True
 
-    def remove(self, parts: Iterable[Location]) -> None:
-        """Remove parts that the run does not have."""
-        self.begin()
-        remove_parts(parts)
-
 
 class PartWriter:
     """Writes the parts of one run; leaving it waits for the last ones.
@@ -78,7 +73,7 @@ class PartWriter:
         self._folder, self._begin, self._wait = folder, begin, wait
         self._if_absent = several_writers
         self._threads = writer_count(device)
-        self._pool = ThreadPoolExecutor(self._threads, "bertfeat-writer")
+        self._pool = ContextPool(self._threads, "bertfeat-writer")
         self._pending: deque[Future[None]] = deque()
         self._unreturned_tokens = 0  # written since freed memory was given back
 

@@ -4,18 +4,18 @@ It has two levels. Each file is cut into spans by itself, so that files can be s
 then row numbers follow by summing up. A part is one span of a large file, or several whole small files.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from itertools import chain
 from typing import Protocol
 
 from bertfeat.corpus import MAX_TEXT, START, Corpus, CorpusFile, Document, FileCorpus, Position, Row
 from bertfeat.errors import CorpusError, UsageError, parameter
-from bertfeat.extraction.row_digests import SKETCH_SIZE, digest_rows
+from bertfeat.extraction.row_digests import SKETCH_SIZE, digest_rows, part_digest
+from bertfeat.features import PartHeader
 
-PLAN_VERSION = 2
-"""Raised whenever the same corpus would be cut in another way. Version 1 is :mod:`bertfeat.extraction.old_plan`."""
+PLAN_VERSION = 1
+"""Raised whenever the same corpus would be cut in another way."""
 
 PART_BYTES = 256 * 2**20
 """A part ends where its estimated output would pass this."""
@@ -151,6 +151,34 @@ def read_part(files: Sequence[CorpusFile], part: PlannedPart) -> tuple[Row, ...]
     return tuple(rows)
 
 
+def begins_with(parts: Iterable[tuple[PlannedPart, Sequence[Row]]], earlier: PartHeader) -> bool:
+    """Whether the rows of planned parts begin with those of an earlier part.
+
+    ``parts`` follow one another, each with its rows, from the first row of the earlier part on.
+    """
+    spans: list[tuple[int, int, list[Row]]] = []  # of the earlier part, one a file: its number, first row, and rows
+    row = earlier.first_row
+    for part, rows in parts:
+        taken = 0
+        for span in part.spans:
+            chosen = rows[taken : taken + min(span.rows, earlier.last_row - row)]
+            taken, row = taken + span.rows, row + len(chosen)
+            if not chosen:
+                break
+            if spans and spans[-1][0] == span.file:
+                spans[-1][2].extend(chosen)
+            else:
+                spans.append((span.file, span.first_row, list(chosen)))
+    if row != earlier.last_row:
+        return False
+    digests: list[tuple[int, str]] = []
+    row = earlier.first_row
+    for _, span_row, rows_of_file in spans:
+        digests.append((span_row, digest_rows(rows_of_file, row - span_row)[0]))
+        row += len(rows_of_file)
+    return part_digest(earlier.first_row, digests) == earlier.digest
+
+
 class PartNumbering:
     """Puts the spans of all files, in order, together to parts, and numbers the parts and their rows.
 
@@ -186,14 +214,10 @@ class PartNumbering:
         if not self._spans:
             return
         spans, first = tuple(self._spans), self._row
-        digest = blake2b(f"{first};".encode(), digest_size=32)
-        for span in spans:
-            digest.update(f"{span.first_row};{span.digest};".encode())
+        digest = part_digest(first, ((span.first_row, span.digest) for span in spans))
         sketch = sorted({one for span in spans for one in span.sketch})[:SKETCH_SIZE]
         rows = tuple(chain.from_iterable(self._rows)) if self._rows else None
-        part = PlannedPart(
-            self._number, first, self._count, spans, digest.hexdigest(), tuple(sketch), self._share, rows
-        )
+        part = PlannedPart(self._number, first, self._count, spans, digest, tuple(sketch), self._share, rows)
         self._number, self._row = self._number + 1, first + self._count
         self._clear()
         yield part

@@ -4,7 +4,9 @@ A batch holds the tokens of many documents side by side, without padding. Poolin
 tokens go into which row of the result, ``reduce`` makes one vector of the tokens of each segment (the part of one
 result row that lies in one window), and ``merge`` puts the segments of a batch into the result.
 
-To add a pooling: a member of :class:`bertfeat.recipe.Pooling`, and an entry of :data:`POOLING_METHODS`.
+To add a pooling: a member of :class:`bertfeat.recipe.Pooling`, and an entry of :data:`POOLING_METHODS`. It needs
+``merge`` only where the result for a whole text follows from those for its windows, as a sum or a maximum does; without
+it (a median, say) all tokens of a text of several windows are gathered, and reduced together at the end of the part.
 
 Shapes: ``T`` tokens of a batch, ``H`` hidden width, ``P`` picked tokens, ``S`` segments, ``R`` rows of the result,
 ``W`` width of a column.
@@ -84,7 +86,7 @@ class PoolingMethod:
 
     groups: Callable[[Layout], TokenGroups | None]  # which tokens go into which row; None: tokenized without them
     reduce: Callable[[Tensor, Tensor, Tensor], Tensor]  # of one layer, or of a sum of layers if not linear
-    merge: Callable[[Tensor, Tensor, Tensor], None]
+    merge: Callable[[Tensor, Tensor, Tensor], None] | None = None  # None: windows cannot be merged
     averaged: bool = False  # whether a row is divided by its number of tokens
     initial: float | None = 0.0  # of a row before any token; None where every row is set
 
@@ -106,9 +108,13 @@ class PoolingMethod:
             result[result == self.initial] = 0.0
 
 
+GATHERING = PoolingMethod(lambda layout: layout.tokens, select_rows, set_rows, initial=None)
+"""Tokens as they are, of rows that are reduced at the end."""
+
 POOLING_METHODS: Mapping[Pooling, PoolingMethod] = {
     Pooling.MEAN: PoolingMethod(lambda layout: layout.pooled, segment_sum, add_to_rows, averaged=True),
     Pooling.CLS: PoolingMethod(lambda layout: layout.first_tokens, select_rows, set_rows),
+    Pooling.LAST: PoolingMethod(lambda layout: layout.last_tokens, select_rows, set_rows),
     Pooling.MAX: PoolingMethod(
         lambda layout: layout.pooled,
         partial(segment_extreme, which="max"),

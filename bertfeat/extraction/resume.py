@@ -1,22 +1,29 @@
 """The parts that earlier runs left in a folder, and whether they belong to this run."""
 
-from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Self
 
-from bertfeat.errors import AnotherCorpusError, DamagedError, FeatureSetError, SettingsDifferError, parameter
+from bertfeat.errors import (
+    AnotherCorpusError,
+    DamagedError,
+    FeatureSetError,
+    RemovalError,
+    SettingsDifferError,
+    parameter,
+    pluralize,
+)
 from bertfeat.extraction.plan import PlannedPart
 from bertfeat.features import (
     FeatureSettings,
     PartHeader,
     check_part,
     list_parts,
-    part_number,
     part_path,
     read_header,
 )
-from bertfeat.io import Address, Location, remove_stored
+from bertfeat.io import Address, ContextPool, Location, remove_stored
 
 _THREADS = 16  # that read headers from object storage at once
 
@@ -28,7 +35,7 @@ class ExistingParts:
     folder: Location
     headers: dict[int, PartHeader] = field(default_factory=dict)
     damaged: list[str] = field(default_factory=list)
-    numbers: frozenset[int] = frozenset()  # of all parts, those that are damaged too
+    files: dict[Location, PartHeader | None] = field(default_factory=dict)  # all parts; None for damaged ones
 
     @classmethod
     def read(cls, folder: Location) -> Self:
@@ -38,17 +45,17 @@ class ExistingParts:
             FeatureSetError: a file that is named like a part is not one, or has a newer format.
         """
         paths = list_parts(folder)
-        numbers = (part_number(path.name) for path in paths)
-        existing = cls(folder, numbers=frozenset(number for number in numbers if number is not None))
+        existing = cls(folder)
         if isinstance(folder, Address):
-            with ThreadPoolExecutor(_THREADS, "bertfeat-headers") as pool:
+            with ContextPool(_THREADS, "bertfeat-headers") as pool:
                 headers = list(pool.map(_header_or_problem, paths))
         else:
             headers = [_header_or_problem(path) for path in paths]
-        for header in headers:
+        for path, header in zip(paths, headers, strict=True):
             if isinstance(header, PartHeader):
-                existing.headers[header.number] = header
+                existing.files[path] = existing.headers[header.number] = header
             else:
+                existing.files[path] = None
                 existing.damaged.append(header)
         return existing
 
@@ -88,6 +95,78 @@ class ExistingParts:
             remedy=f"use another {parameter('folder')}, or {parameter('overwrite', True)} to start anew",
         )
 
+    @property
+    def last_rows(self) -> range:
+        """The range of rows of the last part: the only part that grows when rows are appended to the corpus."""
+        headers = self.headers.values()
+        last = max(headers, key=lambda header: header.last_row, default=None)
+        return range(0) if last is None else range(last.first_row, last.last_row)
+
+    def outside(
+        self, plan: Sequence[PlannedPart | PartHeader], has_grown: Callable[[PartHeader], bool]
+    ) -> list[Location]:
+        """The parts whose rows a plan does not have in their place, and which a run of it would remove or replace.
+
+        ``has_grown`` says of the last part whether the plan goes on where its rows end. A damaged part in the place of
+        a planned one holds nothing that would be lost. Links are not replaced.
+        """
+        planned = {part_path(self.folder, part.number): part for part in plan}
+        return [path for path, header in self.files.items() if not self._is_inside(path, header, planned, has_grown)]
+
+    def _is_inside(
+        self,
+        path: Location,
+        header: PartHeader | None,
+        planned: Mapping[Location, PlannedPart | PartHeader],
+        has_grown: Callable[[PartHeader], bool],
+    ) -> bool:
+        if (part := planned.get(path)) is None:
+            return False
+        if header is not None and (header.number, header.digest) == (part.number, part.digest):
+            return True
+        if isinstance(path, Path) and path.is_symlink():
+            return False
+        if header is None:
+            return True
+        home = planned.get(part_path(self.folder, header.number))
+        if home is not None and home.digest == header.digest:  # a copy under the name of another part
+            return True
+        is_last = range(header.first_row, header.last_row) == self.last_rows
+        return is_last and (part.number, part.first_row) == (header.number, header.first_row) and has_grown(header)
+
+    def refuse_removal(
+        self, outside: Sequence[Location], plan: Sequence[PlannedPart | PartHeader], remedy: str
+    ) -> None:
+        """Refuse to remove finished parts.
+
+        Raises:
+            RemovalError: tells how many parts and rows.
+        """
+        if not outside:
+            return
+        headers = [header for path in outside if (header := self.files[path])]
+        rows = sum(header.last_row - header.first_row for header in headers)
+        raise RemovalError(
+            f"of its {pluralize(len(self.files), 'finished part')} this run would remove {len(outside):,} "
+            f"({outside[0].name}{' …' if len(outside) > 1 else ''}) with {pluralize(rows, 'row')}, which are not there "
+            f"in the corpus: it has {pluralize(plan[-1].last_row if plan else 0, 'row')} in "
+            f"{pluralize(len(plan), 'part')}",
+            where=self.folder,
+            remedy=f"see that all of the corpus is there (a file gone, a disk not mounted?); {remedy}",
+        )
+
+    def drop(self, paths: Sequence[Location], plan: Iterable[PlannedPart]) -> None:
+        """Remove parts, and forget them.
+
+        Those that have a document in common with the plan go last: if the removal is killed, the rest is still known
+        as made from this corpus, and the next run goes on with it.
+        """
+        planned = {digest for part in plan for digest in part.sketch}
+        remove_parts(sorted(paths, key=lambda path: _has_one_of(self.files[path], planned)))
+        gone = set(paths)
+        self.files = {path: header for path, header in self.files.items() if path not in gone}
+        self.headers = {header.number: header for header in self.files.values() if header is not None}
+
     def has(self, part: PlannedPart) -> bool:
         """Whether there is a part of that number from the same rows; it may be damaged, which only reading it shows."""
         header = self.headers.get(part.number)
@@ -95,8 +174,8 @@ class ExistingParts:
 
     def remove(self, number: int) -> None:
         """Remove a part that is another one in the plan, or damaged; workers do not replace parts."""
-        if number in self.numbers:
-            remove_parts([part_path(self.folder, number)])
+        if (path := part_path(self.folder, number)) in self.files:
+            remove_parts([path])
 
     def keep_only(self, plan: Sequence[PlannedPart]) -> None:
         """Remove the parts that are not those of a plan."""
@@ -114,11 +193,6 @@ class ExistingParts:
             return False
         return True
 
-    def surplus(self, parts: int) -> list[Location]:
-        """The parts after the end of a plan of so many parts."""
-        planned = {part_path(self.folder, number) for number in range(parts)}
-        return [path for path in list_parts(self.folder) if path not in planned]
-
 
 def remove_parts(paths: Iterable[Location]) -> None:
     """Remove parts.
@@ -131,6 +205,10 @@ def remove_parts(paths: Iterable[Location]) -> None:
             remove_stored(path)
         except OSError as error:
             raise FeatureSetError(f"cannot be removed: {error.strerror}", where=path) from error
+
+
+def _has_one_of(header: PartHeader | None, digests: AbstractSet[str]) -> bool:
+    return header is not None and not digests.isdisjoint(header.sketch)
 
 
 def _header_or_problem(path: Location) -> PartHeader | str:

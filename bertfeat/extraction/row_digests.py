@@ -1,6 +1,6 @@
 """Digests of rows: equal only for equal rows, every field of them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from heapq import nsmallest
 
@@ -33,6 +33,14 @@ def digest_rows(rows: Sequence[Row], base: int = 0) -> tuple[str, tuple[str, ...
             written.append(_encode(f"F{row.row - base};{said}"))
     sketch = tuple(digest.hex() for digest in nsmallest(SKETCH_SIZE, contents))
     return blake2b(b"".join(written), digest_size=32).hexdigest(), sketch
+
+
+def part_digest(first_row: int, spans: Iterable[tuple[int, str]]) -> str:
+    """The digest of a part: of its first row's number, and of each span's first row (in its file) and digest."""
+    digest = blake2b(f"{first_row};".encode(), digest_size=32)
+    for span_row, span_digest in spans:
+        digest.update(f"{span_row};{span_digest};".encode())
+    return digest.hexdigest()
 
 
 def _place_of(document: Document, base: int) -> str:

@@ -6,8 +6,9 @@ rows alone, so a run that was interrupted, or shared out, gives byte for byte wh
 """
 
 import logging
+import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 
 from bertfeat.corpus import Corpus, CorpusSettings, FileCorpus, check_readable
@@ -16,9 +17,8 @@ from bertfeat.errors import CorpusError, UsageError, parameter
 from bertfeat.extraction.agenda import PlannedAgenda, ScanningAgenda, tasks_of
 from bertfeat.extraction.embedder import Embedder
 from bertfeat.extraction.failure_limits import FailureLimits
-from bertfeat.extraction.old_plan import plan_of_version
 from bertfeat.extraction.part_writer import ChangedFolder
-from bertfeat.extraction.plan import PLAN_VERSION, PartLimits, PlannedPart
+from bertfeat.extraction.plan import PartLimits, PlannedPart, begins_with, plan_parts, read_part
 from bertfeat.extraction.progress import RunProgress
 from bertfeat.extraction.report import ExtractionReport, OnProgress
 from bertfeat.extraction.resume import ExistingParts
@@ -31,7 +31,8 @@ from bertfeat.extraction.run_manifest import (
     run_identity,
     write_run_manifest,
 )
-from bertfeat.extraction.settings import PART_ROWS, bytes_per_character, bytes_per_row, record_settings
+from bertfeat.extraction.run_options import PART_ROWS, ExtractionOptions
+from bertfeat.extraction.settings import bytes_per_character, bytes_per_row, record_settings
 from bertfeat.extraction.sharing import PlanSize, RunFacts, SharedRun, Sharing
 from bertfeat.extraction.source import CorpusSource, is_of_files, open_run_source
 from bertfeat.extraction.tasks import Agenda, ExtractionJob, MadePart
@@ -39,24 +40,15 @@ from bertfeat.extraction.worker import PartWorker
 from bertfeat.features import (
     FeatureSettings,
     Manifest,
+    PartHeader,
     check_kept,
     refuse_foreign_parts,
     remove_leftovers,
 )
-from bertfeat.io import Address, FolderLock, Location, ResultKind, refuse_other_kind, release_folder
+from bertfeat.io import Address, FolderLock, Location, ResultKind, refuse_other_kind, releasing_if_failed
 
+_SILENT_SECONDS = 5.0  # of reading the corpus of which nothing is said
 _log = logging.getLogger("bertfeat")
-
-
-@dataclass(frozen=True, slots=True)
-class ExtractionOptions:
-    """How a run does its work; only the rows of a part and ``keep_text`` decide what is written."""
-
-    part_rows: int | None
-    max_failures: int | None
-    strict: bool
-    overwrite: bool
-    keep_text: bool
 
 
 class ExtractionRun:
@@ -82,18 +74,13 @@ class ExtractionRun:
         self._lock: FolderLock | None = None
         self._limits = FailureLimits(folder, strict=options.strict, most=options.max_failures)
         self._planned_parts = self._planned_rows = 0
+        self._checked: frozenset[str] | None = None  # digests of the plan by which finished parts were looked at
         self._plan_digest = sha256()
 
     def execute(self) -> ExtractionReport:
         """Compute the missing parts, and account for every row."""
-        existed = isinstance(self._folder, Address) or self._folder.exists()
-        try:
-            with self._sharing.hold(self._folder) as self._lock:
-                self._execute_locked()
-        except BaseException:
-            if not existed:
-                release_folder(self._folder)  # if nothing was written, nothing stays
-            raise
+        with releasing_if_failed(self._folder), self._sharing.hold(self._folder) as self._lock:
+            self._execute_locked()
         return self._progress.report(self._folder)
 
     def _execute_locked(self) -> None:
@@ -115,7 +102,6 @@ class ExtractionRun:
         job = self._job(corpus, settings)
         if not self._sharing.several_writers:
             self._look_through(settings)
-            self._existing.check_corpus(self._plan(corpus, job))
         self._work(corpus, job, identity)
         size = PlanSize(self._planned_parts, self._planned_rows)
         self._sharing.finish(self._folder, size, lambda: self._finish(corpus, identity))
@@ -165,7 +151,6 @@ class ExtractionRun:
             keep_text=self._options.keep_text,
             batch_tokens=embedder.given_batch_tokens or recorded.batch_tokens or embedder.batch_tokens,
             part_rows=self._options.part_rows or recorded.part_rows or PART_ROWS,
-            plan=recorded.plan if recorded.part_rows else PLAN_VERSION,
         )
 
     def _look_through(self, settings: FeatureSettings) -> bool:
@@ -175,10 +160,37 @@ class ExtractionRun:
             self._existing.check_settings(settings)
         return bool(self._existing.headers or self._existing.damaged)
 
-    def _keep_only(self, plan: Sequence[PlannedPart]) -> None:
+    def _check_plan(self, job: ExtractionJob, plan: Sequence[PlannedPart]) -> None:
+        """Refuse a plan by which finished parts would go, before anything is touched; remove them if told to prune.
+
+        All ways to work through a plan pass here once, wherever there are parts of earlier runs.
+        """
         self._existing.check_corpus(plan)
-        self._changes.begin()
-        self._existing.keep_only(plan)
+
+        def has_grown(header: PartHeader) -> bool:
+            covering = (part for part in plan if header.first_row <= part.first_row < header.last_row)
+            parts = ((part, read_part(job.files, part) if part.rows is None else part.rows) for part in covering)
+            return begins_with(parts, header)
+
+        outside = self._existing.outside(plan, has_grown)
+        if not self._options.prune:
+            remedy = f"{parameter('prune', True)} removes what is outside of it and keeps the rest"
+            self._existing.refuse_removal(outside, plan, f"{remedy}, {parameter('overwrite', True)} starts anew")
+        elif outside:
+            self._changes.begin()
+            self._existing.drop(outside, plan)
+            _log.warning("removed %d parts that are outside of the corpus", len(outside))
+        self._checked = frozenset(part.digest for part in plan)
+
+    def _plan_to_check(self, corpus: Corpus, job: ExtractionJob) -> Iterator[PlannedPart]:
+        """The plan without rows, but for those that may be the beginning of a part that has grown."""
+        last, begin, told = self._existing.last_rows, time.monotonic(), False
+        for part in plan_parts(corpus, job.limits):
+            if not told and time.monotonic() - begin > _SILENT_SECONDS:
+                told = True
+                _log.warning("reading the corpus once to compare it with the finished parts of %s", self._folder)
+            yield part if part.first_row < last.stop and part.last_row > last.start else part.task
+            del part
 
     def _job(self, corpus: Corpus, settings: FeatureSettings) -> ExtractionJob:
         embedder = self._embedder
@@ -189,11 +201,6 @@ class ExtractionRun:
             bytes_per_row(embedder.columns, special_tokens=settings.special_tokens),
             bytes_per_character(embedder.columns),
         )
-        if settings.plan is None and (self._engine is not None or type(self._sharing) is not Sharing):
-            raise UsageError(
-                f"{self._folder} was begun by an older bertfeat, whose parts only one process can go on with",
-                remedy=f"finish it without sharing it out, or start anew with {parameter('overwrite', True)}",
-            )
         return ExtractionJob(
             model=embedder.identity,
             model_location=str(embedder.location),
@@ -211,12 +218,14 @@ class ExtractionRun:
             several_writers=self._engine is not None or self._sharing.several_writers,
         )
 
-    def _plan(self, corpus: Corpus, job: ExtractionJob) -> Iterator[PlannedPart]:
-        return plan_of_version(job.settings.plan, corpus, job.limits)
-
     # ── the parts ───────────────────────────────────────────────────────────────────────────────────────────
 
     def _work(self, corpus: Corpus, job: ExtractionJob, identity: str) -> None:
+        def keep_only(plan: Sequence[PlannedPart]) -> None:
+            self._check_plan(job, plan)
+            self._changes.begin()
+            self._existing.keep_only(plan)
+
         shared = SharedRun(
             job=job,
             identity=identity,
@@ -225,13 +234,14 @@ class ExtractionRun:
             on_part_of_others=self._progress.skip,
             look_through=lambda: self._look_through(job.settings),
             begin=self._changes.begin,
-            keep_only=self._keep_only,
+            keep_only=keep_only,
             overwrite=self._options.overwrite,
             facts=self._facts,
         )
         agenda: Agenda | None = self._sharing.agenda(shared)
         if self._engine is not None:
-            agenda = agenda or ScanningAgenda(job.files, job.limits, self._select, self._add_part)
+            check = (lambda plan: self._check_plan(job, plan)) if self._existing.files else None
+            agenda = agenda or ScanningAgenda(job.files, job.limits, self._select, self._add_part, check)
             try:
                 self._engine.run(job.with_absolute_paths(), agenda)
             finally:
@@ -239,7 +249,9 @@ class ExtractionRun:
                     remove_leftovers(self._folder)
             return
         if agenda is None:
-            agenda = PlannedAgenda(self._plan(corpus, job), self._select, self._add_part)
+            if self._existing.files:
+                self._check_plan(job, list(self._plan_to_check(corpus, job)))
+            agenda = PlannedAgenda(plan_parts(corpus, job.limits), self._select, self._add_part)
         # with several writers the first one has begun, and a manifest is there only if the others have finished
         begin = (lambda: None) if self._sharing.several_writers else self._changes.begin
         worker = PartWorker(job, self._embedder, self._progress, begin, self._limits.check)
@@ -253,6 +265,12 @@ class ExtractionRun:
             return None
         if self._existing.has(part):
             return replace(part, exists=True)
+        if self._checked is not None and part.number in self._existing.headers and part.digest not in self._checked:
+            raise CorpusError(
+                "the corpus has changed since the run began",
+                where=f"part {part.number}",
+                remedy="run the same command again",
+            )
         if self._engine is not None and not self._sharing.several_writers:
             self._changes.begin()
             self._existing.remove(part.number)
@@ -283,8 +301,6 @@ class ExtractionRun:
             self._lock.check()
         if not self._planned_parts:
             raise CorpusError("the corpus has no rows, so there is nothing to extract", where=", ".join(corpus.sources))
-        if surplus := self._existing.surplus(self._planned_parts):
-            self._changes.remove(surplus)
         if self._sharing.several_writers:
             refuse_changed_files(corpus)
         elif not self._changes.changed and is_finished(self._folder, corpus.sources):

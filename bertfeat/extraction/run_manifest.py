@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from importlib.metadata import version
 
@@ -12,7 +11,6 @@ from bertfeat.corpus import Corpus, CorpusSettings, FileCorpus
 from bertfeat.encoder import kernels_in_use
 from bertfeat.errors import CorpusError, DamagedError
 from bertfeat.extraction.embedder import Embedder
-from bertfeat.extraction.plan import PLAN_VERSION
 from bertfeat.extraction.sharing import RunFacts
 from bertfeat.extraction.spool import STDIN
 from bertfeat.features import (
@@ -26,7 +24,7 @@ from bertfeat.features import (
     remove_manifest,
     write_manifest,
 )
-from bertfeat.io import Location, canonical_json, file_stamp, to_plain
+from bertfeat.io import ContextPool, Location, canonical_json, file_stamp, to_plain
 
 _THREADS = 16  # that ask object storage for the stamps of files
 _RERUN = "run the same command again: it redoes the parts concerned"
@@ -41,7 +39,7 @@ def run_identity(settings: FeatureSettings, corpus: Corpus, corpus_settings: Cor
     if not isinstance(corpus, FileCorpus) or tuple(corpus.sources) == (STDIN,):
         return ""
     files = [[file.source.name, file.source.stamp.size, file.source.stamp.tag] for file in corpus.files]
-    said = [PLAN_VERSION, settings.fingerprint, to_plain(corpus_settings), files]
+    said = [settings.fingerprint, to_plain(corpus_settings), files]
     return hashlib.sha256(canonical_json(said)).hexdigest()
 
 
@@ -91,7 +89,7 @@ def write_run_manifest(folder: Location, facts: RunFacts, corpus: Corpus, identi
     """
     run = "" if _changed_file(corpus) else identity
     manifest = write_manifest(folder, sources=corpus.sources, times=facts.times, versions=facts.versions, run=run)
-    if hashlib.sha256("".join(part.digest or "" for part in manifest.parts).encode()).hexdigest() != plan:
+    if hashlib.sha256("".join(part.digest for part in manifest.parts).encode()).hexdigest() != plan:
         remove_manifest(folder)
         problem = "another run wrote parts of another corpus, or of another state of this one, meanwhile"
         raise DamagedError(problem, where=folder, remedy=_RERUN)
@@ -116,7 +114,7 @@ def _changed_file(corpus: Corpus) -> str:
     if not isinstance(corpus, FileCorpus):
         return ""
     sources = [file.source for file in corpus.files]
-    with ThreadPoolExecutor(_THREADS, "bertfeat-stamps") as pool:
+    with ContextPool(_THREADS, "bertfeat-stamps") as pool:
         stamps = pool.map(lambda source: file_stamp(source.path), sources)
         return next((source.name for source, stamp in zip(sources, stamps, strict=True) if stamp != source.stamp), "")
 

@@ -5,15 +5,15 @@ a model's type: any other type they ignore, and load a model of their own in sil
 :mod:`bertfeat.adapters` gives what they take.
 """
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, NoReturn, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, cast
 
 import torch
 from torch import Tensor
 
+from bertfeat.arguments import checked
 from bertfeat.corpus import CorpusItem
 from bertfeat.errors import UsageError
 from bertfeat.extraction.card import ModelCard
@@ -26,6 +26,8 @@ from bertfeat.extraction.similarity import (
     similarity_of_pairs,
 )
 from bertfeat.extraction.texts import check_prompt, take_texts
+from bertfeat.io import decode_json
+from bertfeat.recipe import feature_columns
 
 Metrics = TypeVar("Metrics")
 
@@ -46,6 +48,7 @@ _REFUSED: Mapping[str, str] = {
 _CACHED = ("tokenizer", "encoder", "batch_tokens", "model_card_data")  # made anew where a pickle is loaded
 
 
+@checked
 class Extractor(TextEncoder):
     """Runs texts through a frozen encoder and gives its layers as features.
 
@@ -70,9 +73,9 @@ class Extractor(TextEncoder):
     def similarity_fn_name(self) -> str:
         """How vectors are compared: what the model's configuration names, else ``cosine``; may be set."""
         named = None
-        with suppress(OSError, ValueError, AttributeError):
+        with suppress(OSError, ValueError):
             file = self.model.folder / "config_sentence_transformers.json"
-            named = json.loads(file.read_text("utf-8")).get("similarity_fn_name")
+            named = decode_json(file.read_bytes(), dict).get("similarity_fn_name")
         return named if named in MEASURES else "cosine"  # as sentence-transformers takes one that it does not know
 
     def similarity(self, embeddings1: Vectors, embeddings2: Vectors) -> Tensor:
@@ -116,17 +119,38 @@ class Extractor(TextEncoder):
 
     @property
     def settings(self) -> dict[str, object]:
-        """The arguments that make an equal Extractor, as JSON values."""
+        """The arguments that make an equal Extractor, as JSON values.
+
+        Raises:
+            UsageError: it computes columns that it was not made with (:meth:`from_record`, :meth:`variant`), and which
+                are not each of some layers under each of some poolings.
+        """
         tokens, columns = self.token_settings, self.columns
+        sizes = {"num_layers": self.model.num_layers, "hidden_size": self.model.hidden_size}
+        dtype = next((column.dtype for column in columns if not column.pooling.per_document), "float16")
+        ways = (
+            (self.layers, self.poolings),
+            (
+                tuple(dict.fromkeys(column.recipe.spelling for column in columns)),
+                tuple(dict.fromkeys(column.pooling for column in columns)),
+            ),
+        )
+        for layers, poolings in ways:
+            made = feature_columns(layers, poolings, dtype=dtype, **sizes)
+            if made == columns and all(one.name == other.name for one, other in zip(made, columns, strict=True)):
+                break
+        else:
+            names = ", ".join(column.name for column in columns)
+            raise UsageError(f"no layers and poolings give just {names}", remedy="make an Extractor for each column")
         return {
-            "model": self.model.name,
-            "layers": list(dict.fromkeys(column.recipe.spec for column in columns)),
-            "pooling": list(dict.fromkeys(str(column.pooling) for column in columns)),
+            "model": self.location,
+            "layers": list(layers),
+            "pooling": list(map(str, poolings)),
             "precision": str(self.precision),
             "long": str(tokens.long),
             "max_length": tokens.max_length,
             "device": str(self.device),
-            "dtype": next((column.dtype for column in columns if not column.pooling.per_document), "float16"),
+            "dtype": dtype,
             "subword": str(tokens.subword),
             "special_tokens": tokens.special_tokens,
             "batch_tokens": self.given_batch_tokens,
@@ -136,7 +160,10 @@ class Extractor(TextEncoder):
         }
 
     def __repr__(self) -> str:
-        return f"Extractor({', '.join(f'{name}={value!r}' for name, value in self.settings.items())})"
+        try:
+            return f"Extractor({', '.join(f'{name}={value!r}' for name, value in self.settings.items())})"
+        except UsageError:
+            return f"<Extractor of {self.model.name}: {', '.join(column.name for column in self.columns)}>"
 
     def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in self.__dict__.items() if name not in _CACHED}
@@ -150,7 +177,7 @@ class Extractor(TextEncoder):
         features: dict[str, Sequence[CorpusItem] | str] = {"texts": take_texts(inputs).items}
         return features if prompt is None else {**features, "prompt": check_prompt(prompt)}
 
-    def __call__(self, features: dict[str, object], **_: object) -> dict[str, object]:
+    def __call__(self, features: MutableMapping[str, object], **_: object) -> MutableMapping[str, object]:
         """Add ``sentence_embedding`` to what :meth:`preprocess` gave, as losses ask for it; without gradients.
 
         Shape: ``[n, width]``.
@@ -174,7 +201,7 @@ class Extractor(TextEncoder):
         self._refuse_another_device(device)
         return self
 
-    def evaluate(self, evaluator: Callable[..., Metrics], output_path: str | None = None) -> Metrics:
+    def evaluate(self, evaluator: Callable[[Any, str | None], Metrics], output_path: str | None = None) -> Metrics:
         """Run an evaluator of sentence-transformers."""
         return evaluator(self, output_path)
 

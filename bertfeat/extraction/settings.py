@@ -3,17 +3,17 @@
 from collections.abc import Sequence
 
 from bertfeat.corpus import KeptColumn
+from bertfeat.extraction.plan import PLAN_VERSION
 from bertfeat.features import FeatureSettings, ModelIdentity, describe_column
 from bertfeat.recipe import FeatureColumn, Unit
 from bertfeat.tokens import TokenSettings
 
-NUMERICS_VERSION = 2
+NUMERICS_VERSION = 3
 """Raised whenever the same settings would give other numbers than before."""
 
 INT8_VERSION = 1
 """Raised whenever int8 would give other integers: by another recipe, or another text that its scales go by."""
 
-PART_ROWS = 16_384
 CHARACTERS_PER_TOKEN = 4  # of running text, for estimates
 CHARACTERS_PER_WORD = 5
 TOKEN_ITEM_BYTES = {"float16": 2, "float32": 4}
@@ -30,7 +30,6 @@ def record_settings(
     keep_text: bool = True,
     batch_tokens: int | None = None,
     part_rows: int | None = None,
-    plan: int | None = None,
 ) -> FeatureSettings:
     """The settings that a feature set records: everything that decides what a run writes."""
     return FeatureSettings(
@@ -51,7 +50,7 @@ def record_settings(
         numerics=NUMERICS_VERSION,
         quantization=INT8_VERSION if precision == "int8" else None,
         context=None if tokens.left_words is None else f"left:{tokens.left_words}",
-        plan=plan,
+        plan=PLAN_VERSION,
     )
 
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from bertfeat.arguments import checked, require_at_least
 from bertfeat.corpus import Corpus, CorpusSettings, Document
-from bertfeat.errors import FeatureSetError
+from bertfeat.errors import BertfeatError, FeatureSetError, UsageError
 from bertfeat.extraction.source import CorpusSource, open_files
 from bertfeat.features import DocumentFeatures, FeatureSet, content_documents
 from bertfeat.io import Address
@@ -50,6 +51,7 @@ class VerifyReport:
         return all(deviation.min_cosine >= self.bound for deviation in self.deviations)
 
 
+@checked
 def verify_features(
     folder: str | Path | Address,
     *,
@@ -66,10 +68,12 @@ def verify_features(
     The sample is computed again in fp32 from the texts in the set, or from ``corpus`` where it holds none.
 
     Raises:
+        UsageError: a sample below 0.
         DamagedError: a checksum or the account of rows does not hold.
         ModelError: the recorded model cannot be found.
-        FeatureSetError: the corpus is not the one that the set was made from.
+        FeatureSetError: the corpus is not the one that the set was made from, or a row of the sample fails now.
     """
+    require_at_least(0, sample=sample)
     features = FeatureSet(folder)
     parts = sum(1 for _ in features.check())
     if bound is None:
@@ -87,9 +91,15 @@ def verify_features(
         documents = _find_documents(open_files(corpus, corpus_settings or CorpusSettings(), reader="verify"), stored)
     header = features.header
     embedder = Embedder.from_record(
-        header.model, header.settings, header.columns, name=model, precision="fp32", device=device
+        header.model,
+        header.settings,
+        header.columns,
+        name=model,
+        precision="fp32",
+        device=device,
+        where=features.folder,
     )
-    again = {document.row: document for document in _compute_again(embedder, documents)}
+    again = {document.row: document for document in _compute_again(embedder, documents, FeatureSetError)}
     deviations = tuple(_deviation(column.name, stored, again) for column in header.columns)
     return VerifyReport(parts, len(features), len(again), bound, deviations)
 
@@ -131,14 +141,28 @@ def _find_documents(corpus: Corpus, stored: Mapping[int, DocumentFeatures]) -> l
 def compare_embedders(one: "Embedder", other: "Embedder", documents: Sequence[Document]) -> tuple[Deviation, ...]:
     """Compute documents by two embedders of the same columns, and tell how far apart each column's features are."""
     theirs, ours = (
-        {document.row: document for document in _compute_again(embedder, documents)} for embedder in (other, one)
+        {document.row: document for document in _compute_again(embedder, documents, UsageError)}
+        for embedder in (other, one)
     )
     return tuple(_deviation(column.name, theirs, ours) for column in one.columns)
 
 
-def _compute_again(embedder: "Embedder", documents: Sequence[Document]) -> Iterator[DocumentFeatures]:
+def _compute_again(
+    embedder: "Embedder", documents: Sequence[Document], error: type[BertfeatError]
+) -> Iterator[DocumentFeatures]:
+    """Compute the features of documents.
+
+    Raises:
+        error: one of them fails, and cannot be compared.
+    """
     pairs = any(document.pair is not None for document in documents)
     result = embedder.compute_rows(embedder.tokenize_rows(documents), pairs=pairs)
+    if result.failures:
+        first = result.failures[0]
+        raise error(
+            f"{len(result.failures)} of {len(documents)} rows cannot be computed in {embedder.precision.value} with "
+            f"this model; row {first.row}: {first.reason}"
+        )
     return content_documents(result.content, embedder.columns, embedder.model.num_layers)
 
 

@@ -26,6 +26,7 @@ from .manifest import (
     remove_manifest as remove_manifest,
     write_manifest as write_manifest,
 )
+from .memory import MemoryFeatures as MemoryFeatures
 from .npy import NpyWriter as NpyWriter
 from .open_parts import OpenParts as OpenParts
 from .part import (
@@ -55,6 +56,7 @@ from .pieces import (
     position_columns as position_columns,
     read_positions as read_positions,
 )
+from .principal_plane import PrincipalPlane as PrincipalPlane, find_principal_plane as find_principal_plane
 from .reader import FeatureSet as FeatureSet
 from .running_mean import RunningMean as RunningMean
 from .schema import (

@@ -7,7 +7,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bertfeat.errors import DamagedError, FeatureSetError, parameter
+from bertfeat.arguments import checked_methods
+from bertfeat.errors import DamagedError, FeatureSetError, UsageError, parameter
 from bertfeat.features.columns import ReadableColumn
 from bertfeat.features.open_parts import OpenParts
 from bertfeat.features.pieces import Matrix, number_pieces, piece_owners
@@ -16,6 +17,7 @@ from bertfeat.features.vectors import piece_offsets, stored_matrices
 from bertfeat.recipe import FeatureColumn, Pooling
 
 
+@checked_methods
 @dataclass(frozen=True, slots=True)
 class StreamBatch:
     """Some vectors of a stream and, where origins were asked for, whose they are."""
@@ -42,7 +44,13 @@ class StreamBatch:
 
     @classmethod
     def join(cls, batches: Sequence["StreamBatch"]) -> "StreamBatch":
-        """Several batches as one."""
+        """Several batches as one.
+
+        Raises:
+            UsageError: there is none.
+        """
+        if not batches:
+            raise UsageError("there is no batch to join")
         if len(batches) == 1:
             return batches[0]
         return cls(*map(np.concatenate, zip(*(batch.arrays for batch in batches), strict=True)))

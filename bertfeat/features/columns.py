@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bertfeat.derivation import Derivation, derive
-from bertfeat.errors import NotDerivableError, RecipeError
+from bertfeat.errors import NotDerivableError, RecipeError, parameter
 from bertfeat.recipe import FeatureColumn, Operation, Pooling, Recipe, parse_recipes
 
 _COMBINED = re.compile(r"(sum|mean|concat)_(\d+(?:_\d+)*|\d+_plus_\d+)")
@@ -62,7 +62,8 @@ def find_column(
             problems.append(error)
     if len(columns) > 1:
         names = " or ".join(column.name for column in columns)
-        raise NotDerivableError(f"{name!r} may mean {names}", remedy=f"say which; stored are: {column_names(stored)}")
+        remedy = f"choose one, for example with {parameter('column', columns[0].name)}"
+        raise NotDerivableError(f"{name!r} may mean {names}", remedy=remedy)
     if not columns:
         raise problems[0]
     return columns[0]
@@ -86,9 +87,15 @@ def column_names(stored: Sequence[FeatureColumn]) -> str:
 
 def _only_column(stored: Sequence[FeatureColumn], pooling: str | None) -> FeatureColumn:
     columns = [column for column in stored if column.pooling == pooling] if pooling else _preferred_columns(stored)
-    if len(columns) != 1:
-        raise NotDerivableError("say which column is wanted", remedy=f"stored are: {column_names(stored)}")
-    return columns[0]
+    if len(columns) == 1:
+        return columns[0]
+    fitting = columns if pooling else stored
+    if not fitting:
+        raise NotDerivableError(
+            f"there is no column of {pooling or 'a kind that fits'}", remedy=f"stored are: {column_names(stored)}"
+        )
+    remedy = f"choose one, for example with {parameter('column', fitting[0].name)}"
+    raise NotDerivableError(f"several columns fit: {column_names(fitting)}", remedy=remedy)
 
 
 def _preferred_columns(stored: Sequence[FeatureColumn]) -> Sequence[FeatureColumn]:

@@ -7,15 +7,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from bertfeat.arguments import checked_methods
 from bertfeat.corpus import RESERVED_COLUMNS, Value
 from bertfeat.errors import NotDerivableError
 from bertfeat.features.columns import column_names, find_column
 from bertfeat.features.pieces import DocumentPieces, Matrix, read_positions
 from bertfeat.features.schema import PartContent, content_table
 from bertfeat.features.vectors import piece_offsets, stored_matrices
-from bertfeat.recipe import FeatureColumn
+from bertfeat.recipe import FeatureColumn, Unit
 
 
+@checked_methods
 @dataclass(frozen=True, slots=True)
 class DocumentFeatures:
     """One document with its features."""
@@ -55,6 +57,10 @@ class DocumentFeatures:
             NotDerivableError: the stored token and word columns do not contain them.
         """
         return self._compute(column, pooling, weights, per_document=False)
+
+    def pieces_of(self, column: FeatureColumn) -> DocumentPieces | None:
+        """The tokens or words whose vectors a column has, as :meth:`matrix` orders them; None for a document column."""
+        return {Unit.TOKEN: self.tokens, Unit.WORD: self.words}.get(column.pooling.unit)
 
     def _compute(
         self, column: str | None, pooling: str | None, weights: Sequence[float] | None, per_document: bool

@@ -11,12 +11,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from bertfeat.errors import FeatureSetError, NotDerivableError, UsageError, parameter
+from bertfeat.arguments import checked
+from bertfeat.errors import DamagedError, FeatureSetError, NotDerivableError, UsageError, parameter
 from bertfeat.features.columns import ReadableColumn, column_names, find_column
 from bertfeat.features.export_batches import ExportBatch, VectorOwners, export_batches, number_lines
 from bertfeat.features.npy import NpyWriter
 from bertfeat.features.reader import FeatureSet
-from bertfeat.io import Address, as_location, atomic
+from bertfeat.io import (
+    Address,
+    as_location,
+    is_special,
+    output_file,
+    output_target,
+    replaces_nothing,
+    unfinished_outputs,
+)
 from bertfeat.recipe import Operation, Pooling
 
 
@@ -29,6 +38,7 @@ class ExportReport:
     vectors: int
 
 
+@checked
 def export_features(
     folder: str | Path | Address, to: str, out: str | Path, *, column: str | None = None, overwrite: bool = False
 ) -> ExportReport:
@@ -46,21 +56,25 @@ def export_features(
     Raises:
         UsageError: there is no such format; or ``out`` is no local file.
         NotDerivableError: the stored columns do not contain the column, or it does not fit the format.
-        FeatureSetError: no feature set; or a file exists (and not ``overwrite``), or cannot be written.
+        FeatureSetError: no feature set; or a file exists (and not ``overwrite``).
+        StorageError: it is a folder, or cannot be written.
     """
     if to not in _WRITERS:
         raise UsageError(f"cannot export to {to!r}", remedy=f"there are: {', '.join(_WRITERS)}")
-    features, out = FeatureSet(folder), _local_file(out)
+    out = _local_file(out)
+    if to == "npy" and (isinstance(output_target(out), int) or is_special(out)):
+        raise UsageError("npy is written into two files", where=out, remedy="name a regular file")
+    features = FeatureSet(folder)
     files = (out, out.with_suffix(".ids.jsonl")) if to == "npy" else (out,)
     for path in files[:1] if _was_killed(out) else files:
-        if (path.exists() or path.is_symlink()) and not overwrite:
+        if not replaces_nothing(path) and not overwrite:
             raise FeatureSetError(
                 "this file is there already",
                 where=path,
                 remedy=f"choose another name or overwrite it ({parameter('overwrite', True)})",
             )
     with ExitStack() as stack:
-        temporaries = [stack.enter_context(atomic(path)) for path in files]
+        temporaries = [stack.enter_context(output_file(path)) for path in files]
         vectors = _WRITERS[to](features, column, *temporaries)
     return ExportReport(files, len(features), vectors)
 
@@ -74,7 +88,7 @@ def _local_file(out: str | Path) -> Path:
 
 def _was_killed(out: Path) -> bool:
     """Whether an export was killed before the file of the vectors, the last one, got its name."""
-    return not out.exists() and out.with_name(f".{out.name}.tmp").exists()
+    return not out.exists() and out.parent.is_dir() and any(unfinished_outputs(out))
 
 
 def _write_npy(features: FeatureSet, column: str | None, out: Path, ids: Path) -> int:
@@ -140,6 +154,10 @@ def _write_bert_jsonl(features: FeatureSet, column: str | None, out: Path) -> in
     count = 0
     with _open_text(out) as file:
         for batch in export_batches(features, chosen, ["tokens"]):
+            tokens = len(batch.records["tokens"].flatten())
+            if any(len(vectors) != tokens for vectors in batch.vectors):
+                remedy = f"bertfeat verify {features.folder} says more"
+                raise DamagedError("a part has fewer vectors than tokens", where=features.folder, remedy=remedy)
             pieces = batch.group_by_document(0, _bert_pieces(batch, indexes))
             for row, of_document in zip(batch.records["row"].to_pylist(), pieces, strict=True):
                 file.write(f'{{"linex_index": {row}, "features": [{", ".join(of_document)}]}}\n')

@@ -2,6 +2,9 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from typing import Annotated
+
+from msgspec import Meta
 
 from bertfeat.corpus import Failure
 from bertfeat.errors import DamagedError, FeatureSetError
@@ -9,11 +12,8 @@ from bertfeat.features.settings import FeatureSettings
 from bertfeat.io import JsonFormat, canonical_json, shorten
 from bertfeat.recipe import FeatureColumn
 
-FORMAT_VERSION = 2
-"""Version of the storage format that this bertfeat writes; older ones are read, newer ones refused.
-
-Since 2 parts are sealed by XXH3; see :mod:`bertfeat.features.seal`.
-"""
+FORMAT_VERSION = 1
+"""Version of the storage format that this bertfeat writes; newer ones are refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +23,8 @@ class ModelIdentity:
     name: str
     fingerprint: str  # sha256 of weights and tokenizer
     revision: str | None  # hub commit, where the model came from the hub
-    num_layers: int
-    hidden_size: int
+    num_layers: Annotated[int, Meta(ge=0)]
+    hidden_size: Annotated[int, Meta(ge=1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +95,6 @@ def decode_header(text: bytes, where: object) -> PartHeader:
 
 def _header_problems(header: PartHeader) -> Iterator[str]:
     """The contradictions in a header, whose types are right."""
-    if header.format_version < 1:
-        yield f"there is no format {header.format_version}"
     if header.fingerprint != header.settings.fingerprint:
         yield "the settings are not those of its fingerprint"
     if not 0 <= header.first_row <= header.last_row or header.number < 0:

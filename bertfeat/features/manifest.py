@@ -39,7 +39,6 @@ from bertfeat.recipe import FeatureColumn
 
 MANIFEST_NAME = f"{STATE_FOLDER}/manifest.json"
 FAILURES_NAME = f"{STATE_FOLDER}/failures.jsonl"
-OLD_MANIFEST_NAME, OLD_FAILURES_NAME = "_manifest.json", "_failures.jsonl"  # of sets from before the state folder
 
 _KEPT_NAMES = {str(kind): name for name, kind in KEPT_TYPES.items()}
 _RUN_FIELDS = ("sources", "times", "versions", "run")  # known to the run only, and to no part
@@ -75,9 +74,7 @@ _MANIFEST_FORMAT = JsonFormat(
     error=DamagedError,
     refusal=FeatureSetError,
     remedy="run the same extract command again: it writes a new one",
-    digest_from=0,
 )
-_OLD_MANIFEST_FORMAT = replace(_MANIFEST_FORMAT, digest_from=None)  # which a set keeps until it is changed
 
 
 def write_manifest(
@@ -105,8 +102,7 @@ def write_manifest(
         make_state_folder(folder)
         _write_failures(folder, failures)
     write_json(folder / MANIFEST_NAME, manifest)
-    for name in (SHARD_NAME, OLD_MANIFEST_NAME, OLD_FAILURES_NAME):
-        remove_stored(folder / name)
+    remove_stored(folder / SHARD_NAME)
     return manifest
 
 
@@ -117,23 +113,21 @@ def read_manifest(folder: Location) -> Manifest | None:
         FeatureSetError: written by a newer bertfeat.
         DamagedError: cannot be read as a manifest, or was changed after it was written.
     """
-    for name, form in ((MANIFEST_NAME, _MANIFEST_FORMAT), (OLD_MANIFEST_NAME, _OLD_MANIFEST_FORMAT)):
-        try:
-            return form.read(folder / name)
-        except FileNotFoundError:
-            continue
-        except NotADirectoryError as error:
-            raise FeatureSetError(
-                "this is a file, and a feature set is a folder",
-                where=folder,
-                remedy="bertfeat extract makes one of a corpus",
-            ) from error
-    return None
+    try:
+        return _MANIFEST_FORMAT.read(folder / MANIFEST_NAME)
+    except FileNotFoundError:
+        return None
+    except NotADirectoryError as error:
+        raise FeatureSetError(
+            "this is a file, and a feature set is a folder",
+            where=folder,
+            remedy="bertfeat extract makes one of a corpus",
+        ) from error
 
 
 def remove_manifest(folder: Location) -> None:
     """Mark a set as unfinished: called before the first part is written or removed."""
-    for name in (MANIFEST_NAME, FAILURES_NAME, SHARD_NAME, OLD_MANIFEST_NAME, OLD_FAILURES_NAME):
+    for name in (MANIFEST_NAME, FAILURES_NAME, SHARD_NAME):
         remove_stored(folder / name)
 
 
@@ -145,7 +139,7 @@ def check_derived(folder: Location, manifest: Manifest) -> None:
     """
     with SpooledTemporaryFile(_SPOOLED) as failures:
         # as JSON: two recipes are equal whatever their names, but the manifest has their names too
-        written, derived = to_plain(manifest), to_plain(_like_recorded(_derive_manifest(folder, failures), manifest))
+        written, derived = to_plain(manifest), to_plain(_derive_manifest(folder, failures))
         for name in derived:
             if name not in (*_RUN_FIELDS, "format_version") and written[name] != derived[name]:
                 raise DamagedError(
@@ -199,15 +193,6 @@ def unfinished_parts(folder: Location, *, allowed: bool) -> tuple[PartEntry, ...
     entries = tuple(part_entry(footer) for footer in footers)
     check_accounting(folder, entries, gaps=True)
     return entries
-
-
-def _like_recorded(derived: Manifest, written: Manifest) -> Manifest:
-    """A derived manifest without those digests of parts that an older version did not record."""
-    unrecorded = {part.number for part in written.parts if part.digest is None}
-    if not unrecorded:
-        return derived
-    parts = (replace(part, digest=None) if part.number in unrecorded else part for part in derived.parts)
-    return replace(derived, parts=tuple(parts))
 
 
 def kept_columns(footer: PartFooter) -> tuple[KeptColumn, ...]:
@@ -271,17 +256,14 @@ def _write_failures(folder: Location, failures: IO[bytes]) -> None:
 def _check_failures(folder: Location, failures: IO[bytes]) -> None:
     are_none = not failures.tell()
     failures.seek(0)
-    for path in (folder / FAILURES_NAME, folder / OLD_FAILURES_NAME):
-        try:
-            with open_file(path) as file:
-                same = _are_equal(failures, file)
-            break
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            raise FeatureSetError(f"cannot be read: {error.strerror or error}", where=path) from error
-    else:
-        path, same = folder / FAILURES_NAME, are_none
+    path = folder / FAILURES_NAME
+    try:
+        with open_file(path) as file:
+            same = _are_equal(failures, file)
+    except FileNotFoundError:
+        same = are_none
+    except OSError as error:
+        raise FeatureSetError(f"cannot be read: {error.strerror or error}", where=path) from error
     if not same:
         raise DamagedError("this is not the list of failures that the parts hold", where=path, remedy=RERUN_REMEDY)
 

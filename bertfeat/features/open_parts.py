@@ -10,11 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from bertfeat.errors import DamagedError
+from bertfeat.errors import DamagedError, FeatureSetError
+from bertfeat.features.manifest import read_manifest
 from bertfeat.features.part import PartFooter, read_footer
 from bertfeat.features.part_check import check_part_columns
 from bertfeat.features.parts import PartEntry
-from bertfeat.features.row_groups import PartReader
+from bertfeat.features.row_groups import PartReader, replaced_while_open
 from bertfeat.features.seal import REDO_PART
 from bertfeat.io import Location
 
@@ -49,8 +50,13 @@ class OpenParts:
         Raises:
             DamagedError: it is damaged, not the one that is listed, or its columns are not those of the first part.
         """
-        footer = read_footer(self._folder / entry.name)
+        try:
+            footer = read_footer(self._folder / entry.name)
+        except FeatureSetError:
+            self._refuse_replaced(entry)
+            raise
         if footer.sha256 != entry.sha256:
+            self._refuse_replaced(entry)
             raise DamagedError("this is not the part that the manifest lists", where=footer.path, remedy=REDO_PART)
         check_part_columns(footer)
         first = self._first or footer
@@ -60,18 +66,37 @@ class OpenParts:
             )
         return PartReader(footer)
 
+    def _refuse_replaced(self, entry: PartEntry) -> None:
+        """Tell a set that was extracted anew from one that is damaged: its manifest lists another part, or is gone."""
+        manifest = read_manifest(self._folder)
+        if manifest is None or entry not in manifest.parts:
+            raise replaced_while_open(self._folder / entry.name)
+
     def find_row(self, row: int, names: Sequence[str]) -> pa.RecordBatch | None:
         """The document of a row; None where the row is blank, failed, or outside the corpus."""
-        at = bisect_right(self.entries, row, key=lambda entry: entry.first_row) - 1
-        group = None if at < 0 else self.open(self.entries[at]).group_of(row)
-        if group is None:
+        place = self._find_place(row)
+        if place is None:
             return None
-        table = self._row_group(at, group, names)
+        table = self._row_group(*place, names)
         index = pc.index_in(pa.scalar(row, pa.int64()), table.column("row")).as_py()
         if index is None:
             return None
         (batch,) = table.slice(index, 1).combine_chunks().to_batches()
         return batch
+
+    def find_rows(self, rows: Sequence[int], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Documents of some rows, ascending, as far as there are any; a row group is read once, and only if it has one.
+
+        ``names`` include ``row``.
+
+        Raises:
+            DamagedError: a checksum does not hold.
+        """
+        for place, wanted in groupby(rows, self._find_place):
+            if place is not None:
+                table = self.open(self.entries[place[0]]).read_group(place[1], names)
+                chosen = np.isin(table.column("row").to_numpy(), list(wanted))
+                yield from table.filter(pa.array(chosen)).combine_chunks().to_batches()
 
     def take(self, rows: NDArray[np.int64], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The documents of those rows, which ascend: ``row`` and the columns of those names, a row group at a time.
@@ -89,13 +114,18 @@ class OpenParts:
                 raise self._no_document(int(wanted[stored[found] != wanted][0]))
             yield from pa.concat_tables([table.slice(one, 1) for one in found]).combine_chunks().to_batches()
 
-    def _place_of(self, row: int) -> tuple[int, int]:
-        """The number of the entry, and of its row group, that hold a row."""
+    def _find_place(self, row: int) -> tuple[int, int] | None:
+        """The number of the entry, and of its row group, in whose range a row is."""
         at = bisect_right(self.entries, row, key=lambda entry: entry.first_row) - 1
         group = None if at < 0 else self.open(self.entries[at]).group_of(row)
-        if group is None:
+        return None if group is None else (at, group)
+
+    def _place_of(self, row: int) -> tuple[int, int]:
+        """The number of the entry, and of its row group, that hold a row."""
+        place = self._find_place(row)
+        if place is None:
             raise self._no_document(row)
-        return at, group
+        return place
 
     def _no_document(self, row: int) -> DamagedError:
         return DamagedError(f"there is no document in row {row:,}", where=self._folder)
@@ -105,8 +135,9 @@ class OpenParts:
         return [row for entry in self.entries for row in self.open(entry).rows_of_id(document_id)]
 
     def _row_group(self, at: int, group: int, names: Sequence[str]) -> pa.Table:
-        if self._recent is not None and self._recent[0] == (at, group):
-            return self._recent[1]
+        recent = self._recent  # which another thread may exchange
+        if recent is not None and recent[0] == (at, group):
+            return recent[1]
         table = self.open(self.entries[at]).read_group(group, names)
         self._recent = ((at, group), table) if table.nbytes <= _KEPT_GROUP else None
         return table

@@ -14,7 +14,7 @@ from bertfeat.errors import DamagedError, FeatureSetError, parameter
 from bertfeat.features.direct_file import DirectFile
 from bertfeat.features.header import HEADER_FORMAT, PartHeader, decode_header, encode_header
 from bertfeat.features.schema import PartContent, content_table, row_bytes
-from bertfeat.features.seal import EMPTY_SEAL, SEAL_KEY, SEAL_KEYS, SealedFooter, check_footer, check_pages, write_seal
+from bertfeat.features.seal import EMPTY_SEAL, SEAL_KEY, SealedFooter, check_footer, check_pages, write_seal
 from bertfeat.io import JsonError, Location, Place, create_file, decode_json, open_file
 
 HEADER_KEY = b"bertfeat"
@@ -34,6 +34,7 @@ class PartFooter:
     metadata: pq.FileMetaData
     sha256: str  # of the footer, which holds that of the pages: it stands for the whole file
     size: int  # bytes of the whole file
+    identity: tuple[object, ...]  # of the file, which another one may replace
 
     @property
     def schema(self) -> pa.Schema:
@@ -178,7 +179,7 @@ def _open_footer(path: Location, footer: SealedFooter) -> PartFooter:
         raise DamagedError(
             f"the footer cannot be read ({error})", where=path, remedy="extract the part again"
         ) from error
-    return PartFooter(path, header, metadata, footer.sha256, footer.size)
+    return PartFooter(path, header, metadata, footer.sha256, footer.size, footer.identity)
 
 
 def _explain_foreign_file(path: Location) -> None:
@@ -189,7 +190,7 @@ def _explain_foreign_file(path: Location) -> None:
         header = decode_json(keys[HEADER_KEY], dict[str, object]) if HEADER_KEY in keys else {}
     except (*UNREADABLE_ERRORS, JsonError):
         return
-    if any(key in keys for key in SEAL_KEYS):
+    if SEAL_KEY in keys:
         return
     HEADER_FORMAT.refuse_newer(header.get("format_version"), path)
     if HEADER_KEY not in keys:

@@ -204,9 +204,7 @@ def _check_counts(footer: PartFooter, counted: Counts) -> None:
         "words without a vector": lambda counts: counts.unaligned_words,
     }
     for name, count in compared.items():
-        if count(recorded) != count(counted) and not (
-            name.startswith("words") and not recorded.words
-        ):  # older parts lack them
+        if count(recorded) != count(counted):
             raise DamagedError(
                 f"says that it has {count(recorded):,} {name}, and has {count(counted):,}",
                 where=footer.path,

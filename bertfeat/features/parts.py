@@ -3,7 +3,7 @@
 import os
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextvars import copy_context
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from bertfeat.features.part import UNREADABLE_ERRORS, PartFooter, part_path, rea
 from bertfeat.io import (
     STATE_FOLDER,
     Address,
+    ContextPool,
     Location,
     Place,
     ResultKind,
@@ -45,7 +46,7 @@ class PartEntry:
     blank: int
     bytes: int
     sha256: str  # PartFooter.sha256
-    digest: str | None = None  # of the part's input rows; None: not recorded, by older versions
+    digest: str  # of the part's input rows
 
 
 def part_entry(footer: PartFooter) -> PartEntry:
@@ -149,7 +150,7 @@ def part_footers(folder: Location) -> Iterator[PartFooter]:
 def _fetched_footers(paths: Sequence[Location]) -> Iterator[PartFooter]:
     """The footers in the order of the paths, several of which are on their way."""
     pending: deque[Future[PartFooter]] = deque()
-    pool = ThreadPoolExecutor(_AT_ONCE, "bertfeat-footers")
+    pool = ContextPool(_AT_ONCE, "bertfeat-footers")
     try:
         for path in paths:
             if len(pending) == 2 * _AT_ONCE:
@@ -174,7 +175,7 @@ def remove_leftovers(folder: Location) -> None:
             *folder.glob(f"{STATE_FOLDER}/.*.tmp"),
             folder / STATE_FOLDER / SPOOL_NAME,
         ):
-            if path.name.startswith((".part-", "._")) or path.parent.name == STATE_FOLDER:
+            if path.name.startswith(".part-") or path.parent.name == STATE_FOLDER:
                 path.unlink(missing_ok=True)
 
 

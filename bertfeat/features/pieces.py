@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from bertfeat.errors import DamagedError
+
 Matrix: TypeAlias = NDArray[np.floating]
 """A feature matrix as it is stored, float16 or float32."""
 
@@ -82,9 +84,19 @@ def position_columns(kind: str, names: Collection[str]) -> list[str]:
 
 
 def read_positions(batch: pa.RecordBatch, kind: str) -> PiecePositions:
-    """Read the positions of the tokens or words of a record batch, which holds :func:`position_columns`."""
+    """Read the positions of the tokens or words of a record batch, which holds :func:`position_columns`.
+
+    Raises:
+        DamagedError: the columns do not have one value for each token or word.
+    """
     names = position_columns(kind, batch.schema.names)
     flat = {name: batch.column(name).flatten().to_numpy(zero_copy_only=False) for name in names}
+    if len({len(values) for values in flat.values()}) > 1:
+        counts = ", ".join(f"{name} {len(values):,}" for name, values in flat.items())
+        raise DamagedError(
+            f"the positions of {kind}s are of different numbers of them ({counts})",
+            remedy="extract them again: the file was not written like this",
+        )
     return PiecePositions(
         list_offsets(batch, f"{kind}_start"),
         flat[f"{kind}_start"],

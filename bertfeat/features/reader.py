@@ -1,7 +1,6 @@
 """Reading a feature set: streamed, sliced, as one matrix, or document by document."""
 
-import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Unpack
@@ -10,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from bertfeat.arguments import checked, require_at_least, resolve_range
 from bertfeat.corpus import Failure, KeptColumn
 from bertfeat.errors import FeatureSetError, NotDerivableError
 from bertfeat.features.columns import ReadableColumn, column_names, find_column
@@ -32,12 +32,11 @@ from bertfeat.features.stream_settings import StreamOptions, StreamSettings
 from bertfeat.features.vector_blocks import count_blocks
 from bertfeat.features.vector_stream import VectorStream
 from bertfeat.features.vectors import VectorBatch, join_batches, vector_batch
-from bertfeat.io import Address, Location, as_location, atomic
+from bertfeat.io import Address, Location, as_location, output_file, pickle_by_folder
 from bertfeat.recipe import FeatureColumn
 
-_END = 1 << 62
 
-
+@checked
 class FeatureSet:
     """A folder of features that ``bertfeat extract`` wrote, on this machine or at an address such as ``s3://bucket/it``.
 
@@ -81,8 +80,8 @@ class FeatureSet:
         return f"FeatureSet({str(self.folder)!r}: {len(self):,} documents, {column_names(self.columns)})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        # opened anew where it is unpickled: workers on this machine, or others that see the same place
-        return partial(FeatureSet, allow_unfinished=self._allow_unfinished), (self.folder.absolute(),)
+        options = {"allow_unfinished": self._allow_unfinished}
+        return pickle_by_folder(self, options, {"parts": [entry.sha256 for entry in self.entries]}, FeatureSetError)
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -213,7 +212,7 @@ class FeatureSet:
             FeatureSetError: the file cannot be written.
         """
         feature = self.find(column, pooling, weights=weights)
-        with atomic(Path(path)) as temporary, NpyWriter(temporary, feature.width) as file:
+        with output_file(path) as temporary, NpyWriter(temporary, feature.width) as file:
             for batch in self.batches(column, pooling, weights=weights):
                 file.write(batch.matrix)
 
@@ -228,6 +227,7 @@ class FeatureSet:
         single document.
 
         Raises:
+            UsageError: an end that is no whole number, or below 0.
             FeatureSetError: there is no such column.
             DamagedError: a checksum does not hold.
         """
@@ -237,16 +237,18 @@ class FeatureSet:
             raise FeatureSetError(
                 f"no column {unknown[0]!r}", where=self.folder, remedy=f"there are: {', '.join(self.names)}"
             )
-        stop = _END if stop is None else stop
-        for entry in self.entries:
-            if entry.first_row < stop and entry.last_row > start:
+        rows = resolve_range(start, stop, self.entries[-1].last_row)
+        require_at_least(1, batch_rows=batch_rows)
+        for entry in self.entries if rows else ():
+            if entry.first_row < rows.stop and entry.last_row > rows.start:
                 part = self._parts.open(entry)
-                yield from part.batches(names, start=start, stop=stop, batch_rows=batch_rows)
+                yield from part.batches(names, start=rows.start, stop=rows.stop, batch_rows=batch_rows)
 
-    def slice(self, start: int, stop: int, column: str | None = None, pooling: str | None = None) -> VectorBatch:
-        """The vectors of the documents with ``start <= row < stop``.
+    def slice(self, start: int, stop: int | None, column: str | None = None, pooling: str | None = None) -> VectorBatch:
+        """The vectors of the documents with ``start <= row < stop``; None is the end.
 
         Raises:
+            UsageError: an end that is no whole number, or below 0.
             NotDerivableError: see :meth:`find`.
         """
         batches = list(self.batches(column, pooling, start=start, stop=stop))
@@ -260,13 +262,27 @@ class FeatureSet:
         Raises:
             NotDerivableError: see :meth:`find`.
         """
-        needed = {column.name for column in self.columns}
+        for batch in self.stream(self._document_names(columns), start=start, stop=stop):
+            yield from batch_documents(batch, self.columns, self.header.model.num_layers)
+
+    def documents_at(self, rows: Collection[int], columns: Sequence[str] | None = None) -> Iterator[DocumentFeatures]:
+        """Those documents of these rows of the corpus that there are, in row order; only their row groups are read.
+
+        Raises:
+            NotDerivableError: see :meth:`find`.
+            DamagedError: a checksum does not hold.
+        """
+        wanted = sorted(set(rows))
+        for batch in self._parts.find_rows(wanted, self._document_names(columns)):
+            yield from batch_documents(batch, self.columns, self.header.model.num_layers)
+
+    def _document_names(self, columns: Sequence[str] | None) -> list[str]:
+        """The stored columns that documents with these features need."""
+        features = {column.name for column in self.columns}
+        needed = features
         if columns is not None:
             needed = {name for column in columns for name in self.find(column).derivation.columns}
-        features = {column.name for column in self.columns}
-        names = [name for name in self.names if name not in features or name in needed]
-        for batch in self.stream(names, start=start, stop=stop):
-            yield from batch_documents(batch, self.columns, self.header.model.num_layers)
+        return [name for name in self.names if name not in features or name in needed]
 
     def __iter__(self) -> Iterator[DocumentFeatures]:
         return self.documents()
@@ -276,12 +292,11 @@ class FeatureSet:
 
         Raises:
             FeatureSetError: the row is blank, failed, or outside the corpus.
-            TypeError: the row is no whole number.
+            UsageError: the row is no whole number.
         """
-        number = operator.index(row)
-        batch = self._parts.find_row(number, self.names)
+        batch = self._parts.find_row(row, self.names)
         if batch is None:
-            raise FeatureSetError(f"row {number} is not here: {self._why_missing(number)}", where=self.folder)
+            raise FeatureSetError(f"row {row} is not here: {self._why_missing(row)}", where=self.folder)
         return next(batch_documents(batch, self.columns, self.header.model.num_layers))
 
     def by_id(self, document_id: str) -> list[DocumentFeatures]:

@@ -13,9 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from bertfeat.errors import DamagedError
+from bertfeat.errors import DamagedError, FeatureSetError
 from bertfeat.features.part import UNREADABLE_ERRORS, PartFooter
-from bertfeat.io import Address, open_file
+from bertfeat.features.seal import check_footer
+from bertfeat.io import Address, Location, file_identity, open_file
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer  # in collections.abc since Python 3.12
@@ -26,11 +27,13 @@ class PartReader:
     """A part whose footer was read.
 
     A local file is opened anew for every read, so that threads do not share a handle; an object, whose opening is a
-    request, is opened once for each thread that reads at the same time.
+    request, is opened once for each thread that reads at the same time. Each opening sees that the file is the one
+    that the footer came from, or an equal one.
     """
 
     footer: PartFooter
     _opened: list[IOBase] = field(default_factory=list, repr=False, compare=False)  # objects that nobody reads
+    _equal: list[object] = field(default_factory=list, repr=False, compare=False)  # identities of equal files
 
     @cached_property
     def bounds(self) -> list[tuple[int, int]]:
@@ -100,7 +103,8 @@ class PartReader:
         """Read some columns of a row group, against its pages' checksums.
 
         Raises:
-            DamagedError: a checksum does not hold, or the file is gone.
+            DamagedError: a checksum does not hold.
+            FeatureSetError: another file is in its place by now, or none.
         """
         try:
             with (
@@ -116,6 +120,8 @@ class PartReader:
                 table = file.read_row_group(group, columns=list(names), use_threads=False).select(list(names))
                 self._check_table(table)
                 return table
+        except FileNotFoundError as error:
+            raise replaced_while_open(self.footer.path) from error
         except UNREADABLE_ERRORS as error:
             raise DamagedError(
                 f"row group {group} cannot be read ({error})",
@@ -129,11 +135,32 @@ class PartReader:
         if not isinstance(place, Address):
             open_file(place).close()  # Arrow, which reads into its own memory, would wait for a pipe
             with pa.OSFile(os.fsencode(place)) as file:
+                self._check_identity(file)
                 yield file
             return
-        stream = self._opened.pop() if self._opened else _WholeReads(open_file(place).detach())
+        if self._opened:
+            stream = self._opened.pop()
+        else:
+            file = open_file(place)
+            self._check_identity(file)
+            stream = _WholeReads(file.detach())
         yield stream
         self._opened.append(stream)
+
+    def _check_identity(self, file: IOBase | pa.NativeFile) -> None:
+        """Refuse a file that has taken the place of the one that the footer came from; an equal one is as good."""
+        identity = file_identity(file)
+        if identity == self.footer.identity or identity in self._equal:
+            return
+        there = check_footer(self.footer.path)
+        if (there.sha256, there.identity) != (self.footer.sha256, identity):
+            raise replaced_while_open(self.footer.path)
+        self._equal.append(identity)
+
+
+def replaced_while_open(place: Location) -> FeatureSetError:
+    """The error of a part that is not the one that was opened."""
+    return FeatureSetError("the set was replaced while it was open", where=place, remedy="open it again")
 
 
 class _WholeReads(RawIOBase):

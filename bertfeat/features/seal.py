@@ -4,55 +4,33 @@ Page checksums leave page headers, the footer and the header's text uncovered. T
 therefore holds 96 hexadecimal digits: XXH3 (128 bits) of all bytes before the footer, then sha256 of everything from
 the footer to the end of the file, these last 64 digits themselves taken as zeros. The second covers the first, so it
 stands for the whole file, yet can be checked whenever the footer is read.
-
-Format 1 has sha256 over the pages as well, under ``bertfeat.sha256``: it took about as long as writing them.
 """
 
 import hashlib
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from io import BufferedIOBase
 from pathlib import Path
-from typing import Protocol
 
 import xxhash
 
 from bertfeat.errors import DamagedError
-from bertfeat.io import Address, Location, open_file
+from bertfeat.io import Address, Location, file_identity, open_file
 
 _MAGIC = b"PAR1"
 _BLOCK = 1 << 20  # bytes that are hashed at once
 _FETCHED = 16 << 20  # bytes of a part in object storage that are fetched at once
+_PAGES_DIGITS, _FOOTER_DIGITS = 32, 64  # of XXH3, and of sha256
+
+SEAL_KEY = b"bertfeat.seal"
+EMPTY_SEAL = b"0" * (_PAGES_DIGITS + _FOOTER_DIGITS)
+_SEAL_LENGTH = bytes([len(EMPTY_SEAL)])  # as Thrift writes it
+# in a footer, in Thrift's compact protocol: the key, a binary field and its two digests
+_SEAL = re.compile(
+    re.escape(SEAL_KEY + b"\x18" + _SEAL_LENGTH) + rb"([0-9a-f]{%d})([0-9a-f]{%d})" % (_PAGES_DIGITS, _FOOTER_DIGITS)
+)
+
 REDO_PART = "delete it, then run the same extract command again: it redoes this part"
-
-
-class _Hash(Protocol):
-    def update(self, data: memoryview, /) -> None: ...
-
-    def hexdigest(self) -> str: ...
-
-
-@dataclass(frozen=True, slots=True)
-class _SealForm:
-    """How a format seals its parts: under which key, and by which hash over the pages."""
-
-    key: bytes
-    hash: Callable[[], _Hash]
-    digits: int  # hexadecimal ones of the hash; 64 of sha256 over the footer follow
-    varint: bytes  # number of all digits, as Thrift writes it
-
-    @property
-    def pattern(self) -> bytes:
-        """The bytes before the two digests in a footer: in Thrift's compact protocol, the key and a binary field."""
-        return re.escape(self.key + b"\x18" + self.varint) + rb"([0-9a-f]{%d})([0-9a-f]{64})" % self.digits
-
-
-_SEAL_FORM = _SealForm(b"bertfeat.seal", xxhash.xxh3_128, 32, b"\x60")
-_FIRST_SEAL_FORM = _SealForm(b"bertfeat.sha256", hashlib.sha256, 64, b"\x80\x01")  # of format 1
-_SEAL_FORMS = (_SEAL_FORM, _FIRST_SEAL_FORM)
-SEAL_KEY, EMPTY_SEAL = _SEAL_FORM.key, b"0" * (_SEAL_FORM.digits + 64)
-SEAL_KEYS = tuple(form.key for form in _SEAL_FORMS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +40,7 @@ class SealedFooter:
     content: bytes  # up to the end of the file
     sha256: str  # of the footer, which holds the digest of the pages: it stands for the whole file
     size: int  # of the whole file
+    identity: tuple[object, ...]  # of the file that it was read from
 
 
 def write_seal(path: Path, known: tuple[int, bytes]) -> str:
@@ -71,10 +50,10 @@ def write_seal(path: Path, known: tuple[int, bytes]) -> str:
     """
     with path.open("r+b") as file:
         start, footer = _read_footer_bytes(file, path)
-        form, match = _find_seal(footer, path)
+        match = _find_seal(footer, path)
         size, pages = known
         if size != start:
-            pages = _pages_digest(file, start, form)
+            pages = _pages_digest(file, start)
         footer = footer[: match.start(1)] + pages + footer[match.end(1) :]
         file.seek(start + match.start(1))
         sha256 = _footer_digest(footer, match)
@@ -89,30 +68,30 @@ def check_footer(path: Location) -> SealedFooter:
         DamagedError: the file is truncated, is no Parquet file, or its footer changed.
     """
     with open_file(path) as file:
-        _, match, start = _read_checked_seal(file, path)
-    return SealedFooter(match.string, match[2].decode(), start + len(match.string))
+        match, start = _read_checked_seal(file, path)
+        return SealedFooter(match.string, match[2].decode(), start + len(match.string), file_identity(file))
 
 
 def check_pages(path: Location) -> str:
     """Check every byte of the part, as :func:`check_footer` does for the footer, and return the footer's digest."""
     with open_file(path) as file:
-        form, match, start = _read_checked_seal(file, path)
-        if _pages_digest(file, start, form, _FETCHED if isinstance(path, Address) else _BLOCK) != match[1]:
+        match, start = _read_checked_seal(file, path)
+        if _pages_digest(file, start, _FETCHED if isinstance(path, Address) else _BLOCK) != match[1]:
             raise DamagedError(
                 "a checksum does not hold: the file changed after it was written", where=path, remedy=REDO_PART
             )
     return match[2].decode()
 
 
-def _read_checked_seal(file: BufferedIOBase, path: Location) -> tuple[_SealForm, re.Match[bytes], int]:
-    """How the part is sealed, the seal, and where the footer begins."""
+def _read_checked_seal(file: BufferedIOBase, path: Location) -> tuple[re.Match[bytes], int]:
+    """The seal, and where the footer begins."""
     start, footer = _read_footer_bytes(file, path)
-    form, match = _find_seal(footer, path)
+    match = _find_seal(footer, path)
     if _footer_digest(footer, match) != match[2]:
         raise DamagedError(
             "the footer's checksum does not hold: the file changed after it was written", where=path, remedy=REDO_PART
         )
-    return form, match, start
+    return match, start
 
 
 def _read_footer_bytes(file: BufferedIOBase, path: Location) -> tuple[int, bytes]:
@@ -130,8 +109,8 @@ def _read_footer_bytes(file: BufferedIOBase, path: Location) -> tuple[int, bytes
     return start, file.read(size - start)
 
 
-def _find_seal(footer: bytes, path: Location) -> tuple[_SealForm, re.Match[bytes]]:
-    seals = [(form, match) for form in _SEAL_FORMS for match in re.finditer(form.pattern, footer)]
+def _find_seal(footer: bytes, path: Location) -> re.Match[bytes]:
+    seals = list(_SEAL.finditer(footer))
     if len(seals) != 1:
         raise DamagedError(
             "the file carries no checksum, so it is damaged or was not written by bertfeat",
@@ -142,13 +121,13 @@ def _find_seal(footer: bytes, path: Location) -> tuple[_SealForm, re.Match[bytes
 
 
 def _footer_digest(footer: bytes, match: re.Match[bytes]) -> bytes:
-    blanked = footer[: match.start(2)] + EMPTY_SEAL[-64:] + footer[match.end(2) :]
+    blanked = footer[: match.start(2)] + EMPTY_SEAL[-_FOOTER_DIGITS:] + footer[match.end(2) :]
     return hashlib.sha256(blanked).hexdigest().encode()
 
 
-def _pages_digest(file: BufferedIOBase, stop: int, form: _SealForm, block: int = _BLOCK) -> bytes:
-    """The form's digest of the file's first ``stop`` bytes."""
-    digest = form.hash()
+def _pages_digest(file: BufferedIOBase, stop: int, block: int = _BLOCK) -> bytes:
+    """XXH3 of the file's first ``stop`` bytes."""
+    digest = xxhash.xxh3_128()
     buffer = memoryview(bytearray(min(block, stop)))
     file.seek(0)
     while stop > 0 and (count := file.readinto(buffer[: min(stop, len(buffer))])):

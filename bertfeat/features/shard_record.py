@@ -38,7 +38,7 @@ class ShardRecord:
         return range(self.index, self.parts, self.count)
 
 
-_FORMAT = JsonFormat(ShardRecord, _VERSION, error=DamagedError, refusal=FeatureSetError, remedy=_REMEDY, digest_from=0)
+_FORMAT = JsonFormat(ShardRecord, _VERSION, error=DamagedError, refusal=FeatureSetError, remedy=_REMEDY)
 
 
 def read_shard(folder: Location) -> ShardRecord | None:

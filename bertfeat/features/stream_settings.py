@@ -1,15 +1,16 @@
 """How a feature set is streamed for training."""
 
-import operator
 from dataclasses import dataclass
 from typing import Literal, TypedDict
 
+from bertfeat.arguments import checked
 from bertfeat.errors import UsageError, parameter
 
 STREAM_MEMORY = 1 << 30
 """Bytes of vectors that a stream holds at once, where nothing else is said."""
 
 
+@checked
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StreamSettings:
     """How the vectors of a column are streamed: the keywords of :meth:`FeatureSet.vectors`.
@@ -44,27 +45,12 @@ class StreamSettings:
 
     def __post_init__(self) -> None:
         for name, least in {"batch": 1, "seed": 0, "epoch": 0, "start": 0, "memory": 1}.items():
-            if not _is_count(getattr(self, name), least):
+            if getattr(self, name) < least:
                 raise UsageError(parameter(name, getattr(self, name)), remedy=f"give a whole number from {least} on")
-        if self.dtype not in (None, "float16", "float32"):
-            raise UsageError(parameter("dtype", self.dtype), remedy="give 'float16' or 'float32', or leave it out")
-        if not _is_shard(self.shard):
+        index, count = self.shard
+        if not 0 <= index < count:
             remedy = "give which one, counted from 0, and of how many: (0, 4) to (3, 4)"
             raise UsageError(parameter("shard", self.shard), remedy=remedy)
-
-
-def _is_count(value: object, least: int) -> bool:
-    try:
-        return operator.index(value) >= least  # type: ignore[arg-type]
-    except TypeError:
-        return False
-
-
-def _is_shard(value: object) -> bool:
-    if not isinstance(value, tuple | list) or len(value) != 2:
-        return False
-    index, count = value
-    return _is_count(count, 1) and _is_count(index, 0) and index < count
 
 
 class StreamOptions(TypedDict, total=False):

@@ -5,7 +5,6 @@ after the other, shuffled or not.
 """
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from bertfeat.features.open_parts import OpenParts
 from bertfeat.features.parts import PartEntry
+from bertfeat.io import ContextPool
 from bertfeat.recipe import Pooling
 
 READERS = 4
@@ -93,7 +93,7 @@ def count_blocks(parts: OpenParts, pooling: Pooling, keep_unaligned: bool) -> Ve
     Raises:
         DamagedError: a part is damaged.
     """
-    with ThreadPoolExecutor(READERS, "bertfeat-counts") as pool:
+    with ContextPool(READERS, "bertfeat-counts") as pool:
         counted = list(pool.map(partial(_count_groups, parts, pooling, keep_unaligned), parts.entries))
     numbers = [len(part) for part in counted]
     vectors, left_out = np.concatenate([np.empty((0, 2), np.int64), *counted]).T

@@ -6,7 +6,7 @@ Shards, chunks and batches are ranges of that order, so that each is found witho
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -15,6 +15,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from bertfeat.arguments import checked
 from bertfeat.errors import UsageError, parameter
 from bertfeat.features.block_reader import BlockReader, StreamBatch
 from bertfeat.features.columns import ReadableColumn
@@ -22,6 +23,7 @@ from bertfeat.features.open_parts import OpenParts
 from bertfeat.features.stream_settings import StreamSettings
 from bertfeat.features.vector_blocks import READERS, BlockOrder, VectorBlocks
 from bertfeat.features.vectors import derived_dtype
+from bertfeat.io import ContextPool
 from bertfeat.recipe import FeatureColumn
 
 GATHERERS = 2
@@ -30,6 +32,7 @@ GATHERERS = 2
 _BLOCKS, _VECTORS = 0, 1  # what is shuffled: each has random numbers of its own
 
 
+@checked
 @dataclass(frozen=True)
 class VectorStream:
     """The vectors of one column, a batch at a time, as :meth:`FeatureSet.vectors` gives them.
@@ -96,7 +99,7 @@ class VectorStream:
         return replace(self, settings=replace(self.settings, shard=shard, start=start))
 
     def __iter__(self) -> Iterator[StreamBatch]:
-        readers, gatherers = (ThreadPoolExecutor(number, "bertfeat-vectors") for number in (READERS, GATHERERS))
+        readers, gatherers = (ContextPool(number, "bertfeat-vectors") for number in (READERS, GATHERERS))
         try:
             yield from self._batches(readers, gatherers)
         finally:
@@ -143,7 +146,7 @@ class VectorStream:
 
     # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _batches(self, readers: ThreadPoolExecutor, gatherers: ThreadPoolExecutor) -> Iterator[StreamBatch]:
+    def _batches(self, readers: ContextPool, gatherers: ContextPool) -> Iterator[StreamBatch]:
         order, size = BlockOrder(self.blocks, self._seed(_BLOCKS)), self.settings.batch
         chunks = self._chunks()
         largest = max((stop - first for first, stop in chunks), default=0)
@@ -169,7 +172,7 @@ class VectorStream:
             yield StreamBatch.join(begun)
 
     def _start_chunk(
-        self, pool: ThreadPoolExecutor, order: BlockOrder, places: tuple[int, int], room: StreamBatch
+        self, pool: ContextPool, order: BlockOrder, places: tuple[int, int], room: StreamBatch
     ) -> "_ReadAhead":
         reads, at = [], 0
         for cut in order.cuts(*places):
@@ -183,9 +186,7 @@ class VectorStream:
         return BlockReader(self.parts, self.column, self.stored, self.dtype, settings.origins, settings.unaligned)
 
 
-def _gather(
-    pool: ThreadPoolExecutor, chunk: StreamBatch, batches: Iterable[NDArray[np.int64]]
-) -> Iterator[StreamBatch]:
+def _gather(pool: ContextPool, chunk: StreamBatch, batches: Iterable[NDArray[np.int64]]) -> Iterator[StreamBatch]:
     """The vectors of a chunk with these numbers, gathered by threads while the ones before are in use."""
     gathered: deque[Future[StreamBatch]] = deque()
     for numbers in batches:

@@ -1,4 +1,4 @@
-"""How well predicted answers agree with gold ones, as SQuAD's two evaluation scripts count.
+"""Scores of predicted answers against gold ones, as SQuAD's two evaluation scripts count.
 
 Rajpurkar et al. 2016 (v1.1) and 2018 (v2.0). All scores are 0 to 1, where the scripts print percent.
 """
@@ -13,7 +13,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.heads.scores import as_finite, refuse_unequal
+from bertfeat.arguments import checked
+from bertfeat.heads.scores import NumberList, as_finite, refuse_unequal
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -54,8 +55,9 @@ class SpanScores:
         return self.f1 if self.best_f1 is None else self.best_f1.score
 
 
+@checked
 def score_answers(
-    gold: Sequence[Sequence[str]], predicted: Sequence[str], no_answer_scores: Sequence[float] | None = None
+    gold: Sequence[Sequence[str]], predicted: Sequence[str], no_answer_scores: NumberList | None = None
 ) -> SpanScores:
     """Compare the predicted answer of each question with its gold ones, of which the nearest counts.
 
@@ -86,10 +88,11 @@ def score_answers(
     )
 
 
+@checked
 def best_threshold(
     gold: Sequence[Sequence[str]],
     predicted: Sequence[str],
-    no_answer_scores: Sequence[float],
+    no_answer_scores: NumberList,
     *,
     by: Literal["f1", "exact"] = "f1",
 ) -> BestThreshold:
@@ -142,7 +145,7 @@ class _Sweep:
         return BestThreshold(none_answered / len(credit), float(0.0 if least > 0 else np.nextafter(least, -np.inf)))
 
 
-def _take_scores(gold: Sequence[Sequence[str]], scores: Sequence[float]) -> NDArray[np.float64]:
+def _take_scores(gold: Sequence[Sequence[str]], scores: NumberList) -> NDArray[np.float64]:
     refuse_unequal(gold, scores, "answers", "no-answer")
     return as_finite(scores, "no-answer score")
 

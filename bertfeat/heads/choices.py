@@ -1,5 +1,6 @@
 """Questions with several choices as a corpus that has a row for each choice."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -60,7 +61,9 @@ def _choice_rows(
 def _right_choice(label: object, choices: Sequence[str], where: str) -> int:
     """The number of the right choice: by its number from 0, or the name of its column."""
     names = {**{str(number): number for number in range(len(choices))}, **{name: n for n, name in enumerate(choices)}}
-    text = str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
+    text = str(label)
+    if text not in names and re.fullmatch(r"[0-9]+\.0*", text):  # a column of numbers with gaps, as pandas writes it
+        text = text.partition(".")[0]
     if text not in names:
         raise HeadError(
             f"its label {label!r} names none of its {len(choices)} choices",

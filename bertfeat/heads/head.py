@@ -1,58 +1,66 @@
 """A saved head: it predicts from feature sets, and from texts, which the model of its features embeds."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
-from bertfeat.corpus import CorpusSettings, Failure, format_of
+from bertfeat.arguments import checked
+from bertfeat.corpus import Corpus, CorpusItem, CorpusSettings, Failure, format_of, memory_corpus
 from bertfeat.encoder import resolve_device
-from bertfeat.errors import HeadError
-from bertfeat.extraction import Extractor, OnProgress
-from bertfeat.features import FeatureSet
-from bertfeat.heads.datasets import HeadOptions, HeadSource, OpenSets, extract_sets, file_source, open_sets
+from bertfeat.errors import CorpusError, HeadError, UsageError, parameter
+from bertfeat.extraction import Extractor
+from bertfeat.features import MemoryFeatures
+from bertfeat.heads.datasets import (
+    HeadOptions,
+    HeadSource,
+    OpenSets,
+    check_gold,
+    file_source,
+    head_corpora,
+    open_sets,
+)
 from bertfeat.heads.examples import open_examples
-from bertfeat.heads.gold import Gold, read_gold
-from bertfeat.heads.guesses import Guess, HeadScores, score_guesses
-from bertfeat.heads.head_files import MODEL_NAME, check_tuned_weights, read_head_record, read_head_weights
-from bertfeat.heads.kinds import HeadKind
+from bertfeat.heads.gold import Gold
+from bertfeat.heads.guesses import Guess, HeadScores
+from bertfeat.heads.head_files import MODEL_NAME, check_tuned_model, read_head_record, read_head_weights
 from bertfeat.heads.loop import store_guesses
-from bertfeat.heads.networks import HeadNetwork
 from bertfeat.heads.settings import ExampleColumns
-from bertfeat.heads.tables import FeatureTable
-from bertfeat.heads.texts import HeadTexts, name_examples, read_texts
+from bertfeat.heads.tables import CorpusTable, ExampleTable, FeatureRows
+from bertfeat.heads.task import Prediction
+from bertfeat.heads.tasks.table import task_of
 from bertfeat.heads.tuned_heads import SavedTunedHead, load_tuned_head
 from bertfeat.heads.tuned_training import open_table
+from bertfeat.io import pickle_by_folder
 from bertfeat.recipe import FeatureColumn
-from bertfeat.tagging import refuse_corpus_settings
-from bertfeat.training import MEMORY, check_same_features
+from bertfeat.training import MEMORY, Work, check_same_features, refuse_unread_options
 
-
-@dataclass(frozen=True, slots=True)
-class HeadPrediction:
-    """What a head says of one example."""
-
-    id: str
-    value: str | float | int  # a label, a number, the number of a choice, or an answer ("": none)
-    probability: float | None = None  # of that label or choice
-    start: int | None = None  # of an answer, in characters of the passage
-    end: int | None = None
-    no_answer: float | None = None  # higher where an answer is less likely
-    gold: Gold | None = None
+_BLOCK = 512  # rows of a corpus that are embedded at a time
 
 
 @dataclass(frozen=True, slots=True)
 class HeadPredictions:
-    """What a head says of the examples of a source."""
+    """The predictions of a head for the examples of a source."""
 
-    rows: tuple[HeadPrediction, ...]
+    rows: tuple[Prediction, ...]
     failures: tuple[Failure, ...]  # rows that could not be read or embedded
     scores: HeadScores | None  # where the source says what is right
 
 
+@dataclass(frozen=True, slots=True)
+class _GuessedRows:
+    """The guesses of a head for some rows of a source."""
+
+    table: ExampleTable
+    guesses: Sequence[Guess]
+    gold: Sequence[Gold]  # of each guess, or none
+    passages: Sequence[str]  # of each guess, or none
+
+
+@checked
 class Head:
-    """A head that ``bertfeat classify``, ``answer`` or ``choose`` trained.
+    """A head that ``bertfeat tag``, ``classify``, ``answer`` or ``choose`` trained.
 
     ``model`` says where the recorded encoder is now, if not where it was; it is looked up when texts are read.
 
@@ -65,29 +73,53 @@ class Head:
         self.record = read_head_record(self.folder)
         self.device = resolve_device(device)
         self._model, self._device = model, device
+        self._task = task_of(self.record.kind, self.record.training.task)
         self._tuned: SavedTunedHead | None = None
         if self.record.network is None:
-            check_tuned_weights(self.folder, self.record)
+            if model is not None:
+                problem = f"{parameter('model')} applies to heads on stored features; {folder} is a model of its own"
+                raise UsageError(problem, remedy="leave it out")
+            check_tuned_model(self.folder, self.record)
             self._tuned = load_tuned_head(
                 self.folder / MODEL_NAME,
-                self.record.kind,
+                self._task,
                 self.record.outputs,
                 device=device,
                 max_answer=self.record.training.max_answer,
             )
         else:
-            self._network = HeadNetwork(self.record.network)
+            self._network = self._task.make_network(self.record.network, self.record.outputs)
             self._network.load_state_dict(read_head_weights(self.folder, self.record))
             self._network.to(self.device).eval()
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return pickle_by_folder(self, {"model": self._model, "device": self._device}, self.record, HeadError)
+
     def __repr__(self) -> str:
-        return f"Head({str(self.folder)!r}: {self.record.kind}, {self.record.approach})"
+        return f"{type(self).__name__}({str(self.folder)!r}: {self.record.kind}, {self.record.approach})"
 
     @property
     def mix_weights(self) -> dict[int, float] | None:
         """The share of each layer in the learned weighted sum; None where none is learnt."""
         shares = None if self.record.network is None else self._network.mix_shares
         return None if shares is None else dict(zip(self.record.input.recipe.layers, shares, strict=True))
+
+    @cached_property
+    def extractor(self) -> Extractor:
+        """The recorded model, ready to make the features that the head reads.
+
+        Raises:
+            ModelError: it cannot be found.
+            FeatureSetError: the model there is not the recorded one.
+        """
+        reads = self.record.reads()
+        recipe = reads.layers.recipe
+        width, dtype = recipe.width(reads.model.hidden_size), reads.extraction.dtype
+        column = FeatureColumn(recipe, reads.pooling, width, "float32" if reads.pooling.per_document else dtype)
+        settings = reads.extraction.settings
+        return Extractor.from_record(
+            reads.model, settings, [column], name=self._model, device=self._device, where=self.folder
+        )
 
     def predict(
         self,
@@ -96,75 +128,161 @@ class Head:
         corpus_settings: CorpusSettings | None = None,
         label: str | None = None,
         choices: tuple[str, ...] = (),
-        progress: OnProgress | None = None,
+        with_gold: bool = True,
+        needs_gold: bool = False,
     ) -> HeadPredictions:
         """Predict for a corpus file (``"-"``: standard input) or feature sets; scored where they say what is right.
 
-        ``label`` and ``choices`` are columns; by default those of the training corpus.
+        ``label`` and ``choices`` are columns; by default those of the training corpus. What is right is not looked for
+        without ``with_gold``; a source that does not say it is refused where ``needs_gold``, or a ``label`` is named.
 
         Raises:
-            HeadError: the sets were made by another model or in another way than the head's.
+            HeadError: the sets were made by another model or in another way than the head's; what is right is needed
+                and not said.
             NotDerivableError: they do not hold the layers that it reads.
             CorpusError: the corpus cannot be read.
         """
+        opened, options = self._opened(source, corpus_settings, label, choices, with_gold, needs_gold)
+        rows: list[Prediction] = []
+        failures: list[Failure] = []
+        gold: list[Gold] = []
+        guesses: list[Guess] = []
+        passages: list[str] = []
+        for block in self._guessed(opened, options):
+            rows += self._predictions(block)
+            failures += block.table.failures
+            gold += block.gold
+            guesses += block.guesses
+            passages += block.passages
         record = self.record
-        columns = record.columns
-        reading = corpus_settings or CorpusSettings()
-        options = HeadOptions(
-            record.kind,
-            pairs=record.pairs,
-            label=label or columns.label,
-            choices=choices or columns.choices,
-            reading=reading,
-            progress=progress,
-        )
-        opened = open_sets(source)
-        if not isinstance(opened, Path):
-            refuse_corpus_settings(reading, f"{opened[0].folder} is a feature set")
-        if self._tuned is not None:
-            return self._predict_texts(self._tuned, opened, options)
-        if not isinstance(opened, Path):
-            return self._predict_sets(opened, options)
-        options = replace(options, reading=_with_columns(reading, opened, columns))
-        with self._extracted(opened, options) as sets:
-            return self._predict_sets(sets, options)
+        scores = self._task.score(gold, guesses, record.outputs, passages, record.threshold) if gold else None
+        return HeadPredictions(tuple(rows), tuple(failures), scores)
 
-    def _predict_texts(self, tuned: SavedTunedHead, source: OpenSets, options: HeadOptions) -> HeadPredictions:
-        """What a fine-tuned model says of the texts of a source."""
-        record = self.record
-        with ExitStack() as stack:
-            if isinstance(source, Path):
-                options = replace(options, reading=_with_columns(options.reading, source, record.columns))
-                source = stack.enter_context(file_source(source, options.reading))
-            table = open_table(source, options)
-            gold = read_gold(record.kind, table, options.label, regression=record.training.regression)
-            texts = read_texts(record.kind, table, gold)
-        return self._predictions(texts, tuned.guesses(texts), table.failures)
-
-    @contextmanager
-    def _extracted(self, corpus: Path, options: HeadOptions) -> Iterator[tuple[FeatureSet, ...]]:
-        """The feature sets of a corpus, for as long as they are read."""
-        with TemporaryDirectory() as scratch_dir, file_source(corpus, options.reading) as file:
-            extractor = self._extractor()
-            yield extract_sets(file, options, extractor, Path(scratch_dir), "corpus")
-
-    def _extractor(self) -> Extractor:
-        """The extractor that makes the features that the head reads.
+    def stream(
+        self,
+        source: HeadSource,
+        *,
+        corpus_settings: CorpusSettings | None = None,
+        choices: tuple[str, ...] = (),
+        with_gold: bool = False,
+    ) -> Iterator[Prediction | Failure]:
+        """Predict row after row, however long the source is; rows that fail are given as such.
 
         Raises:
-            FeatureSetError: the model there is not the recorded one.
+            HeadError, NotDerivableError, CorpusError: see :meth:`predict`.
         """
-        reads = self.record.reads()
-        recipe = reads.layers.recipe
-        width, dtype = recipe.width(reads.model.hidden_size), reads.extraction.dtype
-        column = FeatureColumn(recipe, reads.pooling, width, "float32" if reads.pooling.per_document else dtype)
-        settings = reads.extraction.settings
-        return Extractor.from_record(reads.model, settings, [column], name=self._model, device=self._device)
+        opened, options = self._opened(source, corpus_settings, None, choices, with_gold, False)
+        return self._streamed(self._guessed(opened, options))
 
-    def _predict_sets(self, sets: Sequence[FeatureSet], options: HeadOptions) -> HeadPredictions:
+    def predict_texts(self, texts: Iterable[CorpusItem]) -> list[Prediction]:
+        """Predict for texts in memory: strings, or :class:`bertfeat.Document` with words of their own.
+
+        Raises:
+            UsageError: the head reads pairs or choices; an item that is no text, or a text that cannot be embedded.
+        """
+        if self.record.pairs is not None:
+            problem = f"{self.record.kind.noun} of pairs reads no single texts"
+            raise UsageError(problem, where=self.folder, remedy="give a file to predict()")
+        corpus = memory_corpus(texts)
+        if corpus.has_pairs:
+            raise UsageError(f"{self.record.kind.noun} of single texts, and these are pairs", where=self.folder)
+        options = HeadOptions(self._task, with_gold=corpus.has_tags, needs_gold=False)
+        if self._tuned is None:
+            blocks: Iterable[_GuessedRows] = (
+                self._guess_features(block, options) for block in self._computed([corpus], 1)
+            )
+        else:
+            blocks = [self._guess_table(self._tuned, CorpusTable(corpus), options)]
+        found: list[Prediction] = []
+        for row in self._streamed(blocks):
+            if isinstance(row, Failure):
+                raise UsageError(f"a text cannot be read: {row.reason}")
+            found.append(row)
+        return found
+
+    def _streamed(self, blocks: Iterable[_GuessedRows]) -> Iterator[Prediction | Failure]:
+        for block in blocks:
+            yield from self._predictions(block)
+            yield from block.table.failures
+
+    def _predictions(self, block: _GuessedRows) -> Iterator[Prediction]:
+        return self._task.predictions(
+            block.table, block.guesses, self.record.outputs, self.record.threshold, block.passages, block.gold
+        )
+
+    def _opened(
+        self,
+        source: HeadSource,
+        corpus_settings: CorpusSettings | None,
+        label: str | None,
+        choices: tuple[str, ...],
+        with_gold: bool,
+        needs_gold: bool,
+    ) -> tuple[OpenSets, HeadOptions]:
+        """The source, and how it is read; options that nothing would read are refused."""
+        record, reading = self.record, corpus_settings or CorpusSettings()
+        options = HeadOptions(
+            self._task,
+            pairs=record.pairs,
+            label=(label or record.columns.label) if with_gold else None,
+            with_gold=with_gold,
+            needs_gold=with_gold and (needs_gold or label is not None),
+            choices=choices or record.columns.choices,
+            reading=reading,
+            columns_of=None if label else self.folder,
+            document_context=None if record.extraction is None else record.extraction.document_context,
+        )
+        opened = open_sets(source)
+        work = Work.on([opened], predicted=record.kind.predicted)
+        refuse_unread_options(work, reading=reading, label=label, choices=choices)
+        if not isinstance(opened, Path):
+            check_gold(opened, options)
+        return opened, options
+
+    # ── guesses ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _guessed(self, source: OpenSets, options: HeadOptions) -> Iterator[_GuessedRows]:
+        """The guesses for a source: for feature sets and by a fine-tuned model all at once, else block by block."""
+        if not isinstance(source, Path):
+            if self._tuned is None:
+                yield self._guess_features(source, options)
+            else:
+                yield self._guess_table(self._tuned, open_table(source, options), options)
+            return
+        with self._readable(source, options) as (file, readable):
+            if self._tuned is not None:
+                yield self._guess_table(self._tuned, open_table(file, readable), readable)
+                return
+            check_gold(file, readable)  # wrong columns are told before anything is computed
+            corpora = [corpus for _, corpus in head_corpora(file, readable)]
+            for block in self._computed(corpora, max(1, len(readable.choices))):
+                yield self._guess_features(block, readable)
+
+    @contextmanager
+    def _readable(self, corpus: Path, options: HeadOptions) -> Iterator[tuple[Path, HeadOptions]]:
+        """A corpus as a file, and its options with the columns of the training corpus where none are named."""
+        given = options.reading
+        options = replace(options, reading=_with_columns(given, corpus, self.record.columns))
+        try:
+            with file_source(corpus, given) as file:
+                yield file, options if file == corpus else replace(options, source_name="standard input")
+        except CorpusError as error:
+            if options.document_context and not given.document_context:  # which nobody asked for
+                error.remedy = f"{self.folder} was trained with document context, and tags nothing else"
+            raise
+
+    def _computed(self, corpora: Sequence[Corpus], together: int) -> Iterator[tuple[MemoryFeatures, ...]]:
+        """Blocks of the rows of corpora side by side, computed; ``together`` rows stay in one block."""
+        size = max(together, _BLOCK - _BLOCK % together)
+        for block in zip(*(self.extractor.blocks(corpus, size) for corpus in corpora), strict=True):
+            failed = {failure.row for features in block for failure in features.failures()}
+            yield block if len(block) == 1 else tuple(features.without(failed) for features in block)
+
+    def _guess_features(self, sets: Sequence[FeatureRows], options: HeadOptions) -> _GuessedRows:
         record, reads = self.record, self.record.reads()
         for features in sets:
-            check_same_features(features, reads.model, reads.extraction, f"the head {self.folder}", reads.pooling)
+            if not isinstance(features, MemoryFeatures):
+                check_same_features(features, reads.model, reads.extraction, f"the head {self.folder}", reads.pooling)
         assert record.network is not None
         if len(sets) != record.network.texts:
             raise HeadError(
@@ -173,50 +291,31 @@ class Head:
                 where=sets[0].folder,
                 remedy="give the corpus, or both folders joined by a comma",
             )
-        regression = record.training.regression
         examples = open_examples(
-            record.kind, sets, reads.layers, reads.pooling, label=options.label, regression=regression, budget=MEMORY
+            self._task,
+            sets,
+            reads.layers,
+            reads.pooling,
+            label=options.label,
+            budget=MEMORY,
+            with_gold=options.with_gold,
+            may_be_empty=True,
+            known=record.outputs,
         )
         guesses = store_guesses(self._network, examples, record.outputs, record.training, self.device)
-        table = FeatureTable(sets)
-        texts = name_examples(record.kind, table, examples.passages, examples.gold)
-        return self._predictions(texts, guesses, table.failures)
+        return _GuessedRows(examples.table, guesses, examples.gold, examples.passages)
 
-    def _predictions(
-        self, texts: HeadTexts, guesses: Sequence[Guess], failures: tuple[Failure, ...]
-    ) -> HeadPredictions:
-        record = self.record
-        passages = texts.passages
-        golds: Sequence[Gold | None] = texts.gold or (None,) * len(guesses)
-        rows = tuple(
-            self._prediction(owner, guess, passage, gold)
-            for owner, guess, passage, gold in zip(texts.ids, guesses, passages, golds, strict=True)
-        )
-        scores = None
-        if texts.gold:
-            regression = record.training.regression
-            scores = score_guesses(
-                record.kind,
-                texts.gold,
-                guesses,
-                regression=regression,
-                passages=passages,
-                threshold=record.threshold,
-            )
-        return HeadPredictions(rows, failures, scores)
-
-    def _prediction(self, owner: str, guess: Guess, passage: str, gold: Gold | None) -> HeadPrediction:
-        if self.record.kind is not HeadKind.ANSWER:
-            return HeadPrediction(owner, guess.value, max(guess.scores, default=None), gold=gold)
-        threshold = self.record.threshold
-        if threshold is not None and guess.no_answer > threshold:
-            return HeadPrediction(owner, "", no_answer=guess.no_answer, gold=gold)
-        text = passage[guess.start : guess.end]
-        return HeadPrediction(owner, text, None, guess.start, guess.end, guess.no_answer, gold)
+    def _guess_table(self, tuned: SavedTunedHead, table: ExampleTable, options: HeadOptions) -> _GuessedRows:
+        """The guesses of a fine-tuned model for the texts of a table."""
+        gold: tuple[Gold, ...] = ()
+        if options.with_gold and self._task.has_gold(table, options.label):
+            gold = self._task.read_gold(table, options.label, self.record.outputs)
+        texts = self._task.read_texts(table, gold)
+        return _GuessedRows(table, tuned.guesses(texts), texts.gold, texts.passages)
 
 
 def _with_columns(reading: CorpusSettings, corpus: Path, columns: ExampleColumns) -> CorpusSettings:
-    """How a corpus is read: by the columns of the training corpus, where it has columns and none are named."""
+    """The settings with the columns of the training corpus, where the corpus has columns and none are named."""
     if not format_of(str(corpus), reading.format).records:
         return reading
     texts, pair = reading.text_columns or columns.texts, reading.pair_column or columns.pair

@@ -1,15 +1,19 @@
 """The network of a head: features of texts or tokens in, scores out.
 
-Shapes: B examples of a batch; N vectors of all; W width of a stored vector; K outputs.
+Shapes: B examples of a batch; N vectors of all; W width of a stored vector; L layers in it, of which H is the width of
+one; V inputs of the first layer of weights; K outputs.
 """
 
 from dataclasses import dataclass
+from math import sqrt
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn.functional import normalize
 
+from bertfeat.heads.crf import Crf
 from bertfeat.training import BiLstm, ExampleBatch, FeatureNetwork
 
 
@@ -19,47 +23,101 @@ class HeadShape:
 
     width: int  # W of all that is read of one text or token
     texts: int  # whose vectors stand side by side: 1, or 2 of a pair that is embedded apart
-    mixed_layers: int  # 0: the features are one recipe
+    layers: int  # L that stand side by side in the vector of a text; 1 of a sum
+    mixed: bool  # a weighted sum of them is learnt
     hidden: int  # width of the hidden layer, of an LSTM in each direction; 0: none
-    recurrent: bool  # the hidden layer is a BiLSTM over the vectors of an example
+    recurrent: int  # the hidden layers are so many of a BiLSTM over the vectors of an example; 0: one layer of each
     outputs: int  # scores of each vector: K
     dropout: float
+    averaged: bool = False  # beside the hidden layer stands a linear head: the mean of the scores of both counts
+    crf: bool = False  # whole sequences of outputs are scored
+
+    @property
+    def input_groups(self) -> dict[str, int]:
+        """The inputs by name, each group with those before it: ``inputs[:, :number]``.
+
+        Of a pair the cosines alone come first, then what is symmetric, then both texts; of one text there is one group.
+        """
+        layers = 1 if self.mixed else self.layers
+        width = self.width // self.texts // (self.layers if self.mixed else 1)
+        if self.texts == 1:
+            return {"text": width}
+        return {"cosines": layers, "differences": layers + 2 * width, "texts": layers + 4 * width}
+
+    @property
+    def inputs(self) -> int:
+        """Number V of inputs."""
+        return max(self.input_groups.values())
 
 
 class HeadNetwork(FeatureNetwork):
-    """Standardised features (of pairs u and v: u, v, |u-v|, u·v), perhaps a hidden layer, and a linear layer."""
+    """Standardised inputs, perhaps a hidden layer, and a linear layer; perhaps a linear head beside them.
 
-    def __init__(self, shape: HeadShape) -> None:
-        super().__init__(shape.width // shape.texts, shape.mixed_layers, shape.dropout)
+    The inputs of a text are its vector. Those of a pair are made of its texts' layers u and v, each at length 1, so
+    that no layer outweighs the others: the cosine of each layer, |u-v|, u·v (elementwise), u and v.
+    ``allowed [K+2, K+2]`` says which output may follow which, see :class:`Crf`.
+    """
+
+    def __init__(self, shape: HeadShape, allowed: Tensor | None = None) -> None:
+        mixed_layers = shape.layers if shape.mixed else 0
+        super().__init__(shape.inputs if shape.texts == 2 else shape.width, mixed_layers, shape.dropout)
         self.shape = shape
-        width = self.input_width * (4 if shape.texts == 2 else 1)
-        self.lstm = BiLstm(width, shape.hidden, 1) if shape.recurrent and shape.hidden else None
-        self.hidden = nn.Linear(width, shape.hidden) if shape.hidden and not shape.recurrent else None
-        last = width if not shape.hidden else shape.hidden * (2 if shape.recurrent else 1)
+        recurrent = shape.recurrent if shape.hidden else 0
+        self.lstm = BiLstm(shape.inputs, shape.hidden, recurrent) if recurrent else None
+        self.hidden = nn.Linear(shape.inputs, shape.hidden) if shape.hidden and not shape.recurrent else None
+        last = shape.inputs if not shape.hidden else shape.hidden * (2 if shape.recurrent else 1)
         self.out = nn.Linear(last, shape.outputs)
+        self.linear = nn.Linear(shape.inputs, shape.outputs) if shape.averaged else None
+        self.crf = Crf(shape.outputs, allowed) if shape.crf else None
 
-    def standardise(self, mean: NDArray[np.float32], spread: NDArray[np.float32]) -> None:
-        """Bring features to mean 0 and spread 1; both texts of a pair by the same numbers."""
-        means, spreads = mean.reshape(self.shape.texts, -1), spread.reshape(self.shape.texts, -1)
-        super().standardise(means.mean(0), np.sqrt(np.square(spreads).mean(0)))
+    def combine(self, features: NDArray[np.floating]) -> NDArray[np.floating]:
+        """The values whose mean and spread count: of pairs the inputs, ``[N, V]``."""
+        if self.shape.texts == 1:
+            return features
+        with torch.no_grad():
+            inputs: NDArray[np.float32] = self._compared(torch.from_numpy(features).to(self.mean.device)).cpu().numpy()
+        return inputs
+
+    def inputs(self, features: Tensor) -> Tensor:
+        """The standardised inputs of stored features: ``[N, W]`` → ``[N, V]`` float32."""
+        if self.shape.texts == 1:
+            return super().inputs(features)
+        return (self._compared(features) - self.mean) * self.scale
 
     def forward(self, batch: ExampleBatch) -> Tensor:
         """Scores of each vector of a packed batch: ``[N, K]`` float32."""
-        features = self._combined(batch.features)
-        features = features * self.mask(batch, features.shape[1])
+        inputs = self.inputs(batch.features)
+        features = inputs * self.mask(batch, inputs.shape[1])
         if self.lstm is not None:
-            features = self.lstm(features, batch.sizes, [])
+            between = [self.mask(batch, 2 * self.shape.hidden) for _ in range(1, self.shape.recurrent)]
+            features = self.lstm(features, batch.sizes, between)
         elif self.hidden is not None:
             features = torch.relu(self.hidden(features))
         if self.shape.hidden:
             features = features * self.mask(batch, features.shape[1])
         scores: Tensor = self.out(features)
-        return scores
+        return scores if self.linear is None else (scores + self.linear(inputs)) / 2
 
-    def _combined(self, features: Tensor) -> Tensor:
-        """What is known of each example: of two texts the vectors, their distance and their product."""
-        if self.shape.texts == 1:
-            return self.inputs(features)
-        count = len(features)
-        first, second = self.inputs(features.reshape(2 * count, -1)).view(count, 2, -1).unbind(1)
-        return torch.cat([first, second, (first - second).abs(), first * second], 1)
+    @torch.no_grad()
+    def decide(self, batch: ExampleBatch) -> Tensor:
+        """The scores of each vector; with a CRF 1 for the outputs on the best path and 0 for others: ``[N, K]``."""
+        scores: Tensor = self(batch)
+        if self.crf is None:
+            return scores
+        return nn.functional.one_hot(self.crf.decode(scores, batch.sizes), self.shape.outputs).float()
+
+    def _compared(self, features: Tensor) -> Tensor:
+        """Both texts of each pair beside each other: ``[N, W]`` → ``[N, V]`` float32."""
+        texts = self._of_length_one(features.float().view(len(features), 2, self.shape.layers, -1))
+        if self.mix is not None:
+            texts = self._of_length_one(self.mix(texts.flatten(0, 1)).view(len(features), 2, 1, -1))
+        first, second = texts[:, 0], texts[:, 1]
+        product = first * second
+        parts = [product.mean(-1), (first - second).abs(), product, first, second]
+        return torch.cat([part.flatten(1) for part in parts], 1)
+
+    @staticmethod
+    def _of_length_one(layers: Tensor) -> Tensor:
+        """Layers of one length: √H, so that their values are near 1 and the mean of a product is a cosine."""
+        unit: Tensor = normalize(layers, dim=-1)
+        return unit * sqrt(layers.shape[-1])

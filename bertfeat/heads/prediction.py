@@ -1,29 +1,43 @@
-"""One call each to predict with a saved head and to score it."""
+"""One call each to write the predictions of a saved head and to score them."""
 
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from bertfeat.arguments import checked
 from bertfeat.corpus import CorpusSettings, Failure
 from bertfeat.errors import HeadError, UsageError, parameter
 from bertfeat.features import FeatureSet
-from bertfeat.heads.datasets import HeadSource
+from bertfeat.heads.datasets import HeadSource, open_sets
 from bertfeat.heads.guesses import HeadScores
-from bertfeat.heads.head import Head, HeadPrediction, HeadPredictions
+from bertfeat.heads.head import Head
 from bertfeat.heads.kinds import HeadKind
-from bertfeat.io import atomic, real_path
+from bertfeat.heads.tasks.table import task_of
+from bertfeat.io import output_file, real_path
+from bertfeat.tagging import MarkSpan, PredictionForm
+from bertfeat.training import Work, refuse_unread_options
 
 
 @dataclass(frozen=True, slots=True)
 class HeadEvaluation:
-    """How the predictions of a head agree with what is right."""
+    """The agreement of a head's predictions with gold values."""
 
     scores: HeadScores
     failures: tuple[Failure, ...]  # rows that could not be scored
     unknown: tuple[str, ...]  # gold labels that the head never learnt
 
 
+@dataclass(frozen=True, slots=True)
+class PredictionReport:
+    """The counts of written predictions, and the failures."""
+
+    rows: int
+    empty: int  # of them without words, of which CoNLL has nothing
+    failures: tuple[Failure, ...]  # rows that could not be read or embedded
+
+
+@checked
 def evaluate_head(
     head: str | Path | Head,
     source: HeadSource,
@@ -42,53 +56,78 @@ def evaluate_head(
     Raises:
         HeadError: the source does not say what is right; or see :meth:`Head.predict`.
     """
+    refuse_unread_options(Work.on([open_sets(source)]), reading=corpus_settings, model=model)
     opened = open_head(head, kind, model=model, device=device)
-    predictions = opened.predict(source, corpus_settings=corpus_settings, label=label, choices=choices)
+    predictions = opened.predict(source, corpus_settings=corpus_settings, label=label, choices=choices, needs_gold=True)
     if predictions.scores is None:
-        named = label or opened.record.columns.label
-        raise HeadError(
-            f"it does not say what is right{'' if named is None else f': there is no column {named!r}'}",
-            where=source.folder if isinstance(source, FeatureSet) else source,
-            remedy=f"name the column with {parameter('label')}",
-        )
-    known = set(opened.record.outputs.labels)
-    gold = {str(row.gold) for row in predictions.rows} if known else set()
-    return HeadEvaluation(predictions.scores, predictions.failures, tuple(sorted(gold - known)))
+        raise HeadError("there is no example in it", where=source.folder if isinstance(source, FeatureSet) else source)
+    record = opened.record
+    gold = [row.gold for row in predictions.rows if row.gold is not None]
+    unknown = task_of(record.kind, record.training.task).unknown(gold, record.outputs)
+    return HeadEvaluation(predictions.scores, predictions.failures, unknown)
 
 
+@checked
 def write_predictions(
     head: str | Path | Head,
     source: HeadSource,
     out: str | Path | Callable[[str], object],
     *,
     kind: HeadKind | str | None = None,
-    label: str | None = None,
+    to: PredictionForm | None = None,
+    mark: MarkSpan | None = None,
     choices: tuple[str, ...] = (),
     corpus_settings: CorpusSettings | None = None,
     model: str | Path | None = None,
     device: str | None = None,
-) -> HeadPredictions:
-    """Predict for a source and write an object of JSON a line to ``out``: a file, or a function called with each line.
+) -> PredictionReport:
+    """Predict for a source and write it row after row to ``out``: a file, or a function called with each text.
+
+    ``to`` is ``jsonl`` (an object a row); of taggers ``conll`` (default: a word and its tag a line, and an empty line
+    after each text) or ``text`` (each text on a line, its spans marked by ``mark``, by default in brackets), too. What
+    is right is not read, so that rows without a label are predicted, too. A file appears whole or not at all.
 
     Raises:
-        UsageError: ``out`` is the source.
+        UsageError: ``out`` is the source; there is no such form, or it cannot hold a text.
         StorageError: the file cannot be written.
         HeadError, CorpusError: see :meth:`Head.predict`.
     """
     if not callable(out) and isinstance(source, str | Path) and real_path(out) == real_path(source):
-        raise UsageError(f"{out} is what is read, and would be lost", remedy="name another file")
+        raise UsageError(
+            f"{out} is what is read, and would be lost", remedy=f"name another file with {parameter('out')}"
+        )
+    sets = open_sets(source)
+    refuse_unread_options(Work.on([sets]), reading=corpus_settings, model=model)
     opened = open_head(head, kind, model=model, device=device)
-    predictions = opened.predict(source, corpus_settings=corpus_settings, label=label, choices=choices)
-    names = choices or opened.record.columns.choices
-    plain = (_as_line(row, opened.record.kind, names) for row in predictions.rows)
-    lines = [json.dumps(values, ensure_ascii=False, allow_nan=False) for values in plain]
+    read = choices
+    if opened.record.kind is HeadKind.CHOOSE and not isinstance(sets, Path):
+        read = ()  # the columns of sets are read already, and only named
+    record = opened.record
+    task = task_of(record.kind, record.training.task)
+    write = task.writer(to, record.outputs, choices or record.columns.choices, mark)
+    written = empty = 0
+    failures: list[Failure] = []
+    with _open_output(out) as put:
+        for row in opened.stream(source, corpus_settings=corpus_settings, choices=read):
+            if isinstance(row, Failure):
+                failures.append(row)
+                continue
+            text = write(row)
+            written, empty = written + 1, empty + (not text)
+            if text:
+                put(text)
+    return PredictionReport(written, empty, tuple(failures))
+
+
+@contextmanager
+def _open_output(out: str | Path | Callable[[str], object]) -> Iterator[Callable[[str], object]]:
+    """A function that writes a text and a line end."""
     if callable(out):
-        for line in lines:
-            out(line)
-        return predictions
-    with atomic(Path(out)) as temporary:
-        temporary.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", errors="backslashreplace")
-    return predictions
+        yield out
+        return
+    # a lone surrogate has no UTF-8 form; its backslash form is JSON's
+    with output_file(out) as path, path.open("w", encoding="utf-8", errors="backslashreplace") as file:
+        yield lambda text: file.write(f"{text}\n")
 
 
 def open_head(
@@ -106,16 +145,3 @@ def open_head(
             f"this is {opened.record.kind.noun}, not {HeadKind(kind).noun}", where=opened.folder, remedy=remedy
         )
     return opened
-
-
-def _as_line(row: HeadPrediction, kind: HeadKind, choices: tuple[str, ...]) -> dict[str, object]:
-    """A prediction as its line has it."""
-    if kind is HeadKind.ANSWER:
-        return {"id": row.id, "answer": row.value, "start": row.start, "end": row.end, "no_answer": row.no_answer}
-    if kind is HeadKind.CHOOSE:
-        number = int(row.value)
-        name = choices[number] if number < len(choices) else None
-        return {"id": row.id, "choice": row.value, "column": name, "probability": row.probability}
-    if row.probability is None:
-        return {"id": row.id, "value": row.value}
-    return {"id": row.id, "label": row.value, "probability": row.probability}

@@ -1,19 +1,23 @@
-"""How well predicted classes and numbers agree with gold ones, as the benchmarks define it."""
+"""Scores of predicted classes, sets of labels and numbers against gold ones, as the benchmarks define them."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bertfeat.arguments import checked
 from bertfeat.errors import UsageError
 from bertfeat.tagging import LabelScores
 
 _LARGEST = 1e150  # whose square is still a number
 
 _Numbers = NDArray[np.float64]
+
+NumberList = NDArray[np.floating] | Sequence[float]
+"""Numbers ``[n]``, one for each example."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,7 @@ class ClassScores:
         return self.accuracy
 
 
+@checked
 def score_classes(gold: Sequence[str], predicted: Sequence[str]) -> ClassScores:
     """Compare predicted classes with gold ones.
 
@@ -77,6 +82,59 @@ def _matthews(by_label: Mapping[str, LabelScores], correct: int, examples: int) 
 
 
 @dataclass(frozen=True, slots=True)
+class MultiLabelScores:
+    """Agreement of predicted sets of labels with gold ones; 0 if there is nothing to count."""
+
+    micro_f1: float  # 0 to 1: over all labels of all examples
+    macro_f1: float  # 0 to 1: the mean over the labels that are gold or predicted
+    micro_precision: float
+    micro_recall: float
+    exact_match: float  # share of the examples whose labels are all right, and no other
+    examples: int
+    correct: int  # examples
+    by_label: Mapping[str, LabelScores]  # sorted by label
+
+    @property
+    def value(self) -> float:
+        """The one number: micro F1."""
+        return self.micro_f1
+
+
+@checked
+def score_multi_labels(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> MultiLabelScores:
+    """Compare predicted sets of labels with gold ones, an example each.
+
+    Raises:
+        UsageError: nothing to score, or not equally many.
+    """
+    refuse_unequal(gold, predicted, "sets of labels")
+    rights, guesses = [set(labels) for labels in gold], [set(labels) for labels in predicted]
+    pairs = list(zip(rights, guesses, strict=True))
+    gold_counts, predicted_counts = Counter(_flat(rights)), Counter(_flat(guesses))
+    both = Counter(_flat(right & guess for right, guess in pairs))
+    by_label = {
+        label: LabelScores.of_counts(gold_counts[label], predicted_counts[label], both[label])
+        for label in sorted(gold_counts | predicted_counts)
+    }
+    micro = LabelScores.of_counts(gold_counts.total(), predicted_counts.total(), both.total())
+    correct = sum(right == guess for right, guess in pairs)
+    return MultiLabelScores(
+        micro_f1=micro.f1,
+        macro_f1=sum(scores.f1 for scores in by_label.values()) / max(1, len(by_label)),
+        micro_precision=micro.precision,
+        micro_recall=micro.recall,
+        exact_match=correct / len(pairs),
+        examples=len(pairs),
+        correct=correct,
+        by_label=by_label,
+    )
+
+
+def _flat(sets: Iterable[set[str]]) -> Iterator[str]:
+    return (label for labels in sets for label in labels)
+
+
+@dataclass(frozen=True, slots=True)
 class NumberScores:
     """Agreement of predicted numbers with gold ones; a correlation with numbers that are all equal is 0."""
 
@@ -92,7 +150,8 @@ class NumberScores:
         return self.spearman
 
 
-def score_numbers(gold: Sequence[float], predicted: Sequence[float]) -> NumberScores:
+@checked
+def score_numbers(gold: NumberList, predicted: NumberList) -> NumberScores:
     """Compare predicted numbers with gold ones.
 
     Raises:
@@ -122,13 +181,15 @@ def refuse_unequal(gold: Sized, other: Sized, noun: str, which: str = "predicted
         raise UsageError(f"there are no {noun} to score")
 
 
-def as_finite(values: Sequence[float], noun: str) -> NDArray[np.float64]:
+def as_finite(values: NumberList, noun: str) -> NDArray[np.float64]:
     """The values as an array ``[n]``.
 
     Raises:
-        UsageError: one of them is infinite, NaN or beyond 1e150.
+        UsageError: one of them is infinite, NaN or beyond 1e150, or they are no list but a matrix.
     """
     array = np.asarray(values, np.float64)
+    if array.ndim != 1:
+        raise UsageError(f"there is to be one {noun} for each, not an array of shape {list(array.shape)}")
     wrong = np.flatnonzero(~(np.abs(array) <= _LARGEST))
     if len(wrong):
         raise UsageError(

@@ -10,21 +10,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bertfeat.errors import HeadError
-from bertfeat.heads.kinds import HeadKind
-from bertfeat.heads.texts import HeadTexts
+from bertfeat.heads.task import HeadTexts, Task
+from bertfeat.heads.word_windows import WordWindow, cut_into_windows
 from bertfeat.models import Model
 from bertfeat.tokens import TextPieces, Tokenizer
 from bertfeat.training import Example
 from bertfeat.words import CharSpans
 
-_LONGEST = {HeadKind.CLASSIFY: 512, HeadKind.ANSWER: 384, HeadKind.CHOOSE: 512}  # tokens
-_LONGEST_QUESTION = 64  # tokens, as in BERT's run_squad.py, from which the 384 and the next are too
+_LONGEST_QUESTION = 64  # tokens, as in BERT's run_squad.py, from which the next is too
 _STEP = 128  # tokens from one window to the next
 
 
 @dataclass(frozen=True, slots=True)
 class PassageWindow:
-    """Which part of a passage is in a sequence of T tokens, n of them the passage's, out of its N."""
+    """The part of a passage that is in a sequence of T tokens, n of them the passage's, out of its N."""
 
     example: int
     spans: CharSpans  # [N] characters of all tokens of the passage
@@ -36,11 +35,12 @@ class PassageWindow:
 
 @dataclass(frozen=True, slots=True)
 class HeadSequences:
-    """What a model reads of texts: E sequences, stacks of choices, or windows."""
+    """The tokens that a model reads of texts: E sequences, stacks of choices, or windows."""
 
     examples: list[Example]  # [E]
     windows: list[PassageWindow]  # [E] of questions with passages, those of a question one after the other
     truncated: int  # texts, pairs, questions of which something was cut off
+    words: tuple[WordWindow, ...] = ()  # [E] of sentences of words
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class _Sequence:
 
 
 class Sequencer:
-    """Makes sequences of texts, for one model and kind of head.
+    """Makes sequences of texts, for one model and task.
 
     Of two texts that are too long together, the longer one is cut first. Of a question that is asked of a passage at
     most 64 tokens are read. A passage that does not fit beside it is read in windows, each 128 tokens (at most half a
@@ -67,28 +67,32 @@ class Sequencer:
         ModelError: the model has no fast tokenizer.
     """
 
-    def __init__(self, model: Model, kind: HeadKind) -> None:
-        self.kind = kind
+    def __init__(self, model: Model, task: Task) -> None:
+        self.task = task
         self._tokenizer = Tokenizer(model)
-        self._size = min(model.max_tokens, _LONGEST[kind])
+        self._size = min(model.max_tokens, task.longest)
         self._padding = max(model.sizes.pad_token_id or 0, 0)
 
     def read(self, texts: HeadTexts) -> HeadSequences:
-        """The sequences of texts, in order.
+        """The sequences of examples of the task, in order.
 
         Raises:
             HeadError: a question without a passage, or with a single choice.
         """
-        assert texts.kind is self.kind
-        if self.kind is HeadKind.ANSWER:
-            return self._read_passages(texts)
-        if self.kind is HeadKind.CHOOSE:
-            return self._read_choices(texts)
+        return self.task.sequences(self, texts)
+
+    def read_texts(self, texts: HeadTexts) -> HeadSequences:
+        """A sequence a text or pair."""
         seconds = [other[0] if other else None for other in texts.others]
         sequences = self._sequences(texts.texts, seconds)
         return HeadSequences([sequence.example for sequence in sequences], [], sum(each.cut for each in sequences))
 
-    def _read_choices(self, texts: HeadTexts) -> HeadSequences:
+    def read_choices(self, texts: HeadTexts) -> HeadSequences:
+        """A stack of sequences a question: the question with each of its choices.
+
+        Raises:
+            HeadError: a question with a single choice.
+        """
         counts = [len(choices) for choices in texts.others]
         if counts and min(counts) < 2:
             raise HeadError("it has fewer than two choices", where=f"question {texts.ids[int(np.argmin(counts))]}")
@@ -98,7 +102,18 @@ class Sequencer:
         examples = [_stack_choices(group, self._padding) for group in groups]
         return HeadSequences(examples, [], sum(any(sequence.cut for sequence in group) for group in groups))
 
-    def _read_passages(self, texts: HeadTexts) -> HeadSequences:
+    def read_words(self, texts: HeadTexts) -> HeadSequences:
+        """The windows of each sentence of words; the words of a long one are in several."""
+        windows = cut_into_windows(self._tokenizer, self._size, texts.others)
+        examples: list[Example] = [{"input_ids": each.ids, "token_type_ids": each.types} for each in windows]
+        return HeadSequences(examples, [], 0, tuple(windows))
+
+    def read_passages(self, texts: HeadTexts) -> HeadSequences:
+        """The windows of each passage behind its question.
+
+        Raises:
+            HeadError: a question without a passage.
+        """
         for number, other in enumerate(texts.others):
             if not other:
                 raise HeadError("it has no passage", where=f"question {texts.ids[number]}")
@@ -163,7 +178,7 @@ def _concatenated(parts: Sequence[ArrayLike]) -> NDArray[np.int32]:
 
 
 def _share_room(first: int, second: int, room: int) -> tuple[int, int]:
-    """How many pieces of two texts are read where there is room for so many: the longer text is cut first."""
+    """The numbers of pieces of two texts that fit a room: the longer text is cut first."""
     if first + second <= room:
         return first, second
     short = min(first, second, room // 2)

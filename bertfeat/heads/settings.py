@@ -1,51 +1,65 @@
 """The settings of a head: how it is trained and what it reads."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from bertfeat.errors import UsageError
+from msgspec import Meta
+
 from bertfeat.features import ModelIdentity
 from bertfeat.heads.kinds import HeadKind, PairForm
 from bertfeat.heads.networks import HeadShape
 from bertfeat.io import to_plain
 from bertfeat.recipe import Pooling
-from bertfeat.training import EpochRecord, Extraction, FileDigest, GridPoint, LayerInput, LoopSettings, parse_input
+from bertfeat.training import (
+    EpochRecord,
+    Extraction,
+    FileDigest,
+    GridPoint,
+    HeadSettings as HeadSettings,
+    LayerInput,
+    parse_input,
+)
 
-_HIDDEN = {HeadKind.CLASSIFY: 0, HeadKind.ANSWER: 128, HeadKind.CHOOSE: 256}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeadSettings(LoopSettings):
-    """How a head is trained on stored features.
-
-    Raises:
-        UsageError: a number that cannot be right.
-    """
-
-    hidden: int = -1  # width of the hidden layer; 0: none, -1: what suits the kind
-    regression: bool = False  # numbers are learnt, not labels
-    max_answer: int = 30  # tokens of the longest answer
-
-    def __post_init__(self) -> None:
-        LoopSettings.__post_init__(self)
-        if self.hidden < -1:
-            raise UsageError(f"hidden {self.hidden}", remedy="give 0 for none, or a width")
-        if self.max_answer < 1:
-            raise UsageError(f"max answer {self.max_answer}", remedy="give at least 1")
-
-    def hidden_of(self, kind: HeadKind) -> int:
-        """The width of the hidden layer of a head of the kind."""
-        return _HIDDEN[kind] if self.hidden < 0 else self.hidden
+if TYPE_CHECKING:
+    from bertfeat.heads.task import Task
 
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """What a head predicts: labels, or numbers that were learnt at mean 0, spread 1; neither: spans, choices."""
+    """The outputs of a head: labels, tags, or numbers that were learnt at mean 0, spread 1; or spans, choices."""
 
     labels: tuple[str, ...] = ()
     mean: float = 0.0
     spread: float = 1.0
+    stored: bool = False  # the labels are spellings of stored numbers or truth values, and not texts
+    scheme: str | None = None  # of tags: BIO or IOBES for spans, PLAIN for others
+    usual: int = 0  # number of the tag that most words have
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A head that was learnt, one of those of which the one with the least loss on the development set is kept."""
+
+    hidden: int  # width of the hidden layer; 0: none
+    inputs: str  # the group that it (or its linear head) reads, with those before it: ``HeadShape.input_groups``
+    weight_decay: float
+    score: Annotated[float, Meta(ge=-1, le=1)]  # on the development set
+    loss: Annotated[float, Meta(ge=0)] | None = None  # on the development set; None where there is one candidate
+    averaged: bool = False  # the mean of the network and the best linear head
+
+    def __str__(self) -> str:
+        network = f"a hidden layer of {self.hidden}" if self.hidden else "linear"
+        network += " averaged with linear" if self.averaged else ""
+        return f"{network} on {self.inputs}, weight decay {self.weight_decay:g}"
+
+
+def best_candidate(candidates: Iterable[Candidate]) -> Candidate:
+    """The candidate with the least loss on the development set, the first of equal ones.
+
+    Probabilities tell more than right and wrong: a few hundred examples choose well by them, and badly by accuracy.
+    """
+    return min(candidates, key=lambda candidate: candidate.loss or 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +72,10 @@ class HeadInput:
     layers: LayerInput
     pairs: PairForm | None  # None: single texts
 
-    def shape(self, kind: HeadKind, training: HeadSettings, outputs: Outputs) -> HeadShape:
+    def shape(self, task: "Task", training: HeadSettings, outputs: Outputs) -> HeadShape:
         """The shape of the network of a head that reads them."""
         apart = self.pairs is PairForm.APART
-        return head_shape(kind, self.layers, self.model.hidden_size, training, outputs, apart=apart)
+        return task.shape(self.layers, self.model.hidden_size, training, outputs, apart=apart)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +84,7 @@ class ExampleColumns:
 
     texts: tuple[str, ...] = ()
     pair: str | None = None
-    label: str | None = None  # of what is to be predicted
+    label: str | None = None  # of what is to be predicted; several have commas between them
     choices: tuple[str, ...] = ()
 
 
@@ -87,8 +101,9 @@ class HeadRecord:
     training: HeadSettings
     columns: ExampleColumns
     measure: str  # of the score
-    score: float  # on the development set
-    threshold: float | None  # of the no-answer score, above which a question has none
+    score: float  # on the development set: of the chosen candidate
+    # the no-answer score above which a question has none; for each label the probability from which on a text has it
+    threshold: float | tuple[float, ...] | None
     seconds: float  # of training, without extraction
     data: Mapping[str, str]  # digests of train and dev
     versions: Mapping[str, str]
@@ -98,12 +113,14 @@ class HeadRecord:
     layers: str | None = None  # a layer specification
     network: HeadShape | None = None
     places: Mapping[str, tuple[str, ...]] | None = None  # folders of the features, relative to the head's
-    best_epoch: int = 1
+    candidates: tuple[Candidate, ...] = ()
+    best_epoch: int = 0  # of the candidate that was trained in epochs; 0: none was
     history: tuple[EpochRecord, ...] = ()
     weights: FileDigest | None = None
     # of fine-tuning
     point: GridPoint | None = None
     precision: Literal["fp32", "bf16"] | None = None  # that it was computed in
+    files: Mapping[str, FileDigest] | None = None  # of the model and its tokenizer, by name
 
     def reads(self) -> HeadInput:
         """The features that a head on stored features reads."""
@@ -115,6 +132,11 @@ class HeadRecord:
     def input(self) -> LayerInput:
         """The layers that are read."""
         return parse_input(self.layers or "last", self.model.num_layers)
+
+    @property
+    def chosen(self) -> Candidate | None:
+        """The candidate that was kept; of a fine-tuned model there is none."""
+        return best_candidate(self.candidates) if self.candidates else None
 
     def identity(self) -> dict[str, object]:
         """All that decides the result of its training."""
@@ -135,19 +157,3 @@ def head_identity(
         "training": to_plain(training),
         "data": dict(data),
     }
-
-
-def head_shape(
-    kind: HeadKind, layers: LayerInput, hidden_size: int, training: HeadSettings, outputs: Outputs, *, apart: bool
-) -> HeadShape:
-    """The shape of the network of a head on stored features of a model, of pairs that are embedded ``apart`` or not."""
-    texts = 2 if apart else 1
-    return HeadShape(
-        width=texts * layers.recipe.width(hidden_size),
-        texts=texts,
-        mixed_layers=layers.mixed_layers,
-        hidden=training.hidden_of(kind),
-        recurrent=kind is HeadKind.ANSWER,
-        outputs={HeadKind.ANSWER: 2, HeadKind.CHOOSE: 1}.get(kind, len(outputs.labels) or 1),  # a vector's scores
-        dropout=training.dropout,
-    )

@@ -1,12 +1,18 @@
 """Rows with kept columns and texts, of feature sets or of a corpus: what is to be predicted is read from them."""
 
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from bertfeat.corpus import Corpus, Document, Failure
 from bertfeat.errors import HeadError
-from bertfeat.features import FeatureSet
+from bertfeat.features import DocumentPieces, FeatureSet, MemoryFeatures, position_columns, read_positions
+from bertfeat.tagging import TaggedText
 from bertfeat.training import describe_source
+from bertfeat.words import CharSpans, locate_words, split_words
+
+FeatureRows = FeatureSet | MemoryFeatures
+"""Rows with features: a feature set, or what was computed of a part of a corpus."""
 
 TextRow = tuple[str, str, str | None]
 """Id, text, and second text of a row."""
@@ -17,7 +23,7 @@ class ExampleTable(Protocol):
 
     @property
     def where(self) -> str:
-        """What they are from, for messages."""
+        """The origin of the rows, for messages."""
 
     @property
     def kept(self) -> tuple[str, ...]:
@@ -27,8 +33,21 @@ class ExampleTable(Protocol):
     def failures(self) -> tuple[Failure, ...]:
         """Rows that are not among them, since they could not be read or embedded."""
 
+    @property
+    def has_tags(self) -> bool:
+        """Whether the words have tags."""
+
+    def ids(self) -> Iterator[str]:
+        """The id of each row."""
+
     def column(self, name: str) -> Iterator[tuple[int, object]]:
         """The values of a kept column, each after its row."""
+
+    def tags(self) -> Iterator[tuple[str, ...]]:
+        """The tags of each row's words, which the source has."""
+
+    def sentences(self) -> Iterator[TaggedText]:
+        """Each row with its words, and with the tags that the source has for them."""
 
     def texts(self) -> Iterator[TextRow]:
         """The texts of each row."""
@@ -37,16 +56,43 @@ class ExampleTable(Protocol):
 class FeatureTable:
     """The rows of a feature set; a second set of the same rows brings second texts."""
 
-    def __init__(self, sets: Sequence[FeatureSet]) -> None:
+    def __init__(self, sets: Sequence[FeatureRows]) -> None:
         self._sets = sets
         self.where = describe_source(sets[0])
         self.kept = tuple(column.name for column in sets[0].kept)
-        self.failures = tuple(failure for features in sets for failure in features.failures())
+        self.has_tags = "tags" in sets[0].names
+        failures = {failure.row: failure for features in reversed(sets) for failure in features.failures()}
+        self.failures = tuple(failures[row] for row in sorted(failures))
+
+    def ids(self) -> Iterator[str]:
+        """The id of each row."""
+        for batch in self._sets[0].stream(["id"], batch_rows=8192):
+            yield from batch.column("id").to_pylist()
 
     def column(self, name: str) -> Iterator[tuple[int, object]]:
         """The values of a kept column, each after its row; nothing else is read."""
         for batch in self._sets[0].stream(["row", name], batch_rows=8192):
             yield from zip(batch.column("row").to_pylist(), batch.column(name).to_pylist(), strict=True)
+
+    def tags(self) -> Iterator[tuple[str, ...]]:
+        """The tags of each row's words; nothing else is read."""
+        for batch in self._sets[0].stream(["tags"], batch_rows=8192):
+            for tags in batch.column("tags").to_pylist():
+                yield tuple(map(sys.intern, tags or ()))
+
+    def sentences(self) -> Iterator[TaggedText]:
+        """Each row with its words, and with the tags that are stored for them.
+
+        Raises:
+            DamagedError: the positions of words are not one for each word.
+        """
+        known = self._sets[0].names
+        read = [name for name in ("row", "id", "text", "words", "tags") if name in known]
+        for batch in self._sets[0].stream([*read, *position_columns("word", known)]):
+            places = read_positions(batch, "word")
+            for number, row in enumerate(batch.select(read).to_pylist()):
+                words = places.of_document(number)
+                yield _sentence(row["row"], row["id"], row.get("text"), row.get("words"), words, row.get("tags"))
 
     def texts(self) -> Iterator[TextRow]:
         """The texts of each row.
@@ -71,6 +117,7 @@ class CorpusTable:
     def __init__(self, corpus: Corpus) -> None:
         self.where = ", ".join(corpus.sources[:3]) or "the list"
         self.kept = tuple(column.name for column in corpus.kept)
+        self.has_tags = corpus.has_tags
         rows = list(corpus.rows())
         self.failures = tuple(row for row in rows if isinstance(row, Failure))
         self._documents = [row for row in rows if isinstance(row, Document)]
@@ -78,13 +125,46 @@ class CorpusTable:
             reason = f": {self.failures[0].reason}" if self.failures else ""
             raise HeadError(f"there is no row in it that can be read{reason}", where=self.where)
 
+    def ids(self) -> Iterator[str]:
+        """The id of each row."""
+        for document in self._documents:
+            yield document.id
+
     def column(self, name: str) -> Iterator[tuple[int, object]]:
         """The values of a kept column, each after its row."""
         at = self.kept.index(name)
         for document in self._documents:
             yield document.row, document.kept[at]
 
+    def tags(self) -> Iterator[tuple[str, ...]]:
+        """The tags of each row's words."""
+        for document in self._documents:
+            yield tuple(map(sys.intern, document.tags or ()))
+
+    def sentences(self) -> Iterator[TaggedText]:
+        """Each row with its words, and with the tags that the corpus has for them."""
+        for document in self._documents:
+            text, words = document.text, document.words
+            places = split_words(text) if words is None else locate_words(words)
+            strings = words or [text[start:end] for start, end in zip(places.start, places.end, strict=True)]
+            yield _sentence(document.row, document.id, text, strings, places, document.tags)
+
     def texts(self) -> Iterator[TextRow]:
         """The texts of each row."""
         for document in self._documents:
             yield document.id, document.text, document.pair
+
+
+def _sentence(
+    row: int,
+    owner: str,
+    text: str | None,
+    words: Sequence[str] | None,
+    places: DocumentPieces | CharSpans,
+    tags: Sequence[str] | None,
+) -> TaggedText:
+    """A row with the tags that its source has, as gold tags; words are where they begin and end."""
+    strings = None if words is None else tuple(words)
+    start, end = tuple(places.start.tolist()), tuple(places.end.tolist())
+    gold = None if tags is None else tuple(map(sys.intern, tags))
+    return TaggedText(row, owner, text, strings, start, end, (), gold)

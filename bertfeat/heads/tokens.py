@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.errors import HeadError, parameter
-from bertfeat.features import FeatureSet, PiecePositions, position_columns, read_positions
+from bertfeat.features import FeatureSet, MemoryFeatures, PiecePositions, position_columns, read_positions
 from bertfeat.tokens import ranges
 
 
@@ -33,7 +33,7 @@ class PassageTokens:
         return cls(offsets, start, end, allowed)
 
     @classmethod
-    def read(cls, features: FeatureSet) -> "PassageTokens":
+    def read(cls, features: FeatureSet | MemoryFeatures) -> "PassageTokens":
         """The tokens of a feature set.
 
         Raises:
@@ -46,7 +46,7 @@ class PassageTokens:
                 where=features.folder,
                 remedy=f"extract questions and passages as pairs, with {parameter('pooling', 'token')}",
             )
-        if not features.header.settings.special_tokens:
+        if isinstance(features, FeatureSet) and not features.header.settings.special_tokens:
             raise HeadError(
                 "it holds no vector of [CLS], which stands for no answer",
                 where=features.folder,

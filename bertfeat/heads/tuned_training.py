@@ -3,58 +3,33 @@
 import hashlib
 import time
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
 from bertfeat.encoder import resolve_device
-from bertfeat.errors import HeadError, UsageError, parameter
+from bertfeat.errors import HeadError, parameter
 from bertfeat.extraction import Embedder
 from bertfeat.features import ModelIdentity
 from bertfeat.heads.datasets import HeadOptions, OpenSets, head_corpora
-from bertfeat.heads.examples import learn_outputs
 from bertfeat.heads.fine_tuning import fine_tuned_head
-from bertfeat.heads.gold import read_gold
-from bertfeat.heads.guesses import HeadScores, measure_of, score_by_own_threshold, threshold_of
+from bertfeat.heads.guesses import HeadScores
 from bertfeat.heads.head_files import (
     FORMAT_VERSION,
-    MODEL_NAME,
-    TUNED_WEIGHTS_NAME,
+    check_tuned_model,
     has_head,
     read_head_record,
     remove_head,
+    save_tuned_model,
     write_head,
 )
 from bertfeat.heads.kinds import PairForm
 from bertfeat.heads.settings import ExampleColumns, HeadRecord, HeadSettings, Outputs
 from bertfeat.heads.tables import CorpusTable, ExampleTable, FeatureTable
-from bertfeat.heads.texts import HeadTexts, read_texts
+from bertfeat.heads.task import HeadTexts, own_scores
 from bertfeat.io import canonical_json, to_plain
 from bertfeat.models import Model
-from bertfeat.training import GridPoint, OnStep, digest_file, remove_checkpoint, tuning_precision
-
-_TUNED_SETTINGS = {"seed", "regression", "max_answer"}  # those that fine-tuning has a use for
-
-
-def refuse_frozen_options(options: HeadOptions, settings: HeadSettings) -> None:
-    """Refuse what says how a head learns from stored features, beside fine-tuning, which reads texts.
-
-    Raises:
-        UsageError: names it.
-    """
-    usual, arguments = HeadSettings(), options.extractor
-    given = {"layers": options.layers, "pooling": options.pooling, "batch_tokens": arguments.get("batch_tokens")}
-    given |= {"embed_pairs": options.pairs if options.pairs is PairForm.APART else None}
-    names = [name for name, value in given.items() if value is not None]
-    names += [
-        known.name
-        for known in fields(HeadSettings)
-        if known.name not in _TUNED_SETTINGS and getattr(settings, known.name) != getattr(usual, known.name)
-    ]
-    if names:
-        listed = ", ".join(map(parameter, names))
-        remedy = f"leave it out; {parameter('grid')} has the settings of fine-tuning"
-        raise UsageError(f"{listed}: of heads on stored features, and the whole model is fine-tuned", remedy=remedy)
+from bertfeat.training import GridPoint, OnStep, remove_checkpoint, tuning_precision
 
 
 def tune_head(
@@ -66,21 +41,24 @@ def tune_head(
     *,
     overwrite: bool = False,
     on_step: OnStep | None = None,
-) -> tuple[HeadRecord, HeadScores | None, float]:
+) -> tuple[HeadRecord, HeadScores | None, float, int]:
     """Fine-tune a model for a head and save it, in a folder that :func:`hold_result_folder` holds.
 
-    Returns the record, the scores on the development set (None where nothing was left to do), and the seconds.
+    Returns the record, the scores on the development set (None where nothing was left to do), the seconds, and the
+    number of rows of the corpora that failed.
 
     Raises:
         HeadError: examples that nothing can be learnt from, or a folder with another training.
     """
     begun = time.perf_counter()
     tables = {name: open_table(source, options) for name, source in sources.items()}
-    texts = {name: _known_texts(table, options, settings) for name, table in tables.items()}
-    train, dev = texts["train"], texts["dev"]
-    outputs = learn_outputs(options.kind, train.gold, tables["train"].where, regression=settings.regression)
+    train = known_texts(tables["train"], options)
+    outputs = options.task.learn_outputs(train.gold, tables["train"].where, settings)
+    dev = known_texts(tables["dev"], options, outputs)
+    options.task.check_dev(dev.gold, outputs, tables["dev"].where)
+    failed = sum(len(tables[name].failures) for name, source in sources.items() if isinstance(source, Path))
     model, identity = _model_to_tune(sources["train"], options)
-    data = {name: _texts_digest(listed) for name, listed in texts.items()}
+    data = {"train": _texts_digest(train), "dev": _texts_digest(dev)}
     device, asked = options.extractor.get("device"), options.extractor.get("precision", "auto")
     precision = tuning_precision(asked, resolve_device(device))
     record = replace(_tuned_record(options, settings, point, identity, outputs, data), precision=precision)
@@ -88,7 +66,7 @@ def tune_head(
         remove_head(folder)
         remove_checkpoint(folder)
     if has_head(folder):
-        return _same_record(folder, record), None, 0.0
+        return _same_record(folder, record), None, 0.0, failed
     with fine_tuned_head(
         model,
         train,
@@ -100,15 +78,10 @@ def tune_head(
         on_step=on_step,
         max_answer=settings.max_answer,
     ) as tuned:
-        scores = score_by_own_threshold(
-            dev.kind, dev.gold, tuned.guesses(dev), regression=settings.regression, passages=dev.passages
-        )
-        tuned.save(folder / MODEL_NAME)
-        weights = digest_file(folder / MODEL_NAME / TUNED_WEIGHTS_NAME)
-        record = replace(
-            record, weights=weights, score=scores.value, threshold=threshold_of(scores), seconds=tuned.seconds
-        )
-    return write_head(folder, record, None), scores, time.perf_counter() - begun
+        scores, threshold = own_scores(options.task, dev.gold, tuned.guesses(dev), outputs, dev.passages)
+        files = save_tuned_model(folder, tuned)
+        record = replace(record, files=files, score=scores.value, threshold=threshold, seconds=tuned.seconds)
+    return write_head(folder, record, None), scores, time.perf_counter() - begun, failed
 
 
 def open_table(source: OpenSets, options: HeadOptions) -> ExampleTable:
@@ -123,13 +96,17 @@ def open_table(source: OpenSets, options: HeadOptions) -> ExampleTable:
     return CorpusTable(corpus)
 
 
-def _known_texts(table: ExampleTable, options: HeadOptions, settings: HeadSettings) -> HeadTexts:
-    """Examples of which is known what is to be predicted."""
-    gold = read_gold(options.kind, table, options.label, regression=settings.regression)
+def known_texts(table: ExampleTable, options: HeadOptions, known: Outputs | None = None) -> HeadTexts:
+    """The examples of a table with their gold values; labels are spelled as those that are ``known``.
+
+    Raises:
+        HeadError: there is none.
+    """
+    task = options.task
+    gold = task.read_gold(table, options.label, known) if task.has_gold(table, options.label) else ()
     if not gold:
-        remedy = f"name the column with {parameter('label')}"
-        raise HeadError("it does not say what is to be predicted", where=table.where, remedy=remedy)
-    return read_texts(options.kind, table, gold)
+        raise HeadError("there is no example in it", where=table.where)
+    return task.read_texts(table, gold)
 
 
 def _model_to_tune(source: OpenSets, options: HeadOptions) -> tuple[Model, ModelIdentity]:
@@ -150,7 +127,7 @@ def _tuned_record(
     outputs: Outputs,
     data: Mapping[str, str],
 ) -> HeadRecord:
-    """What is known of a head before it is fine-tuned."""
+    """The record of a head before it is fine-tuned."""
     reading = options.reading
     return HeadRecord(
         format_version=FORMAT_VERSION,
@@ -161,7 +138,7 @@ def _tuned_record(
         outputs=outputs,
         training=settings,
         columns=ExampleColumns(reading.text_columns, reading.pair_column, options.label, options.choices),
-        measure=measure_of(options.kind, regression=settings.regression),
+        measure=options.task.measure_of(outputs),
         score=0.0,
         threshold=None,
         seconds=0.0,
@@ -175,7 +152,7 @@ def _same_record(folder: Path, wanted: HeadRecord) -> HeadRecord:
     """The head that is there already.
 
     Raises:
-        HeadError: it was made in another way.
+        HeadError: it was made in another way, or its model is not as it was saved.
     """
     record = read_head_record(folder)
     names = ("kind", "approach", "model", "outputs", "training", "data", "point", "precision")
@@ -184,10 +161,11 @@ def _same_record(folder: Path, wanted: HeadRecord) -> HeadRecord:
             f"{folder} holds a head that was trained in another way (they differ in: {', '.join(differ)})",
             remedy=f"name another folder with {parameter('folder')}, or start anew with {parameter('overwrite', True)}",
         )
+    check_tuned_model(folder, record)  # one that is reported as finished must be sound
     return record
 
 
 def _texts_digest(texts: HeadTexts) -> str:
-    """What identifies examples: their texts and what is to be predicted."""
+    """The digest that identifies examples: of their texts and gold values."""
     gold = [to_plain(value) for value in texts.gold]
     return hashlib.sha256(canonical_json([texts.texts, texts.others, gold])).hexdigest()

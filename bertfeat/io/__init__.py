@@ -3,7 +3,6 @@
 from bertfeat.io.atomic import atomic, refuse_folder_path, remove_file, storage_errors, sync
 from bertfeat.io.json_codec import (
     JsonError,
-    JsonForm,
     canonical_json,
     decode_json,
     encode_json,
@@ -15,8 +14,10 @@ from bertfeat.io.lock import FolderLock, folder_lock, lock_holder
 from bertfeat.io.lock_owner import LockOwner
 from bertfeat.io.malloc import give_back_memory, keep_freed_memory, use_one_arena
 from bertfeat.io.messages import quote_names, shorten
+from bertfeat.io.output import is_special, output_file, output_target, replaces_nothing, unfinished_outputs
 from bertfeat.io.prefetch import prefetched
-from bertfeat.io.regular import open_regular, read_regular, real_path
+from bertfeat.io.regular import MOST_BYTES, open_regular, read_regular, real_path
+from bertfeat.io.reopening import pickle_by_folder
 from bertfeat.io.result_folder import (
     STATE_FOLDER,
     Place,
@@ -26,6 +27,7 @@ from bertfeat.io.result_folder import (
     make_state_folder,
     refuse_other_kind,
     release_folder,
+    releasing_if_failed,
     result_kind,
 )
 from bertfeat.io.storage import (
@@ -40,6 +42,7 @@ from bertfeat.io.storage import (
     StoredFile,
     as_location,
     create_file,
+    file_identity,
     file_stamp,
     is_address,
     lease_seconds,
@@ -54,17 +57,19 @@ from bertfeat.io.storage import (
     replace_file,
     store_of,
 )
-from bertfeat.io.timing import recorded_stages, stage, unrecorded_stages
+from bertfeat.io.threads import ContextPool
+from bertfeat.io.timing import record_stages, recorded_stages, stage, unrecorded_stages
 from bertfeat.io.user_cache import CACHE_VARIABLE, user_cache
 
 __all__ = [
     "CACHE_VARIABLE",
+    "MOST_BYTES",
     "STATE_FOLDER",
     "Address",
     "Claim",
+    "ContextPool",
     "FolderLock",
     "JsonError",
-    "JsonForm",
     "JsonFormat",
     "Lease",
     "LeaseWatch",
@@ -83,12 +88,14 @@ __all__ = [
     "create_file",
     "decode_json",
     "encode_json",
+    "file_identity",
     "file_stamp",
     "folder_lock",
     "from_plain",
     "give_back_memory",
     "is_address",
     "is_own_part",
+    "is_special",
     "keep_freed_memory",
     "lease_seconds",
     "list_files",
@@ -97,6 +104,9 @@ __all__ = [
     "open_each",
     "open_file",
     "open_regular",
+    "output_file",
+    "output_target",
+    "pickle_by_folder",
     "prefetched",
     "put_file",
     "quote_names",
@@ -104,14 +114,17 @@ __all__ = [
     "read_file",
     "read_regular",
     "real_path",
+    "record_stages",
     "recorded_stages",
     "refuse_folder_path",
     "refuse_other_kind",
     "release_folder",
+    "releasing_if_failed",
     "remove_file",
     "remove_stored",
     "remove_stored_folder",
     "replace_file",
+    "replaces_nothing",
     "result_kind",
     "shorten",
     "stage",
@@ -119,6 +132,7 @@ __all__ = [
     "store_of",
     "sync",
     "to_plain",
+    "unfinished_outputs",
     "unrecorded_stages",
     "use_one_arena",
     "user_cache",

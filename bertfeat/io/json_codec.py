@@ -2,10 +2,7 @@
 
 import json
 import threading
-from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
-from functools import cache
-from typing import Self, TypeVar, get_type_hints
+from typing import TypeVar
 
 import msgspec
 
@@ -16,25 +13,6 @@ T = TypeVar("T")
 
 class JsonError(ValueError):
     """A text that is not the JSON that was expected; the message says where and why, and the caller what to do."""
-
-
-class JsonForm:
-    """Base of a dataclass whose JSON object is not simply its fields; other dataclasses may have it as a field."""
-
-    __slots__ = ()
-
-    def encode(self) -> dict[str, object]:
-        """The object as JSON values."""
-        raise NotImplementedError
-
-    @classmethod
-    def decode(cls, mapping: Mapping[str, object]) -> Self:
-        """Build the object from JSON values.
-
-        Raises:
-            JsonError: a value of another type.
-        """
-        raise NotImplementedError
 
 
 def decode_json(text: bytes | str, kind: type[T]) -> T:
@@ -79,7 +57,7 @@ def load_json(text: bytes | str) -> object:
 def from_plain(raw: object, kind: type[T]) -> T:
     """Build a dataclass (or another type) from parsed JSON; errors as in :func:`decode_json`."""
     try:
-        return _build_known(_decode_forms(raw, kind), kind)
+        return _build_known(raw, kind)
     except (msgspec.ValidationError, BertfeatError) as error:  # settings check themselves when they are built
         raise JsonError(str(error).replace("`", "'")) from None
     except UnicodeEncodeError:  # where msgspec looks into a string
@@ -104,34 +82,8 @@ def _build_known(raw: object, kind: type[T]) -> T:
 
 def to_plain(value: object) -> dict[str, object]:
     """A dataclass or mapping as JSON values: dictionaries, lists, strings and numbers."""
-    if isinstance(value, JsonForm):
-        value = value.encode()
-    elif is_dataclass(value) and not isinstance(value, type) and (forms := _form_fields(type(value))):
-        own = {field.name: getattr(value, field.name) for field in fields(value)}
-        value = own | {name: own[name].encode() for name in forms}
     plain: dict[str, object] = msgspec.to_builtins(value, enc_hook=str)
     return plain
-
-
-@cache
-def _form_fields(kind: type) -> Mapping[str, type[JsonForm]]:
-    """The fields of a dataclass that have a JSON form of their own."""
-    hints = get_type_hints(kind) if is_dataclass(kind) else {}
-    return {name: hint for name, hint in hints.items() if isinstance(hint, type) and issubclass(hint, JsonForm)}
-
-
-def _decode_forms(raw: object, kind: type) -> object:
-    forms = _form_fields(kind)
-    if not forms or not isinstance(raw, dict):
-        return raw
-    decoded = dict(raw)
-    for name, form in forms.items():
-        if isinstance(raw.get(name), dict):  # msgspec names what is missing or something else
-            try:
-                decoded[name] = form.decode(raw[name])
-            except JsonError as error:
-                raise JsonError(f"{name}: {error}") from None
-    return decoded
 
 
 def _refuse_constant(name: str) -> float:

@@ -18,14 +18,13 @@ DIGEST = "digest"  # the key under which a file's own digest stands, last
 
 @dataclass(frozen=True, slots=True)
 class JsonFormat(Generic[T]):
-    """One kind of JSON that bertfeat writes: its type and versions, and the errors of those who read it."""
+    """One kind of JSON that bertfeat writes: its type and version, and the errors of those who read it."""
 
     kind: type[T]
-    version: int  # that is written; older ones are read, newer ones refused
+    version: int  # that is written; newer ones are refused
     error: type[BertfeatError]  # of what cannot be read
     remedy: str | Callable[[], str]  # a function if it names parameters: they are spelled when the error is raised
     refusal: type[BertfeatError] | None = None  # for a newer version, or a file that cannot be opened
-    digest_from: int | None = None  # the version from which on a file must carry its digest; None: it need not
     subject: str = ""  # what cannot be read, where the file alone does not say it: "the header"
 
     def read(self, path: Location) -> T:
@@ -50,13 +49,17 @@ class JsonFormat(Generic[T]):
             if isinstance(raw, dict):
                 self.refuse_newer(raw.get("format_version"), where)
                 if own_digest:
-                    _check_digest(raw, self.digest_from)
+                    _check_digest(raw)
             return from_plain(raw, self.kind)
         except JsonError as error:
             raise self._unreadable(error, where) from error
 
     def refuse_newer(self, version: object, where: object) -> None:
-        """Refuse a version that this bertfeat does not know yet."""
+        """Refuse a version that this bertfeat does not know yet, and what is no version at all."""
+        if version is not None and type(version) is not int:
+            raise self._unreadable(f"format_version is {version!r}, not a number", where)
+        if isinstance(version, int) and version < 1:
+            raise self._unreadable(f"format_version is {version}, and the first is 1", where)
         if isinstance(version, int) and version > self.version:
             raise (self.refusal or self.error)(
                 f"written in format {version} by a newer bertfeat; this one reads formats up to {self.version}",
@@ -84,12 +87,9 @@ def write_json(path: Location, value: object) -> None:
         new.path.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
-def _check_digest(raw: dict[str, object], digest_from: int | None) -> None:
+def _check_digest(raw: dict[str, object]) -> None:
     digest = raw.pop(DIGEST, None)
-    version = raw.get("format_version", 0)
     if digest is None:
-        if digest_from is None or not isinstance(version, int) or version < digest_from:
-            return
         raise JsonError("its digest is missing: the file was changed after it was written")
     if digest != _json_digest(raw):
         raise JsonError("its digest does not hold: the file was changed after it was written")

@@ -85,7 +85,7 @@ def lock_holder(folder: Location) -> LockOwner | None:
         return claim[0].owner if claim and claim[0] else None
     try:
         owner = decode_json(read_file(place), LockOwner)
-    except (FileNotFoundError, JsonError):
+    except (FileNotFoundError, NotADirectoryError, JsonError):
         return None
     return None if owner.is_gone else owner
 

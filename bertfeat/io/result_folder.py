@@ -9,7 +9,8 @@ In object storage a folder is what the names of its files begin with, so there i
 
 import os
 import stat
-from contextlib import suppress
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
@@ -44,7 +45,6 @@ class ResultKind(StrEnum):
 
     FEATURES = "features"
     INDEX = "index"
-    TAGGER = "tagger"
     TABLE7 = "table7"
     HEAD = "head"
     MODEL = "model"
@@ -52,7 +52,7 @@ class ResultKind(StrEnum):
     @property
     def noun(self) -> str:
         """The name of the kind in messages."""
-        nouns = {"features": "a feature set", "index": "an index", "tagger": "a tagger"}
+        nouns = {"features": "a feature set", "index": "an index"}
         nouns |= {"head": "a head", "model": "a model"}
         return nouns.get(self, "a Table 7")
 
@@ -96,25 +96,50 @@ def claim_folder(folder: Location, kind: ResultKind) -> None:
     put_file(marker, f"{kind}\n".encode("ascii"), if_absent=True)
 
 
-def release_folder(folder: Location) -> None:
-    """Remove a claimed folder into which nothing was written; any other stays as it is."""
+@contextmanager
+def releasing_if_failed(folder: Location) -> Iterator[None]:
+    """Leave a folder as it was when the block fails before anything is written: not there, or without a marker.
+
+    The lock is taken inside the block, as it makes the folder. At an address others may have claimed the folder
+    meanwhile, so a marker stays there.
+    """
+    before: set[str] | None = None
+    if isinstance(folder, Path):
+        with suppress(OSError):  # a folder that cannot be read is told inside the block
+            before = set() if folder.exists() else None
+            before = set(os.listdir(folder))
+    try:
+        yield
+    except BaseException:
+        if isinstance(folder, Path) and (before is None or STATE_FOLDER not in before):
+            release_folder(folder, before)
+        raise
+
+
+def release_folder(folder: Location, before: Collection[str] | None = None) -> None:
+    """Remove a claimed folder into which nothing was written; any other stays as it is.
+
+    ``before`` are the names that were in it when it was claimed; None where it was not there. One that was stays.
+    """
     if isinstance(folder, Address):
         with suppress(StorageError):
             if _first_names(folder) <= {f"{STATE_FOLDER}/{_MARKER}"}:
                 remove_stored(folder / STATE_FOLDER / _MARKER)
         return
     with suppress(OSError):
-        if set(os.listdir(folder)) <= {STATE_FOLDER} and set(os.listdir(folder / STATE_FOLDER)) <= {_MARKER}:
+        written = set(os.listdir(folder)) - {STATE_FOLDER} - set(before or ())
+        if not written and set(os.listdir(folder / STATE_FOLDER)) <= {_MARKER}:
             (folder / STATE_FOLDER / _MARKER).unlink(missing_ok=True)
             (folder / STATE_FOLDER).rmdir()
-    with suppress(OSError):
-        folder.rmdir()
+    if before is None:
+        with suppress(OSError):
+            folder.rmdir()
 
 
 def result_kind(folder: Location) -> ResultKind | None:
     """The kind of result that a folder holds, finished or not; None for any other folder.
 
-    By its marker, else by its content: older folders have no marker, and copies may have lost it.
+    By its marker, else by its content: copies may have lost the marker.
 
     Raises:
         StorageError: object storage that cannot be reached.
@@ -130,8 +155,7 @@ def result_kind(folder: Location) -> ResultKind | None:
             return kind
     parts = {name for name in names if name.startswith("part-") and name.endswith(".parquet")}
     others = {name for name in names - parts if not name.startswith((".", "_"))}
-    whole = parts and (not others or "_manifest.json" in names)  # where the manifest was before there were markers
-    return ResultKind.FEATURES if whole and is_own_part(folder / min(parts)) else None
+    return ResultKind.FEATURES if parts and not others and is_own_part(folder / min(parts)) else None
 
 
 def is_own_part(path: Location) -> bool:
@@ -152,13 +176,16 @@ def is_own_part(path: Location) -> bool:
 
 
 def _entries(folder: Location) -> set[str]:
-    """The names in a folder, also of folders."""
+    """The names in a folder, also of folders, and in its state folder."""
     if isinstance(folder, Address):
-        return {name.partition("/")[0] for name in _first_names(folder)}
-    try:
-        return {entry.name for entry in os.scandir(folder)}
-    except OSError:
-        return set()
+        names = _first_names(folder)
+        state = {name for name in names if name.startswith(f"{STATE_FOLDER}/")}
+        return state | {name.partition("/")[0] for name in names}
+    found: set[str] = set()
+    with suppress(OSError):
+        found |= set(os.listdir(folder))
+        found |= {f"{STATE_FOLDER}/{name}" for name in os.listdir(folder / STATE_FOLDER)}
+    return found
 
 
 def _first_names(folder: Address) -> set[str]:
@@ -171,12 +198,11 @@ def _is_table(path: Location) -> bool:
         settings = decode_json(read_file(path), dict[str, object])
     except (OSError, JsonError):
         return False
-    return {"data", "model", "training"} <= set(settings)
+    return "identity" in settings
 
 
 _CONTENTS = {
-    ResultKind.INDEX: {"index.json", "index.faiss", "documents.arrow"},
-    ResultKind.TAGGER: {"tagger.json", "tagger.safetensors"},
+    ResultKind.INDEX: {f"{STATE_FOLDER}/index.json"},
     ResultKind.TABLE7: {"_settings.json", "runs"},
     ResultKind.HEAD: {"head.json"},
     ResultKind.MODEL: {"pretraining.json", "config.json"},

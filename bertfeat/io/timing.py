@@ -44,6 +44,13 @@ def stage(name: str) -> Iterator[None]:
     recorder.add(name, recorder.now() - begin)
 
 
+def record_stages(seconds: Seconds) -> None:
+    """Add seconds of stages that the caller has measured, where stages are timed."""
+    if recorder := _recorder.get():
+        for name, each in seconds.items():
+            recorder.add(name, each)
+
+
 @contextmanager
 def recorded_stages(synchronize: Callable[[], None] = lambda: None) -> Iterator[Seconds]:
     """Record the seconds of every stage within this block; ``synchronize`` waits for a device's work.

@@ -4,16 +4,19 @@ Only safetensors weights are read and no code of a model repository is ever run.
 """
 
 from bertfeat.models.config import ModelConfig, ModelSizes
-from bertfeat.models.families import PACKED_FAMILIES
+from bertfeat.models.families import DECODERS, ENCODER_HALVES, PACKED_FAMILIES
+from bertfeat.models.files import open_weights
 from bertfeat.models.find import DEFAULT_MODEL, DEFAULT_PACKAGE, DEFAULT_WEIGHTS_SHA256, find_model
 from bertfeat.models.foreign import one_line_message, silence_transformers, wrap_library_errors
 from bertfeat.models.library import LibraryConfig
 from bertfeat.models.model import Model
 
 __all__ = [
+    "DECODERS",
     "DEFAULT_MODEL",
     "DEFAULT_PACKAGE",
     "DEFAULT_WEIGHTS_SHA256",
+    "ENCODER_HALVES",
     "PACKED_FAMILIES",
     "LibraryConfig",
     "Model",
@@ -21,6 +24,7 @@ __all__ = [
     "ModelSizes",
     "find_model",
     "one_line_message",
+    "open_weights",
     "silence_transformers",
     "wrap_library_errors",
 ]

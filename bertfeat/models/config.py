@@ -14,10 +14,13 @@ import msgspec
 from bertfeat.errors import ModelError
 from bertfeat.io import JsonError, from_plain
 from bertfeat.models.families import (
+    DECODERS,
     PACKED_FAMILIES,
     PackedFamily,
+    depends_on_longest,
     family_note,
-    is_decoder,
+    is_causal,
+    is_refused_decoder,
     make_repeatable,
     refusal_reason,
 )
@@ -26,7 +29,7 @@ from bertfeat.models.library import LibraryConfig, build_library_config
 
 _MOST_LAYERS = 1_000
 _SPECIAL_TOKENS = ("pad", "bos", "eos", "cls", "sep", "mask", "unk")
-_INNER = ("intermediate_size", "hidden_dim", "n_inner", "d_inner", "ffn_dim")  # families' names for one width
+_INNER = ("intermediate_size", "hidden_dim", "n_inner", "d_inner", "d_ff", "ffn_dim")  # families' names for one width
 
 Layers = Annotated[int, msgspec.Meta(ge=1, le=_MOST_LAYERS)]
 Width = Annotated[int, msgspec.Meta(ge=1, le=1 << 17)]
@@ -60,6 +63,8 @@ class ModelConfig:
     special_ids: frozenset[int]  # of the special tokens that it names
     notes: tuple[str, ...]  # notes for the user on how the model is read, a sentence each
     tokenizer_class: str | None  # of transformers, where it names one
+    causal: bool  # whether each token sees only those before it
+    depends_on_longest: bool  # whether vectors depend on the longest text of a batch
 
 
 def read_config_file(name: str, folder: Path) -> dict[str, object]:
@@ -114,8 +119,12 @@ def read_library_config(name: str, folder: Path, raw: Mapping[str, object]) -> t
 
 def _describe(name: str, config: LibraryConfig, *, has_code: bool, change: str | None = None) -> ModelConfig:
     kind = config.model_type
-    if is_decoder(config):
-        raise ModelError(f"model_type {kind!r} is no encoder; bertfeat reads encoders only", where=name)
+    if is_refused_decoder(config):
+        raise ModelError(
+            f"model_type {kind!r} is no encoder, and not one of the {len(DECODERS)} families of decoders that are read",
+            where=name,
+            remedy="docs/models.md lists them",
+        )
     if reason := refusal_reason(config):
         raise ModelError(f"model_type {kind!r} cannot be read: {reason}", where=name)
     code = "its repository brings code of its own, which was not run; transformers' own was" if has_code else None
@@ -134,6 +143,8 @@ def _describe(name: str, config: LibraryConfig, *, has_code: bool, change: str |
             special_ids=frozenset(number for number in ids if isinstance(number, int)),
             notes=tuple(note for note in (change, family_note(config), code) if note),
             tokenizer_class=None if (named := getattr(config, "tokenizer_class", None)) is None else str(named),
+            causal=is_causal(config),
+            depends_on_longest=depends_on_longest(config),
         )
 
 

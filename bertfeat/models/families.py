@@ -3,7 +3,7 @@
 Which of them bertfeat reads without transformers, where their positions begin, which cannot be read, and why.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from bertfeat.models.library import LibraryConfig, predicts_next_word_only
@@ -41,6 +41,9 @@ PACKED_FAMILIES: Mapping[str, PackedFamily] = {
     "roberta": PackedFamily("RobertaTokenizer", {**_BERT_DEFAULTS, "vocab_size": 50265, "pad_token_id": 1}),
     "xlm-roberta": PackedFamily("XLMRobertaTokenizer", {**_BERT_DEFAULTS, "pad_token_id": 1}),
     "camembert": PackedFamily("CamembertTokenizer", {**_BERT_DEFAULTS, "pad_token_id": 1}),
+    "mpnet": PackedFamily(
+        "MPNetTokenizer", {**_BERT_DEFAULTS, "vocab_size": 30527, "type_vocab_size": None, "pad_token_id": 1}
+    ),
     "electra": PackedFamily(
         "BertTokenizer",
         {
@@ -102,6 +105,7 @@ _REFUSED: Mapping[str, str] = {
 _ENCODERS_DESPITE_THE_LISTS = frozenset({"bert-generation", "xlnet"})
 """Families that attend in both directions by default, although transformers lists them with the decoders only."""
 
+_BY_LONGEST = ("dynamic", "longrope")
 _ROTARY = ("rope", "rotary")
 
 _NO_PAGE = "it was made to read where each token lies on a page; here all are taken to lie in its first corner"
@@ -113,6 +117,49 @@ _NOTES: Mapping[str, str] = {
     "markuplm": "it was made to read where each token lies in a page's markup; here no token has such a place",
     "tapas": "it was made to read tables; here a text is read as a question without a table",
 }
+
+
+ENCODER_HALVES = frozenset({"mt5", "t5", "umt5"})
+"""Families with a decoder whose encoder is a model by itself, and is read alone."""
+
+DECODERS = frozenset(
+    {
+        "cohere",
+        "cohere2",
+        "exaone4",
+        "gemma",
+        "gemma2",
+        "gemma3_text",
+        "glm",
+        "gpt2",
+        "gpt_neox",
+        "gpt_oss",
+        "granite",
+        "helium",
+        "llama",
+        "mistral",
+        "mixtral",
+        "modernbert-decoder",
+        "olmo",
+        "olmo2",
+        "olmo3",
+        "opt",
+        "phi",
+        "phi3",
+        "qwen2",
+        "qwen3",
+        "qwen3_moe",
+        "smollm3",
+        "stablelm",
+        "starcoder2",
+    }
+)
+"""Decoders that are read, by benchmarks/architectures.py: as encoders of which each token sees only those before it."""
+
+CAUSAL_NOTE = (
+    "each token sees only those before it, so that the first one's vector is the same for all texts: choose pooling "
+    "last-token or mean, and not cls; a long text's windows know nothing of those before them"
+)
 
 
 def refusal_reason(config: LibraryConfig) -> str | None:
@@ -138,11 +185,19 @@ def refusal_reason(config: LibraryConfig) -> str | None:
     return None
 
 
-def is_decoder(config: LibraryConfig) -> bool:
-    """Whether a model is a decoder; a configuration need not say so if the model only predicts the next word."""
+def is_causal(config: LibraryConfig) -> bool:
+    """Whether a model is a decoder that is read, whose tokens see only those before them."""
+    bidirectional = getattr(config, "use_bidirectional_attention", None) or getattr(config, "is_causal", True) is False
+    return config.model_type in DECODERS and not bidirectional
+
+
+def is_refused_decoder(config: LibraryConfig) -> bool:
+    """Whether a model is a decoder that is not read; its configuration need not say so if it predicts the next word."""
+    kind = config.model_type
+    if kind in DECODERS or kind in ENCODER_HALVES:
+        return False
     if any(getattr(config, name, False) for name in ("is_encoder_decoder", "is_decoder", "causal")):
         return True
-    kind = config.model_type
     if kind in PACKED_FAMILIES or kind in _ENCODERS_DESPITE_THE_LISTS:
         return False
     return getattr(config, "use_bidirectional_attention", None) is not True and predicts_next_word_only(kind)
@@ -150,7 +205,20 @@ def is_decoder(config: LibraryConfig) -> bool:
 
 def family_note(config: LibraryConfig) -> str | None:
     """Notes for the user on how a family is read."""
-    return _NOTES.get(config.model_type)
+    return CAUSAL_NOTE if is_causal(config) else _NOTES.get(config.model_type)
+
+
+def depends_on_longest(config: LibraryConfig) -> bool:
+    """Whether the longest text of a batch scales the rotary positions of all, and so changes their vectors."""
+    return any(kind in _BY_LONGEST for kind in _rope_types(getattr(config, "rope_parameters", None)))
+
+
+def _rope_types(parameters: object) -> Iterator[object]:
+    """The kinds of rotary positions, which a configuration names once or for each kind of layer."""
+    if isinstance(parameters, Mapping):
+        yield parameters.get("rope_type")
+        for nested in parameters.values():
+            yield from _rope_types(nested)
 
 
 def make_repeatable(config: LibraryConfig) -> str | None:

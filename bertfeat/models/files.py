@@ -5,8 +5,11 @@ import stat
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from safetensors import safe_open
+
 from bertfeat.errors import ModelError, parameter
-from bertfeat.models.foreign import read_model_json
+from bertfeat.io import open_regular
+from bertfeat.models.foreign import read_model_json, wrap_library_errors
 
 WEIGHTS = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
@@ -52,6 +55,17 @@ def path_inside_model(name: str, folder: Path, file: str, named_in: str) -> Path
     if not file.isprintable() or path.is_absolute() or ".." in path.parts or "\\" in file:
         raise ModelError(f"{named_in} names {file!r}, which is outside of the model's folder", where=name)
     return folder / path
+
+
+def open_weights(name: str, file: Path, framework: str) -> safe_open:
+    """Open a safetensors file of a model, of which only the header is read.
+
+    Raises:
+        ModelError: it is no such file.
+    """
+    with wrap_library_errors("its weights cannot be read", where=name):
+        open_regular(file).close()  # safe_open would wait for a pipe's writer
+        return safe_open(file, framework=framework)
 
 
 def find_weight_files(name: str, folder: Path) -> tuple[Path, ...]:

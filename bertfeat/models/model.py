@@ -6,10 +6,11 @@ from functools import cached_property
 from pathlib import Path
 
 from bertfeat.errors import ModelError
+from bertfeat.io import MOST_BYTES
 from bertfeat.models.config import ModelConfig, ModelSizes, read_config, read_config_file, read_library_config
 from bertfeat.models.digests import combined_digest
 from bertfeat.models.families import POSITIONS_AFTER_PADDING
-from bertfeat.models.files import find_weight_files, path_inside_model, refuse_special_files
+from bertfeat.models.files import find_weight_files, open_weights, path_inside_model, refuse_special_files
 from bertfeat.models.foreign import read_model_json
 from bertfeat.models.library import LibraryConfig
 from bertfeat.models.sentence_files import (
@@ -85,6 +86,11 @@ class Model:
         return self.config.notes
 
     @property
+    def causal(self) -> bool:
+        """Whether each token sees only those before it, as in decoders."""
+        return self.config.causal
+
+    @property
     def num_layers(self) -> int:
         """Number L of transformer blocks."""
         return self.sizes.num_hidden_layers
@@ -149,6 +155,11 @@ class Model:
         names = [self.folder / name for name in _TOKENIZER_FILES]
         # tokenizer.json says all; the older files count only where it is missing
         tokenizer = [name for name in names if name.is_file()][: 1 if names[0].is_file() else None]
+        for file in tokenizer:
+            if file.stat().st_size > MOST_BYTES:
+                raise ModelError(f"{file} has more than {MOST_BYTES:,} bytes, which is no tokenizer", where=self.name)
+        for file in self.weight_files:  # a file that holds no weights need not be read whole
+            open_weights(self.name, file, "np")
         try:
             return combined_digest([*self.weight_files, *tokenizer])
         except OSError as error:

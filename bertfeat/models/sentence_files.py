@@ -115,13 +115,13 @@ def read_pooling(name: str, folder: Path, modules: tuple[SentenceModule, ...]) -
 
 
 def _known_pooling(name: str, modes: list[str]) -> Pooling:
-    poolings = {pooling.value: pooling for pooling in Pooling if pooling.per_document}
+    poolings = {pooling.value: pooling for pooling in Pooling if pooling.per_document} | {"lasttoken": Pooling.LAST}
     if len(modes) == 1 and modes[0] in poolings:
         return poolings[modes[0]]
     raise ModelError(
         f"its own pooling is {' and '.join(modes)!r}, which bertfeat does not have",
         where=name,
-        remedy=f"choose one: {parameter('pooling')} mean, cls or max",
+        remedy=f"choose one: {parameter('pooling')} mean, cls, last-token or max",
     )
 
 

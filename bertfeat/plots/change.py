@@ -1,9 +1,11 @@
 """Words over slices, such as years: how far their usages moved, and how their senses are shared out."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bertfeat.arguments import checked, require_at_least
 from bertfeat.errors import UsageError, parameter
 from bertfeat.plots.figure import drawing, picture_path
 from bertfeat.plots.header import MARGIN, header
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-_PANELS = {"apd": "average pairwise distance", "prt": "prototype distance", "jsd": "divergence of senses"}
+_PANELS = {"prt": "prototype distance", "apd": "average pairwise distance", "jsd": "divergence of senses"}
 _SIZE = 8.0  # of the words and of the names of slices
 _LONGEST = 1.2  # inches of the name of a slice
 _HANDLE = 0.45  # inches that a legend's line takes before its word
@@ -27,6 +29,7 @@ MOST_WORDS = len(NAMED)
 """Words in one picture; of more the most changed ones are drawn."""
 
 
+@checked
 def draw_change(report: ChangeReport, path: str | Path, *, words: int = MOST_WORDS) -> None:
     """Draw how the most changed words differ between each slice and the next one, as png, pdf or svg, with intervals.
 
@@ -34,10 +37,11 @@ def draw_change(report: ChangeReport, path: str | Path, *, words: int = MOST_WOR
 
     Raises:
         UsageError: the name's ending stands for no form.
-        BertfeatError: matplotlib is not installed.
+        MissingLibraryError: matplotlib is not installed.
         StorageError: the file cannot be written.
     """
     path = picture_path(path)
+    require_at_least(1, words=words)
     changes = report.words[: min(words, MOST_WORDS)]
     texts = [report.by, *(change.word for change in changes), *(one.name for one in report.slices)]
     with drawing(path, _width(len(report.slices)), 7.0, texts) as figure:
@@ -49,6 +53,14 @@ def paint_change(figure: "Figure", report: ChangeReport, changes: Sequence[WordC
     note = f"Between each slice of {report.by} and the next one, with intervals of 95 %, on {report.column}"
     few = len(changes) < len(report.words)
     note += f"; the {len(changes)} most changed of {len(report.words):,} words." if few else "."
+    above = any(
+        getattr(step, measure).value > getattr(step, measure).high
+        for change in changes
+        for step in change.steps
+        for measure in _PANELS
+    )
+    if above:  # the basic bootstrap's, see study/change_measures.py
+        note += " A mark above its line: chance is a part of the value, and the interval leaves it out."
     header(figure, "How far the usages of words moved", note)
     panels: Sequence[Axes] = figure.subplots(len(_PANELS), 1, sharex=True)
     lines: Sequence[Line2D] = ()
@@ -56,14 +68,16 @@ def paint_change(figure: "Figure", report: ChangeReport, changes: Sequence[WordC
         panel.set(ylabel=label)
         panel.grid(axis="y")
         lines = [_draw_steps(panel, change, measure, (at, len(changes))) for at, change in enumerate(changes)]
-        for at in range(len(report.slices)):
-            panel.axvline(at, color=NO_VALUE, linewidth=0.6, linestyle=":")
-    _name_slices(figure, panels[-1], [one.name for one in report.slices])
+        for at in range(len(report.slices) - 2):  # between two steps
+            panel.axvline(at + 0.5, color=NO_VALUE, linewidth=0.6, linestyle=":")
+    names = [one.name for one in report.slices]
+    _name_places(figure, panels[-1], [[first, f"to {last}"] for first, last in pairwise(names)])
     panels[-1].set(xlabel=report.by)
     figure.align_ylabels()
     _name_words(figure, lines, changes)
 
 
+@checked
 def draw_senses(senses: Senses, path: str | Path) -> None:
     """Draw the share of each sense in every slice as png, pdf or svg, with intervals of 95 % (Wilson 1927).
 
@@ -72,7 +86,7 @@ def draw_senses(senses: Senses, path: str | Path) -> None:
 
     Raises:
         UsageError: the name's ending stands for no form, or the senses were not counted in slices.
-        BertfeatError: matplotlib is not installed.
+        MissingLibraryError: matplotlib is not installed.
         StorageError: the file cannot be written.
     """
     path = picture_path(path)
@@ -91,7 +105,7 @@ def draw_senses(senses: Senses, path: str | Path) -> None:
         lines = [_draw_shares(panel, sense.counts, totals, (at, len(drawn))) for at, sense in enumerate(drawn)]
         panel.set(ylabel="share", xlabel=senses.by, ylim=(-0.03, 1.03))
         panel.grid(axis="y")
-        _name_slices(figure, panel, names)
+        _name_places(figure, panel, [[name] for name in names])
         room = figure.get_figwidth() - 2 * MARGIN - _HANDLE
         legend = figure.legend(lines, [""] * len(labels), loc="outside lower left", handletextpad=0.5)
         for text, label in zip(legend.get_texts(), labels, strict=True):
@@ -126,21 +140,21 @@ def _draw_shares(panel: "Axes", counts: Sequence[int], totals: Sequence[int], pl
     return line
 
 
-def _name_slices(figure: "Figure", panel: "Axes", names: Sequence[str]) -> None:
-    """Name the slices below; where a name is too wide for its place, all stand upright."""
-    shown = [shortened(figure, name, _LONGEST, _SIZE) for name in names]
+def _name_places(figure: "Figure", panel: "Axes", names: Sequence[Sequence[str]]) -> None:
+    """Name the slices or steps below, in lines; where one is too wide for its place, all stand upright."""
+    shown = [[shortened(figure, line, _LONGEST, _SIZE) for line in name] for name in names]
     place = (figure.get_figwidth() - 1) / len(names)
-    upright = any(width_of(figure, name, _SIZE) > 0.9 * place for name in shown)
-    panel.set_xticks(range(len(names)), shown, rotation=90 if upright else 0)
+    upright = any(width_of(figure, line, _SIZE) > 0.9 * place for name in shown for line in name)
+    panel.set_xticks(range(len(names)), ["\n".join(name) for name in shown], rotation=90 if upright else 0)
     panel.set_xlim(-0.5, len(names) - 0.5)
 
 
 def _draw_steps(panel: "Axes", change: WordChange, measure: str, place: tuple[int, int]) -> "Line2D":
-    """Draw the steps of one of several words midway between their slices."""
+    """Draw the steps of one of several words, each above its name."""
     number, of = place
     aside = _ASIDE * ((number + 0.5) / of - 0.5)
     intervals = [getattr(step, measure) for step in change.steps]
-    at = [step + 0.5 + aside for step in range(len(intervals))]
+    at = [step + aside for step in range(len(intervals))]
     # not as error bars: an interval need not hold its value
     low, high = [interval.low for interval in intervals], [interval.high for interval in intervals]
     panel.vlines(at, low, high, color=NAMED[number], linewidth=0.8)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from bertfeat.arguments import checked
 from bertfeat.plots.figure import drawing, fair_height, picture_path
 from bertfeat.plots.header import header
 from bertfeat.plots.palette import OTHERS, SCALE
@@ -24,6 +25,7 @@ _LONGEST = 1.0  # inches of a name
 _LIGHT = 0.62  # from which value on numbers are black
 
 
+@checked
 def draw_comparison(
     comparison: ComparisonReport, path: str | Path, *, width: float | None = None, height: float | None = None
 ) -> None:
@@ -34,7 +36,7 @@ def draw_comparison(
 
     Raises:
         UsageError: the name's ending stands for no form, or a size does not fit the texts.
-        BertfeatError: matplotlib is not installed.
+        MissingLibraryError: matplotlib is not installed.
         StorageError: the file cannot be written.
     """
     path = picture_path(path)

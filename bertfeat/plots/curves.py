@@ -1,9 +1,10 @@
-"""How a tagger learnt: loss and score by epoch."""
+"""Curves of a head's training: loss and score by epoch."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypedDict
 
+from bertfeat.arguments import checked
 from bertfeat.plots.figure import drawing, picture_path
 from bertfeat.plots.header import header
 from bertfeat.plots.palette import NAMED, NO_VALUE
@@ -20,14 +21,14 @@ class _EpochScores(TypedDict):
 
 
 class _HasName(Protocol):
-    """A model, or what a tagger reads of it."""
+    """A model, or what a head reads of it."""
 
     @property
     def name(self) -> str: ...
 
 
 class _LearningHistory(Protocol):
-    """A tagger's part that the curves show; the settings of a saved tagger (``Tagger(folder).settings``) have it."""
+    """The part of a head that the curves show; the record of a saved one (``Head(folder).record``) has it."""
 
     @property
     def model(self) -> _HasName: ...
@@ -43,14 +44,15 @@ class _LearningHistory(Protocol):
     def score(self) -> float: ...
 
 
+@checked
 def draw_curves(settings: _LearningHistory, path: str | Path) -> None:
-    """Draw how a tagger learnt as png, pdf or svg: loss and score on the development set, the best epoch marked.
+    """Draw how a head learnt as png, pdf or svg: loss and score on the development set, the best epoch marked.
 
-    ``settings`` are those of a saved tagger: ``Tagger(folder).settings``.
+    ``settings`` is the record of a saved head: ``Head(folder).record``.
 
     Raises:
         UsageError: the name's ending stands for no form.
-        BertfeatError: matplotlib is not installed.
+        MissingLibraryError: matplotlib is not installed.
         StorageError: the file cannot be written.
     """
     path = picture_path(path)

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bertfeat.errors import BertfeatError, UsageError
-from bertfeat.io import atomic, refuse_folder_path, storage_errors
+from bertfeat.errors import UsageError, needed_library
+from bertfeat.io import is_special, output_file, output_target, refuse_folder_path, storage_errors
 from bertfeat.plots.font_choice import choose_fonts
 from bertfeat.plots.texts import wrapped
 
@@ -70,9 +70,12 @@ def picture_path(path: str | Path, forms: tuple[str, ...] = FORMS) -> Path:
         endings = [f".{form}" for form in forms]
         problem = f"the form of a picture goes by the ending of its name: {', '.join(endings[:-1])} or {endings[-1]}"
         raise UsageError(problem, where=path)
-    with storage_errors(path.parent):
-        os.close(os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY))
-        if not os.access(path.parent, os.W_OK | os.X_OK):
+    target = output_target(path)
+    if isinstance(target, int) or is_special(target):
+        return path
+    with storage_errors(target.parent):
+        os.close(os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY))
+        if not os.access(target.parent, os.W_OK | os.X_OK):
             raise PermissionError(13, "Permission denied")
     return path
 
@@ -91,16 +94,14 @@ def drawing(path: Path, width: float, height: float, texts: Iterable[str] = ()) 
 
     Raises:
         UsageError: the size is out of bounds, or too small for the texts.
-        BertfeatError: matplotlib is not installed.
+        MissingLibraryError: matplotlib is not installed.
         StorageError: the file cannot be written.
     """
     _check_picture_size(width, height)
-    try:
+    with needed_library("pictures need matplotlib", "bertfeat[analysis]"):
         import matplotlib
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
-    except ImportError as error:
-        raise BertfeatError("pictures need matplotlib", remedy="pip install 'bertfeat[analysis]'") from error
     is_text = form_of(path) == "svg"  # the reader's fonts draw it
     with _DRAWING, matplotlib.rc_context(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # choose_fonts() warns once
@@ -132,7 +133,7 @@ def _save_figure(figure: "Figure", path: Path) -> None:
         fit_labels(figure)
         if not all_inside(figure):
             raise UserWarning
-        with atomic(path) as temporary:
+        with output_file(path) as temporary:
             figure.savefig(temporary, format=form, dpi=DPI, metadata=dict(_METADATA[form]))
     except UserWarning as error:  # matplotlib's, of a layout that does not work out, too
         width, height = figure.get_size_inches()

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from bertfeat.arguments import checked
 from bertfeat.errors import UsageError
 from bertfeat.plots.figure import drawing, fair_height, picture_path
 from bertfeat.plots.header import MARGIN, header
@@ -36,6 +37,7 @@ class LayersReport:
     columns: tuple[str, ...]  # from left to right
 
 
+@checked
 def draw_layers(
     probes: Sequence[ProbeReport | str | Path],
     path: str | Path,
@@ -51,7 +53,7 @@ def draw_layers(
 
     Raises:
         UsageError: no probes, an unknown measure or form, or a size that does not fit the texts.
-        BertfeatError: matplotlib is not installed.
+        MissingLibraryError: matplotlib is not installed.
         StorageError: the file cannot be written.
     """
     if not probes:

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
+from bertfeat.arguments import checked
 from bertfeat.errors import FeatureSetError, UsageError, parameter
-from bertfeat.features import FeatureSet, ReadableColumn
+from bertfeat.features import FeatureSet, ReadableColumn, find_column
 from bertfeat.io import Address
 from bertfeat.plots.coloring import decide_colors
 from bertfeat.plots.figure import FORMS, form_of, picture_path
@@ -15,6 +16,7 @@ from bertfeat.plots.map_page import PAGE, page_fields, write_page
 from bertfeat.plots.map_picture import draw_points
 from bertfeat.plots.map_sample import MapSample, sample_documents
 from bertfeat.plots.projection import METHOD_NAMES, METHODS, Projection
+from bertfeat.recipe import Pooling
 
 MOST_POINTS = 20_000
 _FEWEST = 3
@@ -30,6 +32,7 @@ class MapReport:
     explained: float | None  # share of the variance that the two dimensions keep, under PCA
 
 
+@checked
 def draw_map(
     features: FeatureSet | str | Path | Address,
     path: str | Path,
@@ -51,7 +54,7 @@ def draw_map(
         FeatureSetError: vectors that are not finite.
         UsageError: no such column, form or method; too many different names for colours; fewer than three documents;
             a size that does not fit the texts.
-        BertfeatError: matplotlib, scikit-learn (for t-SNE) or umap-learn (for UMAP) is not installed.
+        MissingLibraryError: matplotlib, scikit-learn (for t-SNE) or umap-learn (for UMAP) is not installed.
         StorageError: the file cannot be written.
     """
     path = picture_path(path, (*FORMS, PAGE))
@@ -81,12 +84,19 @@ def draw_map(
 
 
 def _document_column(features: FeatureSet, column: str | None) -> ReadableColumn:
-    readable = features.find(column)
-    if not readable.pooling.per_document:
-        stored = [known.name for known in features.columns if known.pooling.per_document]
-        remedy = f"stored are: {', '.join(stored)}" if stored else f"extract some with {parameter('pooling', 'mean')}"
-        raise UsageError(f"{readable.name} has a matrix for each document; a map shows document columns: {remedy}")
-    return readable
+    """The column of that name or recipe, or the only one, among those with one vector a document."""
+    stored = [known for known in features.columns if known.pooling.per_document]
+    if not stored:
+        remedy = f"extract some with {parameter('pooling', 'mean')}"
+        raise UsageError("a map shows one vector a document, and none is stored", where=features.folder, remedy=remedy)
+    named = (column or "").rpartition("_")[2]
+    if any(named == pooling and not pooling.per_document for pooling in Pooling):
+        remedy = f"for example with {parameter('column', stored[0].name)}"
+        fitting = ", ".join(known.name for known in stored)
+        raise UsageError(
+            f"{column} has a matrix for each document, and a map shows one vector; these fit: {fitting}", remedy=remedy
+        )
+    return find_column(stored, features.header.model.num_layers, column)
 
 
 def _check_sample(features: FeatureSet, column: ReadableColumn, sample: MapSample) -> None:

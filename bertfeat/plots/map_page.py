@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bertfeat.corpus import Value
 from bertfeat.features import FeatureSet
-from bertfeat.io import atomic
+from bertfeat.io import output_file
 from bertfeat.plots.coloring import OTHER, NumberScale
 from bertfeat.plots.map_content import MapContent
 from bertfeat.plots.palette import (
@@ -64,7 +64,7 @@ def write_page(content: MapContent, fields: Mapping[str, Sequence[Value]], path:
     }
     # in one pass, so that placeholders in the inserted content stay as they are
     page = re.sub(r"\{\{(\w+)\}\}", lambda sign: parts[sign[1]], _template("map.html"))
-    with atomic(path) as temporary:
+    with output_file(path) as temporary:
         temporary.write_text(page, encoding="utf-8", errors="replace", newline="\n")
 
 

@@ -31,7 +31,7 @@ def draw_points(content: MapContent, path: Path, width: float | None, height: fl
 
     Raises:
         UsageError: a size that does not fit the texts.
-        BertfeatError: matplotlib is not installed.
+        MissingLibraryError: matplotlib is not installed.
         StorageError: the file cannot be written.
     """
     width = WIDTH if width is None else width

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from bertfeat.arguments import checked
 from bertfeat.plots.figure import drawing, picture_path
 from bertfeat.plots.header import header
 from bertfeat.plots.palette import NAMED, NO_VALUE
@@ -34,6 +35,8 @@ class _Predicted(Protocol):
     @property
     def unigram_loss(self) -> float: ...
     @property
+    def copying_loss(self) -> float: ...
+    @property
     def accuracy(self) -> float: ...
 
 
@@ -52,12 +55,13 @@ class _PretrainingHistory(Protocol):
     def after(self) -> _Predicted | None: ...
 
 
+@checked
 def draw_pretraining(record: _PretrainingHistory, path: str | Path) -> None:
     """Draw the losses of a pre-training by step, as png, pdf or svg.
 
     Raises:
         UsageError: the name's ending stands for no form.
-        BertfeatError: matplotlib is not installed.
+        MissingLibraryError: matplotlib is not installed.
         StorageError: the file cannot be written.
     """
     path = picture_path(path)
@@ -83,6 +87,7 @@ def paint_pretraining(figure: "Figure", record: _PretrainingHistory) -> None:
     panels[0].set(ylabel="loss of predicted pieces")
     if record.after is not None:
         panels[0].axhline(record.after.unigram_loss, color=NO_VALUE, linestyle=":", linewidth=1)
+        panels[0].axhline(record.after.copying_loss, color=NO_VALUE, linestyle="--", linewidth=1)
     for panel, (label, values) in zip(panels[1:], below, strict=True):
         panel.plot(steps, [float("nan") if value is None else value for value in values], color=NAMED[1])
         panel.set(ylabel=label)
@@ -98,5 +103,6 @@ def _note(record: _PretrainingHistory) -> str:
     return (
         f"Held out: loss {record.before.loss:.3f} before, {record.after.loss:.3f} after; "
         f"accuracy {record.before.accuracy:.1%} before, {record.after.accuracy:.1%} after; "
-        f"frequencies alone (dotted): loss {record.after.unigram_loss:.3f}."
+        f"loss by frequencies alone (dotted) {record.after.unigram_loss:.3f}, "
+        f"with unchanged pieces copied (dashed) {record.after.copying_loss:.3f}."
     )

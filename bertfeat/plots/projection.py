@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.errors import BertfeatError, UsageError
+from bertfeat.errors import UsageError, needed_library
+from bertfeat.features import find_principal_plane
 
 SEED = 4171
 
@@ -28,24 +29,14 @@ class Projection:
 
 def pca(vectors: NDArray[np.float32]) -> Projection:
     """The two directions of most variance: ``[n, W]`` → ``[n, 2]``."""
-    centred = vectors.astype(np.float64) - vectors.mean(axis=0, dtype=np.float64)
-    variances, directions = np.linalg.eigh(centred.T @ centred)
-    best = directions[:, ::-1][:, :2]
-    best = best * np.sign(best[np.abs(best).argmax(axis=0), np.arange(best.shape[1])])  # same picture every time
-    flat = centred @ best
-    if flat.shape[1] < 2:
-        flat = np.pad(flat, ((0, 0), (0, 1)))
-    total = float(variances.sum())
-    first, second = (*np.maximum(variances[::-1][:2], 0.0), 0.0)[:2]
-    return Projection(flat, (float(first) / total, float(second) / total) if total > 0 else (1.0, 0.0))
+    plane = find_principal_plane(vectors)
+    return Projection(plane.place(vectors).astype(np.float64), plane.shares)
 
 
 def tsne(vectors: NDArray[np.float32]) -> Projection:
     """t-SNE by scikit-learn, initialised by the PCA."""
-    try:
+    with needed_library("t-SNE needs scikit-learn", "bertfeat[analysis]"):
         from sklearn.manifold import TSNE
-    except ImportError as error:
-        raise BertfeatError("t-SNE needs scikit-learn", remedy="pip install 'bertfeat[analysis]'") from error
     start = _start(vectors) * 1e-4  # small, as in van der Maaten and Hinton
     perplexity = min(30.0, (len(vectors) - 1) / 3)
     flat = TSNE(init=start.astype(np.float32), perplexity=perplexity, random_state=SEED).fit_transform(vectors)
@@ -54,12 +45,9 @@ def tsne(vectors: NDArray[np.float32]) -> Projection:
 
 def umap(vectors: NDArray[np.float32]) -> Projection:
     """UMAP by umap-learn, initialised by the PCA."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ImportWarning)  # that there is no TensorFlow
-            library = importlib.import_module("umap")
-    except ImportError as error:
-        raise BertfeatError("UMAP needs umap-learn", remedy="pip install 'bertfeat[umap]'") from error
+    with needed_library("UMAP needs umap-learn", "bertfeat[umap]"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ImportWarning)  # that there is no TensorFlow
+        library = importlib.import_module("umap")
     neighbours = min(15, len(vectors) - 1)
     # a seed makes umap-learn use one thread; said here, or it warns
     reducer = library.UMAP(n_neighbors=neighbours, init=_start(vectors), random_state=SEED, n_jobs=1)

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bertfeat.arguments import checked
 from bertfeat.plots.figure import drawing, fair_height, picture_path
 from bertfeat.plots.header import header
 from bertfeat.plots.palette import MARKERS, NAMED, NO_VALUE
@@ -18,6 +19,7 @@ _LONGEST = 2.0  # inches of a column's name
 _APART = 0.7  # of the distance of two columns: what the transforms of one take
 
 
+@checked
 def draw_retrieval(
     table: LayerTable, path: str | Path, *, width: float | None = None, height: float | None = None
 ) -> None:
@@ -28,7 +30,7 @@ def draw_retrieval(
 
     Raises:
         UsageError: the name's ending stands for no form, or a size does not fit the texts.
-        BertfeatError: matplotlib is not installed.
+        MissingLibraryError: matplotlib is not installed.
         StorageError: the file cannot be written.
     """
     path = picture_path(path)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from bertfeat.arguments import checked
 from bertfeat.plots.figure import drawing, fair_height, picture_path
 from bertfeat.plots.header import header
 from bertfeat.plots.palette import NAMED, NO_VALUE
@@ -31,7 +32,7 @@ class _RowScores(Protocol):
 
 
 class _TableScores(Protocol):
-    """The part of a Table 7 that the picture shows; :class:`bertfeat.tagging.Table7` has it."""
+    """The part of a Table 7 that the picture shows; :class:`bertfeat.heads.HeadTable` has it."""
 
     @property
     def model(self) -> str: ...
@@ -51,14 +52,15 @@ class _Panel:
     marker: str
 
 
+@checked
 def draw_table7(table: _TableScores, path: str | Path) -> None:
     """Draw Table 7 as png, pdf or svg: a dot a seed, a bar at their mean, and beside them the paper's numbers in grey.
 
-    ``table`` is a :class:`bertfeat.tagging.Table7`.
+    ``table`` is a :class:`bertfeat.heads.HeadTable`.
 
     Raises:
         UsageError: the name's ending stands for no form.
-        BertfeatError: matplotlib is not installed.
+        MissingLibraryError: matplotlib is not installed.
         StorageError: the file cannot be written.
     """
     path = picture_path(path)

@@ -14,6 +14,10 @@ from .report import (
     PretrainingRecord as PretrainingRecord,
     PretrainingReport as PretrainingReport,
 )
-from .result_files import read_record as read_record
+from .result_files import (
+    PretrainedVerifyReport as PretrainedVerifyReport,
+    read_record as read_record,
+    verify_pretrained as verify_pretrained,
+)
 from .settings import Objective as Objective, PretrainingSettings as PretrainingSettings
 from .shapes import SHAPES as SHAPES, ModelShape as ModelShape

@@ -6,16 +6,17 @@ from pathlib import Path
 
 import torch
 
+from bertfeat.arguments import checked
 from bertfeat.corpus import CorpusSettings
-from bertfeat.encoder import resolve_precision
+from bertfeat.encoder import Precision, resolve_precision
 from bertfeat.errors import UsageError, parameter
-from bertfeat.io import Location, ResultKind
+from bertfeat.io import Location, ResultKind, real_path
 from bertfeat.models import Model, find_model, silence_transformers
 from bertfeat.plots import draw_pretraining
 from bertfeat.pretraining.estimate import estimate_run
 from bertfeat.pretraining.report import OnPretraining, PretrainingEstimate, PretrainingReport
 from bertfeat.pretraining.result_files import PICTURE_NAME
-from bertfeat.pretraining.run import PretrainingRun, with_warnings
+from bertfeat.pretraining.run import PretrainingRun
 from bertfeat.pretraining.settings import PretrainingSettings
 from bertfeat.pretraining.texts import CorpusTexts
 from bertfeat.training import draw_if_possible, hold_result_folder, keep_random_state, require_accelerate, single_device
@@ -27,6 +28,7 @@ CorpusPaths = str | Path | Sequence[str | Location]
 """A file, a folder or a pattern, or several."""
 
 
+@checked
 def pretrain_model(
     corpus: CorpusPaths,
     folder: str | Path,
@@ -65,7 +67,7 @@ def pretrain_model(
         )
     folder, where = Path(folder), single_device(device, "pre-training")
     going_on, resolved = _resolved(model, revision, settings, where)
-    if going_on is not None and going_on.folder.resolve() == folder.resolve():
+    if going_on is not None and real_path(going_on.folder) == real_path(folder):
         problem = "the model that goes on lies there, and would be overwritten"
         raise UsageError(problem, where=folder, remedy=f"name another folder with {parameter('folder')}")
     texts = CorpusTexts(corpus, corpus_settings or CorpusSettings(), document_column)
@@ -74,9 +76,11 @@ def pretrain_model(
         report = run.run(overwrite=overwrite)
         if not picture:
             return report
-        return with_warnings(report, draw_if_possible(lambda: draw_pretraining(report.record, folder / PICTURE_NAME)))
+        unable = draw_if_possible(lambda: draw_pretraining(report.record, folder / PICTURE_NAME))
+        return replace(report, warnings=(*report.warnings, *unable))
 
 
+@checked
 def estimate_pretraining(
     corpus: CorpusPaths,
     *,
@@ -106,4 +110,5 @@ def _resolved(
         raise UsageError(f"{parameter('revision')} is of a model, and none is given", remedy="leave it out")
     going_on = None if model is None else find_model(model, revision=revision)
     resolved = (settings or PretrainingSettings()).resolved(from_scratch=going_on is None)
-    return going_on, replace(resolved, precision=str(resolve_precision(resolved.precision, device)))
+    precision = resolve_precision(resolved.precision, device)
+    return going_on, replace(resolved, precision="bf16" if precision is Precision.BF16 else "fp32")

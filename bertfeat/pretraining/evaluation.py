@@ -1,16 +1,15 @@
-"""How well a model predicts the sequences that are held out."""
+"""Scores of a model on the sequences that are held out."""
 
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertfeat.pretraining.examples import Collator, Example, SpecialTokens
+from bertfeat.pretraining.examples import Collator, SequenceExamples, SpecialTokens
 from bertfeat.pretraining.losses import batch_loss
-from bertfeat.pretraining.masking import UNPREDICTED
+from bertfeat.pretraining.masking import UNPREDICTED, ContextFreeGuesses, Ids
 from bertfeat.pretraining.ranges import CorpusSplit
 from bertfeat.pretraining.report import HeldOutScores
 from bertfeat.pretraining.token_store import TokenStore
@@ -22,11 +21,10 @@ SEQUENCES = 512
 """Held-out sequences that are scored at most: 10,000 predicted pieces at 128 tokens."""
 
 _BATCH = 32
-_BLOCK = 1 << 22  # pieces that are counted at a time
 
 
 def score_examples(
-    module: "PreTrainedModel", examples: Sequence[Example], collator: Collator, unigram: NDArray[np.float64]
+    module: "PreTrainedModel", examples: SequenceExamples, collator: Collator, unigram: NDArray[np.float64]
 ) -> HeldOutScores:
     """Score a model on examples; ``unigram`` has the logarithm of each piece's probability, ``[V]``."""
     loss = right = predicted = pairs_right = pairs = 0.0
@@ -45,10 +43,13 @@ def score_examples(
                 pairs_right += int((result.pair_logits.argmax(-1) == batch["next_sentence_label"]).sum())
                 pairs += len(rows)
     mean = loss / max(predicted, 1)
+    labels, guesses = _context_free(examples, np.exp(unigram))
     return HeldOutScores(
         loss=mean,
-        unigram_loss=_unigram_loss(examples, unigram),
+        unigram_loss=float(-unigram[labels].mean()) if len(labels) else 0.0,
+        copying_loss=guesses.loss(labels),
         accuracy=right / max(predicted, 1),
+        copying_accuracy=guesses.accuracy(labels),
         predicted=int(predicted),
         next_accuracy=pairs_right / pairs if pairs else None,
         sequences=len(examples),
@@ -56,25 +57,25 @@ def score_examples(
     )
 
 
-def _unigram_loss(examples: Sequence[Example], unigram: NDArray[np.float64]) -> float:
-    labels = np.concatenate([examples[at].labels for at in range(len(examples))])
-    predicted = labels[labels != UNPREDICTED]
-    return float(-unigram[predicted].mean()) if len(predicted) else 0.0
+def _context_free(examples: SequenceExamples, frequencies: NDArray[np.float64]) -> tuple[Ids, ContextFreeGuesses]:
+    """The predicted pieces, and what can be guessed of them without their context."""
+    labels, seen = list[Ids](), list[Ids]()
+    for example in examples:
+        predicted = example.labels != UNPREDICTED
+        labels.append(example.labels[predicted])
+        seen.append(example.seen[predicted])
+    places = np.concatenate(seen)
+    if not examples.objective.has_masks:
+        places = np.full_like(places, examples.special.mask)
+    return np.concatenate(labels), examples.masker.guesses(places, frequencies)
 
 
 def unigram_logs(store: TokenStore, split: CorpusSplit, special: SpecialTokens) -> NDArray[np.float64]:
     """The logarithm of each piece's frequency in what is learnt from, with one more of each. Shape: ``[V]``."""
-    counts = _counts(store, 0, len(store.pieces), len(special.ordinary))
+    counts = store.counts(0, len(store.pieces), len(special.ordinary))
     for start, end in zip(split.held_out.starts, split.held_out.ends, strict=True):
-        counts -= _counts(store, int(start), int(end), len(special.ordinary))
+        counts -= store.counts(int(start), int(end), len(special.ordinary))
     more = np.where(special.ordinary, counts + 1, 0)
     with np.errstate(divide="ignore"):
         logs: NDArray[np.float64] = np.log(more / more.sum())
     return logs
-
-
-def _counts(store: TokenStore, start: int, end: int, size: int) -> NDArray[np.int64]:
-    counts = np.zeros(size, np.int64)
-    for at in range(start, end, _BLOCK):
-        counts += np.bincount(store.ids(at, min(at + _BLOCK, end)), minlength=size)
-    return counts

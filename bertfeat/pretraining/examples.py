@@ -11,7 +11,7 @@ from torch import Tensor
 from bertfeat.pretraining.masking import UNPREDICTED, Ids, Masker
 from bertfeat.pretraining.ranges import DocumentRanges
 from bertfeat.pretraining.sequences import SegmentDrawer
-from bertfeat.pretraining.settings import Objective, PretrainingSettings, parse_mask
+from bertfeat.pretraining.settings import MaskShares, Objective, PretrainingSettings, parse_mask
 from bertfeat.pretraining.token_store import TokenStore
 
 Batch = dict[str, Tensor]
@@ -56,10 +56,11 @@ class SequenceExamples(Sequence[Example]):
         special: SpecialTokens,
         count: int | None = None,
     ) -> None:
-        self._store, self._special, self._objective = store, special, settings.goal
+        self._store, self.special, self.objective = store, special, settings.goal
         self._drawer = SegmentDrawer(store, ranges, settings.goal, settings.max_length, settings.seed)
-        self._masker = Masker(
-            parse_mask(settings.mask),
+        left_to_right = MaskShares(masked=100, random=0, kept=0)  # a piece that is predicted is not seen
+        self.masker = Masker(
+            parse_mask(settings.mask) if settings.goal.has_masks else left_to_right,
             settings.mask_rate,
             whole_words=settings.whole_words,
             mask_id=special.mask,
@@ -80,30 +81,28 @@ class SequenceExamples(Sequence[Example]):
             raise IndexError(number)
         segments, rng = self._drawer.draw(*divmod(number, self.epoch))
         ids, types, starts = self._joined(segments.first, segments.second)
-        if self._objective is Objective.LTR:
-            seen, labels = ids, np.where(self._special.ordinary[ids], ids, UNPREDICTED)
+        if self.objective is Objective.LTR:
+            seen, labels = ids, np.where(self.special.ordinary[ids], ids, UNPREDICTED)
         else:
-            seen, labels = self._masker.mask(ids, starts, rng)
+            seen, labels = self.masker.mask(ids, starts, rng)
         return Example(ids, seen, types, labels, segments.is_next)
 
     def _joined(self, first: tuple[int, int], second: tuple[int, int] | None) -> tuple[Ids, Ids, NDArray[np.bool_]]:
-        """Ids, segment ids and starts of words of ``[CLS] first [SEP] second [SEP]``."""
-        ids: list[Ids] = [np.array([self._special.cls])]
+        """Ids, segment ids and starts of words of ``[CLS] first [SEP] second [SEP]``.
+
+        The first piece of a segment begins a word, though that word may have begun before.
+        """
+        ids: list[Ids] = [np.array([self.special.cls])]
         starts: list[NDArray[np.bool_]] = [np.array([True])]
         sizes = [1]
         for segment in (first, second):
             if segment is not None:
-                ids += [self._store.ids(*segment), np.array([self._special.sep])]
-                starts += [self._begun(*segment), np.array([True])]
+                ids += [self._store.ids(*segment), np.array([self.special.sep])]
+                starts += [self._store.starts(*segment), np.array([True])]
+                starts[-2][0] = True
                 sizes.append(segment[1] - segment[0] + 1)
         sizes = [sizes[0] + sizes[1], *sizes[2:]]
         return np.concatenate(ids), np.repeat(np.arange(len(sizes)), sizes), np.concatenate(starts)
-
-    def _begun(self, start: int, end: int) -> NDArray[np.bool_]:
-        """Starts of words; the first piece begins one, though its word may have begun before."""
-        starts = self._store.starts(start, end)
-        starts[0] = True
-        return starts
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,7 @@
 """transformers' models with the heads of pre-training: new ones of a shape, and those that go on from a model."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -18,6 +16,12 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 DROPOUT = 0.1
+_HEADS = {
+    Objective.MLM_NSP: "BertForPreTraining",
+    Objective.MLM: "BertForMaskedLM",
+    Objective.LTR: "BertLMHeadModel",
+}
+"""transformers' classes of a BERT with the heads of an objective."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +33,23 @@ class StartedNetwork:
     new_head: bool = False  # whether a model that goes on got a new head for words
 
 
-def new_network(settings: PretrainingSettings) -> StartedNetwork:
-    """A BERT of a shape, whose weights are drawn from torch's generator."""
-    from transformers import BertConfig
+def start_network(
+    settings: PretrainingSettings, model: Model | None, pieces: int, device: torch.device
+) -> StartedNetwork:
+    """The network that a training begins with: of a model that goes on, else a new one for so many pieces."""
+    torch.manual_seed(settings.seed % (1 << 63))
+    network = new_network(settings, pieces) if model is None else continued_network(model, settings)
+    network.module.to(device)  # type: ignore[arg-type]  # transformers' own to() is typed too narrowly
+    return network
+
+
+def new_network(settings: PretrainingSettings, pieces: int) -> StartedNetwork:
+    """A BERT of a shape with a vocabulary of so many pieces, whose weights are drawn from torch's generator."""
+    import transformers
 
     shape = settings.model_shape
-    config = BertConfig(
-        vocab_size=settings.vocabulary or 0,
+    config = transformers.BertConfig(
+        vocab_size=pieces,
         hidden_size=shape.width,
         num_hidden_layers=shape.layers,
         num_attention_heads=shape.heads,
@@ -46,21 +60,19 @@ def new_network(settings: PretrainingSettings) -> StartedNetwork:
         pad_token_id=SPECIAL.index("[PAD]"),
         is_decoder=settings.goal is Objective.LTR,
     )
-    return StartedNetwork(_bert_class(settings.goal)(config))
+    return StartedNetwork(getattr(transformers, _HEADS[settings.goal])(config))
 
 
 def continued_network(model: Model, settings: PretrainingSettings) -> StartedNetwork:
-    """A model's weights with the heads of the objective; heads that the weights lack are new.
+    """A model's weights with the heads of the objective; heads that the weights lack are new."""
+    import transformers
 
-    Raises:
-        ModelError: transformers has no such heads for the model, or its weights are incomplete.
-        UsageError: an objective or a length that the model does not have.
-    """
     _check_fits(model, settings)
     goal = settings.goal
+    kind = "AutoModelForMaskedLM" if goal is Objective.MLM else _HEADS[goal]
     decoder = {"is_decoder": True} if goal is Objective.LTR else {}
     with silence_transformers(), wrap_library_errors(f"transformers cannot train it for {goal}", where=model.name):
-        module, info = _class_for(goal).from_pretrained(
+        module, info = getattr(transformers, kind).from_pretrained(
             model.folder,
             dtype=torch.float32,
             trust_remote_code=False,
@@ -74,7 +86,13 @@ def continued_network(model: Model, settings: PretrainingSettings) -> StartedNet
     if lacking := [name for name in missing if name.startswith(encoder) and "pooler" not in name]:
         raise ModelError(f"its weights lack {lacking[0]} and {len(lacking) - 1} more", where=model.name)
     new_head = any("seq_relationship" not in name and "pooler" not in name for name in missing)
-    return StartedNetwork(module, tuple(_notes_on_heads(module, missing, new_head)), new_head)
+    notes = []
+    if new_head:
+        tied = "tied to its embeddings" if module.config.tie_word_embeddings else "of its own"
+        notes.append(f"the model has no head for masked words: it gets a new one, {tied}")
+    if any("seq_relationship" in name for name in missing):
+        notes.append("the model has no head for next sentences: it gets a new one")
+    return StartedNetwork(module, tuple(notes), new_head)
 
 
 @torch.no_grad()
@@ -91,17 +109,6 @@ def start_from_frequencies(module: "PreTrainedModel", logs: NDArray[np.float64])
         bias[: len(known)] = known.to(bias.dtype)
 
 
-def _notes_on_heads(module: "PreTrainedModel", missing: list[str], new_head: bool) -> list[str]:
-    """Which heads are new."""
-    notes = []
-    if new_head:
-        tied = "tied to its embeddings" if module.config.tie_word_embeddings else "of its own"
-        notes.append(f"the model has no head for masked words: it gets a new one, {tied}")
-    if any("seq_relationship" in name for name in missing):
-        notes.append("the model has no head for next sentences: it gets a new one")
-    return notes
-
-
 def _check_fits(model: Model, settings: PretrainingSettings) -> None:
     _ = model.weight_files  # raises the error with the remedy where there are none
     kind, goal = model.config.model_type, settings.goal
@@ -115,26 +122,3 @@ def _check_fits(model: Model, settings: PretrainingSettings) -> None:
         problem = f"it reads {model.max_tokens} tokens at once, not {settings.max_length}"
         remedy = f"give {parameter('max_length')} {model.max_tokens} or less"
         raise UsageError(problem, where=model.name, remedy=remedy)
-
-
-class _Loader(Protocol):
-    """A class of transformers, as it loads a model and tells which weights were missing."""
-
-    def from_pretrained(self, folder: Path, **options: object) -> "tuple[PreTrainedModel, Mapping[str, set[str]]]": ...
-
-
-def _class_for(goal: Objective) -> _Loader:
-    """The class that loads a model with its heads."""
-    from transformers import AutoModelForMaskedLM
-
-    return cast(_Loader, AutoModelForMaskedLM if goal is Objective.MLM else _bert_class(goal))
-
-
-def _bert_class(goal: Objective) -> "type[PreTrainedModel]":
-    from transformers import BertForMaskedLM, BertForPreTraining, BertLMHeadModel
-
-    return {
-        Objective.MLM_NSP: BertForPreTraining,
-        Objective.MLM: BertForMaskedLM,
-        Objective.LTR: BertLMHeadModel,
-    }[goal]

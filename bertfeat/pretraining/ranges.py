@@ -1,4 +1,4 @@
-"""Which pieces of a corpus are learnt from, and which are held out: whole documents, or the ends of documents."""
+"""Ranges of a corpus that are learnt from or held out: whole documents, or the ends of documents."""
 
 from dataclasses import dataclass
 
@@ -38,7 +38,7 @@ class DocumentRanges:
 
 @dataclass(frozen=True, slots=True)
 class CorpusSplit:
-    """What is learnt from, and what is held out."""
+    """The ranges that are learnt from, and those that are held out."""
 
     training: DocumentRanges
     held_out: DocumentRanges
@@ -46,36 +46,28 @@ class CorpusSplit:
 
 
 def refuse_few_pairs(held_out: DocumentRanges, share: float) -> None:
-    """Refuse held-out pieces that give no pairs of segments.
-
-    Raises:
-        CorpusError: they are of fewer than two documents.
-    """
+    """Refuse held-out pieces that give no pairs of segments."""
     if len(held_out) and (held_out.lengths >= 2).sum() < 2:
         problem = f"the {share:g} of the corpus that is held out is of one document, and next sentences need two"
         raise CorpusError(problem, remedy=f"give a larger {parameter('held_out')}, or {parameter('held_out', 0)}")
 
 
 def split_corpus(store: TokenStore, share: float, seed: int) -> CorpusSplit:
-    """Hold a share of the corpus out: whole documents drawn at random, or the last sentences of each document.
-
-    Raises:
-        CorpusError: there is nothing to learn from, or too little to hold anything out.
-    """
+    """Hold a share of the corpus out: whole documents drawn at random, or the last sentences of each document."""
     if not len(store.pieces):
         raise CorpusError("the corpus is empty: none of its rows has a text", remedy="check the files and their column")
     documents = DocumentRanges(np.asarray(store.documents), np.append(store.documents[1:], len(store.pieces)))
     if share == 0:
         return CorpusSplit(documents, documents.where(np.zeros(len(documents), bool)), "nothing")
-    split = _whole if share * len(documents) >= FEWEST_WHOLE else _tails
-    found = split(store, documents, share, seed)
+    enough = share * len(documents) >= FEWEST_WHOLE
+    found = _whole(documents, share, seed) if enough else _tails(store, documents, share)
     if not len(found.held_out) or not len(found.training):
         problem = f"the corpus is too small to hold out {share:g} of it"
         raise CorpusError(problem, remedy=f"give more text, or {parameter('held_out', 0)}")
     return found
 
 
-def _whole(store: TokenStore, documents: DocumentRanges, share: float, seed: int) -> CorpusSplit:
+def _whole(documents: DocumentRanges, share: float, seed: int) -> CorpusSplit:
     count = round(share * len(documents))
     held = np.zeros(len(documents), bool)
     held[np.random.default_rng(np.random.SeedSequence((seed, 0))).choice(len(documents), count, replace=False)] = True
@@ -83,7 +75,7 @@ def _whole(store: TokenStore, documents: DocumentRanges, share: float, seed: int
     return CorpusSplit(documents.where(~held), documents.where(held), described)
 
 
-def _tails(store: TokenStore, documents: DocumentRanges, share: float, seed: int) -> CorpusSplit:
+def _tails(store: TokenStore, documents: DocumentRanges, share: float) -> CorpusSplit:
     """The sentences in the last share of each document, at least one; none of a document of one sentence."""
     wanted = documents.ends - np.maximum(1, (share * documents.lengths).astype(np.int64))
     at = np.searchsorted(store.sentences, wanted, side="right") - 1

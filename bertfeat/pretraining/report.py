@@ -1,19 +1,22 @@
-"""What a pre-training tells while it runs, when it is done, and in ``pretraining.json``."""
+"""Reports of a pre-training: while it runs, when it is done, and in ``pretraining.json``."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from bertfeat.pretraining.settings import PretrainingSettings
+from bertfeat.training import FileDigest
 
 
 @dataclass(frozen=True, slots=True)
 class HeldOutScores:
-    """How a model does on the sequences that are held out, with the same masks each time."""
+    """Scores of a model on the sequences that are held out, with the same masks each time."""
 
     loss: float  # mean over the predicted pieces
     unigram_loss: float  # of the pieces' frequencies in what is learnt from, add-one, on the same pieces
+    copying_loss: float  # of those frequencies and the piece that stands in each place, which may be the unchanged one
     accuracy: float  # of the predicted pieces
+    copying_accuracy: float  # of the likeliest piece by frequencies and the piece that stands in its place
     predicted: int  # pieces
     next_accuracy: float | None  # of next sentences; None without pairs
     sequences: int
@@ -72,6 +75,7 @@ class PretrainingRecord:
     tokens: int  # in all steps, special ones included, padding not
     seconds: float  # of training alone
     versions: Mapping[str, str]
+    files: Mapping[str, FileDigest]  # of the model, by their names in its folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +93,7 @@ class PretrainingReport:
 
 @dataclass(frozen=True, slots=True)
 class PretrainingProgress:
-    """How far a pre-training is."""
+    """Progress of a pre-training."""
 
     stage: str
     fraction: float  # of the stage, 0 to 1
@@ -100,7 +104,7 @@ class PretrainingProgress:
 
 @dataclass(frozen=True, slots=True)
 class PretrainingEstimate:
-    """What a pre-training would take, measured on a part of the corpus."""
+    """Time and memory of a pre-training, measured on a part of the corpus."""
 
     parameters: int
     pieces: int  # of the corpus, extrapolated

@@ -1,47 +1,65 @@
-"""The folder that a pre-training writes: a model of Hugging Face, and ``pretraining.json``, which is written last."""
+"""The folder that a pre-training writes: a model of Hugging Face, and ``pretraining.json``, which is written last.
+
+The record of a training that was only begun is ``plan.json`` in the folder's state: what was decided before the first
+step, and the digests of what was prepared.
+"""
 
 import os
 import shutil
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bertfeat.arguments import checked
 from bertfeat.errors import PretrainingError, parameter
-from bertfeat.io import JsonFormat, remove_file, storage_errors, sync, write_json
+from bertfeat.io import JsonFormat, remove_file, sync, write_json
 from bertfeat.models import Model
-from bertfeat.pretraining.material import TOKENIZER_FILES
 from bertfeat.pretraining.report import PretrainingRecord
-from bertfeat.training import library_disk_errors
+from bertfeat.pretraining.vocabulary import TOKENIZER_FILES
+from bertfeat.training import TensorsError, check_recorded_files, digest_file, library_disk_errors
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 FORMAT_VERSION = 1
 RECORD_NAME = "pretraining.json"
+PLAN_NAME = "plan.json"
 PICTURE_NAME = "curves.png"
 _SENTENCE_FILES = ("modules.json", "config_sentence_transformers.json", "sentence_bert_config.json")
 _MODEL_FILES = ("config.json", "generation_config.json", "model.safetensors")
-_WRITTEN = (RECORD_NAME, PICTURE_NAME, *_MODEL_FILES, *_SENTENCE_FILES, *TOKENIZER_FILES)
 _ONE_FILE = "1000GB"  # weights are never cut into several files
 
-_FORMAT = JsonFormat(
-    PretrainingRecord,
-    FORMAT_VERSION,
-    error=PretrainingError,
-    remedy=lambda: f"train anew with {parameter('overwrite', True)}",
-    digest_from=0,
-)
 
-
-def read_record(folder: Path) -> PretrainingRecord | None:
+@checked
+def read_record(folder: str | Path) -> PretrainingRecord | None:
     """Read the record of a finished pre-training; None where there is none.
 
     Raises:
         PretrainingError: it cannot be read, or a newer bertfeat wrote it.
     """
+    return _read_format(Path(folder) / RECORD_NAME, _copy_model_remedy())
+
+
+def read_plan(state: Path) -> PretrainingRecord | None:
+    """Read what a training that was begun decided; None where none was."""
+    return _read_format(state / PLAN_NAME, anew_remedy())
+
+
+def _read_format(path: Path, remedy: str) -> PretrainingRecord | None:
+    form = JsonFormat(PretrainingRecord, FORMAT_VERSION, error=PretrainingError, remedy=remedy)
     try:
-        return _FORMAT.read(folder / RECORD_NAME)
+        return form.read(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+def anew_remedy() -> str:
+    """Remedy for a training that cannot go on."""
+    return f"train anew with {parameter('overwrite', True)}"
+
+
+def _copy_model_remedy() -> str:
+    return f"copy the whole model again from where it was made, or train it anew with {parameter('overwrite', True)}"
 
 
 def is_sentence_model(model: Model) -> bool:
@@ -56,11 +74,10 @@ def write_result(
     tokenizer: Path,
     model: Model | None,
     record: PretrainingRecord,
-) -> None:
-    """Write the model's files, and then its record; ``scratch`` is a folder beside them for what is half written.
+) -> PretrainingRecord:
+    """Write the model's files, and then its record, which names them with their digests; return the record.
 
-    Raises:
-        StorageError: the folder cannot be written.
+    ``scratch`` is a folder beside them for what is half written.
     """
     with library_disk_errors(folder):
         shutil.rmtree(scratch, ignore_errors=True)
@@ -70,14 +87,24 @@ def write_result(
             shutil.copyfile(path, scratch / path.name)
         if model is not None:
             _copy_sentence_files(model, scratch)
-        for path in sorted(scratch.rglob("*")):
-            if path.is_file():
-                place = folder / path.relative_to(scratch)
-                place.parent.mkdir(parents=True, exist_ok=True)
-                sync(path)
-                os.replace(path, place)
+        names = sorted(str(path.relative_to(scratch)) for path in scratch.rglob("*") if path.is_file())
+        record = replace(record, files={name: digest_file(scratch / name) for name in names})
+        for name in names:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            sync(scratch / name)
+            os.replace(scratch / name, folder / name)
         sync(folder)
     write_json(folder / RECORD_NAME, record)
+    return record
+
+
+def check_model_files(folder: Path, record: PretrainingRecord) -> None:
+    """Check that every file of a model is the one that was written with its record."""
+    try:
+        check_recorded_files(folder, record.files)
+    except TensorsError as error:
+        problem = f"this is not the model that was trained: {error}"
+        raise PretrainingError(problem, where=folder, remedy=_copy_model_remedy()) from None
 
 
 def _copy_sentence_files(model: Model, folder: Path) -> None:
@@ -85,21 +112,44 @@ def _copy_sentence_files(model: Model, folder: Path) -> None:
     for name in _SENTENCE_FILES:
         if (model.folder / name).is_file():
             shutil.copyfile(model.folder / name, folder / name)
-    for number in range(10):
-        for module in model.folder.glob(f"{number}_*"):
-            if module.is_dir() and not module.is_symlink():
-                shutil.copytree(module, folder / module.name)
+    for module in model.folder.glob("[0-9]_*"):
+        if module.is_dir() and not module.is_symlink():
+            shutil.copytree(module, folder / module.name)
 
 
 def remove_result(folder: Path) -> None:
-    """Remove a model that was written, its record first.
+    """Remove the files of a model that was written, its record first; what others put beside them stays."""
+    try:
+        record = read_record(folder)
+    except PretrainingError:
+        record = None
+    for name in (RECORD_NAME, PICTURE_NAME, *(_MODEL_FILES + TOKENIZER_FILES if record is None else record.files)):
+        remove_file(folder / name)
+
+
+@dataclass(frozen=True, slots=True)
+class PretrainedVerifyReport:
+    """A sound model: what was read, and how long it was trained."""
+
+    folder: Path
+    format_version: int
+    files: int
+    bytes: int
+    steps: int
+
+
+@checked
+def verify_pretrained(folder: str | Path) -> PretrainedVerifyReport:
+    """Read every file of a pre-trained model, and compare it with the size and digest in ``pretraining.json``.
 
     Raises:
-        StorageError: the folder cannot be written.
+        PretrainingError: the folder holds no finished model, or a file is not the one that was written.
     """
-    for name in _WRITTEN:
-        remove_file(folder / name)
-    with storage_errors(folder):
-        for module in folder.glob("[0-9]_*"):
-            if module.is_dir() and not module.is_symlink():
-                shutil.rmtree(module)
+    folder = Path(folder)
+    record = read_record(folder)
+    if record is None:
+        problem = f"this is no finished model: it has no {RECORD_NAME}"
+        raise PretrainingError(problem, where=folder, remedy="run the bertfeat pretrain command that began it again")
+    check_model_files(folder, record)
+    size = sum(file.bytes for file in record.files.values())
+    return PretrainedVerifyReport(folder, record.format_version, len(record.files), size, record.steps)

@@ -2,36 +2,29 @@
 
 import shutil
 import time
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from bertfeat.errors import PretrainingError, parameter
+from bertfeat.errors import PretrainingError, StorageError, parameter
 from bertfeat.io import make_state_folder, storage_errors, write_json
 from bertfeat.models import Model
-from bertfeat.pretraining.anchor import Anchor
-from bertfeat.pretraining.checkpoints import TrainingProgress, newest_checkpoint
-from bertfeat.pretraining.evaluation import SEQUENCES, score_examples, unigram_logs
-from bertfeat.pretraining.examples import Collator, SequenceExamples
+from bertfeat.pretraining.evaluation import SEQUENCES, score_examples
 from bertfeat.pretraining.material import (
-    PretrainingTokenizer,
-    copy_tokenizer,
-    corpus_figures,
-    make_tokenizer,
-    open_tokenizer,
-    refuse_changed_corpus,
-    tokenize_corpus,
-    warn_of_corpus,
+    TOKENIZER,
+    TrainingMaterial,
+    digest_material,
+    prepare_material,
+    reopen_material,
 )
-from bertfeat.pretraining.networks import StartedNetwork, continued_network, new_network, start_from_frequencies
-from bertfeat.pretraining.pace import seconds_a_step
-from bertfeat.pretraining.plan import PLAN_NAME, PLAN_VERSION, TrainingPlan, read_plan, warnings_before
-from bertfeat.pretraining.ranges import CorpusSplit, DocumentRanges, refuse_few_pairs, split_corpus
+from bertfeat.pretraining.networks import StartedNetwork, start_from_frequencies, start_network
+from bertfeat.pretraining.ranges import refuse_few_pairs
 from bertfeat.pretraining.report import (
+    CorpusFigures,
     HeldOutScores,
     OnPretraining,
     PretrainingIdentity,
@@ -41,37 +34,23 @@ from bertfeat.pretraining.report import (
 )
 from bertfeat.pretraining.result_files import (
     FORMAT_VERSION,
+    PLAN_NAME,
+    anew_remedy,
+    check_model_files,
+    is_sentence_model,
+    read_plan,
     read_record,
     remove_result,
     write_result,
 )
-from bertfeat.pretraining.settings import PretrainingSettings
-from bertfeat.pretraining.texts import CorpusTexts, read_digest
-from bertfeat.pretraining.token_store import TokenStore
-from bertfeat.pretraining.training import TrainingTask, refuse_no_number, run_training
+from bertfeat.pretraining.settings import Objective, PretrainingSettings
+from bertfeat.pretraining.texts import CorpusText, CorpusTexts
+from bertfeat.pretraining.training import make_task, refuse_no_number, run_training, seconds_a_step
+from bertfeat.training import TensorsError, check_recorded_files
 
 MEASURED = 0.05  # share of the minutes in which the speed is measured
 _MOST_MEASURED = 20.0  # seconds
-
-
-@dataclass(frozen=True, slots=True)
-class _Material:
-    """The tokenizer and the corpus, ready to be learnt from."""
-
-    tokenizer: PretrainingTokenizer
-    store: TokenStore
-    split: CorpusSplit
-
-    def examples(
-        self, ranges: DocumentRanges, settings: PretrainingSettings, count: int | None = None
-    ) -> SequenceExamples:
-        """The examples of some of the documents; ``count`` of them, else those of an epoch."""
-        return SequenceExamples(self.store, ranges, settings, self.tokenizer.special, count)
-
-    @property
-    def frequencies(self) -> NDArray[np.float64]:
-        """The logarithm of each piece's frequency in what is learnt from. Shape: ``[V]``."""
-        return unigram_logs(self.store, self.split, self.tokenizer.special)
+_UNKNOWN = 0.05  # share of unknown pieces above which the user is warned
 
 
 class PretrainingRun:
@@ -90,167 +69,164 @@ class PretrainingRun:
         self.texts, self.folder, self.settings, self.model = texts, folder, settings, model
         self.device, self.checkpoint_minutes, self.told = device, checkpoint_minutes, told
         self.state = make_state_folder(folder) / "pretraining"
-        self._digest = ""
-        self.warnings: list[str] = list(warnings_before(model, settings))
-        self.notes: tuple[str, ...] = ()
 
     def run(self, *, overwrite: bool) -> PretrainingReport:
         """Do what is left to be done."""
         begun = time.perf_counter()
-        if overwrite:
-            remove_result(self.folder)
-            self._remove_state()
-        if (record := read_record(self.folder)) is not None:
-            self._check_same(record.identity, record.stamps, "a model that was trained")
-            self._remove_state()
-            return self._report(record, 0, begun, trained=False)
-        plan = read_plan(self.state)
-        material = self._prepare() if plan is None else self._reopen(plan)
-        network = self._network(material)
-        self.notes = network.notes
-        plan = plan or self._decide(material, network)
-        self.warnings += warn_of_corpus(plan.figures)
-        record, resumed = self._train(material, network, plan)
+        warnings = [*_warnings_before(self.model, self.settings)]
+        record, plan = (None, None) if overwrite else (read_record(self.folder), read_plan(self.state))
+        notes, resumed, trained = tuple[str, ...](), 0, record is None
+        if record is not None:
+            self._check_same(record, "a model that was trained")
+            check_model_files(self.folder, record)
+        else:
+            material, network, plan = self._begin() if plan is None else self._reopen(plan)
+            notes = network.notes
+            warnings += _warnings_of_corpus(plan.figures, material.tokenizer.size, self.settings.vocabulary)
+            record, resumed = self._train(material, network, plan)
         self._remove_state()
-        return self._report(record, resumed, begun, trained=True)
+        seconds = time.perf_counter() - begun
+        return PretrainingReport(self.folder, record, tuple(warnings), notes, resumed, trained, seconds)
 
     # ── before the first step ───────────────────────────────────────────────────────────────────────────────
 
-    def _prepare(self) -> _Material:
-        """Make the tokenizer, and tokenize the corpus."""
-        self._remove_state()
-        with storage_errors(self.state):
-            (self.state / "tokenizer").mkdir(parents=True)
-        if self.model is None:
-            make_tokenizer(self.state / "tokenizer", self.texts, self.settings, self.told)
-        else:
-            copy_tokenizer(self.model, self.state / "tokenizer")
-        before, tokenizer = self.texts.digest, self._open_tokenizer()
-        store = tokenize_corpus(self.texts, tokenizer, self.state, self.settings.max_length, self.told)
-        refuse_changed_corpus(before, self.texts)
-        self._digest = self.texts.digest
-        return _Material(tokenizer, store, split_corpus(store, self.settings.held_out, self.settings.seed))
+    def _begin(self) -> tuple[TrainingMaterial, StartedNetwork, PretrainingRecord]:
+        """Prepare everything and write down the plan; until then an old model stays, and a failure leaves nothing."""
+        try:
+            self._remove_state()
+            material = prepare_material(self.state, self._read, self.settings, self.model)
+            network = self._network(material)
+            plan = self._decide(material, network)
+            write_json(self.state / PLAN_NAME, plan)
+            remove_result(self.folder)
+        except BaseException:
+            with suppress(StorageError):
+                self._remove_state()
+            raise
+        return material, network, plan
 
-    def _reopen(self, plan: TrainingPlan) -> _Material:
+    def _reopen(self, plan: PretrainingRecord) -> tuple[TrainingMaterial, StartedNetwork, PretrainingRecord]:
         """Open what an earlier run prepared."""
-        self._check_same(plan.identity, plan.stamps, "a training that was begun")
-        store = TokenStore.open(self.state)
-        sizes = len(store.pieces), len(store.sentences), len(store.documents)
-        if sizes != (plan.figures.pieces, plan.figures.sentences, plan.figures.documents):
-            remedy = f"train anew with {parameter('overwrite', True)}"
+        self._check_same(plan, "a training that was begun")
+        try:
+            check_recorded_files(self.state, plan.files)
+        except TensorsError as error:
+            problem = f"what was prepared is not as it was written: {error}"
+            raise PretrainingError(problem, where=self.state, remedy=anew_remedy()) from None
+        material = reopen_material(self.state, self.settings, self.model)
+        return material, self._network(material), plan
+
+    def _read(self, stage: str) -> Iterator[CorpusText]:
+        """Read the corpus, which has to be the same each time, and tell how far it is read."""
+        before = self.texts.digest
+        for number, row in enumerate(self.texts):
+            if self.told is not None and number % 1000 == 0:
+                self.told(PretrainingProgress(stage, self.texts.fraction))
+            yield row
+        if before and self.texts.digest != before:
             raise PretrainingError(
-                "its tokenized corpus is not the one that was written", where=self.state, remedy=remedy
+                "the corpus changed while it was read", remedy="run it again when nobody writes to it"
             )
-        split = split_corpus(store, self.settings.held_out, self.settings.seed)
-        return _Material(self._open_tokenizer(), store, split)
 
-    def _open_tokenizer(self) -> PretrainingTokenizer:
-        name, rows = ("the new vocabulary", self.settings.vocabulary)
-        if self.model is not None:
-            name, rows = self.model.name, self.model.sizes.vocab_size
-        return open_tokenizer(self.state / "tokenizer", name, rows)
-
-    def _network(self, material: _Material) -> StartedNetwork:
-        torch.manual_seed(self.settings.seed % (1 << 63))
-        network = new_network(self.settings) if self.model is None else continued_network(self.model, self.settings)
+    def _network(self, material: TrainingMaterial) -> StartedNetwork:
+        network = start_network(self.settings, self.model, material.tokenizer.size, self.device)
         if network.new_head:
             start_from_frequencies(network.module, material.frequencies)
-        network.module.to(self.device)  # type: ignore[arg-type]  # transformers' own to() is typed too narrowly
         return network
 
-    def _decide(self, material: _Material, network: StartedNetwork) -> TrainingPlan:
-        """Score the model as it is, fix the number of steps, and write both down."""
-        sequences = material.examples(material.split.training, self.settings).epoch
+    def _decide(self, material: TrainingMaterial, network: StartedNetwork) -> PretrainingRecord:
+        """Score the model as it is, and fix the number of steps."""
+        store, split, unknown = material.store, material.split, material.tokenizer.unknown
+        task = make_task(material, network.module, self.model)
         if self.settings.goal.has_pairs:
-            refuse_few_pairs(material.split.held_out, self.settings.held_out)
-        figures = corpus_figures(self.texts, material.store, material.split, sequences, material.tokenizer.unknown)
+            refuse_few_pairs(split.held_out, self.settings.held_out)
+        pieces = len(store.pieces)
+        figures = CorpusFigures(
+            documents=len(store.documents),
+            sentences=len(store.sentences),
+            pieces=pieces,
+            held_out_pieces=split.held_out.pieces,
+            held_out=split.described,
+            sequences=len(task.examples),
+            failed=self.texts.failed,
+            first_failure=self.texts.first_failure,
+            unknown=0 if unknown is None else int(store.counts(0, pieces, material.tokenizer.size)[unknown]),
+        )
         before = self._score(material, network, "scoring the model as it is")
-        task = self._task(material, network, 0)
-        steps = self._steps(task, sequences)
-        plan = TrainingPlan(PLAN_VERSION, self._identity(), self.texts.stamps, steps, figures, before)
-        write_json(self.state / PLAN_NAME, plan)
-        return plan
-
-    def _steps(self, task: TrainingTask, sequences: int) -> int:
-        settings = self.settings
-        if settings.minutes is None:
-            return settings.steps or steps_of_epochs(settings, sequences)
-        seconds, _ = seconds_a_step(task, min(_MOST_MEASURED, MEASURED * settings.minutes * 60))
-        return max(1, int(settings.minutes * 60 / seconds))
+        steps = self.settings.steps or steps_of_epochs(self.settings, len(task.examples))
+        if self.settings.minutes is not None:
+            budget = 60 * self.settings.minutes
+            seconds, _ = seconds_a_step(task, min(_MOST_MEASURED, MEASURED * budget))
+            steps = max(1, int(budget / seconds))
+        return PretrainingRecord(
+            format_version=FORMAT_VERSION,
+            identity=PretrainingIdentity(self.settings, self._fingerprint, self.texts.digest),
+            model=None if self.model is None else self.model.name,
+            sources=self.texts.sources,
+            stamps=self.texts.stamps,
+            figures=figures,
+            steps=steps,
+            history=(),
+            before=before,
+            after=None,
+            tokens=0,
+            seconds=0.0,
+            versions=_versions(),
+            files=digest_material(self.state),
+        )
 
     # ── training ────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _train(self, material: _Material, network: StartedNetwork, plan: TrainingPlan) -> tuple[PretrainingRecord, int]:
-        task = self._task(material, network, plan.steps)
-        checkpoint = newest_checkpoint(task.folder)
-        log = run_training(task, checkpoint, self.told)
-        progress = log.progress(plan.steps)
-        refuse_no_number(sum(float(weight.sum()) for weight in network.module.state_dict().values()), task.rate)
-        after = self._score(material, network, "scoring the model as it became")
-        record = self._record(plan, progress, after)
-        network.module.eval()
-        write_result(self.folder, self.state / "result", network.module, self.state / "tokenizer", self.model, record)
-        return record, 0 if checkpoint is None else checkpoint.progress.step
-
-    def _task(self, material: _Material, network: StartedNetwork, steps: int) -> TrainingTask:
-        settings = self.settings
-        anchor = None
-        if settings.anchor is not None and self.model is not None:
-            anchor = Anchor.of(self.model, settings.anchor, self.device)
-        count = steps * settings.batch_size or None
-        return TrainingTask(
-            module=network.module,
-            examples=material.examples(material.split.training, settings, count),
-            collator=self._collator(material, network, anchor is not None),
-            anchor=anchor,
-            batch_size=settings.batch_size,
-            steps=steps,
-            rate=settings.rate,
-            seed=settings.seed,
-            folder=self.state / "checkpoints",
-            checkpoint_seconds=60 * self.checkpoint_minutes,
-            precision=settings.precision,
+    def _train(
+        self, material: TrainingMaterial, network: StartedNetwork, plan: PretrainingRecord
+    ) -> tuple[PretrainingRecord, int]:
+        """Learn, score, and write the result; return its record, and the steps of earlier runs."""
+        module, checkpoints = network.module, self.state / "checkpoints"
+        task = make_task(material, module, self.model, plan.steps, checkpoints, 60 * self.checkpoint_minutes)
+        done = run_training(task, self.told)
+        refuse_no_number(sum(float(weight.sum()) for weight in module.state_dict().values()), self.settings.rate)
+        record = replace(
+            plan,
+            history=done.history,
+            after=self._score(material, network, "scoring the model as it became"),
+            tokens=done.tokens,
+            seconds=done.seconds,
+            versions=_versions(),
         )
+        module.eval()
+        record = write_result(self.folder, self.state / "result", module, self.state / TOKENIZER, self.model, record)
+        return record, done.resumed
 
-    def _collator(self, material: _Material, network: StartedNetwork, anchored: bool = False) -> Collator:
-        has_types = (getattr(network.module.config, "type_vocab_size", 0) or 0) > 1
-        return Collator(material.tokenizer.special.pad, has_types, self.settings.goal.has_pairs, anchored)
-
-    def _score(self, material: _Material, network: StartedNetwork, stage: str) -> HeldOutScores | None:
+    def _score(self, material: TrainingMaterial, network: StartedNetwork, stage: str) -> HeldOutScores | None:
         """Score the model on the held-out sequences; None where there are none."""
         held_out = material.split.held_out
         if not len(held_out):
             return None
         if self.told is not None:
             self.told(PretrainingProgress(stage, 0.0))
-        count = min(SEQUENCES, material.examples(held_out, self.settings).epoch)
-        examples = material.examples(held_out, self.settings, count)
-        scores = score_examples(network.module, examples, self._collator(material, network), material.frequencies)
+        examples = material.examples(held_out, min(SEQUENCES, material.examples(held_out).epoch))
+        collator = material.collator(network.module)
+        scores = score_examples(network.module, examples, collator, material.frequencies)
         refuse_no_number(scores.loss, self.settings.rate)
         return scores
 
-    # ── what it is ──────────────────────────────────────────────────────────────────────────────────────────
+    # ── the folder ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def _identity(self) -> PretrainingIdentity:
-        model = None if self.model is None else self.model.fingerprint
-        return PretrainingIdentity(self.settings, model, self._digest)
-
-    def _check_same(self, theirs: PretrainingIdentity, stamps: tuple[str, ...], what: str) -> None:
-        """Refuse a folder of another training.
-
-        Raises:
-            PretrainingError: names what differs.
-        """
-        self._digest = theirs.corpus if stamps == self.texts.stamps else read_digest(self.texts)
-        ours = self._identity()
+    def _check_same(self, record: PretrainingRecord, what: str) -> None:
+        """Refuse a folder of another training, and say what differs."""
+        theirs, corpus = record.identity, record.identity.corpus
+        if record.stamps != self.texts.stamps:
+            for _ in self.texts:  # to its end, where its digest is known
+                pass
+            corpus = self.texts.digest
         here, there = asdict(self.settings), asdict(theirs.settings)
         differ = [
             f"{parameter(name, here[name])} here, {parameter(name, there[name])} there"
             for name in here
             if here[name] != there[name]
         ]
-        differ += ["the model that goes on"] * (ours.model != theirs.model)
-        differ += ["the texts of the corpus"] * (ours.corpus != theirs.corpus)
+        differ += ["the model that goes on"] * (self._fingerprint != theirs.model)
+        differ += ["the texts of the corpus"] * (corpus != theirs.corpus)
         if differ:
             raise PretrainingError(
                 f"{self.folder} holds {what} in another way; these differ: {'; '.join(differ)}",
@@ -258,27 +234,9 @@ class PretrainingRun:
                 f"{parameter('overwrite', True)}",
             )
 
-    def _record(self, plan: TrainingPlan, progress: TrainingProgress, after: HeldOutScores | None) -> PretrainingRecord:
-        return PretrainingRecord(
-            format_version=FORMAT_VERSION,
-            identity=plan.identity,
-            model=None if self.model is None else self.model.name,
-            sources=self.texts.sources,
-            stamps=plan.stamps,
-            figures=plan.figures,
-            steps=plan.steps,
-            history=progress.history,
-            before=plan.before,
-            after=after,
-            tokens=progress.tokens,
-            seconds=progress.seconds,
-            versions={name: version(name) for name in ("bertfeat", "torch", "transformers", "tokenizers", "numpy")}
-            | {"threads": str(torch.get_num_threads())},
-        )
-
-    def _report(self, record: PretrainingRecord, resumed: int, begun: float, *, trained: bool) -> PretrainingReport:
-        seconds = time.perf_counter() - begun
-        return PretrainingReport(self.folder, record, tuple(self.warnings), self.notes, resumed, trained, seconds)
+    @property
+    def _fingerprint(self) -> str | None:
+        return None if self.model is None else self.model.fingerprint
 
     def _remove_state(self) -> None:
         with storage_errors(self.folder):
@@ -286,11 +244,40 @@ class PretrainingRun:
                 shutil.rmtree(self.state)
 
 
+def _warnings_before(model: Model | None, settings: PretrainingSettings) -> Iterator[str]:
+    """Warnings before the first step."""
+    if settings.goal is Objective.LTR:
+        yield (
+            "a left-to-right model is no encoder: each vector knows only what stands before it. transformers opens it "
+            f"(AutoModelForCausalLM); extract {parameter('model')} refuses it"
+        )
+    if model is not None and settings.anchor is None and is_sentence_model(model):
+        yield (
+            f"{model.name} was trained to give one vector a text. Going on without {parameter('anchor')} its last "
+            f"layer forgets that and will serve search less well; {parameter('anchor', 10)} holds it"
+        )
+
+
+def _warnings_of_corpus(figures: CorpusFigures, size: int, asked: int | None) -> Iterator[str]:
+    """Warnings of a corpus and of its vocabulary, which has ``size`` pieces."""
+    if figures.failed:
+        yield f"{figures.failed:,} rows cannot be read and were left out, the first because: {figures.first_failure}"
+    if figures.unknown > _UNKNOWN * figures.pieces:
+        share = figures.unknown / figures.pieces
+        yield f"{share:.0%} of the pieces are unknown to the vocabulary; it is not one of this language"
+    if asked is not None and size < asked:
+        yield (
+            f"the words of the corpus give a vocabulary of {size:,} pieces, and {asked:,} were asked for; "
+            f"the model has {size:,}"
+        )
+
+
+def _versions() -> dict[str, str]:
+    """Versions of the libraries and the number of threads, on which the numbers may depend."""
+    libraries = ("bertfeat", "torch", "transformers", "tokenizers", "numpy")
+    return {name: version(name) for name in libraries} | {"threads": str(torch.get_num_threads())}
+
+
 def steps_of_epochs(settings: PretrainingSettings, sequences: int) -> int:
     """The steps in which all epochs are learnt from."""
     return -(-sequences * (settings.epochs or 1) // settings.batch_size)
-
-
-def with_warnings(report: PretrainingReport, warnings: tuple[str, ...]) -> PretrainingReport:
-    """The same report with more warnings."""
-    return replace(report, warnings=(*report.warnings, *warnings))

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from bertfeat.errors import CorpusError, parameter
-from bertfeat.pretraining.permutation import Permutation, uniform
 from bertfeat.pretraining.ranges import DocumentRanges
 from bertfeat.pretraining.settings import Objective
 from bertfeat.pretraining.token_store import TokenStore, last_word_start
@@ -17,7 +16,7 @@ from bertfeat.pretraining.token_store import TokenStore, last_word_start
 SHORTER = 0.1
 """Share of the sequences that are of a random length, as in the paper's code (``short_seq_prob``)."""
 
-_ORDER, _OFFSET, _DRAW = 1, 2, 3  # what a random number is for
+_ORDER, _DRAW = 1, 3  # what a random number is for
 
 Segment = tuple[int, int]
 """Where a segment's pieces begin and end in the store."""
@@ -37,9 +36,6 @@ class SegmentDrawer:
 
     An epoch has as many sequences as are needed to read each document once; they lie evenly over it, from another
     place on in each epoch.
-
-    Raises:
-        CorpusError: pairs of segments are wanted, and there are fewer than two documents that give one.
     """
 
     def __init__(self, store: TokenStore, ranges: DocumentRanges, objective: Objective, length: int, seed: int) -> None:
@@ -50,9 +46,14 @@ class SegmentDrawer:
         self._counts = -(-lengths // self._room)  # sequences of each document
         self._first = np.concatenate(([0], np.cumsum(self._counts)))
         self._before = np.concatenate(([0], np.cumsum(lengths)))
-        self._order: tuple[int, Permutation] | None = None
+        self._epoch = -1
         if self._pairs and len(self._ranges) < 2:
-            raise _one_document_error()
+            remedy = (
+                f"say where documents begin: {parameter('document_column')}, blank lines in text files, or a file for "
+                f"each; or give {parameter('objective', str(Objective.MLM))}"
+            )
+            problem = "the corpus is one document; segments that are not the next come from another"
+            raise CorpusError(problem, remedy=remedy)
 
     def __len__(self) -> int:
         """The sequences of an epoch."""
@@ -60,12 +61,12 @@ class SegmentDrawer:
 
     def draw(self, epoch: int, number: int) -> tuple[Segments, np.random.Generator]:
         """The segments of a sequence, and the generator for the rest of what is random in it."""
-        if self._order is None or self._order[0] != epoch:
-            self._order = epoch, Permutation(len(self), self._seed, _ORDER, epoch)
-        place = self._order[1](number)
+        if epoch != self._epoch:
+            self._begin_epoch(epoch)
+        place = int(self._order[number])
         rng = _generator(self._seed, _DRAW, epoch, place)
         document = int(np.searchsorted(self._first, place, side="right")) - 1
-        position = self._position(epoch, document, place - int(self._first[document]))
+        position = self._position(document, place - int(self._first[document]))
         room = int(rng.integers(2, self._room + 1)) if rng.random() < SHORTER else self._room
         start, end = self._stretch(document, position, room)
         if self._pairs and end - start < 2:
@@ -73,14 +74,19 @@ class SegmentDrawer:
             start = end - 2
         return (self._pair(document, start, end, rng) if self._pairs else Segments((start, end))), rng
 
-    def _position(self, epoch: int, document: int, number: int) -> int:
+    def _begin_epoch(self, epoch: int) -> None:
+        """Draw in which order the sequences of an epoch come, and how far those of each document are shifted."""
+        rng = _generator(self._seed, _ORDER, epoch)
+        self._epoch, self._order, self._shifts = epoch, rng.permutation(len(self)), rng.random(len(self._ranges))
+
+    def _position(self, document: int, number: int) -> int:
         """About where sequence ``number`` of a document begins: evenly spread, from another place on in each epoch.
 
         Of those that would run over the document's end the last half begin at its start, which few others reach.
         """
         start, end = int(self._ranges.starts[document]), int(self._ranges.ends[document])
-        shift = uniform(self._seed, _OFFSET, epoch, document)
-        position = start + int((number + shift) / int(self._counts[document]) * (end - start))
+        place = (number + float(self._shifts[document])) / int(self._counts[document])
+        position = start + int(place * (end - start))
         return start if end - position < self._room // 2 else position
 
     def _stretch(self, document: int, position: int, length: int) -> Segment:
@@ -122,11 +128,3 @@ class SegmentDrawer:
 
 def _generator(*seed: int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(seed))
-
-
-def _one_document_error() -> CorpusError:
-    remedy = (
-        f"say where documents begin: {parameter('document_column')}, blank lines in text files, or a file for each; "
-        f"or give {parameter('objective', str(Objective.MLM))}"
-    )
-    return CorpusError("the corpus is one document; segments that are not the next come from another", remedy=remedy)

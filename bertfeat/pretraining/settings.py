@@ -2,23 +2,24 @@
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Annotated, Literal
 
+from bertfeat.arguments import checked
 from bertfeat.errors import UsageError, parameter
+from bertfeat.options import Option, check_bounds
 from bertfeat.pretraining.shapes import SHAPES, ModelShape, parse_shape
 
-LEAST_LENGTH = 8
 VOCABULARY = 30_000
-PRECISIONS = ("auto", "fp32", "bf16")
+_MOST_STEPS = (1 << 31) - 1
 _BUDGETS = ("steps", "epochs", "minutes")
-_AT_LEAST = {"vocabulary": 100, "batch_size": 1, "max_length": LEAST_LENGTH, "positions": LEAST_LENGTH}
-_AT_MOST = {"vocabulary": 1 << 24, "batch_size": 1 << 20, "max_length": 1 << 16, "positions": 1 << 16}
+_OF_MASKS = {"mask": "80:10:10", "mask_rate": 0.15, "whole_words": False}  # with their defaults
 _SCRATCH_ONLY = ("shape", "vocabulary", "cased", "positions")
 _NARROWEST, _FASTEST, _SLOWEST = 128, 1e-3, 1e-4  # rates of the narrowest and the widest models
 _GOING_ON = 5e-5
 
 
 class Objective(StrEnum):
-    """What a pre-training learns to predict; the second and third are ablations of the paper's section 5.1."""
+    """Objective of a pre-training; the second and third are ablations of the paper's section 5.1."""
 
     MLM_NSP = "mlm+nsp"
     """Masked pieces, and whether the second segment follows the first."""
@@ -40,11 +41,7 @@ class Objective(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MaskShares:
-    """How many in 100 of the predicted pieces are masked, replaced by a random piece, or left as they are.
-
-    Raises:
-        UsageError: they do not add up to 100.
-    """
+    """Shares, in percent, of the predicted pieces that are masked, replaced by a random piece, or left as they are."""
 
     masked: float = 80
     random: float = 10
@@ -59,11 +56,7 @@ class MaskShares:
 
 
 def parse_mask(text: str) -> MaskShares:
-    """Read ``80:10:10``.
-
-    Raises:
-        UsageError: these are not three shares of 100.
-    """
+    """Read ``80:10:10``."""
     try:
         masked, random, kept = (float(share) for share in text.split(":"))
     except ValueError:
@@ -72,76 +65,123 @@ def parse_mask(text: str) -> MaskShares:
     return MaskShares(masked, random, kept)
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class PretrainingSettings:
-    """How a model is pre-trained. What is None is decided by :meth:`resolved`.
+    """Settings of a pre-training.
+
+    :meth:`resolved` decides those that are None.
 
     Raises:
         UsageError: a value that cannot be right, or two that exclude each other.
     """
 
-    shape: str | None = None  # from scratch; default mini
-    vocabulary: int | None = None  # pieces, from scratch; default 30,000
-    cased: bool = False  # whether a new vocabulary keeps capitals and accents
-    objective: str | None = None  # default mlm+nsp from scratch, mlm where a model goes on
-    steps: int | None = None
-    epochs: int | None = None  # default 1, where there are neither steps nor minutes
-    minutes: float | None = None
-    mask: str = "80:10:10"
-    mask_rate: float = 0.15
-    whole_words: bool = False
-    max_length: int = 128  # tokens of a sequence, special ones included
-    positions: int | None = None  # of a new model; default max_length
-    batch_size: int = 32  # sequences
-    learning_rate: float | None = None  # default by the model's width, or 5e-5 where a model goes on
-    held_out: float = 0.01  # share of the corpus
-    anchor: float | None = None  # weight of the distance from the model's old vectors
-    seed: int = 1
-    precision: str = "auto"  # bf16: products of matrices in bfloat16, weights and sums in float32
+    shape: Annotated[
+        str | None,
+        Option(
+            f"Of a new model: {', '.join(SHAPES)}, or layers, width and attention heads.",
+            default="mini",
+            metavar="NAME|L=N,H=N,A=N",
+            basic=True,
+        ),
+    ] = None
+    vocabulary: Annotated[
+        int | None,
+        Option(
+            "Pieces that a new model's vocabulary gets; it is learnt from the corpus.",
+            default=f"{VOCABULARY:,}",
+            basic=True,
+            least=100,
+            most=1 << 24,
+        ),
+    ] = None
+    cased: Annotated[bool, Option("A new vocabulary keeps capitals and accents.")] = False
+    objective: Annotated[
+        Objective | None,
+        Option(
+            "Masked pieces and next sentences, masked pieces alone, or the next piece (left to right).",
+            default="mlm+nsp, or mlm with --model",
+            basic=True,
+        ),
+    ] = None
+    minutes: Annotated[
+        float | None,
+        Option(
+            "Train as long; the steps are fixed by the speed at the start.",
+            metavar="M",
+            basic=True,
+            above=0,
+            below=10_000_000,
+        ),
+    ] = None
+    epochs: Annotated[int | None, Option("Train N times over.", default="1", basic=True, least=1, most=_MOST_STEPS)] = (
+        None
+    )
+    steps: Annotated[int | None, Option("Train so many batches.", least=1, most=_MOST_STEPS)] = None
+    anchor: Annotated[
+        float | None,
+        Option(
+            "With --model: weight of the distance from its old vectors, such as 10.",
+            metavar="W",
+            basic=True,
+            above=0,
+            below=1_000_000,
+        ),
+    ] = None
+    mask: Annotated[
+        str, Option("How many in 100 predicted pieces are masked, replaced at random, kept.", metavar="M:R:K")
+    ] = "80:10:10"
+    mask_rate: Annotated[
+        float, Option("Share of predicted pieces; the paper has 0.15.", metavar="SHARE", above=0, below=1)
+    ] = 0.15
+    whole_words: Annotated[bool, Option("Predict all pieces of a word or none.")] = False
+    max_length: Annotated[int, Option("Tokens of a sequence, special ones included.", least=8, most=1 << 16)] = 128
+    positions: Annotated[
+        int | None,
+        Option("Most tokens that a new model can read at once.", default="as --max-length", least=8, most=1 << 16),
+    ] = None
+    batch_size: Annotated[int, Option("Sequences in a batch.", least=1, most=1 << 20)] = 32
+    learning_rate: Annotated[
+        float | None,
+        Option(
+            "The highest; it rises over the first tenth of the steps and falls to 0.",
+            default="1e-3 to 1e-4 by the width, 5e-5 with --model",
+            metavar="RATE",
+            above=0,
+            below=1,
+        ),
+    ] = None
+    held_out: Annotated[
+        float,
+        Option(
+            "Share of the corpus that the model is scored on and never learns from.",
+            metavar="SHARE",
+            least=0,
+            most=0.5,
+        ),
+    ] = 0.01
+    seed: Annotated[int, Option("Of the random numbers: another one, another model.", least=0, most=1 << 62)] = 1
+    precision: Annotated[
+        Literal["auto", "fp32", "bf16"],
+        Option("auto: bf16 where the hardware multiplies it natively, else fp32; weights are fp32 in any case."),
+    ] = "auto"
 
     def __post_init__(self) -> None:
-        for name, least in _AT_LEAST.items():
-            self._check_range(name, least, _AT_MOST[name])
-        for name in ("steps", "epochs"):
-            self._check_range(name, 1, (1 << 31) - 1)
-        self._check_range("seed", 0, 1 << 62)
-        if self.minutes is not None and not 0 < self.minutes < 1e7:
-            raise _wrong("minutes", self.minutes, "give a positive number")
-        if not 0 < self.mask_rate < 1:
-            raise _wrong("mask_rate", self.mask_rate, "give a share between 0 and 1; the paper has 0.15")
-        if self.learning_rate is not None and not 0 < self.learning_rate < 1:
-            raise _wrong("learning_rate", self.learning_rate, "give one between 0 and 1, such as 1e-4")
-        if not 0 <= self.held_out <= 0.5:
-            raise _wrong("held_out", self.held_out, "give a share from 0 to 0.5")
-        if self.anchor is not None and not 0 < self.anchor < 1e6:
-            raise _wrong("anchor", self.anchor, "give a positive number, such as 10")
-        self._check_words()
-
-    def _check_range(self, name: str, least: int, most: int) -> None:
-        value = getattr(self, name)
-        if value is not None and not least <= value <= most:
-            raise _wrong(name, value, f"give a whole number from {least:,} to {most:,}")
-
-    def _check_words(self) -> None:
-        if self.objective is not None and self.objective not in tuple(Objective):
-            raise _wrong("objective", self.objective, f"give one of {', '.join(Objective)}")
-        if self.precision not in PRECISIONS:
-            raise _wrong("precision", self.precision, f"give one of {', '.join(PRECISIONS)}")
+        check_bounds(self)
         if self.shape is not None:
             parse_shape(self.shape)
         parse_mask(self.mask)
+        self._check_together()
+
+    def _check_together(self) -> None:
+        """Refuse settings that exclude each other."""
         budgets = [parameter(name) for name in _BUDGETS if getattr(self, name) is not None]
         if len(budgets) > 1:
             raise UsageError(f"{' and '.join(budgets)} each say how long it trains", remedy="give one of them")
         if (self.positions or self.max_length) < self.max_length:
             problem = f"sequences of {self.max_length} tokens do not fit {self.positions} positions"
             raise UsageError(problem, remedy=f"give {parameter('positions')} at least {self.max_length}")
-        self._check_masks()
-
-    def _check_masks(self) -> None:
-        """Refuse what says how pieces are masked where none are."""
-        defaults = {"mask": "80:10:10", "mask_rate": 0.15, "whole_words": False}
-        changed = [name for name, value in defaults.items() if getattr(self, name) != value]
+        changed = [name for name, default in _OF_MASKS.items() if getattr(self, name) != default]
         if self.objective == Objective.LTR and changed:
             problem = f"{parameter(changed[0])} says how pieces are masked, and {Objective.LTR} masks none"
             raise UsageError(problem, remedy="leave it out")
@@ -180,7 +220,7 @@ class PretrainingSettings:
             self,
             shape=next((name for name, known in SHAPES.items() if known == shape), shape.spec),
             vocabulary=self.vocabulary or VOCABULARY,
-            objective=str(self.goal),
+            objective=self.goal,
             positions=self.positions or self.max_length,
             learning_rate=self.learning_rate or default_rate(shape.width),
         )
@@ -190,14 +230,10 @@ class PretrainingSettings:
             if getattr(self, name):
                 problem = f"{parameter(name)} is for a new model, and {parameter('model')} brings its own"
                 raise UsageError(problem, remedy="leave one of them out")
-        objective = self.objective or str(Objective.MLM)
+        objective = self.objective or Objective.MLM
         return replace(self, objective=objective, learning_rate=self.learning_rate or _GOING_ON)
 
 
 def default_rate(width: int) -> float:
     """The learning rate of a new model: 1e-3 at a width of 128, less for wider ones, at least the paper's 1e-4."""
     return max(_SLOWEST, min(_FASTEST, _FASTEST * _NARROWEST / width))
-
-
-def _wrong(name: str, value: object, remedy: str) -> UsageError:
-    return UsageError("this cannot be right", where=parameter(name, value), remedy=remedy)

@@ -52,11 +52,7 @@ SHAPES: Mapping[str, ModelShape] = {
 
 
 def parse_shape(text: str) -> ModelShape:
-    """Read a shape: one of :data:`SHAPES`, or ``L=4,H=256,A=4``.
-
-    Raises:
-        UsageError: it is neither.
-    """
+    """Read a shape: one of :data:`SHAPES`, or ``L=4,H=256,A=4``."""
     if text in SHAPES:
         return SHAPES[text]
     items = [item.strip() for item in text.split(",")]

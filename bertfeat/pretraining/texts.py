@@ -25,10 +25,6 @@ class CorpusTexts:
 
     A document is: consecutive rows with one value in ``document_column``; else, in text files, what blank lines
     separate; else a file. After a reading, ``failed``, ``first_failure`` and ``digest`` are those of its rows.
-
-    Raises:
-        CorpusError: a file that does not exist or cannot be read as its format at all.
-        UsageError: settings that do not fit the files, or that mean nothing here.
     """
 
     def __init__(
@@ -50,7 +46,7 @@ class CorpusTexts:
 
     @property
     def fraction(self) -> float:
-        """How much of the corpus the newest reading has read, 0 to 1."""
+        """Share of the corpus that the newest reading has read, 0 to 1."""
         return self._corpus.fraction
 
     @property
@@ -64,12 +60,7 @@ class CorpusTexts:
         return self._corpus.sources
 
     def __iter__(self) -> Iterator[CorpusText]:
-        """Read the texts.
-
-        Raises:
-            CorpusError: a file cannot be read on.
-            WrongColumnsError: the first 100 rows all fail.
-        """
+        """Read the texts."""
         self.failed, self.first_failure = 0, ""
         begins, before, digest = True, None, hashlib.sha256()
         for file, row in self._rows():
@@ -99,13 +90,6 @@ class CorpusTexts:
 
         for row in check_readable(rows(), self._corpus):
             yield at[0], row
-
-
-def read_digest(texts: CorpusTexts) -> str:
-    """The digest of a corpus, which is read to its end."""
-    for _ in texts:
-        pass
-    return texts.digest
 
 
 def _check_column(corpus: FileCorpus, column: str) -> None:

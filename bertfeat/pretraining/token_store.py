@@ -4,26 +4,31 @@
 continues a word. ``sentences.bin`` and ``documents.bin`` say at which pieces sentences and documents begin.
 """
 
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Encoding, Tokenizer as FastTokenizer
+from tokenizers import Tokenizer as FastTokenizer
 
-from bertfeat.io import storage_errors, sync
+from bertfeat.io import storage_errors
 from bertfeat.pretraining.texts import CorpusText
+from bertfeat.tokens import TextPieces, split_texts
+from bertfeat.words import CharSpans
 
 CONTINUES = np.uint32(1 << 31)
 """Marks a piece that continues the word of the piece before it."""
 
 _ID = np.uint32(CONTINUES - 1)
 _ROWS = 1000  # that are tokenized at a time
+_BLOCK = 1 << 22  # pieces that are counted at a time
 _ENDS, _CLOSERS = ".!?…。！？", "\"'”’)]»」』"
-_NAMES = ("pieces.bin", "sentences.bin", "documents.bin")
+STORE_FILES = ("pieces.bin", "sentences.bin", "documents.bin")
 
 Number = TypeVar("Number", np.uint32, np.int64)
 Positions = NDArray[np.int64]
@@ -40,7 +45,7 @@ class TokenStore:
     @classmethod
     def open(cls, folder: Path) -> "TokenStore":
         """Map the files of a folder."""
-        pieces, sentences, documents = (folder / name for name in _NAMES)
+        pieces, sentences, documents = (folder / name for name in STORE_FILES)
         return cls(_mapped(pieces, np.uint32), _mapped(sentences, np.int64), _mapped(documents, np.int64))
 
     def ids(self, start: int, end: int) -> NDArray[np.int64]:
@@ -50,6 +55,13 @@ class TokenStore:
     def starts(self, start: int, end: int) -> NDArray[np.bool_]:
         """Whether each piece of a range begins a word."""
         return np.asarray(self.pieces[start:end] < CONTINUES)
+
+    def counts(self, start: int, end: int, size: int) -> Positions:
+        """Number of times that each id occurs in a range, of which a block is read at a time. Shape: ``[V]``."""
+        counts = np.zeros(size, np.int64)
+        for at in range(start, end, _BLOCK):
+            counts += np.bincount(self.ids(at, min(at + _BLOCK, end)), minlength=size)
+        return counts
 
 
 def _mapped(path: Path, dtype: type[Number]) -> NDArray[Number]:
@@ -62,58 +74,46 @@ def write_tokens(texts: Iterable[CorpusText], tokenizer: FastTokenizer, folder: 
     """Tokenize texts into the files of a store; sentences have at most ``longest`` pieces.
 
     A text is a sentence, or several, which end after full stops and the like. Texts without a piece are left out.
-
-    Raises:
-        StorageError: the folder cannot be written.
     """
-    cutter = SentenceCutter(tokenizer, longest)
-    with storage_errors(folder), _Files(folder) as files:
-        stream = iter(texts)
+    cutter, reader, stream = SentenceCutter(tokenizer, longest), _MarkingReader(tokenizer), iter(texts)
+    count, begins = 0, True
+    with storage_errors(folder), ExitStack() as opened:
+        files = (opened.enter_context((folder / name).open("wb")) for name in STORE_FILES)
+        pieces, sentences, documents = files
         while rows := list(islice(stream, _ROWS)):
-            encodings = tokenizer.encode_batch(
-                [row.text for row in rows], add_special_tokens=False
-            )  # the fast one names no words
-            for row, encoding in zip(rows, encodings, strict=True):
-                files.add(row.begins, _with_continuations(encoding), cutter)
+            split = split_texts(reader, [row.text for row in rows], offsets=False)
+            for row, text in zip(rows, split, strict=True):
+                begins = begins or row.begins
+                if not len(text.ids):
+                    continue
+                marked = text.ids.view(np.uint32)
+                pieces.write(marked.tobytes())
+                sentences.write((count + cutter.starts(marked)).tobytes())
+                if begins:
+                    documents.write(np.int64(count).tobytes())
+                count, begins = count + len(marked), False
+        for file in (pieces, sentences, documents):
+            file.flush()
+            os.fsync(file.fileno())
 
 
-class _Files:
-    """The open files of a store, which are written from their start to their end."""
+@dataclass(frozen=True, slots=True)
+class _MarkingReader:
+    """A tokenizer that marks the pieces that continue a word, in their ids."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._open: list[BinaryIO] = []
-        self._count, self._begins = 0, True
+    tokenizer: FastTokenizer
 
-    def __enter__(self) -> "_Files":
-        self._open = [(self._folder / name).open("wb") for name in _NAMES]
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for file in self._open:
-            file.close()
-        for name in _NAMES:
-            sync(self._folder / name)
-
-    def add(self, begins: bool, pieces: NDArray[np.uint32], cutter: "SentenceCutter") -> None:
-        """Append the pieces of a text."""
-        self._begins = self._begins or begins
-        if not len(pieces):
-            return
-        tokens, sentences, documents = self._open
-        tokens.write(pieces.tobytes())
-        sentences.write((self._count + cutter.starts(pieces)).tobytes())
-        if self._begins:
-            documents.write(np.int64(self._count).tobytes())
-        self._count, self._begins = self._count + len(pieces), False
-
-
-def _with_continuations(encoding: Encoding) -> NDArray[np.uint32]:
-    """The ids of a text, those that continue a word marked."""
-    ids = np.array(encoding.ids, np.uint32)
-    words = np.array([-1 if word is None else word for word in encoding.word_ids], np.int64)
-    ids[1:][(words[1:] == words[:-1]) & (words[1:] >= 0)] |= CONTINUES
-    return ids
+    def pieces(self, texts: Sequence[str], *, offsets: bool) -> list[TextPieces]:
+        """Split texts into pieces."""
+        result = []
+        for encoding in self.tokenizer.encode_batch(list(texts), add_special_tokens=False):  # the fast one has no words
+            ids = np.array(encoding.ids, np.uint32)
+            words = np.array([-1 if word is None else word for word in encoding.word_ids], np.int64)
+            ids[1:][(words[1:] == words[:-1]) & (words[1:] >= 0)] |= CONTINUES
+            spans = np.array(encoding.offsets, np.int32).reshape(-1, 2) if offsets else None
+            chars = None if spans is None else CharSpans(spans[:, 0], spans[:, 1])
+            result.append(TextPieces(ids.view(np.int32), chars))
+        return result
 
 
 class SentenceCutter:

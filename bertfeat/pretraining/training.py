@@ -4,7 +4,8 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from copy import deepcopy
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -13,15 +14,13 @@ import torch
 
 from bertfeat.encoder import is_out_of_memory
 from bertfeat.errors import PretrainingError, parameter
-from bertfeat.pretraining.anchor import Anchor
-from bertfeat.pretraining.checkpoints import (
-    SealedCheckpoint,
-    TrainingProgress,
-    seal_checkpoint,
-)
+from bertfeat.models import Model
+from bertfeat.pretraining.checkpoints import newest_checkpoint, seal_checkpoint
 from bertfeat.pretraining.examples import Batch, Collator, SequenceExamples
-from bertfeat.pretraining.losses import BatchLoss, batch_loss
+from bertfeat.pretraining.losses import Anchor, BatchLoss, batch_loss
+from bertfeat.pretraining.material import TrainingMaterial
 from bertfeat.pretraining.report import HistoryPoint, OnPretraining, PretrainingProgress
+from bertfeat.pretraining.settings import PretrainingSettings
 from bertfeat.training import library_disk_errors
 
 if TYPE_CHECKING:
@@ -51,101 +50,100 @@ class TrainingTask:
     examples: SequenceExamples
     collator: Collator
     anchor: Anchor | None
-    batch_size: int
+    settings: PretrainingSettings
     steps: int
-    rate: float
-    seed: int
     folder: Path  # of the checkpoints
     checkpoint_seconds: float
-    precision: str  # fp32 or bf16
 
     def loss(self, module: "PreTrainedModel", batch: Batch) -> BatchLoss:
         """The loss of a batch, computed in the precision of the training."""
-        with torch.autocast(module.device.type, torch.bfloat16, enabled=self.precision == "bf16"):
+        with torch.autocast(module.device.type, torch.bfloat16, enabled=self.settings.precision == "bf16"):
             return batch_loss(module, batch, self.anchor)
 
 
-@dataclass(slots=True)
+def make_task(
+    material: TrainingMaterial,
+    module: "PreTrainedModel",
+    model: Model | None,
+    steps: int = 0,
+    folder: Path = Path(),
+    checkpoint_seconds: float = 0.0,
+) -> TrainingTask:
+    """The task of training a module for so many steps; with 0 steps it has the examples of an epoch, to measure by."""
+    settings, anchor = material.settings, None
+    if model is not None and settings.anchor is not None:
+        anchor = Anchor.of(model, settings.anchor, module.device)
+    examples = material.examples(material.split.training, steps * settings.batch_size or None)
+    collator = material.collator(module, keeps_unmasked=anchor is not None)
+    return TrainingTask(module, examples, collator, anchor, settings, steps, folder, checkpoint_seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedTraining:
+    """Result of a training, beside its weights."""
+
+    resumed: int  # steps of earlier runs
+    tokens: int
+    seconds: float
+    history: tuple[HistoryPoint, ...]
+
+
 class TrainingLog:
-    """What happens at each step, and the history that is made of it."""
+    """The course of a training. Steps, tokens and history are in the Trainer's state, which its checkpoints keep."""
 
-    steps: int
-    rate: float
-    begun_at: float = field(default_factory=time.perf_counter)
-    before: float = 0.0  # seconds of earlier runs
-    tokens: int = 0
-    first: int = 0  # steps of earlier runs
-    fresh: int = 0  # tokens of this run
-    history: list[HistoryPoint] = field(default_factory=list)
-    _sums: dict[str, float] = field(default_factory=dict)
-    _count: int = 0
+    def __init__(self, task: TrainingTask, seconds: float) -> None:
+        self._task, self._seconds_before = task, seconds
+        self._losses: list[dict[str, float]] = []  # since the last point of the history
 
-    def restore(self, progress: TrainingProgress) -> None:
-        """Go on from a checkpoint."""
-        self.before, self.tokens, self.first = progress.seconds, progress.tokens, progress.step
-        self.history = list(progress.history)
+    def begin(self, state: "TrainerState") -> None:
+        """Note where this run begins."""
+        self._begun_at, self.resumed = time.perf_counter(), state.global_step
+        self._tokens_before = state.num_input_tokens_seen
 
     @property
     def seconds(self) -> float:
         """Seconds of training, earlier runs included."""
-        return self.before + time.perf_counter() - self.begun_at
+        return self._seconds_before + time.perf_counter() - self._begun_at
 
-    @property
-    def every(self) -> int:
-        """Steps from one point of the history to the next."""
-        return max(1, self.steps // _POINTS)
-
-    def add(self, loss: BatchLoss, batch: Batch) -> None:
-        """Note the loss of a batch.
-
-        Raises:
-            PretrainingError: it is no finite number.
-        """
-        refuse_no_number(float(loss.total.detach()), self.rate)
+    def add(self, loss: BatchLoss) -> None:
+        """Note the loss of a batch, which has to be a finite number."""
+        refuse_no_number(float(loss.total.detach()), self._task.settings.rate)
         parts = {"words": loss.words, "pairs": loss.pairs, "anchor": loss.anchor}
-        for name, value in parts.items():
-            if value is not None:
-                self._sums[name] = self._sums.get(name, 0.0) + float(value.detach())
-        self._count += 1
-        count = int(batch["attention_mask"].sum())
-        self.tokens, self.fresh = self.tokens + count, self.fresh + count
+        self._losses.append({name: float(part.detach()) for name, part in parts.items() if part is not None})
 
-    def end_step(self, step: int, rate: float) -> None:
+    def end_step(self, state: "TrainerState", rate: float) -> None:
         """Add a point to the history where one is due."""
-        if (step % self.every and step != self.steps) or not self._count:
-            return
-        means = {name: total / self._count for name, total in self._sums.items()}
-        self.history.append(HistoryPoint(step, means["words"], means.get("pairs"), means.get("anchor"), rate))
-        self._sums, self._count = {}, 0
+        if state.global_step % max(1, self._task.steps // _POINTS) == 0 or state.global_step == self._task.steps:
+            means = {name: sum(each[name] for each in self._losses) / len(self._losses) for name in self._losses[0]}
+            state.log_history.append({"step": state.global_step, "rate": rate, **means})
+            self._losses = []
 
-    def progress(self, step: int) -> TrainingProgress:
-        """What a checkpoint says of it."""
-        return TrainingProgress(step, self.seconds, self.tokens, tuple(self.history))
+    def shown(self, state: "TrainerState") -> PretrainingProgress:
+        """Progress that the user is told after a step."""
+        seconds = max(self.seconds - self._seconds_before, 1e-9)
+        left = seconds / max(state.global_step - self.resumed, 1) * (self._task.steps - state.global_step)
+        speed = (state.num_input_tokens_seen - self._tokens_before) / seconds
+        loss = state.log_history[-1]["words"] if state.log_history else None
+        return PretrainingProgress("training", state.global_step / self._task.steps, speed, loss, left)
 
-    def shown(self, step: int) -> PretrainingProgress:
-        """What the user is told."""
-        here = max(self.seconds - self.before, 1e-9)
-        left = here / max(step - self.first, 1) * (self.steps - step)
-        loss = self.history[-1].words if self.history else None
-        return PretrainingProgress("training", step / self.steps, self.fresh / here, loss, left)
+    def finished(self, state: "TrainerState") -> FinishedTraining:
+        """Result at the end; the Trainer's own summary, which stands in its history too, is left out."""
+        points = (point for point in state.log_history if "words" in point)
+        history = tuple(
+            HistoryPoint(int(point["step"]), point["words"], point.get("pairs"), point.get("anchor"), point["rate"])
+            for point in points
+        )
+        return FinishedTraining(self.resumed, int(state.num_input_tokens_seen), self.seconds, history)
 
 
-def run_training(
-    task: TrainingTask, checkpoint: SealedCheckpoint | None, on_progress: OnPretraining | None
-) -> TrainingLog:
-    """Train a module in place, from a checkpoint on where there is one.
-
-    Raises:
-        PretrainingError: the loss is no finite number.
-        StorageError: a checkpoint cannot be written.
-    """
-    log = TrainingLog(task.steps, task.rate)
-    if checkpoint is not None:
-        log.restore(checkpoint.progress)
+def run_training(task: TrainingTask, on_progress: OnPretraining | None) -> FinishedTraining:
+    """Train a module in place, from its newest checkpoint on where there is one."""
+    checkpoint = newest_checkpoint(task.folder)
+    log = TrainingLog(task, 0.0 if checkpoint is None else checkpoint.seconds)
     with library_disk_errors(task.folder), _memory_errors(task):
         trainer = _trainer(task, log, on_progress)
         trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint.folder))
-    return log
+    return log.finished(trainer.state)
 
 
 @contextmanager
@@ -156,25 +154,16 @@ def _memory_errors(task: TrainingTask) -> Iterator[None]:
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
-        problem = f"the memory is too small for batches of {task.batch_size} sequences"
+        problem = f"the memory is too small for batches of {task.settings.batch_size} sequences"
         raise PretrainingError(problem, remedy=f"give a smaller {parameter('batch_size')}") from error
 
 
 def refuse_no_number(loss: float, rate: float) -> None:
-    """Refuse a loss, or a sum of weights, that is no finite number.
-
-    Raises:
-        PretrainingError: it is not.
-    """
+    """Refuse a loss, or a sum of weights, that is no finite number."""
     if not math.isfinite(loss):
         problem = f"the loss is no finite number at a learning rate of {rate:g}"
         remedy = f"give a lower one with {parameter('learning_rate')}, and {parameter('overwrite', True)}"
         raise PretrainingError(problem, remedy=remedy)
-
-
-def step_seed(seed: int, step: int) -> int:
-    """The seed of torch's generator, and so of dropout, at a step: a resumed training draws the same."""
-    return int(np.random.SeedSequence((seed, _NOISE, step)).generate_state(1)[0])
 
 
 def _trainer(task: TrainingTask, log: TrainingLog, on_progress: OnPretraining | None) -> "Trainer":
@@ -189,7 +178,7 @@ def _trainer(task: TrainingTask, log: TrainingLog, on_progress: OnPretraining | 
 
         def compute_loss(self, model: torch.nn.Module, inputs: Batch, *_: object, **__: object) -> torch.Tensor:
             loss = task.loss(task.module, inputs)
-            log.add(loss, inputs)
+            log.add(loss)
             return loss.total
 
     trainer = PretrainingTrainer(
@@ -208,29 +197,33 @@ def _callback(task: TrainingTask, log: TrainingLog, on_progress: OnPretraining |
     from transformers import TrainerCallback
 
     class TrainingCallback(TrainerCallback):
-        def __init__(self) -> None:
+        def on_train_begin(
+            self, args: "TrainingArguments", state: "TrainerState", control: "TrainerControl", **_: object
+        ) -> None:
+            log.begin(state)
             self._saved = time.monotonic()
 
         def on_step_begin(
             self, args: "TrainingArguments", state: "TrainerState", control: "TrainerControl", **_: object
         ) -> None:
-            torch.manual_seed(step_seed(task.seed, state.global_step))
+            # of dropout: a training that goes on draws the same
+            words = np.random.SeedSequence((task.settings.seed, _NOISE, state.global_step)).generate_state(1)
+            torch.manual_seed(int(words[0]))
 
         def on_step_end(
             self, args: "TrainingArguments", state: "TrainerState", control: "TrainerControl", **others: object
         ) -> None:
             scheduler = cast("LRScheduler", others["lr_scheduler"])
-            log.end_step(state.global_step, float(scheduler.get_last_lr()[0]))
+            log.end_step(state, float(scheduler.get_last_lr()[0]))
             due = time.monotonic() - self._saved >= task.checkpoint_seconds
             control.should_save = due or state.global_step == task.steps
             if on_progress is not None:
-                on_progress(log.shown(state.global_step))
+                on_progress(log.shown(state))
 
         def on_save(
             self, args: "TrainingArguments", state: "TrainerState", control: "TrainerControl", **_: object
         ) -> None:
-            step = state.global_step
-            seal_checkpoint(task.folder / f"checkpoint-{step}", log.progress(step))
+            seal_checkpoint(task.folder / f"checkpoint-{state.global_step}", log.seconds)
             self._saved = time.monotonic()
 
     return TrainingCallback()
@@ -243,8 +236,8 @@ def _arguments(task: TrainingTask) -> "TrainingArguments":
     arguments = TrainingArguments(
         output_dir=str(task.folder),
         max_steps=task.steps,
-        per_device_train_batch_size=task.batch_size,
-        learning_rate=task.rate,
+        per_device_train_batch_size=task.settings.batch_size,
+        learning_rate=task.settings.rate,
         lr_scheduler_type="linear",
         warmup_steps=math.ceil(WARM_UP * task.steps),
         optim="adamw_torch",
@@ -254,14 +247,35 @@ def _arguments(task: TrainingTask) -> "TrainingArguments":
         dataloader_pin_memory=not on_cpu,
         disable_tqdm=True,
         eval_strategy="no",
+        include_num_input_tokens_seen="non_padding",
         log_level="error",
         logging_nan_inf_filter=False,
         logging_strategy="no",
         remove_unused_columns=False,
         report_to="none",
         save_strategy="no",
-        seed=task.seed % (1 << 32),
+        seed=task.settings.seed % (1 << 32),
         use_cpu=on_cpu,
     )
     arguments._n_gpu = min(arguments.n_gpu, 1)  # else several GPUs multiply the batch size
     return arguments
+
+
+def seconds_a_step(task: TrainingTask, budget: float) -> tuple[float, float]:
+    """Seconds and tokens of a step, measured on a copy of the module for about so many seconds."""
+    module = deepcopy(task.module).train()
+    optimizer = torch.optim.AdamW(module.parameters(), lr=1e-9)
+    size, times, tokens, begun = task.settings.batch_size, list[float](), 0, time.perf_counter()
+    while len(times) < 3 or time.perf_counter() - begun < budget:
+        started = time.perf_counter()
+        rows = [task.examples[(len(times) * size + at) % len(task.examples)] for at in range(size)]
+        batch = {name: values.to(module.device) for name, values in task.collator(rows).items()}
+        torch.autograd.backward(task.loss(module, batch).total)
+        torch.nn.utils.clip_grad_norm_(module.parameters(), CLIPPED_TO)
+        optimizer.step()
+        optimizer.zero_grad()
+        if module.device.type == "cuda":
+            torch.cuda.synchronize()
+        times.append(time.perf_counter() - started)
+        tokens += int(batch["attention_mask"].sum())
+    return float(np.mean(times[1:])), tokens / len(times)

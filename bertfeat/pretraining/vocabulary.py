@@ -1,53 +1,59 @@
-"""A WordPiece vocabulary learnt from the texts of a corpus, by the tokenizers library."""
+"""The tokenizer of a training: a WordPiece vocabulary learnt from the corpus, or that of the model that goes on."""
 
+import shutil
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bertfeat.errors import CorpusError, parameter
-from bertfeat.io import atomic, encode_json
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer as FastTokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers.trainers import WordPieceTrainer
+
+from bertfeat.errors import CorpusError, ModelError
+from bertfeat.io import atomic, encode_json, storage_errors
+from bertfeat.models import Model, silence_transformers, wrap_library_errors
+from bertfeat.pretraining.examples import SpecialTokens
 
 if TYPE_CHECKING:
-    from tokenizers import Tokenizer as FastTokenizer
+    from transformers import PreTrainedTokenizerBase
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 """The special tokens of a new vocabulary, in the order of their ids from 0 on."""
 
+TOKENIZER_FILES = (
+    *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.txt"),
+    *("vocab.json", "merges.txt", "sentencepiece.bpe.model", "spiece.model"),
+)
 _LEAST_SEEN = 2  # times that a piece occurs
+_MOST_GROWTH = 4  # characters that a normalizer makes of one, at most
 
 
-def learn_vocabulary(texts: Iterable[str], size: int, *, cased: bool, at_most: bool = False) -> "FastTokenizer":
-    """Learn a vocabulary of so many pieces (or ``at_most`` so many), single characters and special tokens included.
+@dataclass(frozen=True, slots=True)
+class PretrainingTokenizer:
+    """A tokenizer without its length limits, and its special tokens."""
 
-    The texts are read twice; equal texts give equal vocabularies.
+    fast: FastTokenizer
+    special: SpecialTokens
+    unknown: int | None
 
-    Raises:
-        CorpusError: the texts give fewer pieces that occur at least twice.
+    @property
+    def size(self) -> int:
+        """The number of ids that a model needs embeddings for."""
+        return len(self.special.ordinary)
+
+
+def learn_vocabulary(read: Callable[[], Iterable[str]], size: int, *, cased: bool) -> FastTokenizer:
+    """Learn a vocabulary of at most so many pieces, single characters and special tokens included.
+
+    It is smaller where the texts have fewer pieces that occur at least twice. ``read`` gives the texts, and is called
+    twice; equal texts give equal vocabularies. The trainer is told all characters: left to itself it would number those
+    inside of words in the order of a hash map, another one each time.
     """
-    from tokenizers import models
-
-    tokenizer = _untrained(cased)
-    _train(tokenizer, texts, size)
-    pieces = tokenizer.get_vocab()
-    if len(pieces) < size and not at_most:
-        problem = f"its words give a vocabulary of {len(pieces):,} pieces, and {size:,} are asked for"
-        remedy = f"give {parameter('vocabulary', len(pieces))} or fewer, or more text"
-        raise CorpusError(problem, where="the corpus", remedy=remedy)
-    learnt = _untrained(cased)  # without what the trainer took for special tokens
-    learnt.model = models.WordPiece(vocab=pieces, unk_token=SPECIAL[1])
-    learnt.add_special_tokens(list(SPECIAL))
-    return learnt
-
-
-def _train(tokenizer: "FastTokenizer", texts: Iterable[str], size: int) -> None:
-    """Train a tokenizer whose trainer is told all characters.
-
-    Left to itself it would number those inside of words in the order of a hash map, another one each time.
-    """
-    from tokenizers.trainers import WordPieceTrainer
-
-    alphabet, inner = _letters(tokenizer, texts, size // 3)
+    plain, trained, learnt = (_untrained(cased) for _ in range(3))  # one that is trained is locked
+    alphabet, inner = _letters(plain, _without_endless_words(plain, read()), size // 3)
     trainer = WordPieceTrainer(
         vocab_size=size,
         min_frequency=_LEAST_SEEN,
@@ -56,10 +62,30 @@ def _train(tokenizer: "FastTokenizer", texts: Iterable[str], size: int) -> None:
         limit_alphabet=len(alphabet),
         show_progress=False,
     )
-    tokenizer.train_from_iterator(texts, trainer)
+    trained.train_from_iterator(_without_endless_words(plain, read()), trainer)
+    pieces = trained.get_vocab()
+    if len(pieces) <= len(SPECIAL):
+        raise CorpusError("the corpus is empty: none of its rows has a word", remedy="check the files and their column")
+    learnt.model = models.WordPiece(vocab=pieces, unk_token=SPECIAL[1])  # without what the trainer took for special
+    learnt.add_special_tokens(list(SPECIAL))
+    return learnt
 
 
-def _letters(tokenizer: "FastTokenizer", texts: Iterable[str], most: int) -> tuple[list[str], list[str]]:
+def _without_endless_words(tokenizer: FastTokenizer, texts: Iterable[str]) -> Iterator[str]:
+    """Leave out the words that are too long for WordPiece.
+
+    Each of them is one unknown piece, whatever the vocabulary, and to learn from it takes the square of its length.
+    """
+    most = tokenizer.model.max_input_chars_per_word
+    for text in texts:
+        if max(map(len, text.split()), default=0) <= most // _MOST_GROWTH:
+            yield text
+            continue
+        words = tokenizer.pre_tokenizer.pre_tokenize_str(tokenizer.normalizer.normalize_str(text))
+        yield " ".join(word for word, _ in words if len(word) <= most)
+
+
+def _letters(tokenizer: FastTokenizer, texts: Iterable[str], most: int) -> tuple[list[str], list[str]]:
     """The most frequent characters of the texts, and those of them that stand inside of words."""
     runs = Counter(run for text in texts for run in tokenizer.normalizer.normalize_str(text).split())
     counts: Counter[str] = Counter()
@@ -73,10 +99,8 @@ def _letters(tokenizer: "FastTokenizer", texts: Iterable[str], most: int) -> tup
     return alphabet, sorted(inner.intersection(alphabet))
 
 
-def _untrained(cased: bool) -> "FastTokenizer":
+def _untrained(cased: bool) -> FastTokenizer:
     """BERT's tokenizer: its normalizer, its words, WordPiece, and its special tokens around texts."""
-    from tokenizers import Tokenizer as FastTokenizer, decoders, models, normalizers, pre_tokenizers, processors
-
     tokenizer = FastTokenizer(models.WordPiece(unk_token=SPECIAL[1]))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=not cased, strip_accents=not cased)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -89,12 +113,8 @@ def _untrained(cased: bool) -> "FastTokenizer":
     return tokenizer
 
 
-def write_vocabulary(folder: Path, tokenizer: "FastTokenizer", *, cased: bool, positions: int) -> None:
-    """Write ``tokenizer.json``, ``tokenizer_config.json`` and ``vocab.txt``, as a BERT of Hugging Face has them.
-
-    Raises:
-        StorageError: the folder cannot be written.
-    """
+def write_vocabulary(folder: Path, tokenizer: FastTokenizer, *, cased: bool, positions: int) -> None:
+    """Write ``tokenizer.json``, ``tokenizer_config.json`` and ``vocab.txt``, as a BERT of Hugging Face has them."""
     pieces = sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().__getitem__)
     names = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
     settings = {
@@ -113,3 +133,48 @@ def write_vocabulary(folder: Path, tokenizer: "FastTokenizer", *, cased: bool, p
     for name, text in files.items():
         with atomic(folder / name) as temporary:
             temporary.write_text(text, "utf-8")
+
+
+def copy_tokenizer(model: Model, folder: Path) -> None:
+    """Copy the files of a model's tokenizer, as they are."""
+    model.check_tokenizer_files()
+    with storage_errors(folder):
+        for name in TOKENIZER_FILES:
+            if (model.folder / name).is_file():
+                shutil.copyfile(model.folder / name, folder / name)
+    if not any(folder.iterdir()):
+        raise ModelError(f"{model.folder} has no tokenizer files", where=model.name, remedy="put tokenizer.json there")
+
+
+def open_tokenizer(folder: Path, name: str, rows: int | None = None) -> PretrainingTokenizer:
+    """Open a tokenizer's folder; ``rows`` is for how many ids the model has embeddings."""
+    from transformers import AutoTokenizer
+
+    loaded: PreTrainedTokenizerBase
+    with silence_transformers(), wrap_library_errors("transformers cannot load its tokenizer", where=name):
+        loaded = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+    fast = getattr(loaded, "backend_tokenizer", None)
+    if not isinstance(fast, FastTokenizer):
+        raise ModelError("it has no fast tokenizer (tokenizer.json)", where=name)
+    fast.no_truncation()
+    fast.no_padding()
+    ids = [getattr(loaded, f"{token}_token_id", None) for token in ("cls", "sep", "pad", "mask")]
+    if any(number is None for number in ids):
+        raise ModelError("its tokenizer lacks one of [CLS], [SEP], [PAD] and [MASK]", where=name)
+    cls, sep, pad, mask = (int(number) for number in ids if number is not None)
+    inner = fast.encode("a", add_special_tokens=False).ids
+    if fast.encode("a").ids != [cls, *inner, sep]:
+        raise ModelError("its tokenizer sets other special tokens around a text than BERT's", where=name)
+    size = max(rows or 0, fast.get_vocab_size(with_added_tokens=True))
+    if rows is not None and size > rows:
+        raise ModelError(f"its tokenizer gives more ids than its {rows:,} embeddings", where=name)
+    special = SpecialTokens(cls, sep, pad, mask, _ordinary(loaded, fast, size))
+    return PretrainingTokenizer(fast, special, loaded.unk_token_id)
+
+
+def _ordinary(loaded: "PreTrainedTokenizerBase", fast: FastTokenizer, size: int) -> NDArray[np.bool_]:
+    """Ids that stand for pieces of texts: those of the vocabulary that are no special tokens."""
+    table = np.zeros(size, bool)
+    table[list(fast.get_vocab(with_added_tokens=True).values())] = True
+    table[[number for number in loaded.all_special_ids if 0 <= number < size]] = False
+    return table

@@ -1,6 +1,6 @@
 """Probes: how well a linear classifier reads a label off each layer."""
 
-from bertfeat.probes.probing import probe_layers
-from bertfeat.probes.results import LayerProbe, ProbeReport, ProbeScores, ProbeSettings, read_probes
+import lazy_loader
 
-__all__ = ["LayerProbe", "ProbeReport", "ProbeScores", "ProbeSettings", "probe_layers", "read_probes"]
+# The public names are listed in __init__.pyi. Each is imported at its first use, so this import is cheap.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from bertfeat.arguments import checked
 from bertfeat.corpus import KeptColumn
-from bertfeat.errors import BertfeatError, NotDerivableError, UsageError, parameter
+from bertfeat.errors import NotDerivableError, UsageError, needed_library, parameter
 from bertfeat.features import FeatureSet, ReadableColumn, single_layer_columns
 from bertfeat.io import Address
 from bertfeat.probes.examples import (
@@ -23,7 +24,8 @@ from bertfeat.probes.examples import (
     read_word_labels,
     sample_examples,
 )
-from bertfeat.probes.results import LayerProbe, ProbeReport, ProbeScores, ProbeSettings
+from bertfeat.probes.results import LayerProbe, ProbeReport, ProbeScores
+from bertfeat.probes.settings import ProbeSettings
 from bertfeat.recipe import Pooling
 
 _ITERATIONS = 500
@@ -33,6 +35,7 @@ OnStep = Callable[[int, int], None]
 """Called with the number of classifiers trained, and of all."""
 
 
+@checked
 def probe_layers(
     features: FeatureSet | str | Path | Address,
     label: str,
@@ -48,7 +51,7 @@ def probe_layers(
     Raises:
         UsageError: no such label, one class only, or a class with fewer members than folds.
         NotDerivableError: no vectors of the kind that the label needs, or not of these layers.
-        BertfeatError: scikit-learn is not installed.
+        MissingLibraryError: scikit-learn is not installed.
     """
     settings = settings or ProbeSettings()
     features = features if isinstance(features, FeatureSet) else FeatureSet(features)
@@ -135,10 +138,8 @@ Folds = list[tuple[NDArray[np.int64], NDArray[np.int64]]]
 
 
 def _make_folds(examples: Examples, by_word: bool, settings: ProbeSettings) -> Folds:
-    try:
+    with needed_library("probes need scikit-learn", "bertfeat[analysis]"):
         from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
-    except ImportError as error:
-        raise BertfeatError("probes need scikit-learn", remedy="pip install 'bertfeat[analysis]'") from error
     kind = StratifiedGroupKFold if by_word else StratifiedKFold
     cut = kind(settings.folds, shuffle=True, random_state=settings.seed)
     return list(cut.split(examples.members[:, None], examples.members, groups=examples.rows if by_word else None))

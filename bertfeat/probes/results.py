@@ -1,6 +1,5 @@
-"""The settings of a probe, and its result."""
+"""The result of a probe."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,43 +7,13 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from bertfeat.errors import CorpusError, UsageError
+from bertfeat.arguments import checked
+from bertfeat.errors import CorpusError
 from bertfeat.io import JsonError, decode_json, read_regular
 
-MOST = 20_000
-FOLDS = 5
-
-_MOST_SEED = 2**32 - 1  # that scikit-learn takes
 _NO_PROBE = "this is not what bertfeat probe --json prints, a probe a line"
 _Share = Annotated[float, Meta(ge=0, le=1)]
 _Count = Annotated[int, Meta(ge=0)]
-
-
-@dataclass(frozen=True, slots=True)
-class ProbeSettings:
-    """How a label is probed.
-
-    Raises:
-        UsageError: a number that cannot be right.
-    """
-
-    pooling: str | None = None  # of the document columns, where there are several
-    layers: tuple[str, ...] = ()  # recipes; none: every single layer that is stored, and the stored combinations
-    folds: int = FOLDS
-    most: int = MOST  # documents or words that are learnt from, a random sample where there are more
-    min_members: int = 0  # classes in fewer of the documents that are learnt from are left out
-    strength: float = 1.0  # inverse of the L2 regularisation: scikit-learn's C
-    seed: int = 1
-
-    def __post_init__(self) -> None:
-        if self.folds < 2:
-            raise UsageError(f"{self.folds} folds", remedy="give at least 2, so that something is left to test on")
-        if self.most < 1 or self.seed < 0 or self.min_members < 0:
-            raise UsageError("most must be above 0, seed and min members not below it")
-        if not 0 < self.strength < math.inf:
-            raise UsageError(f"strength {self.strength}", remedy="give a number above 0; the default is 1")
-        if self.seed > _MOST_SEED:
-            raise UsageError(f"seed {self.seed}", remedy=f"give at most {_MOST_SEED:,}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +61,7 @@ class ProbeReport:
         return max(self.layers, key=lambda probe: probe.measured.macro_f1)
 
 
+@checked
 def read_probes(path: str | Path) -> list[ProbeReport]:
     """Read what ``bertfeat probe --json`` printed, a probe a line.
 

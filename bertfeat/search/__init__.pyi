@@ -1,9 +1,5 @@
 from .building.build import build_index as build_index
-from .building.build_options import (
-    BuildOptions as BuildOptions,
-    BuildProgress as BuildProgress,
-    OnBuildProgress as OnBuildProgress,
-)
+from .building.build_progress import BuildProgress as BuildProgress, OnBuildProgress as OnBuildProgress
 from .building.update import (
     UpdateReport as UpdateReport,
     append_features as append_features,
@@ -34,11 +30,14 @@ from .evaluation.layer_table import OnScanned as OnScanned, evaluate_layers as e
 from .evaluation.recall import measure_recall as measure_recall
 from .hits import Answer as Answer, Hit as Hit, HitPiece as HitPiece
 from .index import Index as Index, SearchScope as SearchScope
+from .living import living_values as living_values
+from .options import BuildOptions as BuildOptions, MaxSim as MaxSim, TokenDtype as TokenDtype
 from .queries import (
     query_text as query_text,
     query_texts as query_texts,
     query_vectors as query_vectors,
     read_queries as read_queries,
+    read_query_records as read_query_records,
     read_vectors as read_vectors,
     unmark_words as unmark_words,
 )
@@ -48,10 +47,10 @@ from .query_encoder import (
     check_same_model as check_same_model,
     open_query_encoder as open_query_encoder,
 )
-from .reranking.maxsim import MaxSim as MaxSim
 from .reranking.rerank import Reranker as Reranker
 from .settings import (
     IndexSettings as IndexSettings,
+    QueryKind as QueryKind,
     RecallReport as RecallReport,
     SearchParameter as SearchParameter,
     SourceSet as SourceSet,
@@ -62,7 +61,7 @@ from .vector_index import Neighbours as Neighbours, VectorIndex as VectorIndex
 from .vectors.faiss_index import count_faiss_gpus as count_faiss_gpus
 from .vectors.index_types import IndexType as IndexType
 from .vectors.metric import Metric as Metric
-from .vectors.whitening import (
+from .vectors.whitening_names import (
     Whitening as Whitening,
     WhiteningKind as WhiteningKind,
     as_whitening as as_whitening,

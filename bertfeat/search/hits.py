@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from bertfeat.arguments import checked_methods
 from bertfeat.corpus import Value
 
 
@@ -18,6 +19,7 @@ class HitPiece:
     string: str | None  # None where the index keeps no texts
 
 
+@checked_methods
 @dataclass(frozen=True, slots=True)
 class Hit:
     """A document, or a token or word of it, that is near a query."""

@@ -1,6 +1,6 @@
 """Search by text: a query is embedded as the documents were, and its nearest vectors come back as hits with texts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -9,15 +9,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from bertfeat.errors import IndexFolderError, UsageError
-from bertfeat.features import DocumentFeatures, DocumentPieces
-from bertfeat.io import Address
-from bertfeat.recipe import FeatureColumn, Unit
+from bertfeat.arguments import checked
+from bertfeat.errors import IndexFolderError
+from bertfeat.io import Address, Location, pickle_by_folder
 from bertfeat.search.document_store import SOURCE
 from bertfeat.search.hits import Answer, Hit, HitPiece
-from bertfeat.search.queries import query_text, query_texts, query_vectors, unmark_words
-from bertfeat.search.query_encoder import QueryEncoder, check_same_model, open_query_encoder
-from bertfeat.search.reranking.maxsim import MaxSim, check_rerank
+from bertfeat.search.options import MaxSim, check_rerank
+from bertfeat.search.queries import query_text, query_texts, query_vectors
+from bertfeat.search.query_encoder import QueryEncoder, check_same_model, embed_queries, open_query_encoder
 from bertfeat.search.reranking.rerank import Reranker
 from bertfeat.search.settings import REBUILD, IndexSettings
 from bertfeat.search.source_sets import check_sources
@@ -36,6 +35,7 @@ class SearchScope:
     vectors: int
 
 
+@checked
 class Index:
     """An index folder that :func:`bertfeat.build_index` wrote, for search by text or by vectors.
 
@@ -60,12 +60,22 @@ class Index:
         """The same index for search by vectors, without texts."""
         self._model, self._device = model, device
         self._reranker: Reranker | None = None
+        self._given = {} if encoder is None else {"encoder": encoder}
         if encoder is not None:
             check_same_model(self.vectors.folder, self.settings.model, encoder, IndexFolderError, rebuild=REBUILD)
             self.encoder = encoder
 
     def __len__(self) -> int:
         return len(self.vectors)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        options = {"model": self._model, "device": self._device, **self._given}
+        return pickle_by_folder(self, options, self.settings, IndexFolderError)
+
+    @property
+    def folder(self) -> Location:
+        """The folder or address."""
+        return self.vectors.folder
 
     @property
     def settings(self) -> IndexSettings:
@@ -102,14 +112,12 @@ class Index:
             UsageError: a query that does not fit the index, ``k`` below 1, or a condition that cannot be read.
             IndexFolderError: the model is not the one that the index was made with; or tokens are not at hand.
         """
-        if not isinstance(query, str):
-            raise UsageError(f"search() takes one text, not {type(query).__name__}; search_batch() takes a list")
         (answer,) = self.search_batch([query_text(query)], k, where=where, exact=exact, rerank=rerank)
         return answer
 
     def search_batch(
         self,
-        queries: Sequence[str],
+        queries: Iterable[str],
         k: int = 10,
         *,
         where: str | None = None,
@@ -139,15 +147,17 @@ class Index:
         return self._answers(self.vectors.search(matrix, k, where=where, exact=exact), [None] * len(matrix))
 
     def reranker(self, options: MaxSim) -> Reranker:
-        """What scores the hits of this index again; opened once for the same options.
+        """What scores the hits of this index again; its tokens are opened once for the same column.
 
         Raises:
             IndexFolderError: the tokens are not at hand.
             UsageError: the index is one of tokens or words.
         """
         opened = self._reranker
-        if opened is None or opened.options != options:
+        if opened is None or opened.options.column != options.column:
             self._reranker = opened = Reranker(self.vectors, options)
+        elif opened.options != options:  # on a server each request has its own
+            self._reranker = opened = opened.with_options(options)
         return opened  # not the attribute, which another thread may have changed
 
     def count(self, where: str | None = None) -> SearchScope:
@@ -167,13 +177,7 @@ class Index:
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """The vectors of queries, ``[n, width]``, as :meth:`search` uses them."""
-        column = self.settings.column
-        if column.pooling.per_document:
-            return self.encoder.encode(texts)
-        marked = [_marked_word(text) for text in texts]
-        features = self.encoder.features([text for text, _ in marked])
-        pairs = zip(features, marked, strict=True)
-        return np.stack([_word_vector(document, span, column) for document, (_, span) in pairs])
+        return embed_queries(self.encoder, self.settings.column, texts)
 
     def reconstruct(self, numbers: NDArray[np.integer]) -> NDArray[np.float32]:
         """The vectors of hits by their ``number``, as the index stores them (normalised under cosine)."""
@@ -243,37 +247,3 @@ def _hit_piece(position: Mapping[str, int], text: str | None) -> HitPiece:
     start, end = position["start"], position["end"]
     string = None if text is None else text[start:end]
     return HitPiece(position["number"], start, end, position["segment"] == 1, string)
-
-
-def _marked_word(query: str) -> tuple[str, tuple[int, int]]:
-    """A query without its marks, and the characters that they enclosed.
-
-    Raises:
-        UsageError: no mark in a query of several words, or several marks.
-    """
-    text, spans = unmark_words(query)
-    if len(spans) == 1:
-        return text, spans[0]
-    if spans or len(query.split()) != 1:
-        raise UsageError(
-            f"this index finds single tokens or words, so say which word of {query!r} is meant: He sat on the *bank*."
-        )
-    word = query.strip()
-    return word, (0, len(word))
-
-
-def _word_vector(document: DocumentFeatures, span: tuple[int, int], column: FeatureColumn) -> NDArray[np.float32]:
-    """The mean vector of the tokens or words within a span of characters, ``[width]``."""
-    pieces = document.tokens if column.pooling.unit is Unit.TOKEN else document.words
-    inside = np.empty(0, np.intp) if pieces is None else _pieces_within(pieces, *span)
-    if not len(inside):
-        raise UsageError(f"the model has no vector for {(document.text or '')[slice(*span)]!r} in the query")
-    vector: NDArray[np.float32] = document.matrix(column.name)[inside].mean(axis=0)
-    return vector
-
-
-def _pieces_within(pieces: DocumentPieces, start: int, end: int) -> NDArray[np.intp]:
-    inside = (pieces.start < end) & (pieces.end > start) & (pieces.end > pieces.start)
-    if pieces.aligned is not None:
-        inside &= pieces.aligned
-    return np.flatnonzero(inside)

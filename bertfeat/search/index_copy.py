@@ -1,8 +1,8 @@
 """Indexes at addresses: downloaded once into the user's cache folder, and opened from there.
 
-FAISS and Arrow map files into memory, so they need them on this machine. A copy is named after the address and the
-stamps of the index's files: as long as those stay, it is used again. ``BERTFEAT_CACHE`` says where; where it is empty,
-copies last as long as the process.
+FAISS and Arrow map files into memory, so they need them on this machine. A copy has the index's record and its current
+version, and is named after the address and the content of the record: as long as that stays, it is used again.
+``BERTFEAT_CACHE`` says where; where it is empty, copies last as long as the process.
 """
 
 import atexit
@@ -11,7 +11,7 @@ import hashlib
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -20,15 +20,14 @@ from tempfile import mkdtemp
 from bertfeat.errors import IndexFolderError
 from bertfeat.io import (
     Address,
-    Stamp,
     as_location,
-    list_files,
+    canonical_json,
     open_file,
     storage_errors,
     sync,
     user_cache,
 )
-from bertfeat.search.settings import FILE_NAMES, SETTINGS_NAME, no_index_error
+from bertfeat.search.settings import COPY_OR_REBUILD, SETTINGS_NAME, IndexSettings, read_index_settings
 
 _FOLDER = "indexes"
 _FETCHED = 16 << 20  # bytes of a file that are fetched at once
@@ -48,9 +47,9 @@ def index_on_disk(folder: str | Path | Address) -> Path:
     home = (user_cache() or _process_folder()) / _FOLDER / hashlib.sha256(str(place).encode()).hexdigest()[:32]
     with _held(home):
         for _ in range(_MOST_TRIES):
-            files = _list_index_files(place)
-            copy = home / hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()[:32]
-            if _is_whole(copy, files) or _download(place, files, copy):
+            settings = read_index_settings(place)
+            copy = home / hashlib.sha256(canonical_json(settings)).hexdigest()[:32]
+            if _is_whole(copy, settings) or _download(place, settings, copy):
                 _remove_others(home, copy)
                 return copy
     raise IndexFolderError("other runs replace it without a pause", where=place, remedy="try again when they are done")
@@ -78,32 +77,26 @@ def _held(home: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _list_index_files(place: Address) -> Mapping[str, Stamp]:
-    files = {file.name: file.stamp for file in list_files(place) if file.name in (*FILE_NAMES, SETTINGS_NAME)}
-    if SETTINGS_NAME not in files:
-        raise no_index_error(place)
-    return files
-
-
-def _is_whole(copy: Path, files: Mapping[str, Stamp]) -> bool:
+def _is_whole(copy: Path, settings: IndexSettings) -> bool:
     try:
-        return all((copy / name).stat().st_size == stamp.size for name, stamp in files.items())
+        sizes = [(copy / settings.version / name).stat().st_size for name in settings.files]
+        return sizes == [file.bytes for file in settings.files.values()] and (copy / SETTINGS_NAME).is_file()
     except OSError:
         return False
 
 
-def _download(place: Address, files: Mapping[str, Stamp], copy: Path) -> bool:
-    """Fetch the files of an index; False where they changed meanwhile."""
+def _download(place: Address, settings: IndexSettings, copy: Path) -> bool:
+    """Fetch the record and the files of an index; False where another version took its place meanwhile."""
     fresh = copy.with_name(f".{secrets.token_hex(4)}.tmp")
-    with storage_errors(copy.parent):
-        fresh.mkdir()
     try:
-        try:
-            for name in files:
+        for name in (*(f"{settings.version}/{name}" for name in settings.files), SETTINGS_NAME):
+            try:
                 _fetch_file(place / name, fresh / name)
-        except FileNotFoundError:
-            return False
-        if _list_index_files(place) != files:
+            except FileNotFoundError as error:
+                if read_index_settings(place) == settings:
+                    raise IndexFolderError(f"{place / name} is missing", remedy=COPY_OR_REBUILD) from error
+                return False
+        if read_index_settings(fresh) != settings:
             return False
         with storage_errors(copy.parent):
             shutil.rmtree(copy, ignore_errors=True)  # one that is not whole
@@ -117,6 +110,7 @@ def _download(place: Address, files: Mapping[str, Stamp], copy: Path) -> bool:
 def _fetch_file(place: Address, path: Path) -> None:
     buffer = memoryview(bytearray(_FETCHED))
     with open_file(place) as source, storage_errors(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("xb") as file:
             while count := source.readinto(buffer):
                 file.write(buffer[:count])

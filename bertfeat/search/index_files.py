@@ -1,4 +1,4 @@
-"""The files of an index folder: opened together and checked against ``index.json``; finished after a build."""
+"""The files of a version: opened together and checked against the record of the index; published after a build."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,20 +23,19 @@ from bertfeat.search.settings import (
     REBUILD,
     REMOVED_NAME,
     IndexSettings,
-    read_index_settings,
     write_index_settings,
 )
 from bertfeat.search.vectors import faiss_index
 from bertfeat.search.vectors.faiss_import import FaissIndex, faiss_message
 from bertfeat.search.vectors.faiss_structure import find_mismatch
 
-_DOCUMENTS = pa.schema([("row", pa.int64()), ("id", pa.large_string())])
+_DOCUMENTS = pa.schema([("row", pa.int64()), ("id", pa.large_string()), (SOURCE, pa.int32())])
 _TEXT = pa.field("text", pa.large_string())
 
 
 @dataclass(frozen=True, slots=True)
 class IndexContents:
-    """The open files of one index."""
+    """The open files of one version."""
 
     settings: IndexSettings
     faiss_index: FaissIndex
@@ -46,13 +45,12 @@ class IndexContents:
     tokens: KeptTokens | None  # None where none are kept
 
 
-def open_contents(folder: Path, *, mapped: bool) -> IndexContents:
-    """Open every file of an index; the FAISS index ``mapped``, or read into memory so that it can be changed.
+def open_contents(settings: IndexSettings, folder: Path, *, mapped: bool) -> IndexContents:
+    """Open every file of a version; the FAISS index ``mapped``, or read into memory so that it can be changed.
 
     Raises:
-        IndexFolderError: it is no index, or a file is missing, changed, or contradicts the others.
+        IndexFolderError: a file is missing, changed, or contradicts the others.
     """
-    settings = read_index_settings(folder)
     check_files(folder, settings)
     below = {"document": settings.documents, "segment": 2}
     pieces = None if settings.per_document else ArrowStore(folder / PIECES_NAME, PIECES_SCHEMA, below=below)
@@ -72,9 +70,7 @@ def open_contents(folder: Path, *, mapped: bool) -> IndexContents:
 
 
 def _expected_schema(settings: IndexSettings) -> pa.Schema:
-    source = pa.int16() if settings.format_version == 1 else pa.int32()
-    schema = _DOCUMENTS.append(pa.field(SOURCE, source))
-    return schema.append(_TEXT) if settings.has_text else schema
+    return _DOCUMENTS.append(_TEXT) if settings.has_text else _DOCUMENTS
 
 
 def _read_removed(path: Path, count: int) -> NDArray[np.bool_]:
@@ -118,27 +114,29 @@ def _check_contents(folder: Path, contents: IndexContents) -> None:
             )
 
 
-def finish_index_folder(settings: IndexSettings, folder: Path) -> IndexSettings:
-    """Write ``index.json`` beside the other files, all of it to the disk, and check that the index can be opened.
+def publish_version(settings: IndexSettings, version: Path) -> IndexSettings:
+    """Bring the files of a new version onto the disk, check that they can be opened, and make it the current one.
 
     Returns:
-        The settings with the sizes and digests of the files.
+        The settings with the name of the version, and the sizes and digests of its files.
 
     Raises:
         UsageError: what FAISS wrote it cannot read again, which happens with some types.
+        StorageError: the folder cannot be written.
     """
-    paths = [path for path in sorted(folder.iterdir()) if path.name in FILE_NAMES]
+    paths = [path for path in sorted(version.iterdir()) if path.name in FILE_NAMES]
     for path in paths:
         sync(path)
+    sync(version)
+    sync(version.parent)
     files = {path.name: measure_file(path) for path in paths}
-    settings = replace(settings, format_version=FORMAT_VERSION, files=files)
-    write_index_settings(settings, folder)
-    sync(folder)
+    settings = replace(settings, format_version=FORMAT_VERSION, version=version.name, files=files)
     try:
-        open_contents(folder, mapped=True)
+        open_contents(settings, version, mapped=True)
     except IndexFolderError as error:
         if not isinstance(error.__cause__, RuntimeError):
             raise
         problem = f"FAISS cannot make {settings.factory!r}: what it wrote it cannot read again"
         raise UsageError(f"{problem} ({faiss_message(error.__cause__)})", remedy="choose another type") from error
+    write_index_settings(settings, version.parent)
     return settings

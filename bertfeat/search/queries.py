@@ -11,9 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from bertfeat.corpus import BadLine, encoding_by_mark, read_lines
 from bertfeat.errors import CorpusError, UsageError
-from bertfeat.io import open_regular, shorten
+from bertfeat.io import JsonError, decode_json, open_regular, shorten
 
 _BLOCK = 1 << 16
+_LONGEST_LINE = 1 << 24  # bytes
 _MARKED = re.compile(r"\*(\S(?:[^*]*\S)?)\*")
 
 
@@ -101,6 +102,27 @@ def read_queries(file: BinaryIO, name: str) -> Iterator[str]:
         yield line.text.strip()
 
 
+@dataclass(frozen=True)
+class _QueryRecord:
+    """A line of BEIR's ``queries.jsonl``."""
+
+    text: str
+
+
+def read_query_records(file: BinaryIO, name: str) -> Iterator[str]:
+    """The ``text`` of each line of JSON, as BEIR's ``queries.jsonl`` has it; blank lines are left out.
+
+    Raises:
+        CorpusError: a line that cannot be decoded, or is no object with a text; names the file and the line.
+    """
+    for line in decoded_lines(file, name):
+        try:
+            yield decode_json(line.text, _QueryRecord).text
+        except JsonError as error:
+            problem = f"expected an object with a text, as BEIR's queries.jsonl has them: {error}"
+            raise CorpusError(problem, where=f"{name}, line {line.number}") from None
+
+
 def read_vectors(path: Path) -> NDArray[np.generic]:
     """The array of a ``.npy`` file, mapped into memory.
 
@@ -129,7 +151,7 @@ def decoded_lines(file: BinaryIO, name: str) -> Iterator[NumberedLine]:
     first = file.read(4)  # as long as the longest mark
     encoding = encoding_by_mark(first)
     number = 0
-    for lines in read_lines(_byte_blocks(first, file), encoding):
+    for lines in read_lines(_byte_blocks(first, file, name), encoding):
         for line in lines:
             number += 1
             if isinstance(line, BadLine) or "\0" in line:
@@ -143,9 +165,14 @@ def decoded_lines(file: BinaryIO, name: str) -> Iterator[NumberedLine]:
                 yield NumberedLine(number, line)
 
 
-def _byte_blocks(first: bytes, file: BinaryIO) -> Iterator[bytes]:
-    if first:
-        yield first
+def _byte_blocks(first: bytes, file: BinaryIO, name: str) -> Iterator[bytes]:
+    """The blocks of a file, until a line in it is so long that it may never end, as that of ``/dev/zero``."""
     read = getattr(file, "read1", file.read)  # of a pipe, what has come
-    while block := read(_BLOCK):
+    number, length, block = 1, 0, first
+    while block:
         yield block
+        number += block.count(b"\n")
+        length = len(block) - 1 - block.rfind(b"\n") + (0 if b"\n" in block else length)
+        if length > _LONGEST_LINE:
+            raise CorpusError(f"it has more than {_LONGEST_LINE:,} bytes", where=f"{name}, line {number}")
+        block = read(_BLOCK)

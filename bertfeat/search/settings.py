@@ -1,26 +1,29 @@
-"""``index.json``: the settings and provenance of an index, and the names of the files beside it.
+"""The record of an index: its settings and provenance, which version is the current one, and the files of that.
 
-Format 1 has sha256 of each file and no digest of its own; format 2 has XXH3 (128 bits), which is computed seven times
-as fast, and a digest over ``index.json`` itself; format 3 has ``transform``, and may have the documents' token vectors.
+It is ``.bertfeat/index.json``; the files are in a subfolder, ``version-1`` and so on.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from msgspec import Meta
 
 from bertfeat.errors import IndexFolderError
 from bertfeat.features import FeatureSettings, ModelIdentity
-from bertfeat.io import JsonFormat, Location, write_json
-from bertfeat.recipe import FeatureColumn
+from bertfeat.io import STATE_FOLDER, JsonFormat, Location, write_json
+from bertfeat.recipe import FeatureColumn, parse_recipes
+from bertfeat.search.options import TokenDtype
 from bertfeat.search.vectors.metric import Metric
-from bertfeat.search.vectors.whitening import Whitening, preparing_metric
+from bertfeat.search.vectors.whitening_names import Whitening, preparing_metric
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 1
 
-SETTINGS_NAME = "index.json"  # settings, provenance, and the other files' digests
+SETTINGS_NAME = f"{STATE_FOLDER}/index.json"  # the record; the other files are in the folder of a version
+VERSION_NAME = re.compile(r"version-([1-9]\d{0,15})")
 FAISS_NAME = "index.faiss"
 LISTS_NAME = "index.lists"  # inverted lists that pass the memory
 DOCUMENTS_NAME = "documents.arrow"
@@ -33,23 +36,24 @@ VOCABULARY_NAME = "vocabulary.arrow"  # the same
 _TOKEN_FILES = frozenset({TOKENS_NAME, TOKEN_OFFSETS_NAME})
 _STRING_FILES = frozenset({TOKEN_IDS_NAME, VOCABULARY_NAME})
 FILE_NAMES = _TOKEN_FILES | _STRING_FILES | {FAISS_NAME, LISTS_NAME, DOCUMENTS_NAME, PIECES_NAME, REMOVED_NAME}
-"""All files of an index but its settings."""
-
-TOKEN_DTYPES = ("int8", "float16")
-"""Types in which token vectors are kept."""
+"""All files of a version."""
 
 REBUILD = "build the index again"
 """The remedy for a damaged index."""
 
+COPY_OR_REBUILD = f"copy the whole folder, or {REBUILD}"
+"""The remedy for an index of which a file is missing."""
+
 SearchParameterName = Literal["nprobe", "efSearch"]
 Count = Annotated[int, Meta(ge=0, le=2**62)]
+Share = Annotated[float, Meta(ge=0, le=1)]
 
 
 @dataclass(frozen=True, slots=True)
 class SourceSet:
     """A feature set that an index was made from."""
 
-    path: str
+    path: Annotated[str, Meta(min_length=1, max_length=4096)]
     documents: Count
     digest: str  # of its parts
 
@@ -59,8 +63,7 @@ class FileState:
     """A file of the index as it was written."""
 
     bytes: Count
-    xxh3: str | None = None  # 128 bits
-    sha256: str | None = None  # in format 1
+    xxh3: str  # 128 bits, computed seven times as fast as sha256
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,19 +84,37 @@ class SearchParameter:
     tuned: bool  # against exact search; else a guess
 
 
+class QueryKind(StrEnum):
+    """The kind of the queries by which recall is told."""
+
+    GIVEN = "given"  # a user's own queries
+    DISTURBED = "disturbed"  # stored vectors with noise, as far from the others as questions are
+    STORED = "stored"  # stored vectors as they are, for searches by these
+
+    @property
+    def noun(self) -> str:
+        """The name of such queries in messages."""
+        return {
+            "given": "your queries",
+            "disturbed": "stored vectors disturbed as questions are",
+            "stored": "stored vectors as they are",
+        }[self]
+
+
 @dataclass(frozen=True, slots=True)
 class RecallReport:
     """Recall and speed of an index against exact search over the same vectors, on queries left out of its tuning."""
 
-    recall: Mapping[str, float]  # "1", "10", "100": share of the true nearest that are found
-    own: float  # share of the queries, all of them in the index, that find themselves at rank 1
-    wanted: float  # recall at 10 that was asked for
+    recall: Mapping[str, Share]  # "1", "10", "100": share of the true nearest that are found
+    own: Share | None  # share of the stored vectors that find themselves at rank 1; None where queries were given
+    wanted: Share  # recall at 10 that was asked for
     queries: Count
-    queries_per_second: float
-    exact_queries_per_second: float
+    queries_per_second: Annotated[float, Meta(ge=0)]
+    exact_queries_per_second: Annotated[float, Meta(ge=0)]
     threads: Count
     vectors: Count  # in the index when this was measured
     transformed: bool = False  # exact search compared the vectors as the index's own transforms make them
+    of: QueryKind = QueryKind.STORED  # for which queries this holds
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +141,7 @@ class IndexSettings:
     evaluation: RecallReport | None
     versions: Mapping[str, str]
     seconds: Mapping[str, float]  # of the build's steps
+    version: str = ""  # the subfolder of the files, once they are written
     files: Mapping[str, FileState] = field(default_factory=dict)
     updates: Count = 0  # appends and removals since it was built
     tokens: StoredTokens | None = None
@@ -152,17 +174,11 @@ class IndexSettings:
         return measured is not None and (self.updates > 0 or measured.vectors != self.count or self.tombstones > 0)
 
 
-_FORMAT = JsonFormat(
-    IndexSettings,
-    version=FORMAT_VERSION,
-    error=IndexFolderError,
-    remedy=REBUILD,
-    digest_from=2,  # the format since which index.json carries a digest of itself
-)
+_FORMAT = JsonFormat(IndexSettings, FORMAT_VERSION, error=IndexFolderError, remedy=REBUILD)
 
 
 def write_index_settings(settings: IndexSettings, folder: Path) -> None:
-    """Write ``index.json``.
+    """Write the record of an index, in the place of an older one.
 
     Raises:
         StorageError: the folder cannot be written.
@@ -170,11 +186,12 @@ def write_index_settings(settings: IndexSettings, folder: Path) -> None:
     write_json(folder / SETTINGS_NAME, settings)
 
 
-def read_index_settings(folder: Path) -> IndexSettings:
-    """Read ``index.json``.
+def read_index_settings(folder: Location) -> IndexSettings:
+    """Read the record of an index.
 
     Raises:
         IndexFolderError: there is none, it cannot be read, was changed, or a newer bertfeat wrote it.
+        StorageError: an address that cannot be reached.
     """
     path = folder / SETTINGS_NAME
     try:
@@ -197,6 +214,8 @@ def no_index_error(folder: Location) -> IndexFolderError:
 
 def _find_contradiction(settings: IndexSettings) -> str | None:
     """The contradiction in the settings of an index, whose types are right; None if there is none."""
+    if not VERSION_NAME.fullmatch(settings.version):
+        return f"{settings.version!r} is no version of an index"
     if foreign := sorted(set(settings.files) - FILE_NAMES):
         return f"{foreign[0]!r} is no file of an index"
     needed = {FAISS_NAME, DOCUMENTS_NAME}
@@ -205,13 +224,20 @@ def _find_contradiction(settings: IndexSettings) -> str | None:
     if settings.tokens is not None:
         needed |= _TOKEN_FILES | (_STRING_FILES if settings.tokens.has_strings else set())
         column = settings.tokens.column
-        if column.dtype not in TOKEN_DTYPES or column.pooling.per_document or not settings.per_document:
+        if column.dtype not in get_args(TokenDtype) or column.pooling.per_document or not settings.per_document:
             return f"tokens of {column.name} in {column.dtype}, in an index of {settings.column.name}"
         if not settings.tokens.has_strings and _STRING_FILES & set(settings.files):
             return "it lists the tokens of documents, and says that there are none"
+    elif (_TOKEN_FILES | _STRING_FILES) & set(settings.files):
+        return "it lists vectors of tokens, and says that there are none"
     kept = [settings.column, *([settings.tokens.column] if settings.tokens else [])]
-    if foreign_layers := [each.name for each in kept if each.recipe.layers[-1] > settings.model.num_layers]:
-        return f"{foreign_layers[0]} has layers that a model with {settings.model.num_layers} does not have"
+    num_layers = settings.model.num_layers
+    if foreign_layers := [each.name for each in kept if each.recipe.layers[-1] > num_layers]:
+        return f"{foreign_layers[0]} has layers that a model with {num_layers} does not have"
+    if misnamed := [each for each in kept if parse_recipes(each.recipe.spelling, num_layers) != (each.recipe,)]:
+        return f"{misnamed[0].name} is not of layers {list(misnamed[0].recipe.layers)} in a model with {num_layers}"
+    if other_widths := [each.name for each in kept if each.width != each.recipe.width(settings.model.hidden_size)]:
+        return f"{other_widths[0]} is not as wide as layers of {settings.model.hidden_size} values make it"
     if missing := sorted(needed - set(settings.files)):
         return f"it does not list {missing[0]}"
     if not 1 <= settings.stored_width <= settings.width:

@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from bertfeat.arguments import numbers_below
 from bertfeat.errors import IndexFolderError, UsageError
-from bertfeat.io import Address, Location, as_location
+from bertfeat.io import Address, Location, as_location, pickle_by_folder
 from bertfeat.search.document_store import SOURCE, ArrowStore
-from bertfeat.search.folder import read_consistently
+from bertfeat.search.folder import read_current
 from bertfeat.search.index_copy import index_on_disk
 from bertfeat.search.index_files import IndexContents, open_contents
 from bertfeat.search.reranking.kept_tokens import KeptTokens
@@ -43,6 +44,7 @@ class Neighbours:
     scores: NDArray[np.float32]  # [Q, K] see Metric
     numbers: NDArray[np.int64]  # [Q, K] of the vectors in the index
     parts: ScoreParts | None = None  # where they were scored again
+    scanned: int = 0  # queries of which FAISS's own search found fewer, so that every vector was compared
 
 
 class VectorIndex:
@@ -54,22 +56,26 @@ class VectorIndex:
 
     Raises:
         IndexFolderError: the folder is no index, or a file of it is missing, changed, foreign or of a newer format.
-        FolderLockedError: the index was moved away by a run that does not go on.
         StorageError: an address that cannot be reached.
     """
 
     def __init__(self, folder: str | Path | Address, *, device: str | None = None, in_memory: bool = False) -> None:
         self.folder: Location = as_location(folder)
         read = partial(open_contents, mapped=not in_memory)
-        self._contents: IndexContents = read_consistently(index_on_disk(self.folder), read)
+        self._contents: IndexContents = read_current(index_on_disk(self.folder), read)
         self._searched = copy_to_gpu(self.stored_index, device)
+        self._device, self._in_memory = device, in_memory
+
+    def __reduce__(self) -> tuple[object, ...]:
+        options = {"device": self._device, "in_memory": self._in_memory}
+        return pickle_by_folder(self, options, self.settings, IndexFolderError)
 
     def __len__(self) -> int:
         return self.settings.count - self.settings.tombstones
 
     @property
     def settings(self) -> IndexSettings:
-        """The content of ``index.json``."""
+        """The record of the index."""
         return self._contents.settings
 
     @property
@@ -161,14 +167,15 @@ class VectorIndex:
         k = min(k, available)
         if not k or not len(queries):
             return Neighbours(np.empty((len(queries), 0), np.float32), np.empty((len(queries), 0), np.int64))
+        scanned = 0
         if exact:
             scores, numbers = scan_all_vectors(self.stored_index, queries, k, selected)
         else:
-            scores, numbers = self._search_quickly(queries, k, search_parameter, selected)
+            (scores, numbers), scanned = self._search_quickly(queries, k, search_parameter, selected)
         self._check_numbers(numbers)
         if self.metric is Metric.L2 and flat_storage(self.stored_index) is not None:
-            return self._compare_again(queries, numbers)
-        return Neighbours(self.metric.scores(scores), numbers)
+            return self._compare_again(queries, numbers, scanned)
+        return Neighbours(self.metric.scores(scores), numbers, scanned=scanned)
 
     def reconstruct(self, numbers: NDArray[np.integer]) -> NDArray[np.float32]:
         """The vectors of those numbers as the index stores them (whitened; normalised under cosine), ``[n, W]``.
@@ -176,11 +183,7 @@ class VectorIndex:
         Raises:
             UsageError: there is no vector of such a number.
         """
-        requested = np.asarray(numbers, np.int64).reshape(-1)
-        wrong = requested[(requested < 0) | (requested >= self.settings.count)]
-        if len(wrong):
-            raise UsageError(f"there is no vector {wrong[0]}; the index has 0 to {self.settings.count - 1}")
-        return reconstruct_vectors(self.stored_index, requested)
+        return reconstruct_vectors(self.stored_index, numbers_below(self.settings.count, numbers, "vector"))
 
     def document_numbers(self, numbers: NDArray[np.integer]) -> NDArray[np.int64]:
         """The document of each vector: its number in :attr:`documents`."""
@@ -191,8 +194,8 @@ class VectorIndex:
 
     def _search_quickly(
         self, queries: NDArray[np.float32], k: int, search_parameter: int | None, selected: NDArray[np.bool_] | None
-    ) -> Scored:
-        """FAISS's own search; queries that found fewer than there are get an exact scan."""
+    ) -> tuple[Scored, int]:
+        """FAISS's own search; queries that found fewer than there are get an exact scan, and are counted."""
         tuned = self.settings.effort
         value = search_parameter or (tuned.value if tuned else None)
         index = self._searched if selected is None else self.stored_index  # FAISS's GPU indexes know no selectors
@@ -200,9 +203,9 @@ class VectorIndex:
         short = (numbers == EMPTY).any(axis=1)
         if short.any():
             scores[short], numbers[short] = scan_all_vectors(self.stored_index, queries[short], k, selected)
-        return scores, numbers
+        return (scores, numbers), int(short.sum())
 
-    def _compare_again(self, queries: NDArray[np.float32], numbers: NDArray[np.int64]) -> Neighbours:
+    def _compare_again(self, queries: NDArray[np.float32], numbers: NDArray[np.int64], scanned: int) -> Neighbours:
         """Distances computed from differences: FAISS expands the square, which cancels digits of near vectors."""
         scores = np.empty(numbers.shape, np.float32)
         for start in range(0, len(queries), _EXACT_QUERIES):
@@ -211,7 +214,8 @@ class VectorIndex:
             differences = stored.reshape(*numbers[part].shape, -1) - queries[part, None, :]
             scores[part] = np.sqrt(np.einsum("qkw,qkw->qk", differences, differences))
         order = np.lexsort((numbers, scores), axis=1)
-        return Neighbours(np.take_along_axis(scores, order, 1), np.take_along_axis(numbers, order, 1))
+        nearest, whose = np.take_along_axis(scores, order, 1), np.take_along_axis(numbers, order, 1)
+        return Neighbours(nearest, whose, scanned=scanned)
 
     def _prepare_queries(self, vectors: NDArray[np.floating]) -> NDArray[np.float32]:
         if vectors.ndim != 2 or vectors.shape[1] != self.settings.width:

@@ -11,11 +11,13 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from bertfeat.arguments import checked
 from bertfeat.errors import BertfeatError, IndexFolderError
+from bertfeat.features import FeatureSet
 from bertfeat.io import Address, Location
 from bertfeat.search.building.feature_source import document_fields
 from bertfeat.search.document_store import SOURCE, document_schema
-from bertfeat.search.folder import check_files, read_consistently
+from bertfeat.search.folder import check_files, read_current
 from bertfeat.search.index_copy import index_on_disk
 from bertfeat.search.reranking.kept_tokens import check_tokens
 from bertfeat.search.settings import (
@@ -24,7 +26,6 @@ from bertfeat.search.settings import (
     PIECES_NAME,
     REBUILD,
     IndexSettings,
-    read_index_settings,
 )
 from bertfeat.search.source_sets import changed_sources, unchanged_sources
 from bertfeat.search.vector_index import VectorIndex
@@ -44,7 +45,7 @@ class IndexReport:
     """A sound index, and how much of it was checked."""
 
     settings: IndexSettings
-    files: int  # beside index.json
+    files: int  # beside the record
     bytes: int
     documents: int
     vectors: int
@@ -52,8 +53,9 @@ class IndexReport:
     changed_sources: tuple[str, ...]  # feature sets that exist, but changed
 
 
+@checked
 def verify_index(folder: str | Path | Address) -> IndexReport:
-    """Check every byte of an index against the digests in ``index.json``, then its files against one another.
+    """Check every byte of an index against the digests in its record, then its files against one another.
 
     The digests come first, so nothing that was changed is handed to FAISS. Of an index at an address, the copy on this
     machine is checked that a search would open.
@@ -61,7 +63,13 @@ def verify_index(folder: str | Path | Address) -> IndexReport:
     Raises:
         IndexFolderError: the first thing that does not hold; or it is no index.
     """
-    index, size = read_consistently(index_on_disk(folder), _check_digests)
+    place = index_on_disk(folder)
+
+    def check_digests(settings: IndexSettings, version: Path) -> tuple[VectorIndex, int]:
+        size = check_files(version, settings, digest_up_to=1 << 62)
+        return VectorIndex(place), size
+
+    index, size = read_current(place, check_digests)
     _read_documents(index)
     _check_stored_columns(index)
     if index.pieces is not None:
@@ -75,10 +83,8 @@ def verify_index(folder: str | Path | Address) -> IndexReport:
     return IndexReport(settings, len(settings.files), size, settings.documents, settings.count, compared, changed)
 
 
-def _check_digests(folder: Path) -> tuple[VectorIndex, int]:
-    settings = read_index_settings(folder)
-    size = check_files(folder, settings, digest_up_to=1 << 62)
-    return VectorIndex(folder), size
+def _file_of(index: VectorIndex, name: str) -> Location:
+    return index.folder / index.settings.version / name
 
 
 def _read_documents(index: VectorIndex) -> None:
@@ -88,10 +94,12 @@ def _read_documents(index: VectorIndex) -> None:
 
 
 def _check_stored_columns(index: VectorIndex) -> None:
-    """Check that the columns and texts are those of the feature sets that did not change."""
-    path, settings = index.folder / DOCUMENTS_NAME, index.settings
+    """Check that model, settings, columns and texts are those of the feature sets that did not change."""
+    path, settings = _file_of(index, DOCUMENTS_NAME), index.settings
     ours = document_schema([(index.folder, index.documents.schema)])
     for number, features in unchanged_sources(settings):
+        if number == 0 and not settings.updates:
+            _check_recorded(index.folder, settings, features)
         for field in document_schema([(features.folder, document_fields(features, settings.has_text))]):
             if field not in ours:
                 raise IndexFolderError(
@@ -100,6 +108,17 @@ def _check_stored_columns(index: VectorIndex) -> None:
         # a set that was appended again may have had no texts before
         if settings.has_text and not settings.updates and "text" in features.names:
             _refuse_if(_textless(index, number), path, f"documents have no text, and {features.folder} has them")
+
+
+def _check_recorded(folder: Location, settings: IndexSettings, features: FeatureSet) -> None:
+    """Check that the index records the model and the settings of the first feature set that it was built from."""
+    header = features.header
+    differ = [str(each) for each in settings.extraction.differences(header.settings)]
+    if settings.model.fingerprint != header.model.fingerprint:
+        differ.append(f"the fingerprint of the model {settings.model.fingerprint} and {header.model.fingerprint}")
+    if differ:
+        problem = f"it records other settings than {features.folder} has: {'; '.join(differ)}"
+        raise IndexFolderError(problem, where=folder, remedy=REBUILD)
 
 
 def _textless(index: VectorIndex, source: int) -> int:
@@ -113,7 +132,7 @@ def _textless(index: VectorIndex, source: int) -> int:
 
 def _check_pieces(index: VectorIndex) -> None:
     """Check that every token or word is within the text of a document."""
-    path, ends = index.folder / PIECES_NAME, _lengths_of_texts(index)
+    path, ends = _file_of(index, PIECES_NAME), _lengths_of_texts(index)
     for batch in index.pieces.batches() if index.pieces is not None else ():
         owner, start, end, segment = (batch.column(name).to_numpy() for name in ("document", "start", "end", "segment"))
         outside = (start < 0) | (end <= start)
@@ -147,7 +166,7 @@ def _check_vectors(index: VectorIndex) -> int:
     Returns:
         How many vectors were checked: those that are stored whole.
     """
-    path, settings = index.folder / FAISS_NAME, index.settings
+    path, settings = _file_of(index, FAISS_NAME), index.settings
     if problem := find_mismatch(index.faiss_index, settings, whole=True):
         raise IndexFolderError(f"{path} is not the index that was written: {problem}", remedy=REBUILD)
     if settings.transform is not None and not has_sound_matrix(index.faiss_index):

@@ -1,4 +1,5 @@
 from .app import create_app as create_app
+from .log import log_as_json as log_as_json
 from .opening import open_service as open_service
 from .running import run_server as run_server
 from .service import Service as Service

@@ -1,10 +1,10 @@
 """The application: the routes, the forms of errors, and what stands around them."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from fastapi import FastAPI, Request, Response
+from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
@@ -12,13 +12,16 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp
 
 import bertfeat
+from bertfeat.arguments import checked
 from bertfeat.errors import BertfeatError
+from bertfeat.io import shorten
 from bertfeat.server.answers import json_response
 from bertfeat.server.batching import ClosedError, EncoderError, QueueFullError
 from bertfeat.server.direct import DirectRoutes
 from bertfeat.server.guard import Guard, is_openai_path
 from bertfeat.server.openai import openai_routes
 from bertfeat.server.own import own_routes
+from bertfeat.server.page_assets import is_page_asset
 from bertfeat.server.page_routes import page_routes
 from bertfeat.server.problems import Kind, Problem, problem_of
 from bertfeat.server.service import ClientGoneError, Service
@@ -28,6 +31,7 @@ _CLIENT_GONE = 499
 _OURS = (Problem, QueueFullError, ClosedError, EncoderError, BertfeatError, UnicodeEncodeError)
 
 
+@checked
 def create_app(service: Service) -> ASGIApp:
     """The ASGI application of a service."""
 
@@ -35,20 +39,27 @@ def create_app(service: Service) -> ASGIApp:
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await service.warm_up()
         yield
-        service.close()
+        await service.close()
 
-    app = _Api(title="bertfeat", version=bertfeat.__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
+    app = _Api(
+        title="bertfeat",
+        version=bertfeat.__version__,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        dependencies=[Depends(_check_query)],
+    )
     for kind in (*_OURS, ClientGoneError):
         app.add_exception_handler(kind, lambda request, error: _refusal(service, request, error) or Response())
     app.add_exception_handler(RequestValidationError, lambda request, error: _refuse_body(service, request, error))
     app.add_exception_handler(HTTPException, lambda request, error: _refuse_path(service, request, error))
     app.add_exception_handler(Exception, lambda request, error: _refuse(service, request, problem_of(error)))
-    openai = _documented(OPENAI_ERROR, (400, 401, 404, 408, 424, 429, 431, 503, 504))
-    tei = _documented(TEI_ERROR, (400, 401, 404, 408, 413, 422, 424, 429, 431, 503, 504))
+    openai = _documented(OPENAI_ERROR, (400, 401, 404, 408, 421, 424, 429, 431, 503, 504))
+    tei = _documented(TEI_ERROR, (400, 401, 404, 408, 413, 421, 422, 424, 429, 431, 503, 504))
     routers = [openai_routes(service, openai), tei_routes(service, tei), own_routes(service, tei), page_routes(service)]
     for router in routers:
         app.include_router(router)
-    _add_health(app, service, _documented(TEI_ERROR, (401, 408, 413, 429, 431, 503, 504)))
+    _add_health(app, service, _documented(TEI_ERROR, (401, 408, 413, 421, 422, 429, 431, 503, 504)))
     direct = DirectRoutes(app, routers, lambda request, error: _refusal(service, request, error))
     guarded: ASGIApp = Guard(direct, service.settings, lambda: service.is_ready)
     if service.settings.cors_origins:
@@ -131,9 +142,49 @@ def _refuse_body(service: Service, request: Request, error: Exception) -> Respon
     if request.method == "POST" and not given.endswith("json"):  # curl -d says that it sends a form
         told = "the body was not read as JSON; send it with Content-Type: application/json"
         return _refuse(service, request, Problem(Kind.WRONG_VALUE, told))
-    found = [([str(part) for part in each["loc"][1:]], each["msg"]) for each in error.errors()[:3]]
-    told = "; ".join(f"{'.'.join(place)}: {what}" if place else what for place, what in found)
-    return _refuse(service, request, Problem(Kind.WRONG_VALUE, told, next(iter(found[0][0]), None)))
+    errors = [(each["type"], each["loc"][1:], each["msg"]) for each in error.errors()[:3]]
+    told = "; ".join(_describe_error(request, *each) for each in errors)
+    return _refuse(service, request, Problem(Kind.WRONG_VALUE, told, next(map(str, errors[0][1]), None)))
+
+
+def _describe_error(request: Request, kind: str, place: Sequence[str | int], what: str) -> str:
+    """An error of pydantic's in words; of an unknown field also which fields there are."""
+    if kind == "extra_forbidden":
+        what = f"there is no such field; the fields are {', '.join(_known_fields(request, place[:-1]))}"
+    where = ".".join(shorten(str(part)) for part in place)
+    return f"{where}: {what}" if where else what
+
+
+async def _check_query(request: Request) -> None:
+    """Refuse a query parameter that the route does not have, or that is given twice: to ignore it would answer another
+    question. The page's files take any, since links to a page and caches add some of their own.
+
+    Raises:
+        Problem: names it, and those that there are.
+    """
+    if not request.scope["query_string"] or is_page_asset(request.method, request.scope["path"]):
+        return
+    known = [each.alias for each in request.scope["route"].dependant.query_params]
+    names = [name for name, _ in request.query_params.multi_items()]
+    for at, name in enumerate(names):
+        if name not in known:
+            takes = f"the parameters are {', '.join(known)}" if known else "the route has none"
+            if request.method == "POST":
+                takes = f"the body takes {', '.join(_known_fields(request, ()))}"
+            problem = f"there is no such query parameter; {takes}"
+        elif name in names[:at]:
+            problem = "it is given twice"
+        else:
+            continue
+        raise Problem(Kind.WRONG_VALUE, f"{shorten(name)}: {problem}", shorten(name))
+
+
+def _known_fields(request: Request, place: Sequence[str | int]) -> list[str]:
+    """The fields of a route's body, or of the object at a place in it."""
+    model = request.scope["route"].endpoint.__annotations__["body"]
+    for name in place:
+        model = model.model_fields[name].annotation
+    return list(model.model_fields)
 
 
 def _refuse_path(service: Service, request: Request, error: Exception) -> Response:

@@ -1,6 +1,6 @@
 """Routes that take JSON, called without FastAPI between, which takes longer than the encoder does for a short text.
 
-FastAPI has the same routes, describes them, and answers what is no JSON or has other types.
+FastAPI has the same routes, describes them, and answers what is no JSON, has other types or a query string.
 """
 
 import inspect
@@ -31,7 +31,7 @@ class DirectRoutes:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or have FastAPI answer it."""
         route = self._routes.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
-        if route is None or not _says_json(scope):
+        if route is None or scope["query_string"] or not _says_json(scope):
             await self._app(scope, receive, send)
             return
         message = await receive()  # the guard has read the whole body

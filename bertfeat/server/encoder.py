@@ -1,6 +1,7 @@
-"""The server's encoder, as indexes, feature sets and taggers ask theirs: what they embed joins the rounds of all."""
+"""The server's encoder, as indexes, feature sets and taggers ask theirs: their texts join the rounds of all."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +10,7 @@ from bertfeat.corpus import Document
 from bertfeat.errors import UsageError
 from bertfeat.extraction import Embedder
 from bertfeat.features import DocumentFeatures, ModelIdentity
+from bertfeat.recipe import FeatureColumn
 from bertfeat.server.batching import Batcher
 from bertfeat.server.text_request import RequestFeatures, Wanted
 
@@ -23,7 +25,13 @@ class SharedEncoder:
         """
         self.identity: ModelIdentity = recorded.identity
         self.wanted = Wanted(recorded.columns, recorded.token_settings).without_units()
-        self._batcher, self._seconds = batcher, seconds
+        self._recorded, self._batcher, self._seconds = recorded, batcher, seconds
+
+    def of_columns(self, columns: Sequence[FeatureColumn]) -> "SharedEncoder":
+        """The same encoder for other columns."""
+        other = SharedEncoder(self._recorded, self._batcher, self._seconds)
+        other.wanted = replace(self.wanted, columns=tuple(columns))
+        return other
 
     def encode(self, texts: Sequence[str], /) -> NDArray[np.float32]:
         """One vector a text, ``[n, width]``."""
@@ -43,5 +51,6 @@ class SharedEncoder:
             self._batcher.drop(waiting)  # whoever asked was told that it took too long
             raise
         for number, reason in features.failures.items():
-            raise UsageError(f"text {number} cannot be embedded: {reason}")
+            problem, _, _ = reason.partition("; ")  # the remedies are options of the command
+            raise UsageError(f"text {number} cannot be embedded: {problem}")
         return features

@@ -1,30 +1,39 @@
-"""What every request passes before a route sees it: key, size, time, readiness; and what is logged of it."""
+"""The checks before every route: name of the server, key, size, time, readiness; and a line in the log."""
 
 import asyncio
 import hmac
-import json
+import ipaddress
 import logging
 import re
 import secrets
 import time
 from collections.abc import Callable
+from functools import lru_cache
 from itertools import count
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from bertfeat.errors import spell_parameters
 from bertfeat.io import give_back_memory
 from bertfeat.server.answers import json_response
 from bertfeat.server.page_assets import is_page_asset
-from bertfeat.server.problems import Kind, Problem
-from bertfeat.server.settings import ServerSettings
+from bertfeat.server.problems import Kind, Problem, field_spelling, page_spelling
+from bertfeat.server.settings import ANY_HOST, ServerSettings
+
+PAGE_HEADER = "x-bertfeat-client"
+"""The header by which the page says that it asks, whose visitors know fields and no parameters."""
 
 MOST_HEADERS = 64 * 2**10
 """Bytes of a request's head."""
 
+LOG_FIELDS = "fields"
+"""The attribute of a request's log record that holds what the log tells of it."""
+
 _MOST_BODIES = 16  # as many times as a request may have, all of them may have together
 _ITEMS_A_TOKEN = 4  # that JSON may have, and commas that a text may have
 _LARGE_BODY = 4 * 2**20  # bytes, after which the memory is given back
-_OPEN = ("/health", "/ping")  # to a load balancer that has no key
+_OPEN = ("/health", "/ping")  # to a load balancer that has no key, under any name
+_KNOWN_HOSTS = 256  # values of Host that are looked at once
 _BEFORE_READY = (*_OPEN, "/metrics", "/info", "/v1/models")
 _REQUEST_ID = re.compile(r"[\x21-\x7e]{1,128}")
 _log = logging.getLogger("bertfeat.server")
@@ -57,6 +66,8 @@ class Guard:
         self._app, self._settings, self._is_ready = app, settings, is_ready
         self.body_bytes = 0  # of the requests that are in flight
         self._keys = [key.encode() for key in settings.api_keys]
+        self._names = {"localhost", settings.host.lower(), *(name.lower() for name in settings.allowed_hosts)}
+        self._is_own_host = lru_cache(_KNOWN_HOSTS)(self._look_at_host)
         self._name, self._numbers = secrets.token_hex(4), count()  # of this server, and of its requests
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -72,6 +83,8 @@ class Guard:
     def admit(self, scope: Scope) -> None:
         """Raise what is wrong with a request, before its body is read."""
         path = scope["path"]
+        if not self._keys and path not in _OPEN:
+            self._check_host(scope)
         if is_page_asset(scope["method"], path):
             return
         if sum(len(name) + len(value) for name, value in scope["headers"]) > MOST_HEADERS:
@@ -86,6 +99,37 @@ class Guard:
             raise self.too_large()
         if not self._is_ready() and path not in _BEFORE_READY:
             raise Problem(Kind.NOT_READY, "the server is starting or ending", headers={"Retry-After": "2"})
+
+    def _check_host(self, scope: Scope) -> None:
+        """Refuse a request to a name that is not this server's, where no key guards it.
+
+        A page of another origin cannot read what this server answers, unless its own name is made to point here (DNS
+        rebinding): its browser then sends that name as Host. Browsers always send one, so a request without any is let
+        in. The status is 421 (RFC 9110, section 15.5.20): the request is for somebody else; 403 would say that whoever
+        sent it may not have the answer.
+        """
+        for name, value in scope["headers"]:
+            if name == b"host" and value and not self._is_own_host(value):
+                shown = value.decode("latin-1")[:100]
+                raise Problem(
+                    Kind.MISDIRECTED,
+                    f"this server is not asked by the name {shown!r}: without a key it answers to localhost, to "
+                    "addresses such as 127.0.0.1, and to the names that it was started with (--allowed-host)",
+                )
+
+    def _look_at_host(self, host: bytes) -> bool:
+        """Whether a value of Host, with or without a port, is an address or a name of this server."""
+        if ANY_HOST in self._names:
+            return True
+        whole = host.decode("latin-1").lower()
+        name = whole[1:].partition("]")[0] if whole.startswith("[") else whole.partition(":")[0]
+        if name.rstrip(".") in self._names:
+            return True
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            return False
+        return True
 
     def new_id(self) -> str:
         """The id of a request that has none."""
@@ -140,6 +184,20 @@ class _Passage:
         self._began, self._status, self._bytes, self._has_body = time.monotonic(), 0, 0, False
 
     async def go(self) -> None:
+        """Let the request in and log it; at the end of the server's grace it is answered all the same."""
+        of_page = dict(self._scope["headers"]).get(PAGE_HEADER.encode()) == b"page"
+        with spell_parameters(page_spelling if of_page else field_spelling):
+            try:
+                await self._pass()
+            except asyncio.CancelledError:  # by the server, which ends; nobody else cancels a request
+                again = {"Retry-After": "5", "Connection": "close"}
+                await self._refuse(Problem(Kind.NOT_READY, "the server has ended before the answer", headers=again))
+            finally:
+                self._write_log()
+                if self._bytes > _LARGE_BODY:
+                    give_back_memory()
+
+    async def _pass(self) -> None:
         try:
             async with asyncio.timeout(self._settings.body_seconds) as limit:
                 self._guard.admit(self._scope)
@@ -165,10 +223,6 @@ class _Passage:
         except Exception as error:
             _log.exception("request %s failed", self._id)
             await self._refuse(Problem(Kind.MODEL_FAILED, f"the request failed ({type(error).__name__})"))
-        finally:
-            self._write_log()
-            if self._bytes > _LARGE_BODY:
-                give_back_memory()
 
     async def _read_body(self) -> bytes:
         """The whole body, within its limits of size and time."""
@@ -216,4 +270,4 @@ class _Passage:
             "bytes": self._bytes,
             "ms": round(1000 * (time.monotonic() - self._began), 1),
         }
-        _log.info(json.dumps(line, ensure_ascii=True))
+        _log.info("%(method)s %(path)s %(status)d", line, extra={LOG_FIELDS: line})

@@ -3,9 +3,8 @@
 from typing import Any, Literal
 
 from fastapi import APIRouter, Request, Response
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from bertfeat.recipe import Pooling
 from bertfeat.server.answers import (
     in_base64,
     json_response,
@@ -23,15 +22,13 @@ from bertfeat.server.wanted import Name, WantedBody, documents_of
 
 
 class EmbeddingsBody(WantedBody):
-    """What ``/v1/embeddings`` takes; ``normalize`` and what a request may say of layers is ours."""
-
-    model_config = ConfigDict(extra="ignore")
+    """The body of ``/v1/embeddings``: OpenAI's five fields, and ours of layers, long texts and length."""
 
     input: TextInput
     model: Name | None = None
-    encoding_format: Literal["float", "base64"] = "float"
+    encoding_format: Literal["float", "base64"] | None = None
     dimensions: int | None = Field(None, ge=1)
-    user: str | None = None
+    user: str | None = Field(None, description="Of OpenAI's API; nothing depends on it.")
     normalize: bool | None = Field(None, description="By default vectors of texts are, those of tokens and words not.")
 
 
@@ -94,7 +91,7 @@ def _pieces_embedding(body: EmbeddingsBody, wanted: Wanted, features: RequestFea
     document = features.documents[number]
     assert document is not None
     matrix = document.matrix(column.name)
-    pieces = document.words if column.pooling is Pooling.WORD else document.tokens
+    pieces = document.pieces_of(column)
     assert pieces is not None
     return {
         "object": "embedding",

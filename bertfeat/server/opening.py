@@ -3,23 +3,25 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from bertfeat.arguments import checked
 from bertfeat.errors import UsageError, parameter
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
-from bertfeat.io import Location, ResultKind, result_kind
+from bertfeat.heads import Tagger
+from bertfeat.io import Address, ResultKind, as_location, result_kind
 from bertfeat.search import Index, open_query_encoder
 from bertfeat.server.encoder import SharedEncoder
 from bertfeat.server.service import Service
 from bertfeat.server.settings import ServerSettings
-from bertfeat.tagging import Tagger
 
 
+@checked
 def open_service(
-    folders: Sequence[Location],
+    folders: Sequence[str | Path | Address],
     settings: ServerSettings,
     *,
-    model: str | None = None,
-    tagger: Path | None = None,
+    model: str | Path | None = None,
+    tagger: str | Path | None = None,
     layers: str | Sequence[str] | None = None,
     pooling: str | Sequence[str] | None = None,
     precision: str | None = None,
@@ -29,9 +31,9 @@ def open_service(
 
     Raises:
         UsageError: folders of other kinds, or several indexes.
-        IndexFolderError, FeatureSetError, TaggerError: a folder is not sound, or of another model.
+        IndexFolderError, FeatureSetError, HeadError: a folder is not sound, or of another model.
     """
-    kinds = {folder: result_kind(folder) for folder in folders}
+    kinds = {folder: result_kind(folder) for folder in map(as_location, folders)}
     indexes = [folder for folder, kind in kinds.items() if kind is ResultKind.INDEX]
     sets = [folder for folder, kind in kinds.items() if kind is ResultKind.FEATURES]
     for folder, kind in kinds.items():
@@ -49,7 +51,9 @@ def open_service(
         recorded = opened
     elif features:
         header = features[0].header
-        recorded = Extractor.from_record(header.model, header.settings, header.columns, name=model, device=device)
+        recorded = Extractor.from_record(
+            header.model, header.settings, header.columns, name=model, device=device, where=features[0].folder
+        )
     extractor = _own_extractor(recorded, model, layers, pooling, precision, device)
     for each in features:
         if each.header.model.fingerprint != extractor.model.fingerprint:
@@ -70,7 +74,7 @@ def open_service(
 
 def _own_extractor(
     recorded: Extractor | None,
-    model: str | None,
+    model: str | Path | None,
     layers: str | Sequence[str] | None,
     pooling: str | Sequence[str] | None,
     precision: str | None,

@@ -6,10 +6,12 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, Field
+from pydantic import Field
 
+from bertfeat.corpus import Document
+from bertfeat.errors import parameter
 from bertfeat.features import FeatureSet
-from bertfeat.search import Index, unmark_words
+from bertfeat.search import Index, MaxSim
 from bertfeat.server.answers import (
     Form,
     accepted_form,
@@ -24,34 +26,63 @@ from bertfeat.server.answers import (
     truncated_inputs,
     truncation_headers,
 )
-from bertfeat.server.highlights import highlight_hits
+from bertfeat.server.highlights import highlight_texts
 from bertfeat.server.problems import Kind, Problem
 from bertfeat.server.service import Service
 from bertfeat.server.text_request import RequestFeatures, Wanted
 from bertfeat.server.token_ids import Texts
-from bertfeat.server.wanted import Name, WantedBody, documents_of
+from bertfeat.server.wanted import Body, Name, WantedBody, documents_of
 from bertfeat.usages import Senses, Usages, find_senses, find_usages
 
 
 class FeaturesBody(WantedBody):
-    """What ``/features`` takes."""
+    """The body of ``/features``."""
 
     texts: str | Texts
 
 
-class SearchBody(BaseModel):
-    """What ``/search`` takes: a text or a vector."""
+class SearchBody(Body):
+    """The body of ``/search``: a text or a vector, and the conditions of the command of that name."""
 
     query: str | None = Field(None, examples=["how do bats find their prey"])
     vector: Annotated[list[float], Field(fail_fast=True)] | None = None
     k: Annotated[int, Field(ge=1, le=1000)] = 10
     where: str | None = Field(None, examples=["year > 1900"])
     exact: bool = False
+    rerank: Literal["maxsim"] | None = Field(
+        None, description="Score the best hits again, by the vectors of their tokens."
+    )
+    rerank_column: Name | None = Field(None, description="Which tokens or words are compared: layer5_token.")
+    rerank_depth: Annotated[int, Field(ge=1, le=1000)] | None = Field(
+        None, description="How many hits are scored again; by default 50, or as many as are asked for."
+    )
+    rerank_weight: float | None = Field(None, description="Weight of the score by vector, which is added: 0.5.")
+    rerank_idf: bool | None = Field(None, description="Whether rare tokens of the query count for more; they do.")
     highlight: bool = Field(False, description="Whether to say which words of the hits match the query best.")
 
+    def maxsim(self) -> MaxSim | None:
+        """The options of scoring hits again; None where they are not.
 
-class UsagesBody(BaseModel):
-    """What ``/usages`` takes."""
+        Raises:
+            Problem: options that nothing would read.
+            UsageError: a weight that cannot be right.
+        """
+        given = {name: getattr(self, f"rerank_{name}") for name in ("column", "depth", "weight", "idf")}
+        given = {name: value for name, value in given.items() if value is not None}
+        if self.rerank is None:
+            for name in given:
+                raise Problem(
+                    Kind.WRONG_VALUE, f"rerank_{name} is for {parameter('rerank', 'maxsim')}", f"rerank_{name}"
+                )
+            return None
+        if self.vector is not None:
+            problem = "rerank compares the tokens of a text, and vector has none; leave one out"
+            raise Problem(Kind.WRONG_VALUE, problem, "rerank")
+        return MaxSim(**given)
+
+
+class UsagesBody(Body):
+    """The body of ``/usages``."""
 
     word: Name
     like: str | None = Field(None, examples=["He sat on the *bank* of the river."])
@@ -65,8 +96,8 @@ class UsagesBody(BaseModel):
     features: Name | None = Field(None, description="Which set, where the server has several: its name.")
 
 
-class TagBody(BaseModel):
-    """What ``/tag`` takes."""
+class TagBody(Body):
+    """The body of ``/tag``."""
 
     texts: str | Texts
 
@@ -93,8 +124,9 @@ def own_routes(service: Service, errors: dict[int | str, dict[str, Any]]) -> API
             index = _index(service)
             if (body.query is None) == (body.vector is None):
                 raise Problem(Kind.WRONG_VALUE, "a search has a query or a vector", "query")
+            rerank = body.maxsim()
             await _check_text(service, body.query, "query")
-            return json_response(await service.run(lambda: _search(service, index, body), request=request))
+            return json_response(await service.run(lambda: _search(service, index, body, rerank), request=request))
 
     @router.post("/usages", summary="A word in its contexts, or grouped by sense")
     async def usages(body: UsagesBody, request: Request) -> Response:
@@ -124,7 +156,7 @@ async def _check_text(service: Service, text: str | None, param: str) -> None:
         await service.check_size([text])
 
 
-def _texts_as_documents(texts: list[str]) -> list[Any]:
+def _texts_as_documents(texts: list[str]) -> list[Document]:
     if not texts:
         raise Problem(Kind.EMPTY, "there are no texts", "texts")
     return documents_of(texts, param="texts")
@@ -167,17 +199,16 @@ def _index(service: Service) -> Index:
     return service.index
 
 
-def _search(service: Service, index: Index, body: SearchBody) -> dict[str, Any]:
+def _search(service: Service, index: Index, body: SearchBody, rerank: MaxSim | None) -> dict[str, Any]:
     if body.query is not None:
-        answer = index.search(body.query, body.k, where=body.where, exact=body.exact)
+        answer = index.search(body.query, body.k, where=body.where, exact=body.exact, rerank=rerank)
     else:
         (answer,) = index.search_vectors([body.vector or []], body.k, where=body.where, exact=body.exact)
     hits = [hit.to_json() | {"number": hit.number} for hit in answer.hits]
     found: dict[str, Any] = {"query": answer.query, "hits": hits}
-    if body.highlight and body.query is not None and service.features and hits:
-        features = service.features[0]
-        text, _ = unmark_words(body.query)
-        found["highlights"] = highlight_hits(features, service.encoder_of(features), text, answer.hits)
+    if body.highlight and body.query is not None and service.features:
+        rows, texts = [hit.row for hit in answer.hits], [hit.text for hit in answer.hits]
+        found["highlights"] = highlight_texts(service, body.query, rows, texts)
     return found
 
 

@@ -1,7 +1,6 @@
 """Colours of the map's points by a kept column: a code for each point, and what the codes stand for."""
 
 import base64
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -92,7 +91,7 @@ def _of_numbers(facet: Facet) -> _Coding:
     assert facet.high is not None
     low, high = facet.low, facet.high
     whole = facet.kind == "int64"
-    width = math.ceil((high - low + 1) / SHADES) if whole else (high - low) / SHADES or 1.0
+    width = -(-(high - low + 1) // SHADES) if whole else (high - low) / SHADES or 1.0
     steps = int((high - low) // width) + 1 if whole else SHADES if high > low else 1
     ends = [(low + at * width, low + (at + 1) * width) for at in range(steps)]
     labels = [_whole_range(a, min(high, b - 1)) if whole else f"{a:.3g} – {b:.3g}" for a, b in ends]
@@ -101,7 +100,11 @@ def _of_numbers(facet: Facet) -> _Coding:
     entries.append(ColorEntry("no value", "none", 0))
 
     def code(values: pa.Array) -> NDArray[np.uint8]:
-        numbers = values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        if whole:  # in 64 bits without a sign, where every difference has its place
+            above = pc.fill_null(values, int(low)).to_numpy().astype(np.uint64) - np.array(int(low)).astype(np.uint64)
+            missing = values.is_null().to_numpy(zero_copy_only=False)
+            return np.where(missing, steps, np.minimum(above // np.uint64(width), steps - 1)).astype(np.uint8)
+        numbers = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
         finite = np.isfinite(numbers)
         at = np.clip((np.where(finite, numbers, low) - low) // width, 0, steps - 1)
         codes: NDArray[np.uint8] = np.where(finite, at, steps).astype(np.uint8)

@@ -1,16 +1,13 @@
 """The values of kept columns that the page offers as filters."""
 
-import math
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from bertfeat.corpus import Value
-from bertfeat.search import Index
-from bertfeat.where import column_kinds
+from bertfeat.search import Index, living_values
+from bertfeat.where import column_kinds, number_range
 
 MOST_VALUES = 50
 """Different values of a column that are offered one by one."""
@@ -50,33 +47,17 @@ def read_facets(index: Index) -> tuple[Facet, ...]:
 
 def _read_facet(index: Index, name: str, kind: str) -> Facet:
     if kind in _NUMBERS:
-        ends = [pc.min_max(values).as_py() for values in _living_values(index, name)]
-        low = _finite(min((end["min"] for end in ends if end["min"] is not None), default=None))
-        high = _finite(max((end["max"] for end in ends if end["max"] is not None), default=None))
+        low, high = number_range(living_values(index, name))
         return Facet(name, kind, None, low, high)
     return Facet(name, kind, _count_values(index, name), None, None)
 
 
 def _count_values(index: Index, name: str) -> tuple[FacetValue, ...] | None:
     counts: Counter[Value] = Counter()
-    for values in _living_values(index, name):
+    for values in living_values(index, name):
         for each in pc.value_counts(values.drop_null()):
             counts[each["values"].as_py()] += each["counts"].as_py()
         if len(counts) > MOST_VALUES:
             return None
     ordered = sorted(counts.items(), key=lambda item: (-item[1], str(item[0])))
     return tuple(FacetValue(value, count) for value, count in ordered)
-
-
-def _living_values(index: Index, name: str) -> Iterator[pa.Array]:
-    """A column, batch by batch, without documents that were removed (of which an index of words still has words)."""
-    removed = index.vectors.removed if index.settings.per_document else None
-    start = 0
-    for batch in index.vectors.documents.batches([name]):
-        values = batch.column(0)
-        yield values if removed is None else values.filter(pa.array(~removed[start : start + len(values)]))
-        start += len(values)
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is None or math.isfinite(value) else None

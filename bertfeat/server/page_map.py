@@ -1,36 +1,29 @@
-"""The map of an index: an even sample of its vectors, laid out in the plane by their two directions of most variance.
-
-Shapes: n points, W values in a vector.
-"""
+"""The map of an index: an even sample of its vectors, placed in the plane of their two directions of most variance."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bertfeat.features import PrincipalPlane, find_principal_plane
 from bertfeat.search import Index
 
 MOST_POINTS = 100_000
-_BLOCK = 4096
+_SAMPLE_BYTES = 64 << 20  # of the vectors whose plane is found
+_BLOCK_BYTES = 8 << 20  # of those that are placed at once
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
 class MapLayout:
-    """Points of a map, and how others are laid out beside them."""
+    """Points of a map, and the plane in which others are placed beside them."""
 
     numbers: NDArray[np.int64]  # [n] of the vectors, ascending
     flat: NDArray[np.float32]  # [n, 2]
-    centre: NDArray[np.float32]  # [W]
-    directions: NDArray[np.float32]  # [W, 2]
-    shares: tuple[float, float]  # of the variance, that each direction keeps
-
-    def place(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Where vectors lie: ``[m, W]`` → ``[m, 2]``."""
-        return ((vectors - self.centre) @ self.directions).astype(np.float32)
+    plane: PrincipalPlane
 
     def to_bytes(self) -> bytes:
         """All x (float32), then all y (float32), then all numbers (uint32), little-endian."""
@@ -39,52 +32,32 @@ class MapLayout:
 
 
 def lay_out_index(index: Index, points: int = MOST_POINTS) -> MapLayout:
-    """Lay out at most so many vectors of an index by PCA, reading them twice and keeping none."""
+    """Lay out at most so many vectors of an index by PCA.
+
+    The plane is that of an even sample of them, at most 64 MiB; all are then read in blocks, and none is kept.
+    """
     numbers = _points_of_index(index, points)
     width = index.settings.stored_width
-    if not len(numbers):
-        empty = np.zeros((width, 2), np.float32)
-        return MapLayout(numbers, np.empty((0, 2), np.float32), np.zeros(width, np.float32), empty, (0.0, 0.0))
-    near = next(_vector_blocks(index, numbers)).mean(axis=0)  # near the centre, so that no digits cancel
-    total, products = np.zeros(width), np.zeros((width, width))
-    for block in _vector_blocks(index, numbers):
-        shifted = block - near
-        total += shifted.sum(axis=0, dtype=np.float64)
-        products += shifted.T @ shifted
-    mean = total / len(numbers)
-    variances, axes = np.linalg.eigh(products / len(numbers) - np.outer(mean, mean))
-    best = _two_axes(axes)
-    kept, whole = np.maximum([*variances[::-1][:2], 0.0][:2], 0.0), float(variances.sum())
-    shares = (float(kept[0]) / whole, float(kept[1]) / whole) if whole > 0 else (1.0, 0.0)
-    layout = MapLayout(numbers, np.empty((len(numbers), 2), np.float32), near + mean.astype(np.float32), best, shares)
-    start = 0
-    for block in _vector_blocks(index, numbers):
-        layout.flat[start : start + len(block)] = layout.place(block)
-        start += len(block)
-    return layout
+    sample = _evenly(numbers, _SAMPLE_BYTES // (4 * width))
+    plane = find_principal_plane(index.reconstruct(sample) if len(sample) else np.empty((0, width), np.float32))
+    flat = np.empty((len(numbers), 2), np.float32)
+    block = max(1, _BLOCK_BYTES // (4 * width))
+    for start in range(0, len(numbers), block):
+        flat[start : start + block] = plane.place(index.reconstruct(numbers[start : start + block]))
+    return MapLayout(numbers, flat, plane)
 
 
 def _points_of_index(index: Index, points: int) -> NDArray[np.int64]:
     """The numbers of vectors that were not removed: all, or evenly spread ones."""
     removed, count = index.vectors.removed, index.settings.count
     living = np.arange(count) if removed is None else np.flatnonzero(~removed)
-    if len(living) <= points:
-        return living
-    return living[np.linspace(0, len(living) - 1, points).astype(np.int64)]
+    return _evenly(living, points)
 
 
-def _vector_blocks(index: Index, numbers: NDArray[np.int64]) -> Iterator[NDArray[np.float32]]:
-    for start in range(0, len(numbers), _BLOCK):
-        yield index.reconstruct(numbers[start : start + _BLOCK])
-
-
-def _two_axes(axes: NDArray[np.float64]) -> NDArray[np.float32]:
-    """The last two of axes in ascending order, each with the sign that gives the same picture every time."""
-    best = axes[:, ::-1][:, :2]
-    best = best * np.sign(best[np.abs(best).argmax(axis=0), np.arange(best.shape[1])])
-    if best.shape[1] < 2:
-        best = np.pad(best, ((0, 0), (0, 1)))
-    return np.ascontiguousarray(best, np.float32)
+def _evenly(numbers: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    """At most so many of numbers, and at least one, evenly spread."""
+    most = max(1, most)
+    return numbers if len(numbers) <= most else numbers[np.linspace(0, len(numbers) - 1, most).astype(np.int64)]
 
 
 class Background(Generic[_T]):

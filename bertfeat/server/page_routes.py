@@ -1,13 +1,16 @@
 """The page's own routes: its files, and the data that nothing but the page asks for."""
 
 from functools import cached_property
+from typing import Annotated
 
 import numpy as np
 from fastapi import APIRouter, Request, Response
 from numpy.typing import NDArray
+from pydantic import Field
 
 from bertfeat.search import Index
 from bertfeat.server.answers import Form, json_response
+from bertfeat.server.highlights import Highlight, highlight_texts
 from bertfeat.server.page_assets import HOME, page_assets
 from bertfeat.server.page_colors import PointColors, can_color, color_points
 from bertfeat.server.page_facets import Facet, read_facets
@@ -15,12 +18,23 @@ from bertfeat.server.page_map import Background, MapLayout, lay_out_index
 from bertfeat.server.page_state import describe_service
 from bertfeat.server.problems import Kind, Problem
 from bertfeat.server.service import Service
+from bertfeat.server.wanted import Body, documents_of
 
 MOST_DOCUMENTS = 200
 """Documents of one request."""
 
+MOST_HIGHLIGHTED = 50
+"""Hits of one request for highlights."""
+
 _MOST_TEXT = 2000  # characters of a text that are sent
 _DIGITS = 18  # of a number
+
+
+class HighlightsBody(Body):
+    """The numbers of hits that are on the screen, and the query that found them."""
+
+    query: str
+    numbers: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=MOST_HIGHLIGHTED)]
 
 
 def page_routes(service: Service) -> APIRouter:
@@ -45,7 +59,7 @@ def page_routes(service: Service) -> APIRouter:
         found = data.layout()
         if found is None:
             return _computing()
-        shares = ",".join(f"{share:.6f}" for share in found.shares)
+        shares = ",".join(f"{share:.6f}" for share in found.plane.shares)
         headers = {"X-Points": str(len(found.numbers)), "X-Of": str(of), "X-Shares": shares}
         return Response(found.to_bytes(), 200, headers, Form.FLOAT32.value)
 
@@ -60,6 +74,13 @@ def page_routes(service: Service) -> APIRouter:
             raise Problem(Kind.WRONG_VALUE, "documents are asked for by numbers or by rows")
         given = _whole_numbers(numbers if rows is None else rows)
         return json_response({"documents": await service.run(lambda: data.documents(given, by_row=rows is not None))})
+
+    @router.post("/page/highlights")
+    async def highlights(body: HighlightsBody, request: Request) -> Response:
+        documents_of([body.query], param="query")
+        await service.check_size([body.query])
+        found = await service.run(lambda: data.highlights(body), request=request)
+        return json_response({"highlights": found})
 
     @router.get("/page/{name}")
     async def asset(name: str, request: Request) -> Response:
@@ -130,13 +151,11 @@ class _PageData:
         """Documents by the numbers of their vectors, or by their rows, with their place on the map once it is there."""
         index = self.index
         numbers = self._of_rows(given) if by_row else np.array(given, np.int64)
-        wrong = numbers[(numbers < 0) | (numbers >= index.settings.count)]
-        if len(wrong):
-            raise Problem(Kind.WRONG_VALUE, f"there is no vector {wrong[0]}", "numbers")
+        self._check_numbers(numbers)
         if not len(numbers):
             return []
         layout = self._layout.value()
-        places = None if layout is None else layout.place(index.reconstruct(numbers)).tolist()
+        places = None if layout is None else layout.plane.place(index.reconstruct(numbers)).tolist()
         table = index.vectors.documents.take(index.vectors.document_numbers(numbers))
         found = []
         for at, (number, document) in enumerate(zip(numbers.tolist(), table.to_pylist(), strict=True)):
@@ -147,6 +166,19 @@ class _PageData:
             for each, piece in zip(found, index.vectors.pieces.take(numbers).to_pylist(), strict=True):
                 each |= {"start": piece["start"], "end": piece["end"], "in_pair": piece["segment"] == 1}
         return found
+
+    def highlights(self, asked: HighlightsBody) -> list[list[Highlight]]:
+        """For each hit the words of its text that match the query best; none without a set that has them."""
+        index, numbers = self.index, np.array(asked.numbers, np.int64)
+        self._check_numbers(numbers)
+        stored = index.vectors.documents.take(index.vectors.document_numbers(numbers)).to_pylist()
+        rows, texts = [each["row"] for each in stored], [each.get("text") for each in stored]
+        return highlight_texts(self._service, asked.query, rows, texts)
+
+    def _check_numbers(self, numbers: NDArray[np.int64]) -> None:
+        wrong = numbers[(numbers < 0) | (numbers >= self.index.settings.count)]
+        if len(wrong):
+            raise Problem(Kind.WRONG_VALUE, f"there is no vector {wrong[0]}", "numbers")
 
     def _of_rows(self, rows: list[int]) -> NDArray[np.int64]:
         """The numbers of the documents of rows; in an index of several sets, a row may have several."""

@@ -82,6 +82,7 @@ def _describe_recall(settings: IndexSettings) -> dict[str, object] | None:
         return None
     return {
         "at": dict(measured.recall),
+        "of": measured.of,
         "own": measured.own,
         "queries": measured.queries,
         "queries_per_second": measured.queries_per_second,

@@ -1,13 +1,38 @@
-"""What is told to a client whose request cannot be answered, in the form that its library reads."""
+"""Errors as a client is told them, in the form that its library reads."""
 
+import json
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from bertfeat.errors import BertfeatError, UsageError
+from bertfeat.errors import UNSET, BertfeatError, UsageError
 from bertfeat.server.batching import ClosedError, EncoderError, QueueFullError
 
 _MOST_MESSAGE = 1000  # characters; it may quote what the client has sent
+_FIELDS = {"column": "layers"}  # parameters that have another name in requests
+
+
+def field_spelling(name: str, value: object = UNSET) -> str:
+    """A parameter as a request has it: ``layers``, ``"k": 10``; see :func:`bertfeat.errors.parameter`."""
+    field_name = _FIELDS.get(name, name)
+    return field_name if value is UNSET else f'"{field_name}": {json.dumps(value, default=str)}'
+
+
+_PAGE_WORDS = {
+    "column": "the column",
+    "context": "the context",
+    "k": "the number of lines",
+    "like": "the sentence",
+    "match": "the match",
+    "senses": "the number of senses",
+    "where": "the condition",
+}
+
+
+def page_spelling(name: str, value: object = UNSET) -> str:
+    """A parameter as the page names its field: ``the condition``, ``the condition “year >”``."""
+    words = _PAGE_WORDS.get(name, name.replace("_", " "))
+    return words if value is UNSET else f"{words} “{value}”"
 
 
 class Kind(Enum):
@@ -22,6 +47,7 @@ class Kind(Enum):
     WRONG_METHOD = 405, "NotFound", "invalid_request_error"
     TOO_SLOW = 408, "Timeout", "timeout_error"
     TOO_LARGE = 413, "Validation", "invalid_request_error"
+    MISDIRECTED = 421, "Validation", "invalid_request_error"
     MODEL_FAILED = 424, "Backend", "server_error"
     OVERLOADED = 429, "Overloaded", "rate_limit_error"
     HEADERS_TOO_LARGE = 431, "Validation", "invalid_request_error"

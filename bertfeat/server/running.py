@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import logging
+import math
 import socket
 import sys
 from collections.abc import Callable
@@ -10,7 +11,8 @@ from types import FrameType
 
 import uvicorn
 
-from bertfeat.errors import UsageError, parameter
+from bertfeat.arguments import checked
+from bertfeat.errors import UsageError, parameter, shorten
 from bertfeat.server.app import create_app
 from bertfeat.server.connections import bounded_protocol
 from bertfeat.server.service import Service
@@ -21,6 +23,7 @@ _OTHER_FILES = 256  # that are open besides connections
 _SWITCH_SECONDS = 0.0003  # that an encoder waits for Python while the event loop has it, after each of its products
 
 
+@checked
 def run_server(service: Service, *, on_start: Callable[[str], None] = lambda _: None) -> None:
     """Serve until a signal ends it; what is in flight is finished. ``on_start`` is told the address once it listens.
 
@@ -42,7 +45,7 @@ def run_server(service: Service, *, on_start: Callable[[str], None] = lambda _: 
         server_header=False,
         date_header=True,
         timeout_keep_alive=max(1, round(settings.body_seconds)),
-        timeout_graceful_shutdown=int(settings.grace_seconds),
+        timeout_graceful_shutdown=math.ceil(settings.grace_seconds),
         backlog=max(1, min(_OTHER_FILES, most_connections) // 8),
     )
     sys.setswitchinterval(_SWITCH_SECONDS)
@@ -74,11 +77,11 @@ def _listen(settings: ServerSettings) -> socket.socket:
     try:
         listening.bind((settings.host, settings.port))
         listening.listen(_BACKLOG)
-    except OSError as error:
+    except (OSError, OverflowError, TypeError) as error:  # the last two: no port has such a number, no host such a name
         listening.close()
         raise UsageError(
-            f"cannot be listened on: {error.strerror or error}",
-            where=f"{settings.host}:{settings.port}",
+            f"cannot be listened on: {getattr(error, 'strerror', None) or error}",
+            where=f"{shorten(settings.host)}:{settings.port}",
             remedy=f"choose another {parameter('port')} or {parameter('host')}",
         ) from error
     return listening

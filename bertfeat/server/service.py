@@ -1,16 +1,18 @@
-"""What the routes ask: one encoder, and the index, feature sets and tagger that the server was given."""
+"""The service behind the routes: one encoder, and the index, feature sets and tagger that the server was given."""
 
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from fastapi import Request
 
+from bertfeat.arguments import checked
 from bertfeat.corpus import MAX_TEXT, Document
 from bertfeat.extraction import Embedder, Extractor
 from bertfeat.features import FeatureSet
+from bertfeat.heads import Tagger
+from bertfeat.io import ContextPool
 from bertfeat.search import Index
 from bertfeat.server.batching import Batcher, QueueFullError
 from bertfeat.server.encoder import SharedEncoder
@@ -19,11 +21,11 @@ from bertfeat.server.problems import Kind, Problem
 from bertfeat.server.settings import ServerSettings
 from bertfeat.server.text_request import RequestFeatures, Wanted
 from bertfeat.server.wanted import WantedReader
-from bertfeat.tagging import Tagger
 from bertfeat.words import split_words
 
 _T = TypeVar("_T")
 _SLICE = 2**18  # characters that are counted at a time
+_CHARACTERS_A_TOKEN = 8  # at the most: a word that is one [UNK] costs time by its length
 _MOST_SEARCHES = 256  # and other work on these threads, that may wait
 _WARM_UP = (
     "A text to warm up with.",
@@ -35,6 +37,7 @@ _WARM_UP_QUERY = "warm"  # one word, which an index of words takes without a mar
 class Service:
     """Answers requests; the routes only read them and write answers."""
 
+    @checked
     def __init__(self, extractor: Extractor, settings: ServerSettings) -> None:
         self.extractor, self.settings = extractor, settings
         self.index: Index | None = None
@@ -46,7 +49,7 @@ class Service:
         self.batcher = Batcher(extractor, most_tokens=settings.most_waiting_tokens)
         self.is_ready = False
         self._searches = 0  # that wait, or are at work
-        self._searching = ThreadPoolExecutor(2, "bertfeat-search")
+        self._searching = ContextPool(2, "bertfeat-search")
 
     @property
     def name(self) -> str:
@@ -68,7 +71,9 @@ class Service:
         if features.folder not in self._encoders:
             header = features.header
             columns = [column for column in features.columns if not column.pooling.per_document]
-            recorded = Embedder.from_record(header.model, header.settings, columns, name=self.extractor.location)
+            recorded = Embedder.from_record(
+                header.model, header.settings, columns, name=self.extractor.location, where=features.folder
+            )
             self._encoders[features.folder] = SharedEncoder(recorded, self.batcher, self.settings.request_seconds)
         return self._encoders[features.folder]
 
@@ -77,7 +82,7 @@ class Service:
         assert self.tagger is not None
         if self.tagger not in self._encoders:
             self._encoders[self.tagger] = SharedEncoder(
-                self.tagger.embedder, self.batcher, self.settings.request_seconds
+                self.tagger.extractor, self.batcher, self.settings.request_seconds
             )
         documents = self._encoders[self.tagger].features(texts)
         return [
@@ -85,10 +90,10 @@ class Service:
             for each in self.tagger.tag_documents(documents)
         ]
 
-    def close(self) -> None:
-        """Finish what is in flight."""
+    async def close(self) -> None:
+        """Finish the rounds that are being computed; requests are over by then, or were told that the server ends."""
         self.is_ready = False
-        self.batcher.close(self.settings.grace_seconds)
+        await asyncio.to_thread(self.batcher.close, self.settings.grace_seconds)
         self._searching.shutdown(wait=False, cancel_futures=True)
 
     async def embed(self, request: Request, documents: Sequence[Document], wanted: Wanted) -> RequestFeatures:
@@ -124,17 +129,24 @@ class Service:
             self._searches -= 1
             result.cancel()
 
-    async def count_tokens(self, texts: Sequence[str], most: int) -> int:
-        """Tokens of texts, without special ones; of more than ``most`` only that they are more."""
-        return await self.run(lambda: self._count_tokens(texts, most))
+    async def measure(self, texts: Sequence[str], most: int) -> int:
+        """The size of texts in tokens, without special ones; of more than ``most`` only that they are more.
 
-    def _count_tokens(self, texts: Sequence[str], most: int) -> int:
-        count = 0
+        A text counts an eighth of its characters at least, since an endless word is one token and minutes of work.
+        """
+        least = sum(len(text) // _CHARACTERS_A_TOKEN for text in texts)
+        return least if least > most else await self.run(lambda: self._measure(texts, most))
+
+    def _measure(self, texts: Sequence[str], most: int) -> int:
+        size = 0
         for some in _slices(texts):
-            count += sum(len(pieces.ids) for pieces in self.extractor.tokenizer.pieces(some, offsets=False))
-            if count > most:
+            found = self.extractor.tokenizer.pieces(some, offsets=False)
+            size += sum(
+                max(len(pieces.ids), len(text) // _CHARACTERS_A_TOKEN) for text, pieces in zip(some, found, strict=True)
+            )
+            if size > most:
                 break
-        return count
+        return size
 
     async def check_size(self, texts: Sequence[str], wanted: Wanted | None = None) -> None:
         """Refuse more texts, tokens, or values of the answer than a request may have.
@@ -151,9 +163,9 @@ class Service:
             raise Problem(Kind.TOO_LARGE, f"the prompt has more than {MAX_TEXT:,} characters", "prompt")
         most = sum(len(text.encode()) for text in texts) + len(prompt.encode()) * len(texts)
         if most > limits.most_tokens:  # a token has a byte at least
-            count = await self.count_tokens(texts, limits.most_tokens)
-            count += await self.count_tokens([prompt], limits.most_tokens) * len(texts) if prompt else 0
-            if count > limits.most_tokens:
+            size = await self.measure(texts, limits.most_tokens)
+            size += await self.measure([prompt], limits.most_tokens) * len(texts) if prompt else 0
+            if size > limits.most_tokens:
                 # the words "maximum context length" have some clients send less
                 problem = f"there are more tokens than the maximum context length of a request, {limits.most_tokens:,}"
                 raise Problem(Kind.TOO_LARGE, problem, param="input")
@@ -168,7 +180,7 @@ class Service:
         values = len(texts) * width + most_pieces * of_piece
         if of_piece and values > limits.most_values:
             words = await self.run(lambda: sum(len(split_words(text).start) for text in texts))
-            values = len(texts) * width + max(await self.count_tokens(texts, limits.most_tokens), words) * of_piece
+            values = len(texts) * width + max(await self.measure(texts, limits.most_tokens), words) * of_piece
         if values > limits.most_values:
             problem = f"{values:,} numbers are more than the {limits.most_values:,} of an answer; send fewer texts"
             raise Problem(Kind.TOO_LARGE, f"{problem}, or ask for fewer columns", param="input")

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 import bertfeat
 from bertfeat.recipe import Pooling
@@ -24,13 +24,11 @@ from bertfeat.server.problems import Kind, Problem
 from bertfeat.server.service import Service
 from bertfeat.server.text_request import RequestFeatures, Wanted
 from bertfeat.server.token_ids import TextInput, Texts, TokenIds, texts_of_input
-from bertfeat.server.wanted import Name, documents_of
+from bertfeat.server.wanted import Body, Name, documents_of
 
 
-class TeiBody(BaseModel):
-    """What all of these routes take."""
-
-    model_config = ConfigDict(extra="ignore")
+class TeiBody(Body):
+    """The fields that all of these routes have."""
 
     inputs: TextInput
     truncate: bool | None = Field(None, description="Cut long texts; by default they are read in windows.")
@@ -41,45 +39,50 @@ class TeiBody(BaseModel):
 
 
 class EmbedBody(TeiBody):
-    """What ``/embed`` takes."""
+    """The body of ``/embed``."""
 
-    normalize: bool = True
+    normalize: bool | None = Field(None, description="Whether vectors get length 1; they do by default.")
     dimensions: int | None = Field(None, ge=1)
-    encoding_format: Literal["float", "base64"] = "float"
+    encoding_format: Literal["float", "base64"] | None = None
+    options: dict[str, object] | None = Field(
+        None, description="Of Hugging Face's hosted API (wait_for_model, use_cache); nothing depends on it."
+    )
 
 
-class TokenizeBody(BaseModel):
-    """What ``/tokenize`` takes."""
+class TokenizeBody(Body):
+    """The body of ``/tokenize``."""
 
     inputs: str | Texts
     add_special_tokens: bool = True
     prompt_name: Name | None = None
 
 
-class DecodeBody(BaseModel):
-    """What ``/decode`` takes."""
+class DecodeBody(Body):
+    """The body of ``/decode``."""
 
     ids: TokenIds | Annotated[list[TokenIds], Field(fail_fast=True)]
     skip_special_tokens: bool = True
 
 
-class SimilarityInputs(BaseModel):
+class SimilarityInputs(Body):
     """A sentence and those that it is compared with."""
 
     source_sentence: str
     sentences: Annotated[list[str], Field(min_length=1, fail_fast=True)]
 
 
-class SimilarityParameters(BaseModel):
-    """How they are read."""
+class SimilarityParameters(Body):
+    """How these are read, and by which vectors they are compared."""
 
     truncate: bool | None = None
     truncation_direction: Literal["right", "Right", "left", "Left"] = "right"
     prompt_name: Name | None = None
+    layers: Name | None = None
+    pooling: Name | None = None
 
 
-class SimilarityBody(BaseModel):
-    """What ``/similarity`` takes."""
+class SimilarityBody(Body):
+    """The body of ``/similarity``."""
 
     inputs: SimilarityInputs
     parameters: SimilarityParameters = SimilarityParameters()
@@ -92,11 +95,10 @@ def tei_routes(service: Service, errors: dict[int | str, dict[str, Any]]) -> API
     async def embed(body: EmbedBody, request: Request) -> Response:
         with service.metrics.request("batch" if isinstance(body.inputs, list) else "single"):
             wanted = _wanted(service, body)
-            if len(wanted.columns) != 1 or wanted.has_pieces:
-                raise Problem(Kind.WRONG_VALUE, "/embed gives one vector a text; /embed_all gives those of tokens")
+            name = _column_of_texts(wanted)
             features = await _embed(service, request, body, wanted)
-            name = wanted.columns[0].name
-            vectors = text_vectors(features, name, dimensions=body.dimensions, normalize=body.normalize)
+            normalize = body.normalize is not False
+            vectors = text_vectors(features, name, dimensions=body.dimensions, normalize=normalize)
             headers = _headers(service, wanted, features)
             if accepted_form(request) is Form.FLOAT32:
                 return float32_response(vectors, headers)
@@ -115,7 +117,13 @@ def tei_routes(service: Service, errors: dict[int | str, dict[str, Any]]) -> API
             body.pooling = body.pooling or str(Pooling.TOKEN)
             wanted = _wanted(service, body)
             if len(wanted.columns) != 1 or not wanted.has_pieces:
-                raise Problem(Kind.WRONG_VALUE, "/embed_all gives the vectors of tokens or words, by one recipe")
+                names = ", ".join(column.name for column in wanted.columns)
+                raise Problem(
+                    Kind.WRONG_VALUE,
+                    f"/embed_all gives the vectors of tokens or words of one column, and this is {names}: choose by "
+                    "layers and pooling",
+                    "layers",
+                )
             features = await _embed(service, request, body, wanted)
             matrices = [document.matrix(wanted.columns[0].name) for document in features.documents if document]
             return json_response(matrices, _headers(service, wanted, features))
@@ -126,8 +134,9 @@ def tei_routes(service: Service, errors: dict[int | str, dict[str, Any]]) -> API
             texts = [body.inputs.source_sentence, *body.inputs.sentences]
             given = TeiBody(inputs=texts, **body.parameters.model_dump())
             wanted = _wanted(service, given)
+            name = _column_of_texts(wanted, within="parameters.")
             features = await _embed(service, request, given, wanted)
-            vectors = text_vectors(features, wanted.columns[0].name)
+            vectors = text_vectors(features, name)
             cosines = np.ascontiguousarray(vectors[1:] @ vectors[0])
             return json_response(cosines, _headers(service, wanted, features))
 
@@ -181,6 +190,23 @@ def _wanted(service: Service, body: TeiBody) -> Wanted:
     if truncate and body.truncation_direction.lower() == "left":
         raise Problem(Kind.WRONG_VALUE, "texts are cut at their right end only", "truncation_direction")
     return service.wanted.read(body.layers, body.pooling, truncate=truncate, prompt_name=body.prompt_name)
+
+
+def _column_of_texts(wanted: Wanted, *, within: str = "") -> str:
+    """The one column of a vector a text that is wanted; ``within`` is where a request chooses another.
+
+    Raises:
+        Problem: several columns could be meant, or none has one vector a text.
+    """
+    if len(wanted.columns) == 1 and not wanted.has_pieces:
+        return wanted.columns[0].name
+    names = ", ".join(column.name for column in wanted.columns)
+    raise Problem(
+        Kind.WRONG_VALUE,
+        f"this route takes one vector of each text, and what is asked for, or the server's default, is {names}: choose "
+        f"by {within}layers and {within}pooling ({Pooling.MEAN}, for instance); /embed_all and /features give others",
+        "pooling" if wanted.has_pieces else "layers",
+    )
 
 
 def _headers(service: Service, wanted: Wanted, features: RequestFeatures) -> dict[str, str]:

@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from bertfeat.corpus import Document
 from bertfeat.extraction import PartResult
 from bertfeat.features import DocumentFeatures
-from bertfeat.recipe import FeatureColumn, Unit
+from bertfeat.recipe import FeatureColumn, Pooling, Unit, needed_layers
 from bertfeat.tokens import TokenSettings
 
-_BYTES_A_TOKEN = 4  # of English, for what is not tokenized yet
+_BYTES_A_TOKEN = 4  # of English, for what is not tokenized yet; an endless word takes its turns by its length too
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a request wants of its texts."""
+    """The columns that a request wants of its texts, and how these are read."""
 
     columns: tuple[FeatureColumn, ...]
     tokens: TokenSettings  # without the units, which the columns decide
@@ -28,6 +28,16 @@ class Wanted:
     def has_pieces(self) -> bool:
         """Whether there are columns of tokens or words."""
         return any(not column.pooling.per_document for column in self.columns)
+
+    @property
+    def first_tokens_at(self) -> int | None:
+        """The deepest layer, if only first tokens are taken of it; None otherwise.
+
+        The encoder then computes no other rows of that layer, by products of another shape, which round otherwise.
+        """
+        deepest = needed_layers(self.columns)[-1]
+        of_deepest = (column for column in self.columns if deepest in column.recipe.layers)
+        return deepest if all(column.pooling is Pooling.CLS for column in of_deepest) else None
 
     def without_units(self) -> "Wanted":
         """The same, comparable with what others want: the columns say which units there are."""
@@ -56,6 +66,7 @@ class TextRequest:
         prompt = len(wanted.tokens.prompt.encode())
         self.sizes = [2 + (len((text.text + (text.pair or "")).encode()) + prompt) // _BYTES_A_TOKEN for text in texts]
         self.order = sorted(range(len(texts)), key=self.sizes.__getitem__, reverse=True)
+        self.first_tokens_at = wanted.first_tokens_at
         self.dropped = False
         self.future: Future[RequestFeatures] = Future()
         self.waiting_tokens = sum(self.sizes)
@@ -72,8 +83,8 @@ class TextRequest:
 
     @property
     def reading(self) -> Hashable:
-        """What texts have to share to be computed together."""
-        return self.wanted.tokens, self.wanted.has_pieces
+        """What texts have to share to be computed together, with the same bytes as alone."""
+        return self.wanted.tokens, self.wanted.has_pieces, self.first_tokens_at
 
     def take_round(self, computed: "ComputedRound", numbers: NDArray[np.int64], places: NDArray[np.int64]) -> None:
         """Note what a round gave for the texts ``numbers``, which have the rows ``places`` in it."""

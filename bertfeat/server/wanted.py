@@ -1,11 +1,11 @@
-"""What a request says of layers, pooling and long texts → columns and a reading of texts."""
+"""Layers, pooling and long texts as a request names them → columns and a reading of texts."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Annotated
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from bertfeat.corpus import MAX_TEXT, Document
 from bertfeat.extraction import Embedder
@@ -26,8 +26,14 @@ Specs = Annotated[
 """Layers or poolings, each of which may name several with commas between them."""
 
 
-class WantedBody(BaseModel):
-    """What a request may say of layers, pooling and long texts."""
+class Body(BaseModel):
+    """The JSON of a request. A field that it does not have is refused: to ignore it would answer another question."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class WantedBody(Body):
+    """The fields of a request that choose layers, pooling and the reading of long texts."""
 
     layers: Specs | None = None
     pooling: Specs | None = None

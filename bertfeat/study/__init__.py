@@ -1,31 +1,6 @@
 """Study: what stored layers say of themselves, of each other, and of a change in time."""
 
-from bertfeat.search import Interval
-from bertfeat.study.change import measure_change
-from bertfeat.study.change_results import (
-    ChangeMeasure,
-    ChangeReport,
-    ChangeSettings,
-    SliceDistance,
-    UnmeasuredWord,
-    WordChange,
-)
-from bertfeat.study.compare import compare_features
-from bertfeat.study.comparison import ComparedSet, ComparisonReport, ComparisonSettings, LayerPair, Measure
+import lazy_loader
 
-__all__ = [
-    "ChangeMeasure",
-    "ChangeReport",
-    "ChangeSettings",
-    "ComparedSet",
-    "ComparisonReport",
-    "ComparisonSettings",
-    "Interval",
-    "LayerPair",
-    "Measure",
-    "SliceDistance",
-    "UnmeasuredWord",
-    "WordChange",
-    "compare_features",
-    "measure_change",
-]
+# The public names are listed in __init__.pyi. Each is imported at its first use, so this import is cheap.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -12,12 +12,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from bertfeat.arguments import checked
 from bertfeat.errors import UsageError, parameter
 from bertfeat.features import FeatureSet, unit_vectors
 from bertfeat.io import Address
 from bertfeat.study.change_measures import mean_usages, measure_distance
-from bertfeat.study.change_results import ChangeMeasure, ChangeReport, ChangeSettings, UnmeasuredWord, WordChange
+from bertfeat.study.change_results import ChangeReport, UnmeasuredWord, WordChange
 from bertfeat.study.change_sample import EqualSample, WordReader, WordSample
+from bertfeat.study.settings import ChangeMeasure, ChangeSettings
 from bertfeat.usages import Usage, cluster_labels, find_usage_column
 from bertfeat.where import Slice, cut_slices
 
@@ -25,6 +27,7 @@ OnWord = Callable[[int, int], None]
 """Called with the number of words done, and of all."""
 
 
+@checked
 def measure_change(
     features: FeatureSet | str | Path | Address,
     words: Sequence[str] | None,

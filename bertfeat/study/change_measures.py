@@ -45,8 +45,8 @@ def measure_distance(one: SliceMeans, other: SliceMeans) -> SliceDistance:
     return SliceDistance(
         one.name,
         other.name,
-        apd=_interval(average_pairwise_distance(one.vectors, other.vectors), 0.0, 2.0),
         prt=_interval(inverted_similarity(one.vectors, other.vectors), 1.0, 1 / _LEAST_COSINE),
+        apd=_interval(average_pairwise_distance(one.vectors, other.vectors), 0.0, 2.0),
         jsd=_interval(sense_divergence(one.senses, other.senses), 0.0, 1.0),
     )
 

@@ -1,68 +1,12 @@
-"""The settings of a measurement of change, and its result."""
+"""The result of a measurement of change."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 
-from bertfeat.errors import UsageError, parameter
-from bertfeat.search import Interval
+from bertfeat.search import Interval as Interval  # exported from here
+from bertfeat.study.settings import ChangeMeasure
 from bertfeat.usages import Usage
 from bertfeat.where import Slice
-
-MOST_COMPARED = 10_000
-"""Usages of a slice that are compared at most, since resamples of them are held at once."""
-
-
-class ChangeMeasure(StrEnum):
-    """How the change of a word is measured; greater is more change."""
-
-    APD = "apd"  # average pairwise distance
-    PRT = "prt"  # prototype distance: inverted cosine similarity
-    JSD = "jsd"  # Jensen-Shannon divergence over senses
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeSettings:
-    """How change is measured.
-
-    Raises:
-        UsageError: a number that cannot be right.
-    """
-
-    slices: str | int | None = None  # "1839-1895,1896-1937", names of categories, or a number of slices
-    column: str | None = None  # of words or tokens, or a recipe that the stored ones contain; None: the only one
-    measure: ChangeMeasure | str = ChangeMeasure.PRT  # by which words are ranked, first slice against last
-    senses: int = 4  # that usages are grouped into for the JSD
-    least: int = 20  # usages that a word must have in every slice
-    most: int = 100  # usages that are compared of every slice, a random sample of equal size
-    usages: int = 3  # shown of the first slice and of the last, those that moved most
-    context: int = 300  # characters of them on either side
-    seed: int = 1
-
-    def __post_init__(self) -> None:
-        for name, value, smallest in (
-            ("senses", self.senses, 2),
-            ("least", self.least, 2),
-            ("most", self.most, 2),
-            ("usages", self.usages, 0),
-            ("context", self.context, 0),
-            ("seed", self.seed, 0),
-        ):
-            if value < smallest:
-                raise UsageError(f"{parameter(name, value)} is too few", remedy=f"give at least {smallest}")
-        if self.most > MOST_COMPARED:
-            problem = f"{parameter('most', self.most)} is more than the {MOST_COMPARED:,} usages that are compared"
-            raise UsageError(problem, remedy="give fewer: intervals are narrow by then")
-        if self.senses > 2 * min(self.least, self.most):
-            raise UsageError(
-                f"{self.senses} senses cannot be told apart in {2 * min(self.least, self.most)} usages",
-                remedy=f"give fewer {parameter('senses')}, or a greater {parameter('least')} and {parameter('most')}",
-            )
-        try:
-            ChangeMeasure(self.measure)
-        except ValueError as error:
-            there = ", ".join(ChangeMeasure)
-            raise UsageError(f"measure {self.measure!r} is unknown", remedy=f"there are: {there}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +15,8 @@ class SliceDistance:
 
     first: str  # names of the slices
     last: str
-    apd: Interval
     prt: Interval
+    apd: Interval
     jsd: Interval
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.features import FeatureSet, ReadableColumn
-from bertfeat.study.change_results import ChangeSettings
+from bertfeat.study.settings import ChangeSettings
 from bertfeat.usages import Match, Site, Usage, fold_case, parse_word, scan_features
 from bertfeat.where import Slice, slice_number
 

@@ -6,15 +6,18 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from bertfeat.arguments import checked
 from bertfeat.errors import NotDerivableError, UsageError, errors_within, parameter
 from bertfeat.features import FeatureSet, ReadableColumn, single_layer_columns
 from bertfeat.io import Address
 from bertfeat.recipe import Pooling, parse_recipes
-from bertfeat.study.comparison import ComparedSet, ComparisonReport, ComparisonSettings
+from bertfeat.study.comparison import ComparedSet, ComparisonReport
 from bertfeat.study.layer_pairs import OnCompared, compare_layers, layer_name
 from bertfeat.study.matched_items import ItemCounts, MatchedItems
+from bertfeat.study.settings import ComparisonSettings
 
 
+@checked
 def compare_features(
     first: FeatureSet | str | Path | Address,
     second: FeatureSet | str | Path | Address,

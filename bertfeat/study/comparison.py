@@ -1,4 +1,4 @@
-"""The settings of a comparison of two feature sets, and its result."""
+"""The result of a comparison of two feature sets."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -6,37 +6,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.errors import UsageError, parameter
-
-SAMPLE = 1000
-MOST_SAMPLED = 4000  # each pair of them has a number of 8 bytes in every layer
-
 Measure = Literal["cka", "rsa", "neighbours", "cosine", "least_cosine"]
 """What is measured of two layers; see :class:`LayerPair`."""
-
-
-@dataclass(frozen=True, slots=True)
-class ComparisonSettings:
-    """How two feature sets are compared.
-
-    Raises:
-        UsageError: a number that cannot be right.
-    """
-
-    pooling: str | None = None  # of the columns, where both sets have several
-    layers: tuple[str, ...] = ()  # recipes; none: every single layer that can be read
-    k: int = 10  # nearest neighbours
-    sample: int = SAMPLE  # documents, tokens or words of which similarities are taken
-    seed: int = 1  # of the sample
-
-    def __post_init__(self) -> None:
-        if self.k < 1 or self.seed < 0:
-            raise UsageError("k must be above 0, seed not below it")
-        if not 3 <= self.sample <= MOST_SAMPLED:
-            raise UsageError(
-                f"a sample of {self.sample:,}",
-                remedy=f"give {parameter('sample')} 3 to {MOST_SAMPLED:,}; CKA takes all",
-            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from bertfeat.errors import TaggerError, UsageError, parameter
+from bertfeat.errors import HeadError, UsageError, parameter
 from bertfeat.tagging.schemes import Scheme, detect_scheme, is_tag_of, to_bio, to_iobes
 
 _SHOWN = 12  # labels that a message lists
@@ -21,7 +21,7 @@ class LabelSet:
     """Labels by number, in the scheme that the network learns.
 
     Raises:
-        TaggerError: labels that nothing can be learnt of, or not of the scheme.
+        HeadError: labels that nothing can be learnt of, or not of the scheme.
     """
 
     names: tuple[str, ...]
@@ -29,27 +29,25 @@ class LabelSet:
 
     def __post_init__(self) -> None:
         if self.scheme not in _WRITERS:
-            raise TaggerError(f"labels are learnt as {', '.join(_WRITERS)}, not as {self.scheme}")
+            raise HeadError(f"labels are learnt as {', '.join(_WRITERS)}, not as {self.scheme}")
         if len(self.names) < 2 or len(set(self.names)) < len(self.names):
-            raise TaggerError(
-                f"a tagger needs labels, at least two and all different, and has {list_labels(self.names)}"
-            )
+            raise HeadError(f"a tagger needs labels, at least two and all different, and has {list_labels(self.names)}")
         if strange := [name for name in self.names if not is_tag_of(self.scheme, name)]:
-            raise TaggerError(f"{strange[0]!r} is no label of the scheme {self.scheme}")
+            raise HeadError(f"{strange[0]!r} is no label of the scheme {self.scheme}")
 
     @classmethod
     def of(cls, sentences: Iterable[Sequence[str]], *, inside: Scheme = Scheme.BIO) -> "LabelSet":
         """The labels of some sentences' tags; spans become those of the scheme ``inside``.
 
         Raises:
-            TaggerError: one label only, so that there is nothing to learn.
+            HeadError: one label only, so that there is nothing to learn.
             CorpusError: tags of spans and others among one another.
         """
         read = [tuple(map(sys.intern, tags)) for tags in sentences]
         scheme = inside if detect_scheme(read).has_spans else Scheme.PLAIN
         names = {label for tags in dict.fromkeys(read) for label in _WRITERS[scheme](tags)}
         if len(names) < 2:
-            raise TaggerError(
+            raise HeadError(
                 f"every word of the training sentences has the tag {min(names, default='')!r}, so there is nothing to "
                 f"learn",
                 remedy=f"see that the right column is read: {parameter('tag_column')} names another",

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bertfeat.arguments import checked
 from bertfeat.corpus import CorpusSettings, Document, Failure, open_corpus
 from bertfeat.errors import CorpusError
 from bertfeat.tagging.schemes import OUTSIDE, detect_scheme
@@ -17,6 +18,7 @@ class TagPredictions:
     predicted: tuple[tuple[str, ...], ...]
 
 
+@checked
 def read_predictions(path: str | Path, *, encoding: str | None = None, name: str | None = None) -> TagPredictions:
     """Read a file with a word a line, its gold tag in the last column but one, its predicted tag in the last.
 
@@ -50,7 +52,8 @@ def _labels_in(sentences: Iterable[Sequence[str]]) -> list[str]:
 
 
 def _read_column(path: str | Path, column: str, encoding: str | None, name: str) -> Iterator[tuple[str, ...]]:
-    for row in open_corpus([path], CorpusSettings("conll", encoding, tag_column=column), name=name).rows():
+    settings = CorpusSettings(format="conll", encoding=encoding, tag_column=column)
+    for row in open_corpus([path], settings, name=name).rows():
         if isinstance(row, Failure):
             problem = row.reason.partition(";")[0].replace("words but no tags", "there must be three columns at least")
             remedy = "a line is a word and, in its last two columns, gold and predicted tag"

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 from bertfeat.errors import UsageError, parameter
-from bertfeat.tagging.tagger import TaggedText
+from bertfeat.tagging.tagged_text import TaggedText
 
 PredictionForm = Literal["conll", "jsonl", "text"]
 MarkSpan = Callable[[str, str], str]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 
+from bertfeat.arguments import checked
 from bertfeat.errors import CorpusError
 
 OUTSIDE = "O"
@@ -45,6 +46,7 @@ class _ParsedTag:
     label: str
 
 
+@checked
 def read_spans(tags: Sequence[str]) -> list[TagSpan]:
     """The spans of a sentence's tags in BIO, IOB1, IOBES or BILOU, as conlleval and seqeval read them.
 
@@ -65,6 +67,7 @@ def read_spans(tags: Sequence[str]) -> list[TagSpan]:
     return spans
 
 
+@checked
 def to_bio(tags: Sequence[str]) -> list[str]:
     """The same spans as BIO tags.
 
@@ -77,6 +80,7 @@ def to_bio(tags: Sequence[str]) -> list[str]:
     return written
 
 
+@checked
 def to_iobes(tags: Sequence[str]) -> list[str]:
     """The same spans as IOBES tags.
 
@@ -90,13 +94,13 @@ def to_iobes(tags: Sequence[str]) -> list[str]:
     return written
 
 
-def detect_scheme(sentences: Iterable[Sequence[str]]) -> Scheme:
+@checked
+def detect_scheme(sentences: Sequence[Sequence[str]]) -> Scheme:
     """Find the scheme of sentences of tags; where all are ``O``, BIO.
 
     Raises:
         CorpusError: tags of spans, but for one that has no prefix.
     """
-    sentences = list(sentences)
     seen = dict.fromkeys(tag for tags in sentences for tag in tags)
     others = [tag for tag in seen if not _is_span_tag(tag)]
     if others:

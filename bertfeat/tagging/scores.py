@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
+from bertfeat.arguments import checked
 from bertfeat.errors import CorpusError, UsageError
 from bertfeat.tagging.schemes import OUTSIDE, Scheme, detect_scheme, label_of, read_spans, to_bio
 
@@ -57,6 +58,7 @@ class Scores:
         return self.f1 if self.is_spans else self.accuracy
 
 
+@checked
 def score_tags(gold: TagSequences, predicted: TagSequences) -> Scores:
     """Compare predicted tags with gold ones, in any scheme each.
 
@@ -73,6 +75,7 @@ def score_tags(gold: TagSequences, predicted: TagSequences) -> Scores:
     return _count_scores(True, gold, predicted, _span_units(gold), _span_units(predicted))
 
 
+@checked
 def score_tagger(gold: TagSequences, predicted: TagSequences) -> Scores:
     """Compare a tagger's tags, whose spans are in BIO, with gold ones; gold spans in another scheme become BIO.
 

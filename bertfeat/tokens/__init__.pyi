@@ -3,6 +3,7 @@ from .batches import (
     TokenBatch as TokenBatch,
     cut_batches as cut_batches,
     groups_in_batch as groups_in_batch,
+    split_groups as split_groups,
 )
 from .layout import (
     Layout as Layout,
@@ -12,6 +13,7 @@ from .layout import (
     ranges as ranges,
     tokenize as tokenize,
 )
+from .long_texts import split_texts as split_texts
 from .sequences import Subword as Subword, TokenSettings as TokenSettings
 from .tokenizer import TextPieces as TextPieces, Tokenizer as Tokenizer
 from .windows import LongTextPolicy as LongTextPolicy

@@ -23,6 +23,21 @@ class TokenBatch:
         """Position of each window's first token in the batch. Shape: ``[S]``."""
         return np.cumsum(self.lengths) - self.lengths
 
+    def positions(self, first: int) -> NDArray[np.int64]:
+        """Number of each token's position in its window, from ``first`` on. Shape: ``[T]``.
+
+        RoBERTa and its kin count from after the number of their padding token, over all tokens but that one, which a
+        text can spell out and whose position is its own number.
+        """
+        within = np.arange(len(self.ids)) - np.repeat(self.starts, self.lengths)
+        if first == 0:
+            return within
+        padding_id = first - 1
+        padding = self.ids == padding_id
+        before = np.cumsum(padding) - padding
+        before -= np.repeat(before[np.minimum(self.starts, len(self.ids) - 1)], self.lengths)
+        return np.where(padding, padding_id, within - before + first)
+
     def halves(self, layout: Layout) -> tuple["TokenBatch", "TokenBatch"]:
         """Split a batch of several windows in two, for when memory ran out."""
         middle = len(self.windows) // 2
@@ -63,6 +78,20 @@ def _token_batch(layout: Layout, windows: Int64s) -> TokenBatch:
     lengths = layout.window_offsets[windows + 1] - starts
     positions = ranges(starts, lengths)
     return TokenBatch(windows, layout.ids[positions], layout.types[positions], lengths)
+
+
+def split_groups(groups: TokenGroups, layout: Layout) -> tuple[TokenGroups, TokenGroups]:
+    """Split groups into those that lie in one window, and those whose tokens lie in several."""
+    window = np.searchsorted(layout.window_offsets, groups.tokens, side="right")
+    goes_on = (groups.targets[1:] == groups.targets[:-1]) & (window[1:] != window[:-1])
+    several = np.zeros(groups.size, bool)
+    several[groups.targets[1:][goes_on]] = True
+    chosen = several[groups.targets]
+    return _choose_tokens(groups, ~chosen), _choose_tokens(groups, chosen)
+
+
+def _choose_tokens(groups: TokenGroups, chosen: NDArray[np.bool_]) -> TokenGroups:
+    return TokenGroups(groups.tokens[chosen], groups.targets[chosen], groups.size)
 
 
 def groups_in_batch(groups: TokenGroups, layout: Layout, batch: TokenBatch) -> BatchGroups:

@@ -42,6 +42,7 @@ class Layout:
     types: NDArray[np.int8]  # [N] segment ids
     window_offsets: Int64s  # [W+1]
     first_tokens: TokenGroups  # document ← its first token
+    last_tokens: TokenGroups  # document ← its last token
     pooled: TokenGroups  # document ← the tokens of its mean and max
     tokens: TokenGroups | None  # stored token ← itself
     words: TokenGroups | None  # word ← its subwords, or the first or last of them
@@ -87,11 +88,17 @@ def tokenize(documents: Sequence[Document], tokenizer: Tokenizer, settings: Toke
     pooled, stored = eligible & flat.counted, eligible & flat.own
     words = _WordLayout(documents, sequences, flat, settings.subword) if settings.with_words else None
     embedded = np.flatnonzero(flat.lengths)  # the documents that are not rejected
+    ends = (
+        TokenGroups(windows.place(at[embedded]), embedded.astype(np.int32), len(documents))
+        for at in (flat.offsets[:-1], flat.offsets[1:] - 1)
+    )
+    first_tokens, last_tokens = ends
     layout = Layout(
         ids=flat.ids[windows.source],
         types=flat.types[windows.source],
         window_offsets=windows.offsets,
-        first_tokens=TokenGroups(windows.place(flat.offsets[embedded]), embedded.astype(np.int32), len(documents)),
+        first_tokens=first_tokens,
+        last_tokens=last_tokens,
         pooled=TokenGroups(windows.place(np.flatnonzero(pooled)), flat.document[pooled], len(documents)),
         tokens=windows.one_group_each(stored) if settings.with_tokens else None,
         words=TokenGroups(windows.place(words.tokens), words.targets, len(words.spans)) if words else None,

@@ -93,13 +93,18 @@ def _join_sections(
             del joints[-1:]
             # read twice as far as before, so that a text without any joint is read only a few times
             goal = section.stop + (section.stop - before.start)
-            while at < len(read) and read[at].stop <= goal:
+            while at < len(read) and (read[at].stop <= goal or _is_poor(section)):
                 section, at = read[at], at + 1
             (section,) = _read_sections(tokenizer, text, [(before.start, section.stop)])
         if joint is not None:
             joints.append(joint)
         sections.append(section)
     return sections, joints
+
+
+def _is_poor(section: _Section) -> bool:
+    """Whether a section has too few pieces to be joined with any: all of it may lie in one endless word."""
+    return len(section.ids) < 2 * _AGREEING
 
 
 def _sections(tokenizer: PieceReader, text: str, size: int) -> Iterator[_Section]:

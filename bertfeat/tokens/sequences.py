@@ -145,7 +145,14 @@ def build_sequences(
         else:
             second = _Text(next(seconds), length=len(document.pair), segment=1, kind=template.text_types[1])
             result.append(_pair_sequence(first, second, template, settings))
-    return result
+    return [_refuse_nothing(sequence) for sequence in result]
+
+
+def _refuse_nothing(sequence: TokenSequence) -> TokenSequence:
+    """Reject a document without a token, such as an empty text where the tokenizer sets no special tokens around it."""
+    if sequence.rejected or any(len(chunk.ids) for chunk in sequence.chunks):
+        return sequence
+    return TokenSequence(rejected="it has no tokens, and the model's tokenizer sets none around texts")
 
 
 def _lead(document: Document, prompt: str) -> str:

@@ -1,4 +1,4 @@
-"""What every training on stored features shares: its data, its loop, its checkpoints, and transformers' Trainer.
+"""The parts shared by all trainings on stored features: its data, its loop, its checkpoints, and transformers' Trainer.
 
 A name is imported when it is first used.
 """

@@ -9,20 +9,28 @@ from .batches import (
 from .capacity import COPIES as COPIES, available_memory as available_memory, gibibytes as gibibytes
 from .checkpoint import STATE_NAME as STATE_NAME, remove_checkpoint as remove_checkpoint
 from .disk_errors import library_disk_errors as library_disk_errors
-from .epochs import Epoch as Epoch, OnEpoch as OnEpoch
+from .epochs import Epoch as Epoch, OnEpoch as OnEpoch, OnPace as OnPace, Pace as Pace
 from .example_store import (
     ExampleRows as ExampleRows,
     ExampleStore as ExampleStore,
     describe_source as describe_source,
 )
 from .extraction import (
+    FOLDER_REFUSALS as FOLDER_REFUSALS,
     Extraction as Extraction,
     check_same_features as check_same_features,
+    count_failed_rows as count_failed_rows,
     extraction_of as extraction_of,
 )
 from .feature_digests import parts_digest as parts_digest
 from .feature_places import find_place as find_place, record_place as record_place
-from .fine_tuning import FineTuned as FineTuned, fine_tuned as fine_tuned, tuning_precision as tuning_precision
+from .fine_tuning import (
+    FineTuned as FineTuned,
+    check_tuning as check_tuning,
+    find_tuned_model as find_tuned_model,
+    fine_tuned as fine_tuned,
+    tuning_precision as tuning_precision,
+)
 from .grid import PAPER_GRID as PAPER_GRID, GridPoint as GridPoint
 from .layer_input import (
     DEFAULT_LAYERS as DEFAULT_LAYERS,
@@ -43,11 +51,18 @@ from .schedule import (
     history_problem as history_problem,
     is_over as is_over,
 )
-from .settings import MEMORY as MEMORY, LoopSettings as LoopSettings, Schedule as Schedule
+from .settings import (
+    MEMORY as MEMORY,
+    HeadSettings as HeadSettings,
+    LoopSettings as LoopSettings,
+    Schedule as Schedule,
+    with_patience as with_patience,
+)
 from .tensors import (
     FileDigest as FileDigest,
     TensorForm as TensorForm,
     TensorsError as TensorsError,
+    check_recorded_files as check_recorded_files,
     digest_file as digest_file,
     read_tensors as read_tensors,
     write_tensors as write_tensors,
@@ -63,6 +78,7 @@ from .trainer import (
     require_accelerate as require_accelerate,
     single_device as single_device,
 )
+from .unread_options import Use as Use, Work as Work, refuse_unread_options as refuse_unread_options
 from .vector_dataset import TensorBatch as TensorBatch, VectorDataset as VectorDataset
 from .verification import (
     FeaturesState as FeaturesState,

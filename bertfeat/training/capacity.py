@@ -12,14 +12,14 @@ COPIES = 8  # weights, gradient, two moments, the best weights, and what writing
 _GIB = 2**30
 
 
-def refuse_large_network(make_network: Callable[[], nn.Module], device: torch.device) -> None:
+def refuse_large_network(make_network: Callable[[], nn.Module], device: torch.device, copies: int = COPIES) -> None:
     """Refuse a network whose training cannot fit; it is made without memory to count its weights.
 
     Raises:
         UsageError: says what it takes, and what to give instead.
     """
     with torch.device("meta"):
-        size = COPIES * sum(tensor.nbytes for tensor in make_network().state_dict().values())
+        size = copies * sum(tensor.nbytes for tensor in make_network().state_dict().values())
     available = available_memory(device)
     if size > available:
         problem = f"to learn this network takes {gibibytes(size)}, and there are {gibibytes(available)}"

@@ -16,7 +16,7 @@ from bertfeat.training.settings import LoopSettings
 from bertfeat.training.tensors import FileDigest, TensorForm, TensorsError, read_tensors, write_tensors
 
 STATE_NAME = "checkpoint.json"
-_FORMAT_VERSION = 2
+_FORMAT_VERSION = 1
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
@@ -56,23 +56,19 @@ def write_checkpoint(
     _remove_weights(folder, but=path)
 
 
-_FORMAT = JsonFormat(Checkpoint, _FORMAT_VERSION, error=TrainingError, remedy=lambda: _retrain_remedy(), digest_from=0)
+_FORMAT = JsonFormat(Checkpoint, _FORMAT_VERSION, error=TrainingError, remedy=lambda: _retrain_remedy())
 
 
 def read_checkpoint(folder: Path) -> Checkpoint | None:
     """Read the description of the last checkpoint; None if there is none.
 
     Raises:
-        TrainingError: it cannot be read, or another version wrote it.
+        TrainingError: it cannot be read, or a newer bertfeat wrote it.
     """
-    path = folder / STATE_NAME
     try:
-        checkpoint = _FORMAT.read(path)
+        return _FORMAT.read(folder / STATE_NAME)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    if checkpoint.format_version != _FORMAT_VERSION:
-        raise TrainingError("another version of bertfeat began this training", where=path, remedy=_retrain_remedy())
-    return checkpoint
 
 
 def restore(

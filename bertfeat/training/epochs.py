@@ -1,4 +1,4 @@
-"""The report of an epoch of training."""
+"""The reports of a training: each epoch as it ends, and meanwhile of the first one how long it will take."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,3 +18,14 @@ class Epoch:
 
 
 OnEpoch = Callable[[Epoch], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """The time that a training will take, measured on the first batches of its first epoch."""
+
+    seconds: float  # of learning an epoch, without its evaluation
+    epochs: int  # at most, this one included
+
+
+OnPace = Callable[[Pace], None]

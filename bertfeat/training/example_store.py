@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bertfeat.derivation import Derivation
 from bertfeat.errors import BertfeatError, TrainingError
-from bertfeat.features import FeatureSet, derived_dtype, piece_offsets, stored_matrices
+from bertfeat.features import FeatureSet, MemoryFeatures, derived_dtype, piece_offsets, stored_matrices
 from bertfeat.io import prefetched
 from bertfeat.training.batches import ExampleChunk, PackedExamples
 from bertfeat.training.feature_digests import parts_digest
@@ -36,7 +36,11 @@ class ExampleStore:
     """
 
     def __init__(
-        self, sets: Sequence[FeatureSet], derivations: Sequence[Derivation], rows: ExampleRows, budget: int
+        self,
+        sets: Sequence[FeatureSet | MemoryFeatures],
+        derivations: Sequence[Derivation],
+        rows: ExampleRows,
+        budget: int,
     ) -> None:
         self.lengths = rows.lengths
         self._rows = rows
@@ -141,10 +145,10 @@ class ExampleStore:
 class _SetReader:
     """Reads what is derived from the columns of one feature set."""
 
-    def __init__(self, features: FeatureSet, derivation: Derivation) -> None:
+    def __init__(self, features: FeatureSet | MemoryFeatures, derivation: Derivation) -> None:
         self.derivation = derivation
         self._features = features
-        self._digest = parts_digest(features)
+        self._digest = parts_digest(features) if isinstance(features, FeatureSet) else ""
         self._stored = [column for column in features.columns if column.name in derivation.columns]
         self.dtype = derived_dtype(derivation, self._stored)
 
@@ -160,6 +164,8 @@ class _SetReader:
 
     def check_unchanged(self) -> None:
         """Check that the set did not change since it was opened."""
+        if not isinstance(self._features, FeatureSet):
+            return
         folder = self._features.folder
         try:
             now = FeatureSet(folder, allow_unfinished=self._features.manifest is None)
@@ -169,7 +175,7 @@ class _SetReader:
             raise TrainingError(f"{folder} was changed while it was read", remedy="run the same command again")
 
 
-def describe_source(features: FeatureSet) -> str:
+def describe_source(features: FeatureSet | MemoryFeatures) -> str:
     """A feature set and the corpus that it was made from, for messages."""
     return f"{features.folder} (of {', '.join(features.sources[:3])})" if features.sources else str(features.folder)
 

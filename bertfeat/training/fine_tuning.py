@@ -17,8 +17,9 @@ import numpy as np
 import torch
 
 from bertfeat.encoder import Precision, resolve_precision
-from bertfeat.errors import BertfeatError, UsageError
-from bertfeat.models import Model, silence_transformers
+from bertfeat.errors import BertfeatError, TrainingError, UsageError, parameter
+from bertfeat.features import ModelIdentity
+from bertfeat.models import Model, find_model, silence_transformers
 from bertfeat.training.disk_errors import library_disk_errors
 from bertfeat.training.grid import GridPoint
 from bertfeat.training.trainer import (
@@ -27,11 +28,14 @@ from bertfeat.training.trainer import (
     keep_random_state,
     load_to_fine_tune,
     make_trainer,
+    require_accelerate,
     single_device,
 )
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+_MOST_SEED = 2**32 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +84,11 @@ def fine_tuned(
         ModelError: transformers has no such model for it, or its weights are incomplete.
         BertfeatError: accelerate is not installed, or the loss is no longer a number.
     """
-    _check_point(point)
+    if not 0 <= seed <= _MOST_SEED:
+        problem = f"fine-tuning takes seeds from 0 to {_MOST_SEED:,}, as NumPy does"
+        raise UsageError(problem, where=parameter("seed", seed))
+    computed_in = check_tuning([point], device, precision)
     resolved = single_device(device, "fine-tuning")
-    computed_in = tuning_precision(precision, resolved)
     with silence_transformers(), keep_random_state(), tempfile.TemporaryDirectory() as scratch_dir:
         from transformers import set_seed
 
@@ -97,6 +103,39 @@ def fine_tuned(
             problem = f"fine-tuning at a learning rate of {point.learning_rate} came to no finite loss"
             raise BertfeatError(problem, remedy="lower it")
         yield FineTuned(module, loss, int(trainer.state.global_step), seconds)
+
+
+def find_tuned_model(model: str | Path | None, revision: str | None, recorded: ModelIdentity | None = None) -> Model:
+    """Find the model to fine-tune: the one that is named, or that made the features (``recorded``).
+
+    Raises:
+        ModelError: there is none.
+        TrainingError: the one that is named did not make the features, so that it cannot be compared with them.
+    """
+    if recorded is None:
+        return find_model(model, revision=revision)
+    named = model is not None or revision is not None
+    found = find_model(model or recorded.name, revision=revision if named else recorded.revision)
+    if found.fingerprint != recorded.fingerprint:
+        raise TrainingError(
+            f"{found.name} (fingerprint {found.fingerprint[:12]}…) is not the model that made the features, "
+            f"{recorded.name} ({recorded.fingerprint[:12]}…)",
+            remedy="fine-tune that one, or give corpora in place of the feature sets",
+        )
+    return found
+
+
+def check_tuning(points: Sequence[GridPoint], device: str | None, precision: str) -> Literal["fp32", "bf16"]:
+    """Check all that can be wrong with a fine-tuning before anything is computed; returns its precision.
+
+    Raises:
+        UsageError: settings that cannot be right.
+        BertfeatError: accelerate is not installed.
+    """
+    for point in points:
+        _check_point(point)
+    require_accelerate("fine-tuning")
+    return tuning_precision(precision, single_device(device, "fine-tuning"))
 
 
 def tuning_precision(name: str, device: torch.device) -> Literal["fp32", "bf16"]:

@@ -6,7 +6,10 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from bertfeat.arguments import checked
 
+
+@checked
 @dataclass(frozen=True, slots=True)
 class GridPoint:
     """One point of the grid that the paper searches on the development set."""

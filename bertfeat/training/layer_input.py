@@ -1,11 +1,11 @@
-"""What is read of each word, token or text: a recipe of layers, or several layers with learned weights."""
+"""The input that is read of each word, token or text: a recipe of layers, or several layers with learned weights."""
 
 import re
 from dataclasses import dataclass, field
 
 from bertfeat.derivation import Derivation, derive
 from bertfeat.errors import NotDerivableError, RecipeError, parameter
-from bertfeat.features import FeatureSet
+from bertfeat.features import FeatureSet, MemoryFeatures
 from bertfeat.recipe import FeatureColumn, Operation, Pooling, Recipe, parse_recipes
 
 DEFAULT_LAYERS = "concat4"
@@ -39,8 +39,13 @@ class LayerInput:
         return "concat" + spelling.removeprefix(_MIX) if self.mixed else spelling
 
     @property
+    def side_by_side(self) -> int:
+        """The number of layers side by side in a vector; 1 where they are summed."""
+        return len(self.recipe.layers) if self.recipe.operation is Operation.CONCAT else 1
+
+    @property
     def mixed_layers(self) -> int:
-        """How many layers are mixed; 0 for none."""
+        """The number of mixed layers; 0 for none."""
         return len(self.recipe.layers) if self.mixed else 0
 
 
@@ -58,20 +63,18 @@ def parse_input(spec: str, num_layers: int) -> LayerInput:
     except RecipeError as error:
         if mixed:
             raise error.within(repr(spec)) from error
-        also = "a tagger also reads mix4, mix-all or mix= with layers, of which it learns a weighted sum"
+        also = "a head also reads mix4, mix-all or mix= with layers, of which it learns a weighted sum"
         raise RecipeError(error.problem, remedy=f"{error.remedy}; {also}" if error.remedy else "") from error
     if len(recipes) != 1:
         remedy = "mix-all weighs all layers"
-        raise RecipeError(f"a tagger reads one recipe, and {spec!r} means {len(recipes)}", remedy=remedy)
+        raise RecipeError(f"a head reads one recipe, and {spec!r} means {len(recipes)}", remedy=remedy)
     if mixed and recipes[0].operation is not Operation.CONCAT:
         remedy = f"write {recipes[0].spec}"
         raise RecipeError(f"{spec!r} names one layer, and there is nothing to mix", remedy=remedy)
     return LayerInput(recipes[0], mixed, spec)
 
 
-def choose_input(
-    spec: str | None, columns: tuple[FeatureColumn, ...], num_layers: int, pooling: Pooling = Pooling.WORD
-) -> LayerInput:
+def choose_input(spec: str | None, columns: tuple[FeatureColumn, ...], num_layers: int, pooling: Pooling) -> LayerInput:
     """Parse ``spec``; without one, take the only stored column of the pooling, else concat4.
 
     Raises:
@@ -86,8 +89,8 @@ def choose_input(
     return parse_input(spec or DEFAULT_LAYERS, num_layers)
 
 
-def derive_input(layer_input: LayerInput, features: FeatureSet, pooling: Pooling = Pooling.WORD) -> Derivation:
-    """How what is read is derived from the columns of a feature set that have this pooling.
+def derive_input(layer_input: LayerInput, features: FeatureSet | MemoryFeatures, pooling: Pooling) -> Derivation:
+    """The derivation of an input from the columns of a feature set that have this pooling.
 
     Raises:
         NotDerivableError: it stores none, or not these layers; the message says how to extract them.

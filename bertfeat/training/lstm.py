@@ -100,7 +100,7 @@ def run_on_cpu(
 
 
 RUN_LAYER: dict[str, Callable[..., Tensor]] = {"cpu": run_on_cpu, "cuda": run_by_torch}
-"""How a layer is computed on each kind of device; ``benchmarks/lstm.py`` measures both ways on a CPU."""
+"""The computation of a layer on each kind of device; ``benchmarks/lstm.py`` measures both ways on a CPU."""
 
 
 class _Context(Protocol):

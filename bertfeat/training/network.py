@@ -46,6 +46,10 @@ class FeatureNetwork(nn.Module):
         self.mean.copy_(torch.from_numpy(mean))
         self.scale.copy_(torch.from_numpy(1.0 / np.maximum(spread, _LEAST_SPREAD)))
 
+    def combine(self, features: NDArray[np.floating]) -> NDArray[np.floating]:
+        """The values whose mean and spread count, of stored features: these themselves."""
+        return features
+
     @property
     def mix_shares(self) -> list[float] | None:
         """The share of each layer in the learned weighted sum, ``[K]``; None where none is learnt."""

@@ -6,31 +6,33 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bertfeat.errors import StorageError, parameter
-from bertfeat.io import ResultKind, claim_folder, folder_lock, release_folder, result_kind, storage_errors
+from bertfeat.io import (
+    STATE_FOLDER,
+    ResultKind,
+    claim_folder,
+    folder_lock,
+    releasing_if_failed,
+    result_kind,
+    storage_errors,
+)
 
 
 @contextmanager
 def hold_result_folder(folder: Path, kind: ResultKind) -> Iterator[None]:
     """Hold a folder, made if need be, for results of that kind; everything read and written in it goes inside.
 
-    Temporary files of a killed run are removed. A folder that was not there, and into which nothing was written
-    when the block fails, is removed again.
+    Temporary files of a killed run are removed. When the block fails and nothing was written, the folder is as it was
+    before: not there, or without a marker.
 
     Raises:
         FolderLockedError: another run is at work on the folder.
         StorageError: it holds something else, or cannot be written.
     """
-    existed = folder.exists()
-    try:
-        with folder_lock(folder):
-            _refuse_other_files(folder, kind)
-            claim_folder(folder, kind)
-            _remove_half_written(folder)
-            yield
-    except BaseException:
-        if not existed:
-            release_folder(folder)
-        raise
+    with releasing_if_failed(folder), folder_lock(folder):
+        _refuse_other_files(folder, kind)
+        claim_folder(folder, kind)
+        _remove_half_written(folder)
+        yield
 
 
 def _refuse_other_files(folder: Path, kind: ResultKind) -> None:
@@ -58,7 +60,6 @@ _HARMLESS = {
 }  # which may be in the folder before the first run
 
 _HALF_WRITTEN = (
-    ".tagger.*.tmp",
     ".head.*.tmp",
     ".checkpoint*.tmp",
     ".curves.*.tmp",
@@ -66,4 +67,5 @@ _HALF_WRITTEN = (
     ".table7.*.tmp",
     ".pretraining.*.tmp",
     "runs/*/.*.json.tmp",
+    f"{STATE_FOLDER}/.kind.*.tmp",
 )

@@ -1,4 +1,4 @@
-"""What follows from the epochs so far: which one is kept, the next learning rate, and whether the training is over.
+"""The consequences of the epochs so far: which one is kept, the next learning rate, and whether the training is over.
 
 Two schedules: ``plateau`` halves the rate where the score on the development set no longer rises, ends after a while
 without a better one, and keeps the best epoch; ``linear`` lets the rate fall in a line to 0 over all epochs, as BERT's
@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from bertfeat.training.settings import LoopSettings
 
-_WAIT = 2  # epochs without a better score, after which the learning rate is halved
+_SHORTEST_WAIT = 2  # epochs without a better score, after which the learning rate is halved; a third of the patience
 
 
 class EpochRecord(TypedDict):
@@ -21,7 +21,7 @@ class EpochRecord(TypedDict):
     loss: float  # mean over the words, or examples
     score: Annotated[float, Meta(ge=-1, le=1)]  # on the development set
     rate: Annotated[float, Meta(gt=0, lt=1)]  # learning rate
-    words: Annotated[int, Meta(ge=1)]  # that were learnt from; of what has no words: examples
+    words: Annotated[int, Meta(ge=1, le=2**62)]  # that were learnt from; of what has no words: examples
     seconds: Annotated[float, Meta(ge=0)]  # of learning, without the evaluation
 
 
@@ -54,20 +54,21 @@ def _rate_after(number: int, rate: float, best: int, training: LoopSettings) -> 
     if training.schedule == "linear":
         return training.learning_rate * (training.epochs - number) / training.epochs
     waited = number - best
-    return rate / 2 if waited and waited % _WAIT == 0 else rate
+    wait = max(_SHORTEST_WAIT, training.epochs_waited // 3)
+    return rate / 2 if waited and waited % wait == 0 else rate
 
 
 def is_over(history: Sequence[EpochRecord], training: LoopSettings) -> bool:
     """Whether no epoch follows these."""
     count = len(history)
-    return count >= training.epochs or count - best_epoch(history, training) >= training.patience
+    return count >= training.epochs or count - best_epoch(history, training) >= training.epochs_waited
 
 
 def history_problem(history: Sequence[EpochRecord], training: LoopSettings) -> str | None:
     """Why a training with these settings cannot have this history; None if it can."""
     rate, best = training.learning_rate, 0
     for number, (epoch, best_now) in enumerate(zip(history, _best_so_far(history, training), strict=True), 1):
-        if number > training.epochs or number - 1 - best >= training.patience:
+        if number > training.epochs or number - 1 - best >= training.epochs_waited:
             return f"epoch {number} comes after the end of the training"
         if epoch["rate"] != rate:
             return f"the learning rate of epoch {number} is {epoch['rate']}, not {rate}"

@@ -1,52 +1,145 @@
-"""The settings that every training on stored features has."""
+"""The settings of trainings on stored features: those that every loop over epochs has, and those of heads."""
 
-from dataclasses import dataclass
-from typing import Literal, get_args
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal, TypeVar
 
+from bertfeat.arguments import checked
 from bertfeat.errors import UsageError, parameter
+from bertfeat.options import Option, check_bounds
 
 MEMORY = 4 * 2**30
-PATIENCE = 6
+PATIENCE = 6  # epochs,
+_PATIENT_UPDATES = 100  # or as many as so many updates take
 Schedule = Literal["plateau", "linear"]
-_MOST = {"hidden": 2**16, "memory": 2**62, "seed": 2**62}  # larger numbers fit no memory, or no 64 bits
+Settings = TypeVar("Settings", bound="LoopSettings")
+_DECAYS = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopSettings:
-    """How something is trained on stored features.
+    """The settings of every training in epochs on stored features.
 
     Raises:
         UsageError: a number that cannot be right.
     """
 
-    hidden: int = 256
-    dropout: float = 0.5
-    batch_size: int = 32  # examples: sentences, texts, questions
-    learning_rate: float = 1e-3
-    epochs: int = 40  # at most
-    schedule: Schedule = "plateau"  # of the learning rate
-    patience: int = PATIENCE  # epochs without a better score on the development set, after which a plateau ends
-    seed: int = 1
-    memory: int = MEMORY  # bytes of features that are held
+    hidden: Annotated[int, Option("Width of the hidden layer.", least=1, most=2**16)] = 256
+    dropout: Annotated[
+        float, Option("Share of values left out while it learns.", metavar="SHARE", least=0, below=1)
+    ] = 0.5
+    batch_size: Annotated[int, Option("Sentences, or other examples, in a batch.", least=1, most=2**31)] = 32
+    learning_rate: Annotated[
+        float, Option("At the beginning; it falls by the schedule.", metavar="RATE", above=0, below=1)
+    ] = 1e-3
+    epochs: Annotated[int, Option("Epochs at most.", least=1, most=2**31)] = 40
+    schedule: Annotated[
+        Schedule,
+        Option(
+            "plateau: halve the rate where the score on the development set no longer rises, and keep the best epoch; "
+            "linear: let it fall to 0 over all epochs, and keep the last one."
+        ),
+    ] = "plateau"
+    patience: Annotated[
+        int | None,
+        Option(
+            "Epochs without a better score on the development set before a plateau ends.",
+            default=f"{PATIENCE}, or as many as {_PATIENT_UPDATES} updates take",
+            least=1,
+            most=2**31,
+        ),
+    ] = None
+    seed: Annotated[
+        int, Option("Of the random numbers: another one, another result.", basic=True, least=0, most=2**62)
+    ] = 1
+    memory: Annotated[
+        int,
+        Option(
+            "Features held in memory, such as 500M or 8G; larger sets are read anew each epoch.",
+            metavar="SIZE",
+            in_bytes=True,
+            least_typed=10**6,
+            least=1,
+            most=2**62,
+        ),
+    ] = MEMORY
 
     def __post_init__(self) -> None:
-        for name in ("batch_size", "epochs", "patience", "memory"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"{name.replace('_', ' ')} {getattr(self, name)}", remedy="give at least 1")
-        if self.schedule not in get_args(Schedule):
-            raise UsageError(f"schedule {self.schedule!r}", remedy=f"known are {', '.join(get_args(Schedule))}")
-        if self.schedule == "linear" and self.patience != PATIENCE:
+        check_bounds(self)
+        if self.schedule == "linear" and self.patience is not None:
             remedy = f"leave it out, or give {parameter('schedule', 'plateau')}"
             raise UsageError(
                 f"{parameter('patience', self.patience)} has no effect: all epochs are learnt", remedy=remedy
             )
-        if not 0.0 <= self.dropout < 1.0:
-            raise UsageError(f"dropout {self.dropout}", remedy="give a share from 0 up to, not including, 1")
-        if not 0.0 < self.learning_rate < 1.0:
-            remedy = "give one between 0 and 1; the default is 0.001"
-            raise UsageError(f"learning rate {self.learning_rate}", remedy=remedy)
-        if self.seed < 0:
-            raise UsageError(f"seed {self.seed}", remedy="give 0 or more")
-        for name, most in _MOST.items():
-            if getattr(self, name) > most:
-                raise UsageError(f"{name} {getattr(self, name)}", remedy=f"give at most {most:,}")
+
+    @property
+    def epochs_waited(self) -> int:
+        """The number of epochs without a better score that a plateau waits for one."""
+        return PATIENCE if self.patience is None else self.patience
+
+
+@checked
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadSettings(LoopSettings):
+    """Settings of a head's training on stored features.
+
+    Raises:
+        UsageError: a number that cannot be right.
+    """
+
+    hidden: Annotated[  # -1: a network, linear heads and the mean of both are tried
+        int,
+        Option(
+            "Width of the hidden layer; 0: none, so that the head is solved, not trained in epochs (answer: trained).",
+            default="by the task",
+            least=0,
+            most=2**16,
+        ),
+    ] = -1
+    weight_decay: Annotated[
+        float | None,
+        Option(
+            "Half of it times the squared weights is added to the loss.",
+            default="10 to 0.0003 without a hidden layer, as is best on dev; with one 0",
+            above=0,
+            most=1_000_000,
+        ),
+    ] = None
+    task: Annotated[
+        str | None,
+        Option(
+            "Of classify: labels, multi-labels, numbers, or one that a package adds.",
+            default="labels; multi-labels where --label holds lists or is several columns",
+            metavar="NAME",
+            basic=True,
+        ),
+    ] = None
+    max_answer: Annotated[int, Option("Tokens of the longest answer.", least=1)] = 30
+    crf: Annotated[
+        bool | None,
+        Option(
+            "Score whole sequences of tags (CRF), or each tag by itself as the paper does.",
+            default="a CRF where tags stand for spans; none for a Table 7",
+            basic=True,
+        ),
+    ] = None
+    scheme: Annotated[
+        Literal["BIO", "IOBES"],
+        Option("In which spans are learnt; BIO, IOB1 and IOBES are read, BIO is written."),
+    ] = "BIO"
+
+    @property
+    def decays(self) -> tuple[float, ...]:
+        """The weight decays that a head is solved with, the strongest first."""
+        return _DECAYS if self.weight_decay is None else (self.weight_decay,)
+
+
+def with_patience(settings: Settings, examples: int) -> Settings:
+    """Settings for so many training examples: by default a plateau waits for 6 epochs, or 100 updates.
+
+    An epoch of few examples is of few updates, and its score may be luck.
+    """
+    if settings.patience is not None or settings.schedule != "plateau":
+        return settings
+    updates = -(-examples // settings.batch_size)  # of an epoch
+    return replace(settings, patience=max(PATIENCE, -(-_PATIENT_UPDATES // updates)))

@@ -65,6 +65,24 @@ def digest_file(path: Path) -> FileDigest:
         return FileDigest(fstat(file.fileno()).st_size, digest.hexdigest())
 
 
+def check_recorded_files(folder: Path, digests: Mapping[str, FileDigest]) -> None:
+    """Read every byte of a folder's files and compare it with what was recorded of them, by name.
+
+    Raises:
+        TensorsError: names the first file that is missing, or holds something else.
+    """
+    for name, recorded in digests.items():
+        try:
+            size = (folder / name).stat().st_size  # first, so that a huge file in its place is not read
+            found = digest_file(folder / name) if size == recorded.bytes else FileDigest(size, "")
+        except OSError as error:
+            raise TensorsError(f"{name} is missing or cannot be read ({error.strerror or error})") from error
+        if found.bytes != recorded.bytes:
+            raise TensorsError(f"{name} has {found.bytes:,} bytes, and had {recorded.bytes:,} when it was written")
+        if found != recorded:
+            raise TensorsError(f"{name} was changed after it was written: its sha256 differs")
+
+
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> FileDigest:
     """Write tensors under their names, whole or not at all; equal tensors give equal bytes.
 
@@ -78,7 +96,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> FileDigest:
     return FileDigest(len(data), sha256(data).hexdigest())
 
 
-def read_tensors(path: Path, forms: Mapping[str, TensorForm], digest: FileDigest | None) -> dict[str, Tensor]:
+def read_tensors(path: Path, forms: Mapping[str, TensorForm], digest: FileDigest) -> dict[str, Tensor]:
     """Read exactly the tensors of those names and forms; ``digest`` is what the file was recorded to hold.
 
     Raises:
@@ -99,16 +117,16 @@ def read_tensors(path: Path, forms: Mapping[str, TensorForm], digest: FileDigest
     return tensors
 
 
-def _read_payload(path: Path, payload: int, digest: FileDigest | None) -> bytes:
+def _read_payload(path: Path, payload: int, digest: FileDigest) -> bytes:
     """Read the file if it has the expected size, so that a huge file in its place does not fill the memory."""
     with open_regular(path) as file:
         size = fstat(file.fileno()).st_size
-        if digest is not None and size != digest.bytes:
+        if size != digest.bytes:
             raise TensorsError(f"it has {size:,} bytes, and had {digest.bytes:,} when it was written")
         if size > payload + _MOST_HEADER:
             raise TensorsError(f"it has {size:,} bytes, and {payload:,} are what its tensors take")
         data = file.read(size)
-    if digest is not None and sha256(data).hexdigest() != digest.sha256:
+    if sha256(data).hexdigest() != digest.sha256:
         raise TensorsError("it is not the file that was written: its sha256 differs")
     return data
 

@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from bertfeat.encoder import resolve_device
-from bertfeat.errors import BertfeatError, ModelError, UsageError
+from bertfeat.errors import MissingLibraryError, ModelError, UsageError
 from bertfeat.models import Model, silence_transformers
 from bertfeat.training.grid import GridPoint
 
@@ -156,10 +156,11 @@ def require_accelerate(what: str) -> None:
     """Refuse to begin without accelerate, which the Trainer needs and asks for at length.
 
     Raises:
-        BertfeatError: it is not installed.
+        MissingLibraryError: it is not installed.
     """
     if find_spec("accelerate") is None:
-        raise BertfeatError(f"{what} needs accelerate", remedy="pip install 'bertfeat[finetune]'")
+        remedy = "pip install 'bertfeat[finetune]'"
+        raise MissingLibraryError(f"{what} needs accelerate, which is not installed", remedy=remedy)
 
 
 def _training_arguments(

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import IterableDataset, get_worker_info
 
+from bertfeat.arguments import checked
 from bertfeat.errors import UsageError, parameter
 from bertfeat.features import StreamBatch, VectorStream
 
@@ -28,6 +29,7 @@ class TensorBatch(NamedTuple):
         return cls(torch.from_numpy(batch.matrix), rows, positions, strings)
 
 
+@checked
 class VectorDataset(IterableDataset[TensorBatch]):
     """The batches of a stream, for ``DataLoader(VectorDataset(stream), batch_size=None, num_workers=4)``.
 

@@ -1,4 +1,4 @@
-"""What is verified of every training: that its epochs follow from its settings, and what became of its features."""
+"""Verification of every training: that its epochs follow from its settings, and what became of its features."""
 
 from collections.abc import Collection, Sequence
 from enum import StrEnum
@@ -26,21 +26,26 @@ class FeaturesState(StrEnum):
 def training_problem(
     folder: Path,
     history: Sequence[EpochRecord],
-    training: LoopSettings,
+    training: LoopSettings | None,
     *,
     best: int,
     score: float | None,
     data: Collection[str],
 ) -> str | None:
-    """What in a finished training does not follow from its settings or its epochs, if anything does not.
+    """The value in a finished training that does not follow from its settings or its epochs, if there is one.
 
-    ``score`` is that of the best epoch, None if it was measured another time; ``data`` are the names of its sources.
+    ``training`` is None where nothing was trained in epochs. ``score`` is that of the best epoch, None where
+    there is none; ``data`` are the names of its sources.
     """
-    if problem := history_problem(history, training):
+    if training is None and (history or best):
+        return f"it has {len(history)} epochs, and nothing was trained in epochs"
+    if training is not None and training.schedule == "plateau" and training.patience is None:
+        return "it does not say how many epochs it waited for a better one (patience)"
+    if training is not None and (problem := history_problem(history, training)):
         return problem
-    if not is_over(history, training):
+    if training is not None and not is_over(history, training):
         return f"the training was not over after {len(history)} epochs"
-    if best != best_epoch(history, training):
+    if training is not None and best != best_epoch(history, training):
         return f"the best epoch is number {best_epoch(history, training)}, not {best}"
     if score is not None and score != history[best - 1]["score"]:
         return f"the score is {score}, and that of its best epoch {history[best - 1]['score']}"
@@ -64,10 +69,8 @@ def features_state(folder: Path, places: Sequence[str], digest: str) -> Features
     return FeaturesState.SAME if join_digests(sets) == digest else FeaturesState.CHANGED
 
 
-def origin_problem(
-    features: FeatureSet, model: ModelIdentity, extraction: Extraction, pooling: Pooling = Pooling.WORD
-) -> str | None:
-    """How the features that something was trained on contradict what it records of them, if they do."""
+def origin_problem(features: FeatureSet, model: ModelIdentity, extraction: Extraction, pooling: Pooling) -> str | None:
+    """The contradiction between features and the record of a training on them, if there is one."""
     try:
         check_same_features(features, model, extraction, "what it says of them", pooling)
     except TrainingError as error:
@@ -76,5 +79,5 @@ def origin_problem(
 
 
 def join_digests(sets: Sequence[FeatureSet]) -> str:
-    """What identifies the features of one set, or of several that are read together."""
+    """The digest that identifies the features of one set, or of several that are read together."""
     return "+".join(map(parts_digest, sets))

@@ -1,6 +1,6 @@
 from .by_slice import find_usages_by as find_usages_by
 from .match import Match as Match, fold_case as fold_case, parse_word as parse_word
-from .query import find_usage_column as find_usage_column
+from .query import find_usage_column as find_usage_column, parse_condition_on as parse_condition_on
 from .results import (
     Sense as Sense,
     Senses as Senses,

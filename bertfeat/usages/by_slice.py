@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from bertfeat.arguments import checked
 from bertfeat.features import FeatureSet
 from bertfeat.io import Address
 from bertfeat.search import WordEncoder
@@ -14,6 +15,7 @@ from bertfeat.usages.scan import ScanCounts, ScannedGroup
 from bertfeat.where import Slice, cut_slices, slice_number
 
 
+@checked
 def find_usages_by(
     features: FeatureSet | str | Path | Address,
     word: str,

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.errors import FeatureSetError, NotDerivableError, UsageError, parameter
+from bertfeat.errors import FeatureSetError, NotDerivableError, UsageError, parameter, shorten
 from bertfeat.features import DocumentFeatures, FeatureSet, FeatureSettings, ReadableColumn, unit_vectors
 from bertfeat.io import Address
 from bertfeat.recipe import FeatureColumn, Pooling, Unit
@@ -52,15 +52,12 @@ def find_usage_column(features: FeatureSet, column: str | None) -> ReadableColum
             remedy=f"give the recipe alone: {parameter('column', recipe)}",
         )
     problems = []
-    for pooling in [None] if named in _PIECE_POOLINGS else poolings:
+    for pooling in [None] if named in _PIECE_POOLINGS else poolings if column else poolings[:1]:
         try:
             return features.find(column, pooling)
         except NotDerivableError as error:
             problems.append(error)
-    problem = problems[0]
-    if column:
-        raise problem.within(parameter("column", column))
-    raise NotDerivableError(problem.problem, where=problem.where, remedy=f"choose with {parameter('column')}")
+    raise problems[0].within(parameter("column", column)) if column else problems[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +149,9 @@ def open_word_encoder(
     stored = next(stored for stored in features.columns if stored.name in column.derivation.columns)
     computed = FeatureColumn(column.recipe, column.pooling, column.width, stored.dtype)
     header = features.header
-    return Extractor.from_record(header.model, header.settings, [computed], name=model, device=device)
+    return Extractor.from_record(
+        header.model, header.settings, [computed], name=model, device=device, where=features.folder
+    )
 
 
 def embed_word(
@@ -179,7 +178,9 @@ def embed_word(
     occurrence = _find_in_sentence(query, like, text, marks[0] if marks else None, document, unit, subword)
     if not occurrence.picks.numbers:
         word = text[occurrence.start : occurrence.end]
-        raise UsageError(f"the model gives {word!r} in {parameter('like')} no vector", remedy="choose another word")
+        raise UsageError(
+            f"the model gives {shorten(word)!r} in {parameter('like')} no vector", remedy="choose another word"
+        )
     vectors = document.matrix(column.name)[list(occurrence.picks.numbers)]
     vector: NDArray[np.float32] = unit_vectors(combine_vectors(vectors, [occurrence.picks]))[0]
     return vector
@@ -207,7 +208,7 @@ def _find_in_sentence(
         )
     hint = f"; {parameter('match', 'prefix')} finds words that begin so" if _may_be_prefix(query, text) else ""
     raise UsageError(
-        f"the word {query.word!r} is not in {parameter('like', like)}",
+        f"the word {shorten(query.word)!r} is not in {parameter('like', like)}",
         remedy=f"use it in the sentence, or mark the one that is meant: He sat on the *banks* of the river{hint}",
     )
 

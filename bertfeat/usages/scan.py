@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.corpus import Value
+from bertfeat.errors import FeatureSetError, errors_within
 from bertfeat.features import (
     FeatureSet,
     FeatureSettings,
@@ -121,7 +122,8 @@ def _scan_documents(
     names = ["row", *kept, *position_columns(unit, features.names), *stored]
     start, stop = documents[0].row, documents[-1].row + 1
     (batch,) = features.stream(names, start=start, stop=stop, batch_rows=_WHOLE_GROUP)
-    pieces = read_positions(batch, unit)
+    with errors_within(features.folder):
+        pieces = read_positions(batch, unit)
     subword = subword_rule(features.header.settings)
     sites: list[Site] = []
     picks: list[VectorPicks] = []
@@ -139,6 +141,10 @@ def _scan_documents(
         return ScannedGroup(searched, sites, _NO_VECTORS)
     matrix = _occurrence_vectors(features, column, batch, numbers, [pick for pick in picks if pick.numbers])
     with_vectors = [at for at, pick in enumerate(picks) if pick.numbers]
+    for at in np.flatnonzero(~np.isfinite(matrix).all(axis=1))[:1].tolist():
+        site = sites[with_vectors[at]]
+        problem = f"a vector of {column.name} in row {site.row:,} is not finite"
+        raise FeatureSetError(problem, where=features.folder, remedy=f"bertfeat verify {features.folder} says more")
     nonzero = np.flatnonzero(matrix.any(axis=1))
     chosen = [with_vectors[at] for at in nonzero.tolist()]
     skipped = sorted(set(range(len(sites))).difference(chosen))

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from bertfeat.arguments import checked
 from bertfeat.errors import IndexFolderError, parameter
 from bertfeat.features import FeatureSet
 from bertfeat.io import Address
@@ -16,6 +17,7 @@ from bertfeat.usages.scan import ScanCounts
 _FETCH = 4  # hits asked for at first, for each usage wanted: punctuation is left out
 
 
+@checked
 def find_usages(
     features: FeatureSet | str | Path | Address,
     word: str,
@@ -58,6 +60,7 @@ def find_usages(
     return Usages(word, search.like, *found)
 
 
+@checked
 def find_usages_in_index(
     index: Index | str | Path | Address,
     word: str,

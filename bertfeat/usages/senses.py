@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.errors import BertfeatError, UsageError, parameter
+from bertfeat.arguments import checked
+from bertfeat.errors import UsageError, needed_library, parameter
 from bertfeat.features import FeatureSet, unit_vectors
 from bertfeat.io import Address
 from bertfeat.usages.by_slice import within_slices
@@ -27,6 +28,7 @@ MOST = 10_000
 _SEED = 0
 
 
+@checked
 def find_senses(
     features: FeatureSet | str | Path | Address,
     word: str,
@@ -143,15 +145,11 @@ def cluster_labels(matrix: NDArray[np.float32], senses: int, word: str) -> NDArr
 
     Raises:
         UsageError: fewer different vectors than senses.
-        BertfeatError: scikit-learn is not installed.
+        MissingLibraryError: scikit-learn is not installed.
     """
-    try:
+    with needed_library("senses need scikit-learn", "bertfeat[analysis]"):
         from sklearn.cluster import KMeans
         from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # comes with scikit-learn
-    except ImportError as error:
-        raise BertfeatError(
-            "senses need scikit-learn, which is not installed: pip install 'bertfeat[analysis]'"
-        ) from error
     different = len(np.unique(matrix, axis=0))
     if different < senses:
         raise UsageError(f"{word!r} has only {different} different vectors, which are too few for {senses} senses")

@@ -4,10 +4,11 @@
 - :func:`column_kinds` gives the columns of a schema that conditions can name, with their kinds.
 - :func:`parse_where` makes a condition on the columns of a table.
 - :func:`find_matching_rows` finds the rows of a table that meet one.
+- :func:`describe_ranges` says which numbers there are, where no row meets a condition.
 - :func:`cut_slices` cuts a feature set by the values of a kept column, such as years; a :class:`Slice` holds a range.
 
-A condition goes through three modules: ``lexer`` (text → lexemes), ``parse`` (→ ``tree``) and ``check`` (do the columns
-exist, are their kinds right?). ``condition`` then computes it on Arrow columns.
+A condition goes through two modules: ``lexer`` (text → lexemes) and ``parse`` (→ ``tree``). The nodes of the tree say
+whether they fit the columns, and compute themselves on Arrow columns.
 
 A name is imported when it is first used, so that what is not used costs nothing.
 """

@@ -1,7 +1,10 @@
 from .condition import (
     Condition as Condition,
+    ReadColumn as ReadColumn,
     column_kinds as column_kinds,
+    describe_ranges as describe_ranges,
     find_matching_rows as find_matching_rows,
+    number_range as number_range,
     parse_where as parse_where,
 )
 from .slices import (

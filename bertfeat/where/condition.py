@@ -1,10 +1,9 @@
-"""Which rows of a table meet a condition, by SQL's logic of three values: true, false and null.
+"""Conditions on the rows of a table, and the range of its numbers, to be told where no row meets one.
 
-A comparison with null is null, and so is its negation: neither is met. NaN counts as null.
+A row meets a condition that is true of it, neither false nor null. NaN counts as null.
 """
 
-import functools
-import re
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
@@ -14,35 +13,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bertfeat.errors import UsageError, parameter
-from bertfeat.where.check import check_condition
+from bertfeat.where.lexer import spell_column
 from bertfeat.where.parse import parse_condition
-from bertfeat.where.tree import (
-    Column,
-    Comparison,
-    Constant,
-    Junction,
-    Membership,
-    Negation,
-    Node,
-    NullTest,
-    Operand,
-    TextTest,
-)
+from bertfeat.where.tree import NamedColumns
 
-Values: TypeAlias = "pa.Array | pa.Scalar"
-"""The values of a column, or one value."""
-
-_COMPARE: Mapping[str, Callable[[Values, Values], pa.BooleanArray]] = {
-    "=": pc.equal,
-    "!=": pc.not_equal,
-    "<": pc.less,
-    "<=": pc.less_equal,
-    ">": pc.greater,
-    ">=": pc.greater_equal,
-}
-_MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_PAST_INT64 = 2.0**63
-_REGEX_SIGN = re.compile(r"[\\.^$*+?{}\[\]|()]")
+ReadColumn: TypeAlias = Callable[[str], Iterable[pa.Array]]
+"""A function that gives the values of a column by its name, block by block."""
 
 
 class RowBatches(Protocol):
@@ -70,12 +46,15 @@ class Condition:
             raise UsageError(f"a condition is a text, and this is {type(text).__name__}", where=parameter("where"))
         self.text = text
         self._tree = parse_condition(text)
-        self.names = check_condition(text, self._tree, kinds)
-        """The columns that it reads."""
+        columns = NamedColumns(kinds)
+        self._tree.check(columns)
+        self.kinds = columns.read
+        """The columns that it reads, with their kinds."""
+        self.names = tuple(columns.read)
 
     def mask(self, batch: pa.RecordBatch) -> NDArray[np.bool_]:
-        """Which rows of a batch meet it, ``[rows]``; the batch has at least the columns :attr:`names`."""
-        truth = _evaluate(self._tree, {name: _normalize_numbers(batch.column(name)) for name in self.names})
+        """Mask of the rows of a batch that meet it, ``[rows]``; the batch has at least the columns :attr:`names`."""
+        truth = self._tree.compute({name: _normalize_numbers(batch.column(name)) for name in self.names})
         mask: NDArray[np.bool_] = truth.fill_null(False).to_numpy(zero_copy_only=False)
         return mask
 
@@ -130,85 +109,22 @@ def _normalize_numbers(array: pa.Array) -> pa.Array:
     return array
 
 
-def _evaluate(node: Node, columns: Mapping[str, pa.Array]) -> pa.BooleanArray:
-    """True, false or null for each row."""
-    if isinstance(node, Junction):
-        join = pc.and_kleene if node.every else pc.or_kleene
-        return functools.reduce(join, (_evaluate(part, columns) for part in node.parts))
-    if isinstance(node, Negation):
-        return pc.invert(_evaluate(node.part, columns))
-    if isinstance(node, Comparison):
-        return _compare_values(node, columns)
-    if isinstance(node, Column):
-        return columns[node.name]
-    assert not isinstance(node, Constant)  # the check let none stand alone
-    column = _operand_values(node.operand, columns)
-    if isinstance(node, NullTest):
-        return pc.is_null(column)
-    if isinstance(node, Membership):
-        return _is_member(column, [value.value for value in node.values])
-    return _test_text(node, column)
+def describe_ranges(condition: Condition, read: ReadColumn) -> str:
+    """The range of each column of numbers that a condition reads."""
+    told = []
+    for name, kind in condition.kinds.items():
+        low, high = number_range(read(name)) if kind in ("int64", "float64") else (None, None)
+        if low is not None and high is not None:
+            told.append(f"{spell_column(name)} goes from {low} to {high}")
+    return ", ".join(told)
 
 
-def _compare_values(node: Comparison, columns: Mapping[str, pa.Array]) -> pa.BooleanArray:
-    left, right = _operand_values(node.left, columns), _operand_values(node.right, columns)
-    if pa.types.is_null(left.type) or pa.types.is_null(right.type):
-        return pa.nulls(len(next(iter(columns.values()))), pa.bool_())
-    if pa.types.is_floating(left.type) and pa.types.is_int64(right.type):
-        return _compare_int_and_float(_MIRRORED[node.sign], right, left)
-    if pa.types.is_int64(left.type) and pa.types.is_floating(right.type):
-        return _compare_int_and_float(node.sign, left, right)
-    return _COMPARE[node.sign](left, right)
+def number_range(blocks: Iterable[pa.Array]) -> tuple[float | None, float | None]:
+    """The least and the greatest number of a column, None where it is not finite or there is no number."""
+    ends = [end for end in (pc.min_max(block).as_py() for block in blocks) if end["min"] is not None]
+    low, high = min((end["min"] for end in ends), default=None), max((end["max"] for end in ends), default=None)
+    return _finite(low), _finite(high)
 
 
-def _operand_values(operand: Operand, columns: Mapping[str, pa.Array]) -> Values:
-    return columns[operand.name] if isinstance(operand, Column) else pa.scalar(operand.value)
-
-
-def _compare_int_and_float(sign: str, whole: Values, real: Values) -> pa.BooleanArray:
-    """Compare whole numbers with real ones exactly; a cast would round whole ones past 2⁵³."""
-    # a whole number is below a real one where it is below the next whole number above that, and so on
-    near = pc.ceil(real) if sign in ("<", ">=") else pc.floor(real)
-    fits = pc.and_(pc.greater_equal(near, -_PAST_INT64), pc.less(near, _PAST_INT64))
-    number = pc.if_else(fits, near, 0.0).cast(pa.int64())
-    if sign == "!=":
-        return pc.invert(_compare_int_and_float("=", whole, real))
-    result = _COMPARE[sign](whole, number)
-    if sign == "=":
-        result = pc.and_(result, pc.equal(near, real))
-    any_whole = pc.if_else(pc.is_valid(whole), 0.0, pa.scalar(None, pa.float64()))
-    return pc.if_else(fits, result, _COMPARE[sign](any_whole, near))
-
-
-def _is_member(column: pa.Array, values: Sequence[str | float | None]) -> pa.BooleanArray:
-    """``in``: true where a value is equal; else null where the column is null, or the list holds a null."""
-    allowed = [value for value in values if value is not None]
-    numbers = [value for value in allowed if not isinstance(value, str)]
-    if pa.types.is_int64(column.type):
-        allowed = [int(value) for value in numbers if int(value) == value and -_PAST_INT64 <= value < _PAST_INT64]
-    elif pa.types.is_floating(column.type):
-        allowed = [float(value) + 0.0 for value in numbers if float(value) == value]  # no -0 here either
-    inside = pc.is_in(column, value_set=pa.array(allowed, column.type))
-    unknown = pc.invert(inside) if None in values else pc.is_null(column)
-    return pc.if_else(unknown, pa.scalar(None, pa.bool_()), inside)
-
-
-def _test_text(node: TextTest, column: pa.Array) -> pa.BooleanArray:
-    pattern = node.pattern.value if not isinstance(node.pattern, Column) else None
-    if not isinstance(pattern, str):
-        return pa.nulls(len(column), pa.bool_())
-    if node.test == "contains":
-        return pc.match_substring(column, pattern)
-    if node.test == "starts":
-        return pc.starts_with(column, pattern)
-    if node.test == "ends":
-        return pc.ends_with(column, pattern)
-    return pc.match_substring_regex(column, _like_regex(pattern), ignore_case=node.test == "ilike")
-
-
-def _like_regex(pattern: str) -> str:
-    r"""The regular expression of a ``like`` pattern: % any text, _ any one character, ``\%`` and ``\_`` themselves."""
-    pieces = re.findall(r"\\[%_\\]|.", pattern, re.DOTALL)
-    wild = {"%": ".*", "_": "."}
-    signs = (wild.get(piece) or _REGEX_SIGN.sub(r"\\\g<0>", piece[-1]) for piece in pieces)
-    return f"(?s)\\A{''.join(signs)}\\z"
+def _finite(value: float | None) -> float | None:
+    return value if value is None or math.isfinite(value) else None

@@ -15,15 +15,13 @@ HELP = (
     "Write conditions such as year > 1900 and lang in ('de', 'en'), not (rating <= 3), author is not null, "
     "year between 1850 and 1900, title like 'The %'; a name with other signs is written col('publication year')."
 )
-VALUES = {"null": None, "none": None, "true": True, "false": False}
-"""Names that stand for values."""
-
-KEYWORDS = ("and", "or", "not", "in", "is")
-"""Names that stand between conditions and columns."""
+_VALUES = {"null": None, "none": None, "true": True, "false": False}  # names that stand for values
+_KEYWORDS = ("and", "or", "not", "in", "is")  # names that stand between conditions and columns
 
 _NAME = r"[^\W\d][\w.\p{M}]*"
 _LEXEME = regex.compile(
-    rf"""(?P<number>\.?[0-9](?:[eE][+-]|[\w.])*)
+    rf"""(?P<space>[\s\x1c-\x1f]+)
+      | (?P<number>\.?[0-9](?:[eE][+-]|[\w.])*)
       | (?P<text>'(?:[^'\\]|''|\\.)*'|"(?:[^"\\]|""|\\.)*")
       | (?P<quoted>`(?:[^`]|``)+`)
       | (?P<name>{_NAME})
@@ -31,7 +29,6 @@ _LEXEME = regex.compile(
     """,
     regex.VERBOSE | regex.DOTALL,
 )
-_SPACE = re.compile(r"\s*")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _WHOLE = re.compile(r"[0-9]+(?:_[0-9]+)*")
 _REAL = re.compile(r"(?:[0-9]+(?:_[0-9]+)*(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -40,33 +37,60 @@ _MEANT = {
     "&": "and", "&&": "and", "|": "or", "||": "or", "!": "not", "~": "not", "≤": "<=", "≥": ">=", "≠": "!=",
     "“": '"', "”": '"', "‘": "'", "’": "'",
 }  # fmt: skip
+_WRONG_SIGNS = {
+    **{sign: f"{sign} is unknown; write {meant}" for sign, meant in _MEANT.items()},
+    **dict.fromkeys("'\"`", "this quote is not closed"),
+    **dict.fromkeys("*/%^", "there is no arithmetic in conditions"),
+}
 _ESCAPES = {"\\": "\\", "'": "'", '"': '"', "n": "\n", "t": "\t"}
 _DIGITS = 40  # of a whole number; more than any that could fit
 _AROUND = 40  # characters that an error shows on either side of its place
 
-END = "end"
+LiteralValue = str | int | float | bool | None
+"""A value that can be written in a condition."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceRange:
     """Where something stands in the text of a condition."""
 
+    condition: str
     start: int
     end: int
+
+    @property
+    def text(self) -> str:
+        """The text of the place, as it is written."""
+        return self.condition[self.start : self.end]
+
+    def until(self, other: "SourceRange") -> "SourceRange":
+        """From here to the end of another place."""
+        return SourceRange(self.condition, self.start, other.end)
+
+    def refused(self, problem: str, *, with_help: bool = False) -> UsageError:
+        """An error that shows the condition, a mark under the place, and what is wrong there."""
+        lines = [_printable(problem)]
+        if self.condition.strip():
+            start, end = max(0, self.start - _AROUND), min(len(self.condition), self.start + 2 * _AROUND)
+            before, after = "…" if start else "", "…" if end < len(self.condition) else ""
+            indent = " " * _display_width(before + self.condition[start : self.start])
+            mark = "^" * max(1, _display_width(self.condition[self.start : min(self.end, end)]))
+            lines += [f"    {before}{_printable(self.condition[start:end])}{after}", f"    {indent}{mark}"]
+        return UsageError("\n".join([*lines, HELP] if with_help else lines), where=parameter("where"))
 
 
 @dataclass(frozen=True, slots=True)
 class Lexeme:
     """A number, text, name or sign of a condition, or its end."""
 
-    kind: str  # number, text, quoted (a name), name, sign, end
-    text: str  # as it is written
+    kind: str  # value, name, quoted (a name), keyword, sign, end
     span: SourceRange
-    value: str | int | float | None = None  # what a number, a text or a quoted name stands for
+    value: LiteralValue = None  # of a value itself; of a name, the column that it names
 
-    def is_one_of(self, *names: str) -> bool:
-        """Whether it is one of those signs or names, in upper or lower case; never if it is quoted."""
-        return self.kind in ("name", "sign") and self.text.lower() in names
+    @property
+    def word(self) -> str:
+        """The lexeme in lower case, as words of the language are compared."""
+        return self.span.text.lower()
 
 
 def read_lexemes(condition: str) -> list[Lexeme]:
@@ -81,70 +105,51 @@ def read_lexemes(condition: str) -> list[Lexeme]:
             where=parameter("where"),
         )
     if surrogate := _SURROGATE.search(condition):
-        raise condition_error(
-            condition,
-            SourceRange(*surrogate.span()),
-            "this is no character, but a byte that is not UTF-8 or half of a pair",
-        )
-    lexemes, at = [], _end_of_space(condition, 0)
-    while at < len(condition):
-        lexemes.append(_read_lexeme(condition, at))
-        at = _end_of_space(condition, lexemes[-1].span.end)
-    return [*lexemes, Lexeme(END, "", SourceRange(at, at))]
-
-
-def condition_error(condition: str, span: SourceRange, problem: str, *, with_help: bool = False) -> UsageError:
-    """An error that shows the condition, a mark under the place, and what is wrong there."""
-    lines = [_printable(problem)]
-    if condition.strip():
-        start, end = max(0, span.start - _AROUND), min(len(condition), span.start + 2 * _AROUND)
-        before, after = "…" if start else "", "…" if end < len(condition) else ""
-        indent = " " * _display_width(before + condition[start : span.start])
-        mark = "^" * max(1, _display_width(condition[span.start : min(span.end, end)]))
-        lines += [f"    {before}{_printable(condition[start:end])}{after}", f"    {indent}{mark}"]
-    return UsageError("\n".join([*lines, HELP] if with_help else lines), where=parameter("where"))
+        place = SourceRange(condition, *surrogate.span())
+        raise place.refused("this is no character, but a byte that is not UTF-8 or half of a pair")
+    lexemes = [
+        _read_lexeme(str(match.lastgroup), SourceRange(condition, *match.span()))
+        for match in _LEXEME.finditer(condition)
+        if match.lastgroup != "space"
+    ]
+    return [*lexemes, Lexeme("end", SourceRange(condition, len(condition), len(condition)))]
 
 
 def spell_column(name: str) -> str:
     """A column's name as a condition can say it: as it is, or ``col('any name')``."""
-    if regex.fullmatch(_NAME, name) and name.lower() not in (*VALUES, *KEYWORDS):
+    if regex.fullmatch(_NAME, name) and name.lower() not in (*_VALUES, *_KEYWORDS):
         return name
     return "col('{}')".format(name.replace("\\", "\\\\").replace("'", "''"))
 
 
-def _end_of_space(condition: str, at: int) -> int:
-    space = _SPACE.match(condition, at)
-    return space.end() if space else at
-
-
-def _read_lexeme(condition: str, at: int) -> Lexeme:
-    match = _LEXEME.match(condition, at)
-    span, text, kind = SourceRange(*match.span()), str(match[0]), str(match.lastgroup)
+def _read_lexeme(kind: str, span: SourceRange) -> Lexeme:
+    """The lexeme at a place, where the pattern found a number, text, quoted name, name or sign."""
+    text = span.text
     if kind == "number":
-        return Lexeme(kind, text, span, _read_number(condition, span))
+        return Lexeme("value", span, _read_number(span))
     if kind == "text":
-        return Lexeme(kind, text, span, _unquote(text))
+        return Lexeme("value", span, _unquote(text))
     if kind == "quoted":
-        return Lexeme(kind, text, span, text[1:-1].replace("``", "`"))
-    if kind == "sign" and text not in _KNOWN:
-        problem = _sign_problem(text)
-        raise condition_error(condition, span, problem or "this sign is unknown", with_help=not problem)
-    return Lexeme(kind, text, span)
+        return Lexeme("quoted", span, text[1:-1].replace("``", "`"))
+    if kind == "name" and text.lower() in _VALUES:
+        return Lexeme("value", span, _VALUES[text.lower()])
+    if kind == "name":
+        return Lexeme("keyword" if text.lower() in _KEYWORDS else "name", span, text)
+    if text not in _KNOWN:
+        raise span.refused(_WRONG_SIGNS.get(text, "this sign is unknown"), with_help=text not in _WRONG_SIGNS)
+    return Lexeme("sign", span)
 
 
-def _read_number(condition: str, span: SourceRange) -> int | float:
-    text = condition[span.start : span.end]
-    if _WHOLE.fullmatch(text):
-        if len(text) > _DIGITS:
-            raise condition_error(condition, span, "this number has too many digits")
-        return int(text)
-    if not _REAL.fullmatch(text):
-        raise condition_error(
-            condition, span, f"this is no number; a name that begins with a digit is written col('{text}')"
-        )
-    number = float(text)
+def _read_number(span: SourceRange) -> int | float:
+    if _WHOLE.fullmatch(span.text):
+        if len(span.text) > _DIGITS:
+            raise span.refused("this number has too many digits")
+        return int(span.text)
+    if not _REAL.fullmatch(span.text):
+        raise span.refused(f"this is no number; a name that begins with a digit is written col('{span.text}')")
+    number = float(span.text)
     if number == float("inf"):
-        raise condition_error(condition, span, "this number is too large")
+        raise span.refused("this number is too large")
     return number
 
 
@@ -156,17 +161,6 @@ def _unquote(text: str) -> str:
         return quote if escape[0] == 2 * quote else _ESCAPES.get(escape[0][1], escape[0])
 
     return re.sub(rf"{quote}{quote}|\\.", meant, text[1:-1], flags=re.DOTALL)
-
-
-def _sign_problem(sign: str) -> str:
-    """A hint for a sign that has no meaning here, or an empty string."""
-    if sign in ("'", '"', "`"):
-        return "this quote is not closed"
-    if sign in _MEANT:
-        return f"{sign} is unknown; write {_MEANT[sign]}"
-    if sign in "*/%^":
-        return "there is no arithmetic in conditions"
-    return ""
 
 
 def _printable(text: str) -> str:

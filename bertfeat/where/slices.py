@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
+import pyarrow as pa
 
 from bertfeat.corpus import Value
 from bertfeat.errors import UsageError, parameter
@@ -21,6 +22,7 @@ _MOST_VALUES = 100_000
 _SCAN = 8192
 _NUMBER = r"-?\d+(?:\.\d+)?"
 _COUNT = re.compile(r"[0-9]{1,9}")
+_WHOLE_NUMBER = re.compile(r"-?\d+")
 _RANGE = re.compile(rf"({_NUMBER})(?:\s*-\s*({_NUMBER}))?")
 
 
@@ -101,19 +103,26 @@ def _parse_ranges(by: str, spec: str) -> list[Slice]:
         match = _RANGE.fullmatch(item)
         if match is None:
             raise UsageError(f"{item!r} is no range of numbers, which {by!r} holds", remedy=f"write {_example(by)}")
-        first, last = float(match[1]), float(match[2] or match[1])
+        first, last = _number(match[1]), _number(match[2] or match[1])
         if first > last:
             raise UsageError(f"the slice {item} ends before it begins", remedy=f"write {match[2]}-{match[1]}")
         slices.append(Slice(item, first, last))
     return slices
 
 
+def _number(text: str) -> int | float:
+    """The number that a text is; whole ones of 64 bits stay exact."""
+    return int(text) if _WHOLE_NUMBER.fullmatch(text) else float(text)
+
+
 def _equal_slices(features: FeatureSet, by: str, number: int) -> list[Slice]:
     """Cut between values so that each slice has as near to an equal share of the tokens as can be."""
-    batches = list(features.stream([by, "n_tokens"], batch_rows=_SCAN))
-    values = np.concatenate([batch.column(by).cast("float64").to_numpy(zero_copy_only=False) for batch in batches])
-    tokens = np.concatenate([batch.column("n_tokens").to_numpy() for batch in batches])
-    known = np.isfinite(values)  # null is NaN here
+    batches = [batch.drop_null() for batch in features.stream([by, "n_tokens"], batch_rows=_SCAN)]
+    if not batches:
+        raise UsageError("there are no documents in it, and so no slices", where=features.folder)
+    table = pa.concat_tables([pa.Table.from_batches([batch]) for batch in batches], promote_options="default")
+    values, tokens = (table[name].to_numpy() for name in (by, "n_tokens"))  # whole numbers of 64 bits stay exact
+    known = np.isfinite(values)
     different, members = np.unique(values[known], return_inverse=True)
     if not 2 <= number <= len(different):
         raise UsageError(
@@ -129,8 +138,9 @@ def _equal_slices(features: FeatureSet, by: str, number: int) -> list[Slice]:
     return [_name_range(*different[[first, stop - 1]].tolist()) for first, stop in zip(cuts, ends, strict=True)]
 
 
-def _name_range(first: float, last: float) -> Slice:
-    return Slice(f"{first:.15g}" + (f"-{last:.15g}" if last > first else ""), first, last)
+def _name_range(first: int | float, last: int | float) -> Slice:
+    names = [str(end) if isinstance(end, int) else f"{end:.15g}" for end in (first, last)]
+    return Slice("-".join(names) if last > first else names[0], first, last)
 
 
 def _name_categories(features: FeatureSet, by: str, spec: str) -> list[Slice]:

@@ -2,26 +2,36 @@
 
 import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import click
 
-from ..app import Callback, Command, Decorator, option
-from ..bundles import bundle, defer_settings, leave_out, set_aside
-from ..loop_options import LOOP_NAMES, LOOP_OPTIONS
+from bertfeat.training import HeadSettings
+
+from ..app import Callback, Command, CommandOption, Decorator, option
+from ..bundles import leave_out, set_aside
 from ..option_types import listed_option
+from ..settings_options import settings_options
 
-if TYPE_CHECKING:
-    pass
-
-_WORDS = ("tag_column", "pretokenized", "document_context", "pairs", "keep")
+_WORDS = ("tag_column", "pretokenized", "document_context", "crf", "scheme", "predictions", "to")
+_TEXTS = ("label", "choices", "pair_column", "embed_pairs", "pooling", "weight_decay", "max_answer")
 _UNUSED = {
+    "tag": _TEXTS,
     "classify": (*_WORDS, "choices", "max_answer"),
-    "answer": (*_WORDS, "choices", "label", "regression", "embed_pairs", "pooling"),
-    "choose": (*_WORDS, "pair_column", "regression", "max_answer"),
+    "answer": (*_WORDS, "choices", "label", "embed_pairs", "pooling"),
+    "choose": (*_WORDS, "pair_column", "max_answer"),
 }
+_HIDDEN = {
+    "tag": ("256", "Width of the BiLSTM, of each direction; the paper has 768."),
+    "classify": ("none, 128, or the mean of both, as is best on dev", None),
+    "answer": ("128, a BiLSTM", None),
+    "choose": ("none, 256, or the mean of both, as is best on dev", None),
+}
+"""Of each kind the width of the hidden layer that ``--hidden`` stands for if it is not given, and its help."""
+_FURTHER = {"tag": ("task", "hidden", "fine_tune", "text_columns"), "classify": ()}
+"""Options of a kind that come after those that matter more; of kinds that are not here, only ``task``."""
 
 EXAMPLES = {
+    "tag": ("--train train.conll --dev dev.conll", "test.conll"),
     "classify": ("--train train.csv --dev dev.csv --label intent", "test.csv"),
     "answer": ("--train train.json --dev dev.json", "test.json"),
     "choose": ("--train train.csv --dev dev.csv --text-column context --choices a,b,c,d --label right", "test.csv"),
@@ -43,9 +53,18 @@ def head_command(
     train, test = EXAMPLES[kind]
     shown = help_text.format(kind=kind, train=train, test=test)
     command = click.command(cls=Command, name=name, help=shown)(decorated)
-    leave_out(command, *_UNUSED[kind])
-    set_aside(command, *further)
+    leave_out(command, *_UNUSED[kind], "pairs", "keep")
+    for parameter in command.params:
+        if parameter.name == "hidden" and isinstance(parameter, CommandOption):
+            parameter.show_default, own_help = _HIDDEN[kind]
+            parameter.help = own_help or parameter.help
+    set_aside(command, *further, *_FURTHER.get(kind, ("task",)))
     return command
+
+
+def source_noun(kind: str) -> str:
+    """The word for a row that a kind of head learns from."""
+    return "sentence" if kind == "tag" else "row"
 
 
 def source_option(name: str, help_text: str, *, required: bool = False) -> Decorator:
@@ -57,17 +76,25 @@ def column_options(function: Callback) -> Callback:
     """Declare the columns of what is to be predicted; they reach the command as ``label`` and ``choices``."""
     label = option(
         "--label",
-        metavar="COL",
-        help="Column of what is to be predicted: a label or a number; of choices the number, from 0, or the column.",
+        metavar="COL[,COL]",
+        help="Column of a label, a number or a list of labels, or one a label (1 or 0); of choices the number, from 0, "
+        "or the column.",
     )
-    choices = listed_option("--choices", metavar="COL,COL[,COL]", help="Columns of the choices.")
-    return label(choices(function))
+    return label(choices_option(function))
+
+
+choices_option = listed_option("--choices", metavar="COL,COL[,COL]", help="Columns of the choices.")
+"""Declare the columns of the choices."""
 
 
 def pair_options(function: Callback) -> Callback:
     """Declare how texts and pairs become vectors; they reach the command as ``pooling`` and ``embed_pairs``."""
     pooling = option(
-        "--pooling", metavar="KIND", further=True, help="mean, cls or max.", show_default="the model's own, else mean"
+        "--pooling",
+        metavar="KIND",
+        further=True,
+        help="mean, cls, last-token or max.",
+        show_default="the model's own, else mean",
     )
     pairs = option(
         "--embed-pairs",
@@ -79,34 +106,18 @@ def pair_options(function: Callback) -> Callback:
     return pooling(pairs(function))
 
 
-head_training_options = bundle(
-    "training",
-    defer_settings("bertfeat.heads", "HeadSettings"),
-    ("regression", "hidden", "seed", "max_answer", *LOOP_NAMES),
-    option("--regression", is_flag=True, help="Learn numbers, not labels."),
-    option(
-        "--seed",
-        type=click.IntRange(min=0),
-        default=1,
-        metavar="N",
-        help="Of the random numbers: another one, another head.",
-    ),
-    option(
-        "--hidden",
-        type=click.IntRange(min=0),
+def head_model_options(function: Callback) -> Callback:
+    """Declare where a head finds its model, and where it runs; they reach the command as ``model`` and ``device``."""
+    device = option(
+        "--device",
+        metavar="DEVICE",
         further=True,
-        metavar="N",
-        help="Width of the hidden layer; 0: none.",
-        show_default="classify 0, answer 128 (a BiLSTM), choose 256",
-    ),
-    option(
-        "--max-answer",
-        type=click.IntRange(min=1),
-        default=30,
-        further=True,
-        metavar="N",
-        help="Tokens of the longest answer.",
-    ),
-    *LOOP_OPTIONS,
-)
-"""How a head is trained; the command gets ``training``, which makes the ``HeadSettings``."""
+        show_default="a GPU if there is one",
+        help="cpu, cuda, cuda:1.",
+    )
+    model = option("--model", metavar="DIR", further=True, help="Where the model of its features is, if it moved.")
+    return model(device(function))
+
+
+head_training_options = settings_options("settings", HeadSettings)
+"""How a head is trained; the command gets ``settings``."""

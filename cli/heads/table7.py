@@ -1,24 +1,27 @@
 """``bertfeat classify table7``, and the same of other heads: which layers make the best features for the task."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from bertfeat.errors import pluralize
+
 from ..app import option
-from ..console import Console, format_duration, pluralize, two_columns
+from ..console import Console, format_duration, two_columns
 from ..option_types import listed_option
 from ..options import ModelOptions, model_options, output_options, reading_options
 from ..paths import default_output
-from ..tag.options import dataset_display
-from ..tag.table7 import GridPoints
+from .dataset_display import dataset_display, exit_for_failed_rows
+from .grid import GridPoints
 from .options import (
     column_options,
     head_command,
     head_training_options,
     pair_options,
+    source_noun,
     source_option,
 )
 
@@ -68,7 +71,7 @@ _HELP = """\
 Compare layers as features for a head, as Table 7 of the BERT paper does for tagging.
 
 The layers are extracted once; every row is trained with every seed (--seed and those after it). Beside them stand
-the most frequent answer and, with --fine-tune, the whole model fine-tuned. What is done is kept in DIR by row and
+the most frequent answer (not of tags) and, with --fine-tune, the whole model. What is done is kept in DIR by row and
 seed: interrupted, or asked for more rows or seeds, the same command does the rest.
 
 \b
@@ -79,7 +82,7 @@ bertfeat {kind} table7 {train} --test {test}
 def table7_command(kind: str) -> click.Command:
     """The command of a kind of head."""
     return head_command(
-        kind, "table7", _compare, _OPTIONS, _HELP, "seed", "regression", "precision", "text_columns", "choices"
+        kind, "table7", _compare, _OPTIONS, _HELP, "seed", "task", "precision", "text_columns", "choices"
     )
 
 
@@ -98,12 +101,11 @@ def _compare(
     grid: tuple[tuple[int, float, int], ...] | None,
     pooling: str | None,
     embed_pairs: str | None,
-    training: Callable[[], "HeadSettings"],
+    settings: "HeadSettings",
     model: ModelOptions,
     reading: "CorpusSettings",
     console: Console,
 ) -> None:
-    settings = training()
     from bertfeat.heads import estimate_head_table7, format_head_table, train_head_table7
     from bertfeat.training import GridPoint
 
@@ -124,7 +126,7 @@ def _compare(
         estimate = estimate_head_table7(kind, train, dev, test, **request)
         console.result(estimate, _estimate_lines(estimate, seeds))
         return
-    with dataset_display(console, "row") as display:
+    with dataset_display(console, source_noun(kind)) as display:
         report = train_head_table7(
             kind,
             train,
@@ -135,11 +137,14 @@ def _compare(
             progress=display.progress,
             on_dataset=display.report,
             on_run=lambda title, run, was_stored: console.say(_head_run_line(title, run, was_stored)),
+            on_pace=display.pace,
         )
     for warning in report.warnings:
         console.warn(warning)
     console.result(asdict(report.table), [format_head_table(report.table).rstrip()])
-    console.say(f"{report.folder}: table7.md, table7.json")
+    files = [name for name in ("table7.md", "table7.json", "table7.png") if (report.folder / name).exists()]
+    console.say(f"{report.folder}: {', '.join(files)}")
+    exit_for_failed_rows(report.failed, console)
 
 
 def _head_run_line(title: str, run: "HeadRun", was_stored: bool) -> str:
@@ -155,8 +160,26 @@ def _estimate_lines(estimate: "HeadTableEstimate", seeds: int) -> Iterator[str]:
         [
             ("rows", f"{estimate.rows}, with {pluralize(seeds, 'training')} each, on {estimate.examples:,} examples"),
             ("extraction", f"about {format_duration(estimate.extraction)}"),
-            ("training", f"about {format_duration(estimate.training)}, if each takes {estimate.epochs} epochs"),
+            (
+                "training",
+                f"about {format_duration(estimate.training)}, if each takes {estimate.epochs} epochs"
+                if estimate.training
+                else None,
+            ),
+            ("linear heads", f"about {format_duration(estimate.solving)}, once a row" if estimate.solving else None),
             ("fine-tuning", f"about {format_duration(tuning)}" if tuning else None),
             ("together", f"about {estimate.hours:.1f} hours"),
+            ("for less", cheaper_ways(estimate, seeds)),
         ]
     )
+
+
+def cheaper_ways(estimate: "HeadTableEstimate", seeds: int) -> str:
+    """The options that make a table cheaper, with the time of training that is left."""
+    ways = []
+    if seeds > 1:
+        ways.append(f"--seeds 1 (training about {format_duration(estimate.training / seeds)})")
+    if estimate.rows > 1:
+        ways.append(f"one of --rows (about {format_duration(estimate.training / estimate.rows)})")
+    ways += ["one point of --grid"] * bool(estimate.fine_tuning)
+    return ", ".join([*ways, "a part of the corpora"])

@@ -1,6 +1,5 @@
 """``bertfeat classify train``, and the same of other heads: labelled examples become a head."""
 
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,15 +8,17 @@ import click
 
 from ..app import option
 from ..console import Console, fields_of, format_duration, two_columns
+from ..info_head import kept_line
 from ..options import ModelOptions, model_options, output_options, reading_options
 from ..paths import default_output
-from ..tag.options import dataset_display
-from ..tag.table7 import GridPoints
+from .dataset_display import dataset_display, exit_for_failed_rows
+from .grid import GridPoints
 from .options import (
     column_options,
     head_command,
     head_training_options,
     pair_options,
+    source_noun,
     source_option,
 )
 
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 
 
 _OPTIONS = (
-    source_option("--train", "Examples to learn from: a corpus with a column of labels, or features.", required=True),
-    source_option("--dev", "Examples that choose the best epoch.", required=True),
+    source_option("--train", "Examples to learn from: a corpus with labels or tags, or features.", required=True),
+    source_option("--dev", "Examples that choose the best epoch and head.", required=True),
     column_options,
     option(
         "-o",
@@ -62,12 +63,24 @@ _OPTIONS = (
     output_options,
 )
 
+_TAG_HELP = """\
+Train a tagger (a two-layer BiLSTM) on frozen features of words.
+
+A corpus with tags (CoNLL, or others with --pretokenized --tag-column) is extracted first, into the tagger's folder;
+feature sets with tags are read as they are. The epoch with the best score on the development set is kept.
+Interrupted, the same command goes on.
+
+\b
+bertfeat {kind} train {train}
+bertfeat {kind} train --train train.features --dev dev.features --layers mix-all -o mix.head
+"""
+
 _HELP = """\
 Train a head on frozen features.
 
 A corpus is extracted first, into the head's folder; features that were extracted with the labels kept (--keep) are
-read as they are. The epoch with the best score on the development set is kept. Interrupted, the same command goes
-on.
+read as they are. Of a network that is trained in epochs and of linear heads that are solved, the one with the least
+loss on the development set is kept. Interrupted, the same command goes on.
 
 \b
 bertfeat {kind} train {train}
@@ -76,7 +89,8 @@ bertfeat {kind} train {train}
 
 def train_command(kind: str) -> click.Command:
     """The command of a kind of head."""
-    return head_command(kind, "train", _learn_head, _OPTIONS, _HELP, "precision")
+    help_text = _TAG_HELP if kind == "tag" else _HELP
+    return head_command(kind, "train", _learn_head, _OPTIONS, help_text, "precision")
 
 
 def _learn_head(
@@ -91,18 +105,17 @@ def _learn_head(
     embed_pairs: str | None,
     fine_tune: bool,
     grid: tuple[tuple[int, float, int], ...] | None,
-    training: Callable[[], "HeadSettings"],
+    settings: "HeadSettings",
     model: ModelOptions,
     reading: "CorpusSettings",
     overwrite: bool,
     console: Console,
 ) -> None:
-    settings = training()
     from bertfeat.heads import train_head
 
     point = _grid_point(fine_tune, grid)
 
-    with dataset_display(console, "row") as display:
+    with dataset_display(console, source_noun(kind)) as display:
         report = train_head(
             kind,
             train,
@@ -119,7 +132,8 @@ def _learn_head(
             overwrite=overwrite,
             progress=display.progress,
             on_dataset=display.report,
-            on_epoch=lambda epoch: console.say(head_epoch_line(epoch)),
+            on_epoch=lambda epoch: console.say(head_epoch_line(epoch, kind)),
+            on_pace=display.pace,
             **asdict(model),
         )
     _print_head(report, console)
@@ -135,7 +149,7 @@ def _grid_point(fine_tune: bool, grid: tuple[tuple[int, float, int], ...] | None
 
     if not fine_tune:
         if grid:
-            raise click.UsageError("--grid is of --fine-tune: add that, or leave it out")
+            raise click.UsageError("--grid applies to fine-tuning; there is no --fine-tune; leave it out")
         return None
     points = grid or ((32, 3e-5, 3),)
     if len(points) > 1:
@@ -143,11 +157,11 @@ def _grid_point(fine_tune: bool, grid: tuple[tuple[int, float, int], ...] | None
     return GridPoint(*points[0])
 
 
-def head_epoch_line(epoch: "Epoch") -> str:
-    """How an epoch went."""
-    best = " *" if epoch.best == epoch.number else ""
+def head_epoch_line(epoch: "Epoch", kind: str) -> str:
+    """The loss and the score of an epoch, and its speed."""
+    best, noun = " *" if epoch.best == epoch.number else "", "words" if kind == "tag" else "examples"
     speed = epoch.words / max(epoch.seconds, 1e-9)
-    return f"epoch {epoch.number}: loss {epoch.loss:.4f}, dev {epoch.score:.4f}, {speed:,.0f} examples/s{best}"
+    return f"epoch {epoch.number}: loss {epoch.loss:.4f}, dev {epoch.score:.4f}, {speed:,.0f} {noun}/s{best}"
 
 
 def _print_head(report: "HeadReport", console: Console) -> None:
@@ -156,17 +170,24 @@ def _print_head(report: "HeadReport", console: Console) -> None:
     record = report.record
     if report.scores is None:
         console.say(f"{report.folder}: trained already, nothing to do")
-    labels = len(record.outputs.labels)
+    labels, scheme = len(record.outputs.labels), f" ({record.outputs.scheme})" if record.outputs.scheme else ""
     reads = "texts" if record.approach == "fine-tuned" else f"{record.input.name} ({record.pooling})"
-    epochs = f", in epoch {record.best_epoch} of {len(record.history)}" if record.history else ""
+    candidates = [
+        ("" if at else "tried", f"{each.score:.4f}  {'' if each.loss is None else f'loss {each.loss:.4f}  '}{each}")
+        for at, each in enumerate(record.candidates if len(record.candidates) > 1 else ())
+    ]
     rows = [
         ("head", report.folder),
         ("reads", f"{reads} of {record.model.name}"),
-        ("labels", f"{labels:,}" if labels else None),
-        (f"dev {record.measure}", f"{record.score:.4f}{epochs}"),
+        ("labels", f"{labels:,}{scheme}" if labels else None),
+        *candidates,
+        (f"dev {record.measure}", f"{record.score:.4f}"),
+        ("kept", kept_line(record)),
         ("time", format_duration(report.seconds) if report.scores is not None else None),
     ]
     result = {"folder": report.folder, "measure": record.measure, "score": record.score}
     result |= {"best_epoch": record.best_epoch, "epochs": len(record.history), "resumed": report.resumed}
+    result |= {"candidates": record.candidates, "chosen": record.chosen}
     scores = {} if report.scores is None else {"dev": fields_of(report.scores)}
     console.result({**result, "seconds": report.seconds, **scores}, two_columns(rows))
+    exit_for_failed_rows(report.failed, console)

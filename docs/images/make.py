@@ -2,12 +2,14 @@
 
 map.svg and layers.svg are ``bertfeat plot``'s, precision.svg is ``bertfeat compare``'s; usages.svg is what
 ``bertfeat usages`` prints on a terminal; maxsim.svg and left-context.svg show how a score and a context come about.
+serve-*.png are the page of ``bertfeat serve`` in Chromium, where that and playwright are installed.
 """
 
 import json
 import os
 import pty
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -80,6 +82,67 @@ def write_topics(path: Path) -> None:
     path.write_text("".join(f"{json.dumps(record)}\n" for record in records), "utf-8")
 
 
+def write_page_corpus(path: Path) -> None:
+    """Write both corpora of one language as JSONL, with what is known of each line."""
+    topics = {line: topic for topic, (first, last) in TOPICS.items() for line in range(first, last + 1)}
+    lines = enumerate(CORPUS.read_text("utf-8").splitlines(), 1)
+    records = [{"text": text, "topic": topics.get(line)} for line, text in lines]
+    logs = CORPUS.with_name("logs.jsonl").read_text("utf-8").splitlines()
+    records += [json.loads(log) | {"topic": "ships' logs"} for log in logs]
+    path.write_text("".join(f"{json.dumps(record)}\n" for record in records), "utf-8")
+
+
+def photograph_page(folder: Path) -> None:
+    """Serve an index, and save the three views of its page as a visitor has them after a search."""
+    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        chromium = None
+    if chromium is None:
+        sys.stderr.write("no pictures of the page: they need playwright and Chromium\n")
+        return
+    write_page_corpus(folder / "page.jsonl")
+    kept = ("--keep", "topic,writer,year", "--layers", "all", "--pooling", "mean,word", "--precision", "fp32")
+    bertfeat(folder, "extract", "page.jsonl", *kept)
+    bertfeat(folder, "index", "page.features", "--column", "last_mean")
+    command = [str(Path(sys.executable).parent / "bertfeat"), "serve", "page.index", "page.features", "--port", "0"]
+    with subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True) as server, sync_playwright() as play:
+        assert server.stderr is not None
+        address = next(found[0] for line in server.stderr if (found := re.search(r"http://[^\s/]+/", line)))
+        graphics = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
+        try:
+            browser = play.chromium.launch(executable_path=chromium, args=graphics)
+            page = browser.new_page(viewport={"width": 1200, "height": 800})
+            page.set_default_timeout(20_000)
+            page.goto(address)
+            page.fill("#query", "bank lending money")
+            page.press("#query", "Enter")
+            page.wait_for_selector("#hits mark")
+            page.screenshot(path=IMAGES / "serve-search.png")
+
+            page.set_viewport_size({"width": 1200, "height": 900})
+            page.click("text=Show the hits on the map")
+            page.select_option("#color", "topic")
+            page.wait_for_selector("#legend button")
+            page.focus("#points")
+            page.keyboard.press("n")
+            page.wait_for_selector("#card:not([hidden])")
+            page.screenshot(path=IMAGES / "serve-map.png")
+
+            page.set_viewport_size({"width": 1200, "height": 840})
+            page.click("nav >> text=Usages")
+            page.fill("#word", "bank")
+            page.press("#word", "Enter")
+            page.locator(".line").nth(1).click()
+            page.wait_for_selector("text=nearest by")
+            page.evaluate("scrollTo(0, 0)")
+            page.screenshot(path=IMAGES / "serve-usages.png")
+            browser.close()
+        finally:
+            server.terminate()
+
+
 def draw_maxsim(path: Path, query: str, document: str) -> None:
     """Draw the cosines of a query's tokens with a document's, and which is the largest of each."""
     features = Extractor(layers="last", pooling="token").features([query, document])
@@ -143,6 +206,7 @@ def main() -> None:
         (folder / "topics.json").write_text(probes, "utf-8")
         size = ("--width", "6.5", "--height", "3.5")
         bertfeat(folder, "plot", "layers", "topics.json", *size, "-o", str(IMAGES / "layers.svg"))
+        photograph_page(folder)
 
     sentence = CORPUS.read_text("utf-8").splitlines()[32]
     draw_maxsim(IMAGES / "maxsim.svg", "where does the river flow into the sea?", sentence)

@@ -117,11 +117,11 @@ def test_what_is_at_no_address(features: Address) -> None:
     result = run("verify", features.with_name("nothing"))
     assert result.exit_code == 1
     assert "this folder holds no feature set" in result.stderr
-    put_file(features.with_name("ner.tagger") / ".bertfeat/kind", b"tagger\n")
+    put_file(features.with_name("ner.tagger") / ".bertfeat/kind", b"head\n")
     for command in ("info", "verify"):
         result = run(command, features.with_name("ner.tagger"))
         assert result.exit_code == 2
-        assert "this is a tagger, which is read on this machine only; copy it here" in result.stderr
+        assert "this is a head, which is read on this machine only; copy it here" in result.stderr
 
 
 def test_a_location_is_a_path_or_an_address(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from bertfeat.cli.options import output_options
 from bertfeat.cli.paths import default_output
 from bertfeat.errors import DamagedError, RecipeError
 from tests.support.commands import COMMANDS, find_command
+from tests.support.features_toy import toy_part, toy_set
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
 
@@ -128,6 +129,24 @@ def test_a_process_is_set_up_as_the_user_wants_it() -> None:
             [sys.executable, "-c", code], env=os.environ | environment, capture_output=True, text=True, check=True
         )
         assert told.stdout == f"{capacity}\n"
+
+
+@pytest.mark.slow
+def test_names_of_files_in_a_c_locale(tmp_path: Path) -> None:
+    """Libraries of C++ and Rust take UTF-8 only, and Python is forbidden to use it."""
+    folder = toy_set(tmp_path / "ü/ö.features", toy_part(layers="last", poolings=("mean",)))
+    environment = {**os.environ, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C"}
+    for arguments in (
+        ("index", folder, "-o", tmp_path / "é.index", "--type", "flat"),
+        ("export", folder, "--to", "npy", "-o", tmp_path / "é.npy"),
+        ("verify", folder, "--sample", "0"),
+    ):
+        code = "from bertfeat.cli import run; run()"
+        told = subprocess.run(
+            [sys.executable, "-c", code, *map(str, arguments)], env=environment, capture_output=True, encoding="utf-8"
+        )
+        assert (told.returncode, "Traceback" in told.stderr) == (0, False), told.stderr
+    assert {path.name for path in tmp_path.iterdir()} == {"ü", "é.index", "é.npy", "é.ids.jsonl"}
 
 
 def test_importing_the_command_changes_no_process() -> None:

@@ -37,7 +37,7 @@ def test_table_and_usages() -> None:
     result = change("door", "cell", *PERIODS, "--usages", "1", "--width", "70")
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
-    assert lines[0].split() == ["word", "APD", "PRT", "JSD", "usages"]
+    assert lines[0].split() == ["word", "PRT", "APD", "JSD", "usages"]
     assert [line.split()[0] for line in lines[1:3]] == ["cell", "door"]
     assert lines[1].endswith("24, 24")
     assert [line for line in lines if "least like" in line] == [

@@ -29,7 +29,6 @@ from bertfeat.search import (
 )
 from bertfeat.speed import measure_speed
 from bertfeat.study import ChangeMeasure, ChangeSettings, ComparisonSettings
-from bertfeat.tagging import TrainingSettings, tag_corpus
 from bertfeat.tokens import LongTextPolicy, Subword
 from bertfeat.usages import Match, find_senses, find_usages, find_usages_by
 from tests.support.commands import find_command
@@ -49,9 +48,7 @@ OWNERS: dict[tuple[str, ...], tuple[Callable[..., Any], ...]] = {
     ("compare",): (ComparisonSettings,),
     ("plot", "map"): (draw_map,),
     ("plot", "layers"): (draw_layers,),
-    ("tag", "train"): (TrainingSettings, Extractor, CorpusSettings),
-    ("tag", "table7"): (TrainingSettings, Extractor, CorpusSettings),
-    ("tag", "predict"): (CorpusSettings, tag_corpus),
+    ("tag", "table7"): (HeadSettings, Extractor, CorpusSettings),
     **{(kind.value, "train"): (HeadSettings, Extractor, CorpusSettings) for kind in HeadKind},
     **{(kind.value, verb): (CorpusSettings, Head) for kind in HeadKind for verb in ("predict", "evaluate")},
     ("pretrain",): (PretrainingSettings, pretrain_model, CorpusSettings),
@@ -59,7 +56,7 @@ OWNERS: dict[tuple[str, ...], tuple[Callable[..., Any], ...]] = {
 
 DECIDED_LATER: dict[tuple[str, ...], str] = {
     ("tag", "predict", "to"): "by whether stdout is a terminal",
-    ("tag", "train", "layers"): "by the feature set, where one is given",
+    ("tag", "table7", "hidden"): "by the kind of head",
     **{(kind.value, "train", "layers"): "by the feature set, where one is given" for kind in HeadKind},
     **{(kind.value, "train", "hidden"): "by the kind of head" for kind in HeadKind},
 }

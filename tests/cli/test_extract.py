@@ -76,7 +76,7 @@ def test_json_report() -> None:
 
 def test_the_result_is_one_line_without_padding_and_waiting(tiny: Callable[[str], Tiny]) -> None:
     Path("corpus.txt").write_text("one\nthe river ran below the old mill\n")
-    model = ("--model", tiny("albert").folder)  # its batches are padded
+    model = ("--model", tiny("deberta-v2").folder)  # its batches are padded
     line = r"corpus\.features: 2 documents, \d+ tokens, [\d.]+ kB in 1 part; [\d,]+ tokens/s, \d+ s\n"
     assert re.fullmatch(line, extract("corpus.txt", *model).stdout)
     assert json.loads(extract("corpus.txt", *model, "--overwrite", "--json").stdout)["padding_share"] > 0

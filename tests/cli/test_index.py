@@ -10,7 +10,8 @@ from click.testing import CliRunner, Result
 
 from bertfeat.cli import main
 from bertfeat.corpus import KeptColumn
-from tests.support.index_toy import clustered, vector_set
+from tests.search.test_index import Stand
+from tests.support.index_toy import RECORD, clustered, vector_set
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def test_an_index_is_built_and_told(features: Path) -> None:
     assert "100 of 16 values, last_mean, cosine" in result.stdout
     assert "few enough to compare them all" in result.stdout
     assert "1.000 at 10" in result.stdout
-    assert Path("toy.index/index.faiss").exists()
+    assert Path("toy.index/version-1/index.faiss").exists()
 
 
 def test_the_same_as_json(features: Path) -> None:
@@ -103,7 +104,7 @@ def test_what_an_update_cannot_change_is_refused(index: Path) -> None:
         "--transform": "whiten", "--device": "cpu", "--column": "last_mean",
         "--no-evaluate": None, "--evaluate": None, "--no-text": None,
     }  # fmt: skip
-    before = Path("toy.index/index.json").read_bytes()
+    before = Path("toy.index", RECORD).read_bytes()
     for name, value in given.items():
         option = [name] if value is None else [name, value]
         for update in (["toy.features", "--append"], ["--remove", "-"]):
@@ -112,7 +113,7 @@ def test_what_an_update_cannot_change_is_refused(index: Path) -> None:
             assert f"{name} with {update[-1] if update[-1] != '-' else '--remove'}: an update keeps" in result.stderr
     result = run("index", "toy.features", "-o", index, "--append", "--type", "ivf", "--no-text")
     assert "--type, --no-text with --append" in result.stderr
-    assert Path("toy.index/index.json").read_bytes() == before
+    assert Path("toy.index", RECORD).read_bytes() == before
 
 
 def test_what_is_set_in_the_environment_is_for_builds(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,13 +145,13 @@ def test_recall_is_that_of_the_last_build(index: Path) -> None:
     assert "at the last build" not in run("info", index).stdout
     vector_set(Path("more.features"), clustered(10, seed=1), ids=[str(row) for row in range(10)])
     result = run("index", "more.features", "-o", index, "--append")
-    assert "1.000 at 10, at the last build, of 100 vectors" in result.stdout
+    assert "at 10, for stored vectors disturbed as questions are, at the last build, of 100 vectors" in result.stdout
     assert "at the last build, of 100 vectors" in run("info", index).stdout
 
 
 def test_recall_over_transformed_vectors_is_said(features: Path) -> None:
     result = run("index", features, "--type", "PCAW8,L2norm,Flat")
-    assert "1.000 at 10, over the vectors as its transforms make them" in result.stdout
+    assert "1.000 at 10, for stored vectors disturbed as questions are, of the transformed vectors" in result.stdout
     assert "less than the wanted" not in result.stderr
 
 
@@ -160,7 +161,7 @@ def test_a_transform_is_said(features: Path) -> None:
     assert "transform  whiten, to 3 values" in run("info", "toy.index").stdout
     shown = run("index", features, "--transform", "half-whiten")
     assert "transform  half-whiten, to 16 values" in shown.stdout
-    assert "over the vectors as its transforms make them" in shown.stdout
+    assert "of the transformed vectors" in shown.stdout
     assert "\ntransform" not in run("index", features, "--transform", "none").stdout
     assert "\ntransform" not in run("info", "toy.index").stdout
 
@@ -191,8 +192,8 @@ def test_an_index_whose_documents_were_all_removed(index: Path) -> None:
 @pytest.mark.parametrize(
     ("output", "message"),
     [
-        pytest.param("/", "cannot be replaced by an index; name a folder in it", id="root"),
-        pytest.param(".", "is the current folder", id="here"),
+        pytest.param("/", "is no file of an index; name another folder", id="root"),
+        pytest.param(".", "is no file of an index; name another folder", id="here"),
         pytest.param("toy.features", "holds a feature set, no index", id="features"),
         pytest.param("queries.npy", "a file is there, and an index is a folder", id="file"),
         pytest.param("queries.npy/in.it", "a file is there|Not a directory", id="in a file"),
@@ -229,7 +230,8 @@ def test_workers_build_the_index_of_one_process(features: Path) -> None:
     assert result.exit_code == 0, result.stderr
     other = json.loads(result.stdout)
     assert (other["count"], other["effort"]) == (told["count"], told["effort"])
-    assert Path("other.index/index.faiss").read_bytes() == Path("toy.index/index.faiss").read_bytes()
+    ours, theirs = (Path(name, "version-1/index.faiss").read_bytes() for name in ("toy.index", "other.index"))
+    assert ours == theirs
 
 
 @pytest.mark.parametrize(
@@ -246,4 +248,59 @@ def test_workers_that_cannot_be(options: list[str], message: str, features: Path
     result = run("index", features, *options)
     assert result.exit_code == 2
     assert message in result.stderr
+    assert not Path("toy.index").exists()
+
+
+def test_queries_to_tune_on(features: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand = Stand(clustered(100, seed=2))
+    monkeypatch.setattr("bertfeat.search.building.build.open_column_encoder", lambda *_, **__: stand)
+    Path("questions.txt").write_bytes(b"\xef\xbb\xbf0\n\n17\n17\r\n99\n")
+    Path("sixteen.txt").write_bytes("0\n17\n17\n99\n".encode("utf-16"))
+    Path("queries.jsonl").write_text('{"_id": 1, "text": "0", "more": []}\n\n{"_id": "b", "text": "17"}\n')
+    for name, judged in (("questions.txt", 2), ("sixteen.txt", 2), ("queries.jsonl", 1)):
+        result = run("index", features, "--type", "ivf", "--queries", name)
+        assert result.exit_code == 0, result.stderr
+        assert f"for your queries ({judged} held out)" in result.stdout
+        assert "for your queries" in run("info", "toy.index").stdout
+    told = json.loads(run("index", features, "--queries", "-", "--json", stdin="3\n4\n").stdout)
+    assert (told["evaluation"]["of"], told["evaluation"]["queries"]) == ("given", 1)
+
+
+def test_a_recall_that_is_too_little_is_told_of_the_queries_that_it_is_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    vectors = np.random.default_rng(3).normal(size=(300, 16)).astype(np.float32)
+    features = vector_set(Path("toy.features"), vectors)
+    wanted = ("index", features, "--type", "IVF2,PQ1x4np", "--target-recall", "0.99")
+    disturbed = run(*wanted).stderr
+    assert re.search(
+        r"warning: recall at 10 is 0\.\d{3} for stored vectors disturbed as questions are, less than the wanted 0\.99; "
+        r"quantization loses more of these than of questions: --queries FILE tells what is found for questions\n",
+        disturbed,
+    )
+    assert "cannot reach" not in disturbed
+    monkeypatch.setattr("bertfeat.search.building.build.open_column_encoder", lambda *_, **__: Stand(vectors))
+    Path("questions.txt").write_text("".join(f"{row}\n" for row in range(40)))
+    given = run(*wanted, "--queries", "questions.txt").stderr
+    assert "for your queries, less than the wanted 0.99: this type cannot reach it; choose flat, hnsw or ivf" in given
+
+
+@pytest.mark.parametrize(
+    ("options", "content", "code", "problem"),
+    [
+        (["--queries", "q.txt"], b"\n \n", 2, "there are no queries to tune on"),
+        (["--queries", "q.txt"], b"ok\n\xff\xfe\n", 1, "q.txt, line 2"),
+        (["--queries", "q.jsonl"], b'{"text": 3}\n', 1, "q.jsonl, line 1: expected an object with a text"),
+        (["--queries", "q.jsonl"], b'{"text": " "}\n', 2, "query 0 is empty"),
+        (["--queries", "q.txt", "--no-evaluate"], b"a\n", 2, "without evaluation nothing is tuned"),
+        (["--queries", "q.txt", "--append"], b"a\n", 2, "--queries with --append"),
+        (["--model", "there"], b"", 2, "--model is for embedding --queries"),
+    ],
+)
+def test_queries_that_cannot_be(features: Path, options: list[str], content: bytes, code: int, problem: str) -> None:
+    for name in ("q.txt", "q.jsonl"):
+        Path(name).write_bytes(content)
+    result = run("index", features, *options)
+    assert (result.exit_code, problem in result.stderr) == (code, True), result.stderr
     assert not Path("toy.index").exists()

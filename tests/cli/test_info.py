@@ -128,7 +128,7 @@ def test_options_that_mean_nothing_here_are_refused(tmp_path: Path) -> None:
     assert (found.exit_code, json.loads(found.stdout)["kind"]) == (0, "features")  # what is set is meant for others too
 
 
-@pytest.mark.parametrize("kind", ["tagger", "table7", "index", "model"])
+@pytest.mark.parametrize("kind", ["head", "table7", "index", "model"])
 def test_a_result_that_is_none_is_told_in_a_sentence(tmp_path: Path, kind: str) -> None:
     claim_folder(tmp_path / "x", ResultKind(kind))
     result = info(tmp_path / "x")

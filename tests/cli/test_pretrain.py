@@ -31,6 +31,7 @@ def test_a_model_from_scratch_and_what_info_says(folder: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "a new L=1,H=16,A=2, mlm+nsp, 3 steps of 4 sequences" in result.stdout
     assert "by frequencies alone" in result.stdout
+    assert ", with unchanged pieces copied" in result.stdout
     assert "next sentence" in result.stdout
     again = pretrain("toy.txt", *SCRATCH, "--steps", "3", "--json")
     assert "trained already, nothing to do" in again.stderr
@@ -42,9 +43,24 @@ def test_a_model_from_scratch_and_what_info_says(folder: Path) -> None:
     assert found["pretraining"]["identity"]["settings"]["vocabulary"] == 120
     assert "mlm+nsp, 3 steps" in CliRunner().invoke(main, ["info", "toy.model"]).stdout
     verified = CliRunner().invoke(main, ["verify", "toy.model"])
-    assert (verified.exit_code, "this is a model" in verified.stderr) == (2, True)
+    assert verified.exit_code == 0, verified.output
+    assert "trained for 3 steps: the digests of all files hold" in verified.stdout
+    whole = (folder / "toy.model" / "model.safetensors").read_bytes()
+    (folder / "toy.model" / "model.safetensors").write_bytes(whole[:-1])
+    for command in (["verify", "toy.model"], ["pretrain", "toy.txt", *SCRATCH, "--steps", "3"]):
+        told = CliRunner().invoke(main, command)
+        assert (told.exit_code, "model.safetensors has " in told.stderr) == (1, True), told.output
+        assert "--overwrite" in told.stderr
+    told = CliRunner().invoke(main, ["info", "toy.model"])
+    assert "model.safetensors not as written: bertfeat verify toy.model" in told.stdout
+    (folder / "toy.model" / "model.safetensors").write_bytes(whole)
     extracted = CliRunner().invoke(main, ["extract", "toy.txt", "--model", "toy.model", "--device", "cpu"])
     assert extracted.exit_code == 0, extracted.output
+
+
+def test_a_model_of_others_has_nothing_to_verify(bert: Tiny) -> None:
+    told = CliRunner().invoke(main, ["verify", str(bert.folder)])
+    assert (told.exit_code, "a model that bertfeat did not train" in told.stderr) == (2, True)
 
 
 def test_a_model_goes_on(bert: Tiny) -> None:
@@ -63,8 +79,9 @@ def test_a_dry_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_unfinished_model(folder: Path) -> None:
-    assert pretrain("toy.txt", "--vocabulary", "30000", *QUICK).exit_code == 1
-    assert not (folder / "toy.model" / "config.json").exists()
+    (folder / "one.txt").write_text("one river of one document\n" * 50)
+    assert pretrain("one.txt", *QUICK).exit_code == 1
+    assert {path.name for path in folder.iterdir()} == {"toy.txt", "one.txt"}
 
 
 @pytest.mark.parametrize(
@@ -88,7 +105,6 @@ def test_an_unfinished_model(folder: Path) -> None:
         (("--max-length", "64", "--positions", "32"), 2, "sequences of 64 tokens do not fit 32 positions"),
         (("--revision", "main"), 2, "--revision is of a model, and none is given"),
         (("--document-column", "title"), 2, "toy.txt has no columns; blank lines separate its documents"),
-        (("--vocabulary", "30000"), 1, "are asked for; give --vocabulary"),
         (("--device", "tpu"), 2, "tpu"),
         (("--checkpoint-minutes", "nan"), 2, "--checkpoint-minutes nan"),
         (("--model", "no/model/here"), 1, "no/model/here"),

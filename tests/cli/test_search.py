@@ -160,7 +160,9 @@ def test_json_has_all_kept_columns_unless_some_are_named(index: Path) -> None:
 def test_conditions(index: Path) -> None:
     found = run("search", index, "0", "--where", "author like 'D%' and year between 1850 and 1858", "--json")
     assert sorted(each["row"] for each in json.loads(found.stdout)["hits"]) == [0, 4, 8]
-    assert run("search", index, "0", "--where", "year > 5000").stdout == "nothing found\n"
+    nothing = run("search", index, "0", "--where", "year > 5000")
+    assert nothing.stdout == "nothing found\n"
+    assert f"no document meets the condition; year goes from 1850 to {1849 + COUNT}" in nothing.stderr
 
 
 # ── lines ───────────────────────────────────────────────────────────────────────────────────────────────────

@@ -18,7 +18,7 @@ READING = {
 BUILD = {"type", "metric", "memory", "target_recall", "query_prompt", "evaluate", "keep_text", "device", "column"}
 BUILD |= {"with_tokens", "token_dtype", "workers", "engine", "address", "scratch"}
 SAMPLE = {"sample", "bound", "corpus", "model", "device"}
-LAYERS = {"layers", "pooling", "transforms", "seed", "picture"}
+LAYERS = {"layers", "pooling", "transforms", "seed", "plot"}
 RERANK = {"rerank_column", "rerank_depth", "rerank_weight", "rerank_idf"}
 CORPUS = READING - {"keep"}
 
@@ -37,7 +37,6 @@ USES: dict[str, set[str]] = {
     "info ids.txt": {"revision"},
     "info some.features": {*READING, "revision"},
     "info some.index": {*READING, "revision"},
-    "info some.tagger": {*READING, "revision"},
     "info some.table7": {*READING, "revision"},
     "info some.head": {*READING, "revision"},
     "info no/model": READING,
@@ -56,7 +55,6 @@ USES: dict[str, set[str]] = {
     "verify some.features": CORPUS,
     "verify some.features --sample 0": {*CORPUS, *SAMPLE} - {"sample"},
     "verify some.index": {*CORPUS, *SAMPLE},
-    "verify some.tagger": {*CORPUS, *SAMPLE},
     "verify some.table7": {*CORPUS, *SAMPLE},
     "verify some.head": {*CORPUS, *SAMPLE},
     "info some.model": {*READING, "revision"},

@@ -81,6 +81,18 @@ def test_nearest_first() -> None:
     assert (quiet.stdout, quiet.stderr) == (result.stdout, "")
 
 
+@pytest.mark.parametrize("options", [(), ("--by", "year", "--slices", "1850,1900")])
+def test_a_long_sentence_does_not_fill_the_terminal(options: tuple[str, ...]) -> None:
+    """Its beginning and the end of the line are shown."""
+    result = usages("word.features", "bank", "--like", f"the bank {'of the river ' * 1200}", "-k", "1", *options)
+    assert result.exit_code == 0, result.stderr
+    (line,) = (line for line in result.stderr.splitlines() if "nearest to" in line)
+    assert line.startswith("bank: ")
+    assert "nearest to 'the bank of the river of the river" in line
+    assert line.endswith("of the river ' (concat4_word)")
+    assert len(line) <= 1100
+
+
 @pytest.mark.slow
 def test_colours_are_for_terminals_that_want_them() -> None:
     code = "from bertfeat.cli import run; run()"
@@ -216,7 +228,7 @@ def test_conditions() -> None:
     assert "3 of 8 words compared in 1 documents" in by_index.stderr  # an index holds punctuation too
     nothing = usages("word.features", "bank", "--where", "year = 3")
     assert (nothing.exit_code, nothing.stdout) == (0, "nothing found\n")
-    assert "no document meets the condition" in nothing.stderr
+    assert "no document meets the condition; year goes from 1850 to" in nothing.stderr
 
 
 def test_what_the_environment_sets_is_for_every_use() -> None:
@@ -292,3 +304,29 @@ def test_wrong_uses(arguments: list[str], exit_code: int, problem: str) -> None:
     assert problem in " ".join(result.stderr.split())
     assert "Traceback" not in result.stderr
     assert result.stdout == ""
+
+
+LONG = "He sat by the river. " * 700
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["bank", "--like", LONG],
+        ["bank", "--like", f"{LONG} *the* *bank*"],
+        [LONG, "--like", "a bank"],
+        ["bank", "--where", f"left = '{LONG}' and"],
+        ["bank", "--column", LONG],
+        ["bank", "--match", LONG],
+        ["bank", "--by", "year", "--slices", LONG],
+        ["bank", "--show", LONG],
+    ],
+    ids=["like", "marks", "word", "where", "column", "match", "slices", "show"],
+)
+def test_a_long_argument_is_not_repeated_whole(arguments: list[str]) -> None:
+    """One that is wrong is named in a message that fits on a screen, with its remedy."""
+    result = usages("word.features", *arguments)
+    assert result.exit_code in (0, 1, 2, 3)
+    assert not isinstance(result.exception, AssertionError)
+    assert len(result.stderr) < 2500
+    assert result.stderr.count("He sat by the river") < 60

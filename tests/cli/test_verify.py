@@ -2,17 +2,20 @@
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from bertfeat.cli import main
+from bertfeat.encoder.packed import PackedEncoder
 from tests.support.tagging_tables import ROWS, RUN, edited, made_sets, made_table
 from tests.support.tiny_models import Tiny
 
-TAGGER = Path(__file__).parents[1] / "golden" / "tagger-2"
+TAGGER = Path(__file__).parents[1] / "golden" / "tagger-1"
 TEXTS = ["The bank raised its rate.", "", "A river bank.", "은행에서 돈을 찾았다"]
 
 
@@ -55,6 +58,21 @@ def test_a_bound_that_does_not_hold() -> None:
     result = run("verify", "whole", "--bound", "1.0")
     assert result.exit_code == 1
     assert "DOES NOT HOLD" in result.stdout
+
+
+@pytest.mark.usefixtures("sets")
+def test_a_sample_of_which_every_row_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of it can be compared, so it holds no less than it fails: an error, which names a row."""
+    compute = PackedEncoder.hidden_states
+
+    def broken(*given: Any, **more: Any) -> Iterator[Any]:
+        return (replace(state, values=state.values * float("nan")) for state in compute(*given, **more))
+
+    monkeypatch.setattr(PackedEncoder, "hidden_states", broken)
+    result = run("verify", "whole", "--json")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "4 of 4 rows cannot be computed in fp32 with this model; row 0: " in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 @pytest.mark.usefixtures("sets")
@@ -116,13 +134,13 @@ def test_a_sound_index(index: Path) -> None:
 
 
 def test_every_file_of_an_index_is_read(index: Path, tmp_path: Path) -> None:
-    for path in sorted(index.iterdir()):
-        if path.is_file():
+    for path in sorted(index.rglob("*")):
+        if path.is_file() and path.name != "kind":
             shutil.rmtree(tmp_path / "bad.index", ignore_errors=True)
             shutil.copytree(index, tmp_path / "bad.index")
             raw = bytearray(path.read_bytes())
             raw[len(raw) // 3] ^= 4
-            (tmp_path / "bad.index" / path.name).write_bytes(raw)
+            (tmp_path / "bad.index" / path.relative_to(index)).write_bytes(raw)
             result = run("verify", tmp_path / "bad.index")
             assert result.exit_code == 1, path.name
             assert path.name in result.stderr
@@ -148,9 +166,9 @@ def test_a_tagger(tmp_path: Path) -> None:
     assert (result.exit_code, result.stderr) == (0, "")
     assert "digests, shapes and history hold" in result.stdout
     told = json.loads(run("verify", tagger, "--json").stdout)
-    assert (told["kind"], told["holds"], told["labels"]) == ("tagger", True, 5)
-    flipped(tagger / "tagger.safetensors")
-    told_in_a_sentence(run("verify", tagger), "tagger.safetensors")
+    assert (told["kind"], told["holds"], told["labels"]) == ("head", True, 5)
+    flipped(tagger / "head.safetensors")
+    told_in_a_sentence(run("verify", tagger), "head.safetensors")
 
 
 def test_a_table_7(tiny: Callable[[str], Tiny], tmp_path: Path) -> None:
@@ -165,7 +183,7 @@ def test_a_table_7(tiny: Callable[[str], Tiny], tmp_path: Path) -> None:
     flipped(table / RUN)
     told_in_a_sentence(run("verify", table), "seed-1.json")
     (table / RUN).write_bytes(whole)
-    edited(table / RUN, lambda raw: raw.update(dev=0.123))
+    edited(table / RUN, lambda raw: raw["run"].update(dev=0.123))
     told_in_a_sentence(run("verify", table), "table7.json")
 
 

@@ -284,7 +284,7 @@ TREE = {
     "b.features/.bertfeat/kind": b"features\n",
     "b.features/part-00000.parquet": write_parquet(["not read"]),
     "b.features/more/x.txt": b"not read\n",
-    "sub/ner.tagger/.bertfeat/kind": b"tagger\n",
+    "sub/ner.tagger/.bertfeat/kind": b"head\n",
     "sub/ner.tagger/x.txt": b"not read\n",
     "other.index/f.txt": b"o\n",
     "odd[1].txt": b"odd\n",

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bertfeat.corpus import CorpusSettings, Document, Failure, fasta, open_corpus
-from bertfeat.errors import UsageError
+from bertfeat.errors import CorpusError, UsageError
 
 PROTEINS = """\
 >sp|P1|HBA_HUMAN Hemoglobin subunit alpha
@@ -46,11 +46,39 @@ def test_a_compressed_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "data",
+    [
+        PROTEINS.replace("\n", "\r\n").encode(),
+        PROTEINS.encode("utf-8-sig"),
+        PROTEINS.encode("utf-16"),
+        PROTEINS.replace("*", "\n**\n").encode(),
+        b"; first\n\n" + PROTEINS.encode().rstrip(b"\n"),
+    ],
+    ids=["CRLF", "BOM", "UTF-16", "two stops", "comment first, no end of line"],
+)
+def test_odd_files_hold_the_same_proteins(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "a.fasta").write_bytes(data)
+    rows = [row for row in open_corpus(tmp_path / "a.fasta").rows() if isinstance(row, Document)]
+    assert [row.text.replace(" ", "") for row in rows] == ["MVLSPADKTNVKAAWG", "MVLSPA", "M-V.X"]
+
+
+@pytest.mark.parametrize("kept", [30, 60, -1])
+def test_a_truncated_compressed_file_is_refused(tmp_path: Path, kept: int) -> None:
+    (tmp_path / "a.fasta.gz").write_bytes(gzip.compress(PROTEINS.encode())[:kept])
+    with pytest.raises(CorpusError, match=r"a\.fasta\.gz.*truncated"):
+        list(open_corpus(tmp_path / "a.fasta.gz").rows())
+
+
+@pytest.mark.parametrize(
     ("text", "name", "reason", "value"),
     [
         ("MV\n>a\nM\n", "1", "line 1: residues before the first line with '>'; put '>' and an id above them", "MV"),
         (">a\nM\n>b\n\n", "b", "line 3: no residues below the line; leave the protein out", ""),
         (">a\nM\n>b\n*\n", "b", "line 3: no residues below the line; leave the protein out", ""),
+        (">a\nM\n>b\n-*.\n", "b", "line 3: no residues below the line; leave the protein out", ""),
+        (">a\nM\n>b\rM\rV", "b", "line 3: a carriage return within the line; end lines in line feeds", "b\rM\rV"),
+        (">a\nM\n>b\nM\0V\n", "b", "line 4: '\\x00' is no residue; correct the sequence", "M\0V"),
+        (">a\nM\n>b\nM\n >c\nM\n", "b", "line 5: '>' is no residue; correct the sequence", " >c"),
         (">a\nM\n>\nMV\n", "2", "line 3: no id after '>'; write one", ""),
         (">a\nM\n>b c\nMV\nM1V\nM2\n", "b", "line 5: '1' is no residue; correct the sequence", "M1V"),
         (">a\nM\n>b\nMÉ\n", "b", "line 4: 'É' is no residue; correct the sequence", "MÉ"),

@@ -29,10 +29,9 @@ def folder(tmp_path: Path) -> Path:
         ".hidden.txt": b"not read",
         ".git/x.txt": b"not read",
         "_manifest.json": b"not read",
-        "old.index/index.json": b"not read",
-        "old.index/index.faiss": b"not read",
-        "old.index/documents.arrow": b"not read",
-        "ner.tagger/.bertfeat/kind": b"tagger\n",
+        "old.index/.bertfeat/index.json": b"not read",
+        "old.index/version-1/documents.txt": b"not read",
+        "ner.tagger/.bertfeat/kind": b"head\n",
         "ner.tagger/checkpoint.json": b"not read",
         "t.table7/.bertfeat/kind": b"table7\n",
         "t.table7/runs/last/seed-1.json": b"not read",
@@ -163,7 +162,7 @@ def test_words_and_tags_must_agree(tmp_path: Path) -> None:
     (tmp_path / "b.txt").write_text("b\n")
     with pytest.raises(CorpusError, match=r"a\.conll brings its own words, .*b\.txt does not"):
         open_corpus([tmp_path])
-    with pytest.raises(CorpusError, match=r"a\.conll brings its own tags, .*b\.txt does not"):
+    with pytest.raises(UsageError, match=r"a\.conll: pretokenized cannot be used with conll files"):
         open_corpus([tmp_path], CorpusSettings(pretokenized=True))
 
 

@@ -22,6 +22,7 @@ from bertfeat.errors import (
     CorpusError,
     DamagedError,
     FolderLockedError,
+    RemovalError,
     SettingsDifferError,
     UsageError,
 )
@@ -365,7 +366,9 @@ def test_what_joined_runs_recorded_does_not_outlive_a_plain_run(bert: Tiny, tmp_
     assert state(folder) == {"kind", "manifest.json"}
     corpus.rename(tmp_path / "two.txt")
     (tmp_path / "one.txt").rename(corpus)  # the same file as at first, by its stamp too
-    join(bert, corpus, folder)
+    with pytest.raises(RemovalError, match=r"remove 1 \(part-00003\.parquet\) with 10 rows"):
+        join(bert, corpus, folder)
+    join(bert, corpus, folder, prune=True)
     run(bert, corpus, tmp_path / "fresh")
     assert made(folder) == made(tmp_path / "fresh")
 

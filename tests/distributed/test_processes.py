@@ -271,7 +271,7 @@ def test_a_model_of_the_hub_is_that_of_its_revision(
     class Engine:
         def run(self, job: Any, agenda: Any) -> None:
             identity = replace(job.model, name="org/model", revision="abc")
-            replace(job, model=identity, model_location=location).open_worker(device="cpu", threads=1)
+            replace(job, model=identity, model_location=location).open_worker(device="cpu", threads=None)
 
     monkeypatch.setattr(Embedder, "from_record", from_record)
     with pytest.raises(InterruptedError):

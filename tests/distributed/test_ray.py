@@ -3,20 +3,25 @@
 Each run costs seconds, as its actors import torch; so every test has one run, and asks much of it.
 """
 
+import itertools
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from bertfeat.distributed import RayCluster, ray_cluster
+from bertfeat.distributed import RayCluster, ray_cluster, ray_connection
+from bertfeat.distributed.dispatch import Dispatch
 from bertfeat.errors import BertfeatError, CorpusError, UsageError, python_spelling
 from bertfeat.extraction.agenda import ScanningAgenda
 from bertfeat.features import check_part, list_parts
@@ -152,6 +157,35 @@ def test_an_error_of_a_worker_ends_the_run(
 
 
 @pytest.mark.slow
+def test_a_task_that_kills_its_worker_is_told(cluster: Any) -> None:
+    class Deadly:
+        """A job whose second task ends the process that does it, as a row that takes all memory would."""
+
+        def open_worker(self, **_: Any) -> Any:
+            return self
+
+        def work(self, tasks: Any, done: Any) -> None:
+            for task in tasks:
+                if task.number == 1:
+                    time.sleep(0.5)  # memory fills slowly; the results before it have long been taken
+                    os.kill(os.getpid(), 9)
+                done(task, task.number)
+
+        def raise_failed_writes(self) -> None:
+            pass
+
+        def repeat(self, task: Any) -> Any:
+            return task
+
+        def error_of_deaths(self, task: Any, problem: str) -> BertfeatError:
+            return BertfeatError(problem, where=f"task {task.number}")
+
+    with pytest.raises(BertfeatError, match=r"^task 1: 3 workers died one after the other"):
+        RayCluster(cluster.address, workers=1).run(Deadly(), Numbers())  # type: ignore[arg-type]
+    wait_for(lambda: not actors(), 20)
+
+
+@pytest.mark.slow
 def test_sigterm(bert: Tiny, cluster: Any, tmp_path: Path) -> None:
     corpus = text_file(tmp_path / "c.txt", lines(60_000))
     with start(bert, cluster, corpus, tmp_path / "out", "--workers", "2") as process:
@@ -176,6 +210,26 @@ def test_a_cluster_that_is_not_there(bert: Tiny, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
     with pytest.raises(UsageError, match="workers=0: a run has at least one worker"):
         RayCluster(workers=0)
+
+
+@pytest.mark.slow
+def test_the_head_gone_in_the_middle_is_told_and_the_run_goes_on_elsewhere(bert: Tiny, tmp_path: Path) -> None:
+    from ray.cluster_utils import Cluster
+
+    head = {"num_cpus": 1, "include_dashboard": False, "object_store_memory": 80_000_000}
+    own: Any = Cluster(initialize_head=True, connect=False, head_node_args=head)
+    corpus, folder = text_file(tmp_path / "c.txt", lines(60_000)), tmp_path / "out"
+    with start(bert, own, corpus, folder, "--workers", "1", "--part-rows", "30") as process:
+        wait_for(lambda: len(list_parts(folder)) > 5 or process.poll() is not None, 120)
+        for name in ("gcs_server", "raylet"):
+            own.head_node.all_processes[name][0].process.kill()
+        _, told = process.communicate(timeout=120)
+    own.shutdown()
+    assert process.returncode == 1, told
+    assert "the head of the Ray cluster at" in told
+    assert "Traceback" not in told
+    for path in list_parts(folder):
+        check_part(path)
 
 
 # ── without a cluster ───────────────────────────────────────────────────────────────────────────────────────
@@ -238,3 +292,106 @@ def test_an_actor_that_was_only_out_of_reach_begins_once(monkeypatch: pytest.Mon
         worker.start("job", None, None, python_spelling)
     assert [worker.do(Task()), worker.do(Task())] == [7, 7]
     assert begun == ["job"]
+
+
+class DyingAtStart:
+    """Stands for the module: some of its actors die at each start, the others do all that they are given."""
+
+    class exceptions:  # noqa: N801
+        class RayError(Exception):
+            pass
+
+        class RayActorError(RayError):
+            pass
+
+        class RayTaskError(RayError):
+            pass
+
+    def __init__(self, dead: set[int]) -> None:
+        self._dead, self._made = dead, 0
+        self.starts: Counter[int] = Counter()
+        self.killed: list[int] = []
+
+    def put(self, job: Any) -> Any:
+        return job
+
+    def remote(self, **_: Any) -> Callable[[type], Any]:
+        return lambda _class: SimpleNamespace(remote=self._actor)
+
+    def _actor(self) -> Any:
+        number, self._made = self._made, self._made + 1
+        start = SimpleNamespace(remote=lambda *_: ("start", number, object()))
+        do = SimpleNamespace(remote=lambda task, _after: ("do", task.number, object()))
+        return SimpleNamespace(number=number, start=start, do=do)
+
+    def wait(self, futures: list[Any], **_: Any) -> tuple[list[Any], list[Any]]:
+        return futures[:1], futures[1:]
+
+    def get(self, future: Any) -> Any:
+        kind, what, _ = future
+        if kind == "start":
+            self.starts[what] += 1
+            if what in self._dead:
+                raise self.exceptions.RayActorError
+        return what
+
+    def kill(self, actor: Any) -> None:
+        self.killed.append(actor.number)
+
+
+class Numbers:
+    """Tasks and their agenda in one: three numbers."""
+
+    def __init__(self) -> None:
+        self._left, self.results = [0, 1, 2], list[int]()
+
+    @property
+    def done(self) -> bool:
+        return len(self.results) == 3
+
+    def take(self) -> Any:
+        return SimpleNamespace(number=self._left.pop()) if self._left else None
+
+    def finish(self, task: Any, result: Any) -> None:
+        del result
+        self.results.append(task.number)
+
+
+@pytest.mark.parametrize("dead", [{0}, {0, 1}])
+def test_an_actor_that_dies_at_each_start_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, dead: set[int]
+) -> None:
+    now = itertools.count(step=30.0)
+    monkeypatch.setattr(ray_cluster, "time", SimpleNamespace(monotonic=lambda: next(now)))
+    monkeypatch.setattr(ray_cluster, "wait_a_moment", lambda: None)
+    module, agenda, job = DyingAtStart(dead), Numbers(), SimpleNamespace()
+    crew: Any = ray_cluster._Crew(module, job, 2, 1.0, 0.0)
+    work = (Dispatch(job, agenda), threading.Event(), ray_connection.HeadWatch(None))
+    if dead == {0}:
+        crew.work(*work)
+        assert sorted(agenda.results) == [0, 1, 2]
+    else:
+        with pytest.raises(
+            BertfeatError, match=r"died at each of its starts for 120 s \(RayActorError\).*no other; see"
+        ):
+            crew.work(*work)
+        assert "the others go on without it" in caplog.text
+        assert module.killed == [0, 1]
+    assert all(module.starts[number] < 12 for number in dead)
+
+
+def test_a_head_out_of_reach_for_a_while_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("bertfeat.distributed.ray_connection.time.monotonic", lambda: now[0])
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        watch = ray_connection.HeadWatch(f"127.0.0.1:{server.getsockname()[1]}")
+        now[0] = 100.0
+        watch.check()
+    for now[0] in (110.0, 120.0, 139.0):
+        watch.check()
+    now[0] = 145.0
+    with pytest.raises(
+        BertfeatError, match=r"the head of the Ray cluster at 127.* is gone: .*; start the cluster again"
+    ):
+        watch.check()
+    ray_connection.HeadWatch(None).check()  # ray:// tells no address

@@ -22,6 +22,7 @@ from bertfeat.errors import (
     DamagedError,
     FeatureSetError,
     FolderLockedError,
+    RemovalError,
     SettingsDifferError,
     StorageError,
     UsageError,
@@ -226,9 +227,10 @@ def test_a_shard_is_written_as_index_and_count(text: str, index: int, count: int
             (text, "is written index/count; 0/3 is the first")
             for text in ("", "3", "1/", "/3", "a/b", "1/3/5", "1 / 3")
         ),
-        *((text, "is written index/count") for text in ("-1/3", "1.0/3", "٣/٩", "1/9999999999", "1\n/3", "0x1/3")),
+        *((text, "is written index/count") for text in ("-1/3", "1.0/3", "٣/٩", "1\n/3", "0x1/3")),
         ("3/3", "of 3 shards there is no number 3; count from 0 to 2"),
         ("7/3", "no number 7; count from 0 to 2"),
+        ("0/99999999999999999999", "among 1,000,000 shards at most"),
         ("0/0", "one shard at least; write 0/3"),
         ("1/0", "one shard at least"),
     ],
@@ -363,9 +365,17 @@ def test_a_corpus_that_shrank(bert: Tiny, tmp_path: Path) -> None:
     text_file(corpus, lines(22))
     run(bert, corpus, tmp_path / "whole")
     for at, folder in enumerate(folders):
-        run(bert, corpus, folder, Shard(at, 3))
+        before = everything(folder)
+        with pytest.raises(RemovalError, match=r"a file gone, a disk not mounted\?"):
+            run(bert, corpus, folder, Shard(at, 3))
+        assert everything(folder) == before
+        run(bert, corpus, folder, Shard(at, 3), prune=True)
     assert [len(list_parts(folder)) for folder in folders] == [2, 1, 1]
-    merge_features(folders, tmp_path / "merged")
+    before = everything(tmp_path / "merged")
+    with pytest.raises(RemovalError, match=r"of its 10 finished parts this run would remove 7 .* overwrite=True"):
+        merge_features(folders, tmp_path / "merged")
+    assert everything(tmp_path / "merged") == before
+    merge_features(folders, tmp_path / "merged", overwrite=True)
     assert contents(tmp_path / "merged") == contents(tmp_path / "whole")
 
 
@@ -440,7 +450,10 @@ def test_a_merged_set_is_mended(place: Path, harm: Callable[[Path], None]) -> No
     merge_features(shards(place), place / "merged")
     before = contents(place / "merged")
     harm(place / "merged")
-    merge_features(shards(place), place / "merged")
+    if harm is _add_part:
+        with pytest.raises(RemovalError, match=r"remove 1 \(part-00009\.parquet\)"):
+            merge_features(shards(place), place / "merged")
+    merge_features(shards(place), place / "merged", overwrite=harm is _add_part)
     assert contents(place / "merged") == before == contents(place / "whole")
     assert sum(1 for _ in FeatureSet(place / "merged").check()) == 9
 
@@ -669,14 +682,14 @@ def test_a_shard_that_changes_meanwhile(bert: Tiny, tmp_path: Path) -> None:
 
     def change(progress: Any) -> None:
         if progress.step == "checked" and progress.done == progress.total:
-            run(bert, corpus, folders[1], Shard(1, 3))
+            run(bert, corpus, folders[1], Shard(1, 3), prune=True)
 
     with pytest.raises(DamagedError, match="merged: a shard was changed while it was merged"):
         merge_features(folders, tmp_path / "merged", progress=change)
     assert not (tmp_path / "merged/.bertfeat/manifest.json").exists()
     for index, folder in enumerate(folders):
-        run(bert, corpus, folder, Shard(index, 3))
-    merge_features(folders, tmp_path / "merged")
+        run(bert, corpus, folder, Shard(index, 3), prune=True)
+    merge_features(folders, tmp_path / "merged", overwrite=True)
     run(bert, corpus, tmp_path / "whole")
     assert contents(tmp_path / "merged") == contents(tmp_path / "whole")
 
@@ -694,7 +707,7 @@ def test_progress_is_told(place: Path) -> None:
 @pytest.mark.parametrize("older", [False, True], ids=["new", "over an older merge"])
 def test_a_killed_merge_goes_on(bert: Tiny, made: Path, place: Path, older: bool) -> None:
     preload("bertfeat.distributed", "bertfeat.features")
-    arguments = ["merge", "shard-0", "shard-1", "shard-2", "-o", "merged"]
+    arguments = ["merge", "shard-0", "shard-1", "shard-2", "-o", "merged", *(["--overwrite"] if older else [])]
     if older:  # whose parts are other ones, but for two
         before = jsonl_file(place / "before.jsonl", [*RECORDS[:14], {"text": "another text"}, *RECORDS[14:40]])
         run(bert, before, place / "old")
@@ -715,7 +728,7 @@ def test_a_killed_merge_goes_on(bert: Tiny, made: Path, place: Path, older: bool
         manifest = (place / "merged/.bertfeat/manifest.json").exists()
         if manifest:  # then it is a whole set: the old one or the new one
             assert sum(1 for _ in FeatureSet(place / "merged").check()) in (7, 9)
-        merge_features(shards(place), place / "merged")
+        merge_features(shards(place), place / "merged", overwrite=older)
         assert contents(place / "merged") == contents(made / "whole"), step
         assert [everything(folder) for folder in shards(place)] == inputs
 

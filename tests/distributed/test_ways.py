@@ -18,12 +18,12 @@ from bertfeat.errors import (
     BertfeatError,
     CorpusError,
     ModelError,
+    RemovalError,
     RowFailedError,
     SettingsDifferError,
     UsageError,
     WrongColumnsError,
 )
-from bertfeat.extraction import run as extraction_run
 from bertfeat.extraction.agenda import ScanningAgenda
 from bertfeat.features import list_parts, read_header
 from tests.support.runs import accounted, contents, everything, extractor, failed_rows, jsonl_file, lines, text_file
@@ -174,7 +174,11 @@ def test_a_corpus_that_has_changed_since_the_last_run(
     changes: list[Callable[[], Any]] = [add_and_lengthen, replace_two, (place / "d.txt").unlink]
     for number, change in enumerate(changes):
         change()
-        report = run(bert, place, folder, **way())
+        before = everything(folder)
+        with pytest.raises(RemovalError):
+            run(bert, place, folder, **way())
+        assert everything(folder) == before
+        report = run(bert, place, folder, **way(), prune=True)
         run(bert, place, tmp_path / f"fresh-{number}")
         assert state(folder).keys() == state(tmp_path / f"fresh-{number}").keys()
         assert rows_of(folder) == rows_of(tmp_path / f"fresh-{number}")
@@ -355,7 +359,7 @@ def test_an_archive_that_is_damaged_in_its_middle(
         run(bert, place, tmp_path / "out", part_rows=10_000, **way())
     assert not (tmp_path / "out/.bertfeat/manifest.json").exists()
     (place / "b.txt.gz").write_bytes(gzip.compress(b"a text\n"))
-    run(bert, place, tmp_path / "out", part_rows=10_000, **way())
+    run(bert, place, tmp_path / "out", part_rows=10_000, prune=True, **way())  # one process has made parts of it
     run(bert, place, tmp_path / "fresh", part_rows=10_000)
     assert made(tmp_path / "out") == made(tmp_path / "fresh")
 
@@ -383,37 +387,3 @@ def test_a_model_that_workers_do_not_find(bert_folder: Path, tmp_path: Path, mon
     with pytest.raises(ModelError, match="is no folder, and it cannot be a model of the Hugging Face hub"):
         made_extractor.extract(corpus, tmp_path / "out", part_rows=ROWS, engine=Processes(2))
     assert not (tmp_path / "out").exists()
-
-
-# ── sets of the first plan ──────────────────────────────────────────────────────────────────────────────────
-
-
-def test_sets_of_the_first_plan(bert: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = tmp_path / "c"
-    place.mkdir()
-    for name in "abcdef":
-        text_file(place / f"{name}.txt", lines(5, ord(name) * 100))
-    with monkeypatch.context() as patch:
-        patch.setattr(extraction_run, "PLAN_VERSION", None)
-        run(bert, place, tmp_path / "old")
-    run(bert, place, tmp_path / "new")
-    whole = made(tmp_path / "old")
-    assert len(list_parts(tmp_path / "old")) == 5  # 7 rows each, across files
-    assert len(list_parts(tmp_path / "new")) == 6
-    assert read_header(list_parts(tmp_path / "old")[0]).settings.plan is None
-    assert run(bert, place, tmp_path / "old").nothing_to_do
-    for gone in ((1, 3), (0,), (4,)):
-        for at in gone:
-            list_parts(tmp_path / "old")[at].unlink() if at < len(list_parts(tmp_path / "old")) else None
-        (tmp_path / "old/.bertfeat/manifest.json").unlink()
-        before = everything(tmp_path / "old")
-        for way in SHARED:
-            with pytest.raises(
-                UsageError, match="old was begun by an older bertfeat, whose parts only one process can"
-            ):
-                run(bert, place, tmp_path / "old", **way())
-            assert everything(tmp_path / "old") == before
-        run(bert, place, tmp_path / "old")
-        assert made(tmp_path / "old") == whole
-    run(bert, place, tmp_path / "old", overwrite=True, engine=Processes(2))
-    assert made(tmp_path / "old") == made(tmp_path / "new")

@@ -31,8 +31,13 @@ static double largest_error(int64_t heads, int64_t width) {
     float *qkv = malloc(tokens * 3 * hidden * sizeof(float)), *out = malloc(tokens * hidden * sizeof(float));
     double *scores = malloc(longest * sizeof(double)), largest = 0;
     for (int64_t i = 0; i < tokens * 3 * hidden; i++) qkv[i] = draw();
-    const Attention job = {qkv, qkv + hidden, qkv + 2 * hidden, out, bounds, bounds, SEQUENCES, heads, width, 3 * hidden,
-                           3 * hidden, hidden, longest, 0, VECTOR_FORM, (float)(1 / sqrt((double)width))};
+    const Attention job = {.query = qkv, .key = qkv + hidden, .value = qkv + 2 * hidden, .out = out, .bias = NULL,
+                           .query_bounds = bounds, .key_bounds = bounds, .sequences = SEQUENCES, .heads = heads,
+                           .width = width, .query_stride = 3 * hidden, .key_stride = 3 * hidden,
+                           .value_stride = 3 * hidden, .out_stride = hidden, .query_step = width, .key_step = width,
+                           .value_step = width, .group = 1, .before = longest, .after = longest, .farthest = 0,
+                           .out_tile = 16 * hidden, .out_column = 32, .longest = longest, .type = FP32,
+                           .form = VECTOR_FORM, .scale = (float)(1 / sqrt((double)width))};
     if (bertfeat_attend(&job, alone, 1)) return INFINITY;
     for (int64_t s = 0; s < SEQUENCES; s++)
         for (int64_t h = 0; h < heads; h++)

@@ -7,11 +7,11 @@ import pytest
 
 from bertfeat.encoder import planned_path
 from bertfeat.models import Model
-from tests.support.architecture_check import check
+from tests.support.architecture_check import SPELLED, check
 from tests.support.tiny_architectures import ARCHITECTURES
 from tests.support.tiny_models import FAMILIES, LONG_TEXT, PAIRS, TEXTS
 
-FEW = (*TEXTS[:3], PAIRS[1], LONG_TEXT[:260])
+FEW = (*TEXTS[:3], PAIRS[1], *SPELLED, LONG_TEXT[:260])
 LEFT = {"gemma3_text, bidirectional", "ibert", "lilt", "luke", "markuplm", "openai_privacy_filter"}  # to the benchmark
 COMPUTED = [name for name, each in ARCHITECTURES.items() if each.form and name not in LEFT | set(FAMILIES)]
 REFUSED = {
@@ -26,18 +26,13 @@ REFUSED = {
     "flaubert, pre_norm": "pre_norm",
     "flava": "no num_hidden_layers",
     "funnel": "no vector for each token",
-    "gemma3_text": "no encoder",
-    "gpt2": "no encoder",
     "layoutlmv2": "pictures",
     "led": "no encoder",
-    "llama": "no encoder",
     "longt5": "no encoder",
     "lxmert": "visual_feats",
     "mbart": "no encoder",
-    "modernbert-decoder": "no encoder",
     "modernvbert": "no num_hidden_layers",
     "mra": "no token sees another",
-    "mt5": "no encoder",
     "nystromformer, landmarks": "texts of exactly 64 tokens",
     "perceiver": "latent",
     "prophetnet": "no encoder",
@@ -45,9 +40,7 @@ REFUSED = {
     "reformer, hashing": "hashes at random",
     "roc_bert": "look and sound",
     "siglip_text_model": "a part of another model",
-    "t5": "no encoder",
     "udop": "no encoder",
-    "umt5": "no encoder",
     "vilt": "pictures",
     "vit": "no vocab_size",
     "xlm, causal": "no encoder",

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from bertfeat.encoder import compiled
-from bertfeat.encoder.blocks import TorchBlock, TorchPostAttention
+from bertfeat.encoder.blocks import FloatBlock, TorchPostAttention
 from bertfeat.encoder.compiled import CompiledPostAttention, find_compiled
 from bertfeat.encoder.cuda import CudaForm, cuda_form
 from bertfeat.errors import UsageError
@@ -87,7 +87,7 @@ def test_what_fails_is_not_used(
     monkeypatch.setattr(compiled, "_compiled", lambda *_: does)
     with caplog.at_level(logging.WARNING):
         for _ in range(2):  # it is told once for all blocks of a shape
-            block = TorchBlock(block_weights(32, 64), 1e-12, "gelu", CPU, FP32)
+            block = FloatBlock(block_weights(32, 64), 1e-12, "gelu", CPU, FP32)
             assert type(block.post_attention) is TorchPostAttention
     (told,) = caplog.messages
     assert said in told
@@ -96,7 +96,7 @@ def test_what_fails_is_not_used(
 @pytest.mark.usefixtures("asked")
 def test_what_works_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled, "_compiled", compiled._formula)
-    assert type(TorchBlock(block_weights(32, 64), 1e-12, "gelu", CPU, FP32).post_attention) is CompiledPostAttention
+    assert type(FloatBlock(block_weights(32, 64), 1e-12, "gelu", CPU, FP32).post_attention) is CompiledPostAttention
 
 
 def test_what_cannot_be_compiled_later_is_computed(

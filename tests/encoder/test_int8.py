@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertfeat.encoder import Precision, load_encoder, resolve_precision
+from bertfeat.encoder import Precision, load_encoder, precision as precision_module, resolve_precision
 from bertfeat.encoder.blocks import TorchPostAttention
 from bertfeat.encoder.calibration import BlockInputs, calibration_batch, largest_inputs
 from bertfeat.encoder.int8 import (
@@ -19,6 +19,7 @@ from bertfeat.encoder.int8 import (
     ByteForm,
     Int8Block,
     Int8Kernels,
+    KernelInt8Block,
     KernelInt8PostAttention,
     KernelInt8Product,
     QuantizedProduct,
@@ -211,13 +212,13 @@ def finishes(
     hidden: int, inner: int, activation: str, kernels: Int8Kernels
 ) -> tuple[KernelInt8PostAttention, TorchPostAttention]:
     weights = block_weights(hidden, inner)
-    affines = (weights.attention_out, weights.up, weights.down)
+    affines = (weights.query_key_value, weights.attention_out, weights.up, weights.down)
     products = [
         quantize_product(product, torch.full((product.weight.shape[1],), 3.0), kernels.form) for product in affines
     ]
     norms = [weights.attention_norm, weights.out_norm]
-    by_torch = TorchPostAttention(map(TorchInt8Product, products), norms, 1e-12, activation)
-    return KernelInt8PostAttention(products, norms, 1e-12, activation, kernels), by_torch
+    by_torch = TorchPostAttention(map(TorchInt8Product, products[1:]), norms, 1e-12, activation)
+    return KernelInt8PostAttention(KernelInt8Block(products, norms, 1e-12, kernels), activation), by_torch
 
 
 @pytest.mark.parametrize("activation", ["gelu", "gelu_new", "relu"])
@@ -357,6 +358,21 @@ def test_a_text_has_the_same_bytes_alone_and_in_any_company(each: Int8Kernels, p
             assert np.array_equal(found.of(column, 0), together.of(column, number))
 
 
+@pytest.mark.parametrize("pooling", [Pooling.MEAN, Pooling.CLS, Pooling.TOKEN], ids=str)
+def test_a_text_has_the_same_bytes_in_bf16_too(pooling: Pooling, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where all blocks are one call; oneDNN's products of another number of rows may round otherwise."""
+    found = find_kernels()
+    if found is None or not found.stack_form(torch.bfloat16, 32):
+        pytest.skip("this CPU multiplies no bfloat16")
+    monkeypatch.setenv("BERTFEAT_STACK", "1")
+    default = Tiny.load(find_model().folder, Precision.BF16)
+    texts = [*(text for text in TEXTS if text), LONGER, " ".join([LONGER] * 3)] * 4
+    together = default.features(documents(texts), "last", pooling)
+    for number in range(0, len(texts), 3):
+        alone = default.features(documents([texts[number]]), "last", pooling)
+        assert np.array_equal(alone.of(alone.columns[0], 0), together.of(together.columns[0], number))
+
+
 def states(encoder: PackedEncoder, batch: TokenBatch, *, first: bool) -> Tensor:
     (state,) = encoder.hidden_states(batch, [encoder.num_layers], first_token_only=first)
     return state.values
@@ -409,9 +425,9 @@ def test_int8_is_for_the_cpu() -> None:
 
 
 def test_a_family_that_transformers_runs_is_refused(tmp_path: Path) -> None:
-    folder = build("mpnet", tmp_path)
-    with pytest.raises(ModelError, match="model_type 'mpnet' is run by transformers"):
-        load_encoder(Model("mpnet", folder), Precision.INT8, CPU)
+    folder = build("albert", tmp_path)
+    with pytest.raises(ModelError, match="model_type 'albert' is run by transformers"):
+        load_encoder(Model("albert", folder), Precision.INT8, CPU)
 
 
 @pytest.mark.parametrize(("hidden", "inner"), [(40, 64), (64, 72)])
@@ -420,3 +436,14 @@ def test_other_widths_are_left_to_torch(hidden: int, inner: int) -> None:
     block = block_weights(hidden, inner)
     inputs = BlockInputs(*(torch.ones(width) for width in (hidden, hidden, hidden, inner)))
     assert type(Int8Block(block, inputs, 1, 1e-12, "gelu").post_attention) is TorchPostAttention
+
+
+@pytest.mark.parametrize("has_amx", [True, False])
+def test_on_amx_bf16_is_the_fast_form(
+    has_amx: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("torch.cpu._is_amx_tile_supported", lambda: has_amx)
+    precision_module._tell_of_amx.cache_clear()
+    for _ in range(2):
+        assert resolve_precision("int8", torch.device("cpu")) is Precision.INT8
+    assert [record.getMessage().partition(",")[0] for record in caplog.records] == ["this processor has AMX"] * has_amx

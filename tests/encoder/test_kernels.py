@@ -28,11 +28,12 @@ from bertfeat.encoder.kernels import (
     kernels_problem,
 )
 from bertfeat.encoder.native import JOBS
-from bertfeat.encoder.packed import PackedEncoder, usual_size
+from bertfeat.encoder.packed import PackedEncoder
+from bertfeat.encoder.transfer import usual_size
 from bertfeat.errors import UsageError
 from bertfeat.installation import kernels_note
 from bertfeat.tokens import TokenBatch, cut_batches, tokenize
-from tests.encoder.support import BF16, FP32, HALF_STEP, let_find, random
+from tests.encoder.support import BF16, FP32, HALF_STEP, random
 from tests.support.tiny_models import CPU, Tiny, build, documents, text_states
 
 STRUCTS = ", ".join(str(ctypes.sizeof(job)) for job in JOBS)
@@ -42,25 +43,6 @@ RAGGED = np.array([33, 1, 7, 64, 16, 2, 31])
 
 Float64s = NDArray[np.float64]
 Int64s = NDArray[np.int64]
-
-
-@pytest.fixture(params=["amx", "bf16", "avx512", "vector"])
-def each(request: pytest.FixtureRequest, built: Kernels, monkeypatch: pytest.MonkeyPatch) -> Kernels:
-    """Give the kernels with AMX, and without what is beyond AVX512-BF16, AVX-512, or vectors of eight values."""
-    if request.param == "amx":
-        found: Kernels = request.getfixturevalue("amx")
-        let_find(found, monkeypatch)
-        return found
-    if request.param in ("bf16", "avx512") and not getattr(built, f"has_{request.param}"):
-        pytest.skip(f"this CPU has no {request.param}")
-    monkeypatch.setattr(built, "has_bf16", request.param == "bf16")
-    if request.param == "vector":
-        if request.node.callspec.params.get("dtype") is BF16:
-            pytest.skip("vectors of eight values are for float32")
-        monkeypatch.setattr(built, "has_avx512", False)
-        monkeypatch.setattr(built, "has_vnni", False)
-    monkeypatch.setattr(built, "has_amx", False)
-    return built
 
 
 # ── attention ───────────────────────────────────────────────────────────────────────────────────────────────

@@ -3,15 +3,13 @@
 import pytest
 import torch
 
-from bertfeat.encoder.blocks import TorchBlock, make_block
+from bertfeat.encoder.blocks import TorchPostAttention, make_post_attention
 from bertfeat.encoder.kernels import Kernels
-from bertfeat.encoder.tiled import TiledBlock, TiledPostAttention, TiledProduct, find_tile_kernels
-from bertfeat.encoder.weights import Affine
+from bertfeat.encoder.tiled import TiledPostAttention, find_tile_kernels
 from tests.encoder.support import (
     ACTIVATIONS,
     BF16,
     FP32,
-    HALF_STEP,
     assert_close_to,
     block_weights,
     let_find,
@@ -21,24 +19,6 @@ from tests.encoder.support import (
 from tests.support.tiny_models import CPU
 
 FINE = 1e-5
-
-
-# ── products ────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize("rows", [0, 1, 31, 32, 33, 300])
-@pytest.mark.parametrize(("out", "within"), [(32, 32), (96, 64), (1152, 384), (64, 800)], ids=str)
-def test_a_product_of_any_number_of_rows(amx: Kernels, out: int, within: int, rows: int) -> None:
-    weight = (random(out, within) / within**0.5).bfloat16().float()
-    plain, x = Affine(weight, random(out, seed=1)), random(rows, within, dtype=BF16, seed=2)
-    product = TiledProduct(plain, amx)
-    found = product.some(x, 0, out)
-    wanted = x.double() @ weight.double().T + plain.bias.double()
-    torch.testing.assert_close(found.double(), wanted, rtol=HALF_STEP, atol=1e-5)
-    for begin, end in [(0, 32), (out - 32, out), (out // 64 * 32, out)]:
-        assert torch.equal(product.some(x, begin, end), found[:, begin:end])
-    if rows:  # a row's mates change no bit
-        assert torch.equal(product.some(x[rows // 2 :], 0, out), found[rows // 2 :])
 
 
 # ── what follows attention ───────────────────────────────────────────────────────────────────────────────────
@@ -101,7 +81,7 @@ def test_torch_computes_alike() -> None:
     weights = block_weights(96, 416)
     context, residual = random(33, 96, seed=1), random(33, 96, seed=2)
     for activation in ACTIVATIONS:
-        found = TorchBlock(weights, 1e-12, activation, CPU, FP32).post_attention(context, residual)
+        found = TorchPostAttention.of(weights, 1e-12, activation, CPU, FP32)(context, residual)
         wanted = post_attention_in_float64(weights, context, residual, activation)
         torch.testing.assert_close(found.double(), wanted, rtol=0, atol=FINE)
 
@@ -109,15 +89,15 @@ def test_torch_computes_alike() -> None:
 # ── what serves when ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_which_block_serves(amx: Kernels, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_which_form_serves(amx: Kernels, monkeypatch: pytest.MonkeyPatch) -> None:
     def chosen(hidden: int, inner: int, dtype: torch.dtype) -> type:
-        return type(make_block(block_weights(hidden, inner), 1e-12, "gelu", CPU, dtype))
+        return type(make_post_attention(block_weights(hidden, inner), 1e-12, "gelu", CPU, dtype))
 
     let_find(amx, monkeypatch)
-    assert chosen(64, 96, BF16) is TiledBlock
-    assert [chosen(64, 96, FP32), chosen(64, 80, BF16), chosen(48, 96, BF16)] == [TorchBlock] * 3
+    assert chosen(64, 96, BF16) is TiledPostAttention
+    assert [chosen(64, 96, FP32), chosen(64, 80, BF16), chosen(48, 96, BF16)] == [TorchPostAttention] * 3
     assert find_tile_kernels(torch.device("cuda"), BF16, 64, 96) is None
     monkeypatch.setattr(amx, "has_amx", False)
-    assert chosen(64, 96, BF16) is TorchBlock
+    assert chosen(64, 96, BF16) is TorchPostAttention
     let_find(None, monkeypatch)
-    assert chosen(64, 96, BF16) is TorchBlock
+    assert chosen(64, 96, BF16) is TorchPostAttention

@@ -19,10 +19,11 @@ from tests.support.tiny_models import CPU, LONG_TEXT, PAIRS, TEXTS, Tiny, docume
 
 Floats = NDArray[np.floating]
 LAYERS = "all,sum4,mean4,concat4,sum-all,mean=0+3,concat=0+2+5,-2"
-EVERY = (Pooling.MEAN, Pooling.CLS, Pooling.MAX, Pooling.TOKEN, Pooling.WORD)
+EVERY = (Pooling.MEAN, Pooling.CLS, Pooling.LAST, Pooling.MAX, Pooling.TOKEN, Pooling.WORD)
 SLOW: dict[Pooling, Callable[[Floats], Floats]] = {
     Pooling.MEAN: lambda mix: mix.mean(axis=0),
     Pooling.CLS: lambda mix: mix[0],
+    Pooling.LAST: lambda mix: mix[-1],
     Pooling.MAX: lambda mix: mix.max(axis=0),
     Pooling.TOKEN: lambda mix: mix,
 }
@@ -333,7 +334,7 @@ def test_other_errors_are_not_taken_for_a_lack_of_memory(bert: Tiny) -> None:
 
 def test_padding_is_counted(tiny: Callable[[str], Tiny]) -> None:
     rows = documents(["a", "The bank of the river."])
-    padded, packed = tiny("modernbert"), tiny("bert")
+    padded, packed = tiny("deberta-v2"), tiny("bert")
     lengths = np.diff(tokenize(rows, padded.tokenizer, padded.settings()).layout.window_offsets)
     assert padded.features(rows, "last", Pooling.MEAN).computed.padded_tokens == abs(int(lengths[1] - lengths[0]))
     assert packed.features(rows, "last", Pooling.MEAN).computed.padded_tokens == 0

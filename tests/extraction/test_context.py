@@ -1,6 +1,7 @@
 """Left context: each word as transformers sees it at the end of the words before it."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,10 +9,10 @@ from numpy.typing import NDArray
 
 from bertfeat.corpus import CorpusSettings
 from bertfeat.errors import SettingsDifferError, UsageError
-from bertfeat.extraction import Extractor, verify_features
+from bertfeat.extraction import Extractor, Progress, verify_features
 from bertfeat.features import FeatureSet, FeatureSettings
 from bertfeat.words import split_words
-from tests.support.runs import lines, text_file
+from tests.support.runs import accounted, jsonl_file, lines, text_file
 from tests.support.tiny_models import POSITIONS, SENTENCES, TEXTS, Tiny, reference_states, reference_tokenizer
 
 Floats = NDArray[np.float32]
@@ -103,9 +104,64 @@ def test_a_run_records_it_and_refuses_another(bert: Tiny, tmp_path: Path) -> Non
     assert Extractor(**again.settings).token_settings == again.token_settings  # type: ignore[arg-type]
 
 
-def test_only_sets_with_it_name_it() -> None:
+@pytest.mark.parametrize(("left", "max_length"), [(1, 8), (3, POSITIONS), (999_999, POSITIONS)])
+def test_pretokenized_rows_between_failed_ones_in_parts_of_one_row(
+    bert: Tiny, tmp_path: Path, left: int, max_length: int
+) -> None:
+    """Rows are documents: no context reaches over their boundary, a failed row, a blank line or a part."""
+    odd = ["bank", "\u200b", "naïve", "x" * 30, "don't", "\u00ad", "New York", "은행에서", ".", " ", "the"]
+    rows: list[Any] = [odd[at % 7 :] + odd[: at % 5] for at in range(6)]
+    records: list[Any] = [{"id": str(at), "words": row} for at, row in enumerate(rows)]
+    corpus = jsonl_file(
+        tmp_path / "a.jsonl", [*records[:2], "{broken", records[2], "", {"id": "no", "words": "list"}, *records[3:]]
+    )
+    extractor = Extractor(
+        bert.folder,
+        pooling="word",
+        precision="fp32",
+        dtype="float32",
+        context=f"left:{left}",
+        max_length=max_length,
+    )
+    reading = CorpusSettings(text_columns=("words",), pretokenized=True, id_column="id")
+    with pytest.raises(KeyboardInterrupt):  # in the middle, and goes on
+        extractor.extract(corpus, tmp_path / "o", corpus_settings=reading, part_rows=1, progress=_interrupt)
+    report = extractor.extract(corpus, tmp_path / "o", corpus_settings=reading, part_rows=1)
+    assert report.kept_parts > 0
+    assert accounted(report) == 9
+    assert (report.failed, report.blank) == (2, 1)
+    for row, found in zip(rows, FeatureSet(tmp_path / "o"), strict=True):
+        assert found.words is not None
+        wanted = by_hand_of_words(bert, row, left, max_length - 2)
+        assert np.flatnonzero(np.asarray(found.words.aligned)).tolist() == sorted(wanted)
+        for at, vector in wanted.items():
+            if vector is not None:
+                np.testing.assert_allclose(found.matrix("last_word")[at], vector, atol=3e-5)
+
+
+def _interrupt(progress: Progress) -> None:
+    if progress.documents >= 3:
+        raise KeyboardInterrupt
+
+
+def by_hand_of_words(tiny: Tiny, words: list[str], left: int, room: int) -> dict[int, Floats | None]:
+    """The last layer of the first piece of each word that has pieces; None where these do not fit together."""
+    tokenizer = reference_tokenizer(tiny.folder)
+    pieces = [tokenizer(word, add_special_tokens=False)["input_ids"] for word in words]
+    before, after = tokenizer("a")["input_ids"][0], tokenizer("a")["input_ids"][-1]
+    found: dict[int, Floats | None] = {}
+    for at, own in enumerate(pieces):
+        ids = [piece for word in pieces[max(0, at - left) : at + 1] for piece in word][-room:]
+        if len(own) > room:
+            found[at] = None
+        elif own:
+            states = reference_states(tiny.folder, [before, *ids, after], [0] * (len(ids) + 2))[-1]
+            found[at] = states[1 + len(ids) - len(own)]
+    return found
+
+
+def test_features_with_other_context_cannot_be_compared() -> None:
     plain, left = FeatureSettings(), FeatureSettings(context="left:2")
-    assert "context" not in plain.encode()
     assert [str(each) for each in left.incomparable_with(plain)] == ["context 'left:2' and none"]
     assert not left.incomparable_with(FeatureSettings(context="left:2"))
 

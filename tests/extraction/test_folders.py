@@ -4,6 +4,7 @@ import json
 import os
 import random
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertfeat.corpus import open_corpus
-from bertfeat.errors import CorpusError, DamagedError, FeatureSetError, StorageError, UsageError
+from bertfeat.distributed import Join, Shard, merge_features
+from bertfeat.errors import CorpusError, DamagedError, FeatureSetError, RowFailedError, StorageError, UsageError
+from bertfeat.extraction import Sharing
 from bertfeat.features import FeatureSet, list_parts
 from bertfeat.io import ResultKind, claim_folder, result_kind, write_json
-from tests.support.runs import contents, everything, extractor, failed_rows, jsonl_file, lines, text_file
+from tests.support.runs import contents, everything, extractor, jsonl_file, lines, text_file
 from tests.support.tiny_models import Tiny
 
 MANIFEST, FAILURES = ".bertfeat/manifest.json", ".bertfeat/failures.jsonl"
@@ -50,6 +53,36 @@ def test_parts_of_others_are_left_alone(bert: Tiny, tmp_path: Path, overwrite: b
     assert everything(tmp_path / "sp") == before
 
 
+@pytest.mark.parametrize("sharing", [Sharing, Join, lambda: Shard(0, 2)], ids=["alone", "joined", "a shard"])
+@pytest.mark.parametrize("notes", [False, True])
+def test_a_run_that_writes_nothing_leaves_a_folder_as_it_was(
+    bert: Tiny, tmp_path: Path, sharing: Callable[[], Sharing], notes: bool
+) -> None:
+    (tmp_path / "out").mkdir()
+    if notes:
+        (tmp_path / "out" / "notes.txt").write_text("mine")
+    before = everything(tmp_path / "out")
+    if sharing is not Join:  # which has written scans for others by then
+        bad = jsonl_file(tmp_path / "c.jsonl", [*RECORDS[:3], "no JSON"])
+        with pytest.raises(RowFailedError):
+            run(bert, bad, tmp_path / "out", strict=True, sharing=sharing())
+    with pytest.raises(CorpusError, match="no rows"):
+        run(bert, text_file(tmp_path / "e.txt", []), tmp_path / "out", sharing=sharing())
+    assert everything(tmp_path / "out") == before
+    assert [path.name for path in (tmp_path / "out").iterdir()] == list(before)
+
+
+def test_a_merge_that_writes_nothing_leaves_a_folder_as_it_was(bert: Tiny, corpus: Path, tmp_path: Path) -> None:
+    for index in range(2):
+        run(bert, corpus, tmp_path / f"shard-{index}", sharing=Shard(index, 2))
+    part = list_parts(tmp_path / "shard-1")[0]
+    part.write_bytes(part.read_bytes()[:-20])
+    (tmp_path / "out").mkdir()
+    with pytest.raises(DamagedError):
+        merge_features([tmp_path / "shard-0", tmp_path / "shard-1"], tmp_path / "out")
+    assert not list((tmp_path / "out").iterdir())
+
+
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_a_file_that_is_no_parquet_is_left_alone(bert: Tiny, corpus: Path, tmp_path: Path, overwrite: bool) -> None:
     (tmp_path / "out").mkdir()
@@ -79,10 +112,10 @@ def test_overwriting_starts_anew_over_damaged_parts_of_ours(bert: Tiny, corpus: 
 
 
 def test_another_kind_of_result_is_left_alone(bert: Tiny, corpus: Path, tmp_path: Path) -> None:
-    claim_folder(tmp_path / "ner.tagger", ResultKind.TAGGER)
-    with pytest.raises(StorageError, match="holds a tagger; name another folder"):
+    claim_folder(tmp_path / "ner.tagger", ResultKind.HEAD)
+    with pytest.raises(StorageError, match="holds a head; name another folder"):
         run(bert, corpus, tmp_path / "ner.tagger", overwrite=True)
-    assert result_kind(tmp_path / "ner.tagger") is ResultKind.TAGGER
+    assert result_kind(tmp_path / "ner.tagger") is ResultKind.HEAD
 
 
 def test_a_pipe_in_the_place_of_a_part(bert: Tiny, corpus: Path, tmp_path: Path) -> None:
@@ -215,21 +248,3 @@ def test_the_manifest_names_the_files_of_the_last_run(bert: Tiny, tmp_path: Path
     old.rename(tmp_path / "new.txt")
     assert run(bert, tmp_path / "new.txt", tmp_path / "out").nothing_to_do
     assert FeatureSet(tmp_path / "out").sources == (str(tmp_path / "new.txt"),)
-
-
-def test_a_set_with_its_manifest_in_the_old_place(bert: Tiny, corpus: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    run(bert, corpus, out)
-    manifest = json.loads((out / MANIFEST).read_text())
-    del manifest["digest"]
-    (out / "_manifest.json").write_text(json.dumps(manifest))
-    (out / FAILURES).rename(out / "_failures.jsonl")
-    shutil.rmtree(out / ".bertfeat")
-    features = FeatureSet(out)
-    assert features.manifest is not None
-    assert len(list(features.check())) == 3
-    assert run(bert, corpus, out, part_rows=8).nothing_to_do
-    (out / "part-00002.parquet").unlink()
-    run(bert, corpus, out)
-    assert sorted(path.name for path in out.iterdir()) == [".bertfeat", *(path.name for path in list_parts(out))]
-    assert failed_rows(out) == [20, 21]

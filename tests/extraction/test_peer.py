@@ -1,16 +1,21 @@
 """Extractor beside SentenceTransformer over the same folder: the same numbers, types and shapes, keyword by keyword."""
 
+import json
 import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, strategies as st
 
 from bertfeat.errors import UsageError
 from bertfeat.extraction import Extractor
+from bertfeat.features import FeatureSettings
+from bertfeat.recipe import Pooling
 from tests.support.sentence_models import MAX_TOKENS, oracle, peer, sentence_folder
 from tests.support.tiny_models import ALL, LONG_TEXT, TEXTS, Tiny
 
@@ -174,7 +179,7 @@ def test_similarity_is_the_models_own(ours: Extractor, folder: Path, bert: Tiny)
 def test_texts_are_not_compared(ours: Extractor) -> None:
     texts: Any
     for texts in ("a bank", ["a bank", "b"], np.array(["a"])):
-        with pytest.raises(UsageError, match=r"encode\(\) them first"):
+        with pytest.raises(UsageError, match=r"encode\(\) them first|must be a Tensor|must be an array"):
             ours.similarity(texts, texts)
     with pytest.raises(UsageError, match="width 0 and 32"):
         ours.similarity([], ours.encode(["a"]))
@@ -227,6 +232,69 @@ def test_repr_makes_an_equal_extractor(folder: Path) -> None:
     assert np.array_equal(eval(repr(peer(folder))).encode_query("a bank"), peer(folder).encode_query("a bank"))
     assert again.columns == made.columns
     assert again.token_settings == made.token_settings
+
+
+SPECS = (
+    "last",
+    "cls",
+    "sum4",
+    "mean4",
+    "concat4",
+    "sum-all",
+    "all",
+    "embeddings",
+    "2",
+    "-2",
+    "second-to-last",
+    "sum=1+3",
+)
+
+
+@hypothesis.settings(max_examples=60)
+@given(
+    layers=st.lists(st.sampled_from(SPECS), min_size=1, max_size=4),
+    pooling=st.none() | st.lists(st.sampled_from(list(Pooling)), min_size=1, max_size=3),
+    others=st.fixed_dictionaries(
+        {},
+        optional={
+            "dtype": st.sampled_from(["float16", "float32"]),
+            "long": st.sampled_from(["window", "truncate", "error"]),
+            "max_length": st.integers(8, 16),
+            "subword": st.sampled_from(["first", "mean", "last"]),
+            "special_tokens": st.booleans(),
+            "batch_tokens": st.integers(1, 99),
+            "prompt": st.sampled_from(["", "query: "]),
+        },
+    ),
+    together=st.booleans(),
+)
+def test_settings_make_an_equal_extractor(
+    tiny: Callable[[str], Tiny], layers: list[str], pooling: list[str] | None, others: dict[str, Any], together: bool
+) -> None:
+    written = ",".join(layers) if together else layers
+    made = Extractor(tiny("bert").folder, layers=written, pooling=pooling, device="cpu", **others)
+    again = Extractor(**json.loads(json.dumps(made.settings)))
+    assert again.columns == made.columns
+    assert [column.name for column in again.columns] == [column.name for column in made.columns]
+    assert again.settings == made.settings
+    assert again.token_settings == made.token_settings
+    assert (again.batch_tokens, again.own_prompt) == (made.batch_tokens, made.own_prompt)
+
+
+def test_settings_of_recorded_columns(folder: Path) -> None:
+    """An extractor made for some of the columns of a set says which, or that it cannot."""
+    made = peer(folder, layers="sum4,last", pooling="mean,cls")
+    record = FeatureSettings(model=made.model.fingerprint, precision="fp32", prompt="")
+    for chosen, fitting in (([0], True), ([0, 1], True), ([0, 2], True), ([0, 3], False)):
+        columns = [made.columns[number] for number in chosen]
+        again = Extractor.from_record(made.identity, record, columns, name=folder)
+        if fitting:
+            names = [column.name for column in Extractor(**again.settings).columns]  # type: ignore[arg-type]
+            assert names == [column.name for column in columns]
+        else:
+            with pytest.raises(UsageError, match="no layers and poolings give just sum4_mean, last_cls"):
+                again.settings  # noqa: B018
+            assert "sum4_mean, last_cls" in repr(again)
 
 
 def test_a_pickle_holds_settings_and_no_weights(folder: Path) -> None:

@@ -101,3 +101,23 @@ def test_neighbours_of_a_protein_change_little(esm: Path, tmp_path: Path) -> Non
     for alone, together in zip(PROTEINS, extractor.features(rows), strict=False):
         (single,) = extractor.features([Document(0, "a", " ".join(alone), words=tuple(alone))])
         np.testing.assert_allclose(single.vector(), together.vector(), atol=3e-6)
+
+
+def test_nucleotides_among_proteins_are_told(esm: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.fasta").write_text(f">p\n{PROTEINS[0]}\n>gene\n{'ACGT' * 5}\n>peptide\nACGT\n")
+    report = Extractor(esm).extract(tmp_path / "a.fasta", tmp_path / "a.features")
+    (warning,) = report.warnings
+    assert warning.startswith("1 of 3 sequences, the first of them 'gene', have only the letters of nucleotides")
+
+
+def test_parts_of_one_row_hold_the_proteins_and_failures_of_one_part(esm: Path, tmp_path: Path) -> None:
+    extractor = Extractor(esm, precision="fp32", dtype="float32")
+    text = "; a comment\n>p1\nMV\n\nLS\n>empty\n>p2 d\r\nM V*\n;c\nK**\n>bad\nM1\n>p1\nKK\n>gaps\n---\n>p3\nMVLS"
+    (tmp_path / "a.fasta").write_text(text, newline="")
+    one = extractor.extract(tmp_path / "a.fasta", tmp_path / "one.features")
+    many = extractor.extract(tmp_path / "a.fasta", tmp_path / "many.features", part_rows=1)
+    assert [one.failed, many.failed] == [3, 3]
+    sets = [FeatureSet(tmp_path / f"{name}.features") for name in ("one", "many")]
+    assert [[row.id for row in each] for each in sets] == [["p1", "p2", "p1", "p3"]] * 2
+    for whole, part in zip(*sets, strict=True):
+        np.testing.assert_allclose(whole.vector(), part.vector(), atol=3e-5)

@@ -13,18 +13,20 @@ from typing import Any
 import pytest
 
 from bertfeat.corpus import CorpusSettings, memory_corpus
+from bertfeat.distributed import Join, Processes
 from bertfeat.errors import (
     AnotherCorpusError,
     BertfeatError,
     CorpusError,
     FeatureSetError,
     FolderLockedError,
+    RemovalError,
     SettingsDifferError,
+    UsageError,
 )
-from bertfeat.extraction import Extractor
+from bertfeat.extraction import Extractor, Sharing
 from bertfeat.features import FeatureSet, list_parts, write_part as write
 from bertfeat.io import folder_lock
-from tests.support.features_toy import as_first_format
 from tests.support.runs import contents, everything, extractor, failed_rows, jsonl_file, lines, text_file
 from tests.support.tiny_models import Tiny, build
 
@@ -103,21 +105,6 @@ def test_a_truncated_part_and_one_under_anothers_name(bert: Tiny, corpus: Path, 
     assert contents(done) == before
 
 
-def test_parts_of_the_first_format_are_kept(
-    bert: Tiny, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / "older"
-    with monkeypatch.context() as older:
-        older.setattr("bertfeat.extraction.worker.FORMAT_VERSION", 1)
-        as_first_format(older)
-        run(bert, corpus, folder)
-    before = contents(folder)
-    list_parts(folder)[2].unlink()
-    assert run(bert, corpus, folder).kept_parts == 4
-    assert [header.format_version for header in FeatureSet(folder).check()] == [1, 1, 2, 1, 1]
-    assert {name for name, digest in contents(folder).items() if before[name] != digest} == {"part-00002.parquet"}
-
-
 def test_every_part_damaged(bert: Tiny, corpus: Path, done: Path) -> None:
     before = contents(done)
     for part in list_parts(done):
@@ -151,31 +138,189 @@ def changed(records: list[Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    ("change", "kept"),
+    ("change", "kept", "removed"),
     [
-        pytest.param(changed, 4, id="changed"),
-        pytest.param(lambda records: records + [{"text": t} for t in lines(9, 50)], 4, id="grown"),
-        pytest.param(lambda records: records + [{"text": "one"}] * 7, 4, id="grown by a part"),
-        pytest.param(lambda records: records[:24], 4, id="shrunk to whole parts"),
-        pytest.param(lambda records: records[:15], 2, id="shrunk within a part"),
-        pytest.param(lambda records: [{"text": "before"}, *records], 0, id="put in at the beginning"),
-        pytest.param(lambda records: [*records[:8], {"text": "mended"}, *records[9:]], 4, id="failed row mended"),
+        pytest.param(lambda records: [*records, {"text": "one"}], 4, "", id="grown within a part"),
+        pytest.param(lambda records: records + [{"text": t} for t in lines(9, 50)], 4, "", id="grown"),
+        pytest.param(lambda records: records + [{"text": "one"}] * 7, 4, "", id="grown by a part"),
+        pytest.param(changed, 4, "1 (part-00002.parquet) with 6 rows", id="changed"),
+        pytest.param(
+            lambda records: [*records[:28], {"text": "another"}, {"text": "more"}],
+            4,
+            "1 (part-00004.parquet) with 5 rows",
+            id="grown and changed in the last part",
+        ),
+        pytest.param(lambda records: records[:24], 4, "1 (part-00004.parquet) with 5 rows", id="shrunk to whole parts"),
+        pytest.param(
+            lambda records: records[:15], 2, "3 (part-00002.parquet …) with 17 rows", id="shrunk within a part"
+        ),
+        pytest.param(
+            lambda records: [{"text": "before"}, *records],
+            0,
+            "5 (part-00000.parquet …) with 29 rows",
+            id="put in at the beginning",
+        ),
+        pytest.param(
+            lambda records: [*records[:8], {"text": "mended"}, *records[9:]],
+            4,
+            "1 (part-00001.parquet) with 6 rows",
+            id="failed row mended",
+        ),
     ],
 )
-def test_only_the_parts_concerned_are_redone(
-    bert: Tiny, corpus: Path, done: Path, tmp_path: Path, change: Callable[[list[Any]], list[Any]], kept: int
+@pytest.mark.parametrize("way", ["plain", "join"])
+def test_finished_parts_go_only_when_asked(
+    bert: Tiny,
+    corpus: Path,
+    done: Path,
+    tmp_path: Path,
+    change: Callable[[list[Any]], list[Any]],
+    kept: int,
+    removed: str,
+    way: str,
 ) -> None:
+    before = everything(done)
     jsonl_file(corpus, change(RECORDS))
-    assert run(bert, corpus, done).kept_parts == kept
+    sharing = {"plain": Sharing, "join": Join}[way]
+    if removed:
+        with pytest.raises(RemovalError) as error:
+            run(bert, corpus, done, sharing=sharing())
+        assert f"of its 5 finished parts this run would remove {removed}," in str(error.value)
+        assert "prune=True" in str(error.value)
+        assert everything(done) == before
+    report = run(bert, corpus, done, sharing=sharing(), prune=bool(removed))
+    if way == "plain":
+        assert report.kept_parts == kept
     assert contents(done) == fresh(bert, corpus, tmp_path / "fresh")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["workers", "join and workers"])
+def test_finished_parts_go_only_when_asked_whoever_works(
+    bert: Tiny, corpus: Path, done: Path, tmp_path: Path, way: str
+) -> None:
+    def again(**options: Any) -> Any:
+        return run(bert, corpus, done, engine=Processes(2), sharing=Join() if "join" in way else None, **options)
+
+    before = everything(done)
+    jsonl_file(corpus, RECORDS[:15])
+    with pytest.raises(RemovalError, match=r"remove 3 .* 17 rows"):
+        again()
+    assert everything(done) == before
+    again(prune=True)
+    assert contents(done) == fresh(bert, corpus, tmp_path / "fresh")
+    jsonl_file(corpus, RECORDS)
+    again()
+    assert contents(done) == fresh(bert, corpus, tmp_path / "whole")
+
+
+def test_a_file_gone_and_one_that_came(bert: Tiny, tmp_path: Path) -> None:
+    corpus = tmp_path / "corpus"
+    corpus.mkdir()
+    for number, name in enumerate("abdf"):  # a part of small files, and parts of large ones
+        text_file(corpus / f"{name}.txt", lines((2, 3, 13, 4)[number], 20 * number))
+    run(bert, corpus, tmp_path / "out")
+    before = everything(tmp_path / "out")
+    for gone in "abdf":
+        (corpus / f"{gone}.txt").rename(tmp_path / "gone")
+        with pytest.raises(RemovalError, match=r"a file gone"):
+            run(bert, corpus, tmp_path / "out")
+        (tmp_path / "gone").rename(corpus / f"{gone}.txt")
+    assert everything(tmp_path / "out") == before
+    with (corpus / "f.txt").open("a") as file:  # the last file grows past what one part holds with those before it
+        file.writelines(f"{line}\n" for line in lines(9, 200))
+    run(bert, corpus, tmp_path / "out")
+    text_file(corpus / "g.txt", lines(3, 300))
+    run(bert, corpus, tmp_path / "out")
+    run(bert, corpus, tmp_path / "fresh")
+    held, wanted = FeatureSet(tmp_path / "out"), FeatureSet(tmp_path / "fresh")
+    assert [(one.id, one.text) for one in held] == [(one.id, one.text) for one in wanted]
+
+
+@pytest.mark.parametrize("engine", [None, pytest.param("workers", marks=pytest.mark.slow)])
+def test_a_part_of_small_files_of_which_the_last_one_grows_out_of_it(
+    bert: Tiny, tmp_path: Path, engine: str | None
+) -> None:
+    corpus = tmp_path / "corpus"
+    corpus.mkdir()
+    text_file(corpus / "a.txt", lines(3))
+    text_file(corpus / "b.txt", lines(2, 20))
+    run(bert, corpus, tmp_path / "out")
+    text_file(corpus / "b.txt", lines(9, 20))
+    run(bert, corpus, tmp_path / "out", engine=Processes(1) if engine else None)
+    assert contents(tmp_path / "out") == fresh(bert, corpus, tmp_path / "fresh")
+
+
+def test_texts_in_memory_too(bert: Tiny, tmp_path: Path) -> None:
+    texts = lines(20)
+    run(bert, memory_corpus(texts), tmp_path / "out")
+    before = everything(tmp_path / "out")
+    with pytest.raises(RemovalError, match=r"remove 2 .* 8 rows"):
+        run(bert, memory_corpus(texts[:12]), tmp_path / "out")
+    assert everything(tmp_path / "out") == before
+    run(bert, memory_corpus([*texts, "more"]), tmp_path / "out")
+    assert run(bert, memory_corpus(texts[:12]), tmp_path / "out", prune=True).kept_parts == 2
+
+
+def test_copies_and_links_are_kept(bert: Tiny, corpus: Path, done: Path, tmp_path: Path) -> None:
+    copy = done / "part-00002 (copy).parquet"
+    shutil.copy(list_parts(done)[2], copy)
+    with pytest.raises(RemovalError, match=r"part-00002 \(copy\)"):
+        run(bert, corpus, done)
+    copy.unlink()
+    last = list_parts(done)[4]
+    last.rename(tmp_path / "elsewhere")
+    last.symlink_to(tmp_path / "elsewhere")
+    before = contents(done)
+    assert run(bert, corpus, done).nothing_to_do
+    jsonl_file(corpus, [*RECORDS, {"text": "more"}])
+    with pytest.raises(RemovalError, match="part-00004"):  # it would be replaced by a file
+        run(bert, corpus, done)
+    assert contents(done) == before
+    assert last.is_symlink()
+
+
+def test_a_corpus_that_changes_between_two_looks(bert: Tiny, corpus: Path, done: Path) -> None:
+    from bertfeat.corpus import open_corpus
+
+    opened = open_corpus([corpus], CorpusSettings())
+    readings, looks = opened.readings, 0
+
+    def changing() -> Any:
+        nonlocal looks
+        looks += 1
+        jsonl_file(corpus, changed(RECORDS) if looks == 3 else RECORDS)
+        return readings()
+
+    before = everything(done)
+    opened.readings = changing  # type: ignore[method-assign]
+    with pytest.raises(CorpusError, match="has changed since the run began"):
+        run(bert, opened, done)
+    assert looks == 3
+    assert everything(done) == before
+
+
+def test_a_long_comparison_with_finished_parts_is_told_once(
+    bert: Tiny, corpus: Path, done: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    run(bert, corpus, done)
+    assert "finished parts" not in caplog.text
+    monkeypatch.setattr("bertfeat.extraction.run._SILENT_SECONDS", 0.0)
+    run(bert, corpus, done)
+    assert caplog.text.count(f"reading the corpus once to compare it with the finished parts of {done}") == 1
+
+
+def test_prune_beside_overwrite(bert: Tiny, corpus: Path, done: Path) -> None:
+    with pytest.raises(UsageError, match="give one of them"):
+        run(bert, corpus, done, prune=True, overwrite=True)
 
 
 def test_a_change_and_then_the_change_back(bert: Tiny, corpus: Path, done: Path) -> None:
     before = contents(done)
     jsonl_file(corpus, changed(RECORDS)[:20])
-    run(bert, corpus, done)
+    run(bert, corpus, done, prune=True)
     jsonl_file(corpus, RECORDS)
-    run(bert, corpus, done)
+    run(bert, corpus, done, prune=True)
     assert contents(done) == before
 
 
@@ -303,7 +448,7 @@ def test_a_dead_runs_lock_is_taken_over(bert: Tiny, corpus: Path, done: Path) ->
 
 def test_leftovers_of_killed_runs_go(bert: Tiny, corpus: Path, done: Path) -> None:
     before = contents(done)
-    for name in (".part-00007.parquet.tmp", "._manifest.json.tmp", "._failures.jsonl.tmp"):
+    for name in (".part-00007.parquet.tmp", ".bertfeat/.manifest.json.tmp", ".bertfeat/.failures.jsonl.tmp"):
         (done / name).write_bytes(b"half")
     run(bert, corpus, done)
     assert contents(done) == before
@@ -363,11 +508,22 @@ def test_standard_input_goes_alone(bert: Tiny, corpus: Path, tmp_path: Path) -> 
 # ── errors on the threads ───────────────────────────────────────────────────────────────────────────────────
 
 
-def no_threads() -> bool:
-    for thread in threading.enumerate():
-        if thread.name.startswith("bertfeat"):
-            thread.join(5)
-    return not [thread for thread in threading.enumerate() if thread.name.startswith("bertfeat")]
+_OLDER: set[threading.Thread] = set()
+
+
+@pytest.fixture(autouse=True)
+def threads_of_other_tests() -> None:
+    """Leave out threads that tests before this one still have, in whatever order they run."""
+    _OLDER.clear()
+    _OLDER.update(threading.enumerate())
+
+
+def own_threads() -> list[str]:
+    """Threads that this test began and that do not end within 5 s."""
+    own = [each for each in threading.enumerate() if each.name.startswith("bertfeat") and each not in _OLDER]
+    for thread in own:
+        thread.join(5)
+    return [thread.name for thread in own if thread.is_alive()]
 
 
 def test_an_input_that_breaks_off_keeps_the_parts_before(bert: Tiny, tmp_path: Path) -> None:
@@ -383,7 +539,7 @@ def test_an_input_that_breaks_off_keeps_the_parts_before(bert: Tiny, tmp_path: P
         wanted.extract(path, tmp_path / "out", part_rows=20)
     kept = len(list_parts(tmp_path / "out"))
     assert kept > 2
-    assert no_threads()
+    assert own_threads() == []
     path.write_bytes(whole)
     assert wanted.extract(path, tmp_path / "out", part_rows=20).kept_parts == kept
     wanted.extract(path, tmp_path / "fresh", part_rows=20)
@@ -406,7 +562,7 @@ def test_an_error_of_the_reading_thread_arrives_as_it_is(
         run(bert, corpus, tmp_path / "out")
     monkeypatch.undo()
     assert met.value is error
-    assert no_threads()
+    assert own_threads() == []
     assert len(list_parts(tmp_path / "out")) == 2
     run(bert, corpus, tmp_path / "out")
     assert contents(tmp_path / "out") == fresh(bert, corpus, tmp_path / "fresh")
@@ -425,7 +581,7 @@ def test_an_error_of_the_writing_thread_arrives_as_it_is(
     with pytest.raises(FeatureSetError, match="the disk is full"):
         run(bert, corpus, tmp_path / "out")
     monkeypatch.undo()
-    assert no_threads()
+    assert own_threads() == []
     assert len(list_parts(tmp_path / "out")) == number
     assert not (tmp_path / "out" / ".bertfeat/manifest.json").exists()
     run(bert, corpus, tmp_path / "out")
@@ -442,7 +598,7 @@ def test_an_error_while_computing_keeps_what_is_done(
 
     with pytest.raises(error):
         run(bert, corpus, tmp_path / "out", progress=progress)
-    assert no_threads()
+    assert own_threads() == []
     assert 2 <= len(list_parts(tmp_path / "out")) < 5
     assert not (tmp_path / "out" / ".bertfeat/lock").exists()
     run(bert, corpus, tmp_path / "out")

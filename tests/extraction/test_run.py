@@ -257,6 +257,18 @@ def test_warned_once_of_a_language_the_model_does_not_know(
     assert "unknown to the model" in report.warnings[0]
 
 
+def test_warned_of_a_minority_of_texts_in_another_language(bert: Tiny, tmp_path: Path) -> None:
+    """Twenty-two Korean texts of 332 are 3 % of the tokens."""
+    texts = [f"{' '.join(['the river bank'] * 12)} {at}" for at in range(310)]
+    korean = [" ".join(["어제"] * (3 + at % 11) + ["찾았다"] * (1 + at // 11)) for at in range(22)]
+    report = extractor(bert).extract(memory_corpus([*texts, *korean]), tmp_path / "mixed")
+    (warning,) = report.warnings
+    assert warning.startswith("22 of 332 texts, the first of them '311'")
+    assert "paraphrase-multilingual-MiniLM-L12-v2" in warning
+    few = [*texts, *korean[:2], "the 😀😀😀😀😀😀", "7 8 9 : ; - 10"]
+    assert extractor(bert).extract(memory_corpus(few), tmp_path / "few").warnings == ()
+
+
 # ── what is computed, and in what company ───────────────────────────────────────────────────────────────────
 
 
@@ -425,5 +437,5 @@ def test_a_kept_column_that_would_hide_a_feature(bert: Tiny, tmp_path: Path) -> 
 
 
 def test_part_rows_below_one(bert: Tiny, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="at least one row"):
+    with pytest.raises(UsageError, match="part_rows=-1: must be at least 1"):
         extractor(bert).extract(memory_corpus(["a"]), tmp_path, part_rows=-1)

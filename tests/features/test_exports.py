@@ -213,5 +213,5 @@ def test_an_empty_csv_has_all_its_columns(tmp_path: Path) -> None:
 def test_an_unknown_form_is_refused(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="'xml'; there are: npy, jsonl, bert-jsonl, csv"):
         export_features(folder, "xml", tmp_path / "v")
-    with pytest.raises(NotDerivableError, match="say which column"):
+    with pytest.raises(NotDerivableError, match="several columns fit"):
         export_features(folder, "csv", tmp_path / "v")

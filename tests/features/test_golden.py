@@ -1,4 +1,4 @@
-"""Feature sets of every format version that was ever written are read."""
+"""Feature sets of every format version are read."""
 
 import json
 from pathlib import Path

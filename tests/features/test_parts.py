@@ -170,11 +170,12 @@ def test_a_folder_without_parts_is_no_feature_set(tmp_path: Path) -> None:
 
 def test_leftovers_of_killed_runs_are_removed(folder: Path) -> None:
     kept = {*os.listdir(folder), ".mine.tmp", "part-00000.parquet.tmp"}
-    for name in (".part-00002.parquet.tmp", "._manifest.json.tmp", ".mine.tmp", "part-00000.parquet.tmp"):
+    for name in (".part-00002.parquet.tmp", ".bertfeat/.manifest.json.tmp", ".mine.tmp", "part-00000.parquet.tmp"):
         (folder / name).write_bytes(b"half")
     assert len(FeatureSet(folder)) == 15
     remove_leftovers(folder)
     assert set(os.listdir(folder)) == kept
+    assert not (folder / ".bertfeat/.manifest.json.tmp").exists()
 
 
 def test_a_file_is_no_feature_set(tmp_path: Path) -> None:

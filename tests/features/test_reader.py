@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import math
 import multiprocessing
 import os
 import pickle
@@ -7,7 +8,8 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,11 +18,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from numpy.typing import NDArray
 
-from bertfeat.errors import DamagedError, FeatureSetError, NotDerivableError
+from bertfeat.errors import DamagedError, FeatureSetError, NotDerivableError, UsageError
 from bertfeat.features import FeatureSet, Pieces, content_documents, find_column, part as part_module
 from bertfeat.features.row_groups import PartReader
 from bertfeat.io import write_json
 from bertfeat.recipe import Operation, Pooling, feature_columns, parse_recipes
+from bertfeat.usages import find_usages
 from tests.support.features_toy import KEPT, H, L, Toy, ToyDocument, toy_part, toy_parts, toy_set
 
 
@@ -148,7 +151,7 @@ def test_batches_are_bounded_and_in_order(folder: Path, documents: list[ToyDocum
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(start=st.integers(-2, 20), length=st.integers(0, 20))
+@given(start=st.integers(0, 20), length=st.integers(0, 20))
 def test_a_slice_is_by_row(folder: Path, documents: list[ToyDocument], start: int, length: int) -> None:
     found = FeatureSet(folder).slice(start, start + length, "last_mean")
     expected = [doc for doc in documents if start <= doc.row < start + length]
@@ -157,6 +160,26 @@ def test_a_slice_is_by_row(folder: Path, documents: list[ToyDocument], start: in
     assert found.matrix.shape == (len(expected), H)
     if expected:
         np.testing.assert_allclose(found.matrix, stacked(expected, "sum", [4], "mean"), rtol=1e-6)
+
+
+@pytest.mark.parametrize("end", [-5, -(10**30), 2.5, math.nan, "3"])
+def test_rows_are_counted_from_0_by_whole_numbers(folder: Path, end: object) -> None:
+    features = FeatureSet(folder)
+    for ends in ({"start": end}, {"stop": end}):
+        reads: list[Callable[..., object]] = [
+            features.documents,
+            features.stream,
+            partial(features.batches, "last_mean"),
+            lambda start=0, stop=None: features.slice(start, stop, "last_mean"),
+        ]
+        for read in reads:
+            with pytest.raises(UsageError, match=next(iter(ends))):
+                list(cast("Iterable[object]", read(**ends)))
+    assert [doc.row for doc in features.documents(start=np.int64(3), stop=sys.maxsize)] == [  # type: ignore[arg-type]
+        doc.row for doc in features if doc.row >= 3
+    ]
+    with pytest.raises(UsageError, match="batch_rows=0"):
+        next(features.stream(batch_rows=0))
 
 
 @pytest.mark.parametrize(("column", "pooling"), [("concat4_mean", None), ("sum4", "token"), ("last_word", None)])
@@ -178,7 +201,7 @@ def test_to_numpy_writes_what_can_be_mapped(
 @pytest.mark.parametrize(
     ("name", "pooling", "message"),
     [
-        (None, None, "say which column.*concat4_mean, concat4_token"),
+        (None, None, "several columns fit: concat4_mean, concat4_token"),
         ("nonsense", None, "no column 'nonsense'; stored are: concat4_mean"),
         ("0", None, "needs layer 0, which the stored columns"),
         ("layer9_mean", None, "no column 'layer9_mean'.*outside the model"),
@@ -390,7 +413,7 @@ def test_documents_asked_for_by_row_read_their_row_group_once(tmp_path: Path, mo
 
 @pytest.mark.parametrize("wrong", [1.5, "2", None, np.float64(2)], ids=repr)
 def test_a_row_is_a_whole_number(folder: Path, wrong: Any) -> None:
-    with pytest.raises(TypeError):
+    with pytest.raises(UsageError, match="must be a whole number"):
         FeatureSet(folder)[wrong]
     assert FeatureSet(folder)[cast(int, np.int64(2))].row == 2
 
@@ -413,6 +436,38 @@ def test_processes_that_are_spawned_take_a_set(folder: Path) -> None:
         assert pool.apply(len, (FeatureSet(folder),)) == len(FeatureSet(folder))
 
 
+@pytest.mark.parametrize("used", [False, True])
+def test_a_set_that_is_replaced_while_it_is_open(tmp_path: Path, used: bool) -> None:
+    poolings = ("mean", "word")
+    folder = toy_set(tmp_path / "x", toy_part(poolings=poolings), toy_part(1, 6, poolings=poolings))
+    other = toy_set(tmp_path / "y", toy_part(rows=7, poolings=poolings), toy_part(1, 7, poolings=poolings))
+    shutil.copytree(folder, tmp_path / "copy")
+    features = FeatureSet(folder)
+    if used:
+        assert len(list(features)) == 12
+    shutil.rmtree(folder)
+    shutil.copytree(tmp_path / "copy", folder)  # other files with the same bytes are as good
+    assert [document.text for document in features] == [document.text for document in FeatureSet(other)][:12]
+    reads: list[Callable[[], Any]] = [
+        lambda: list(features),
+        lambda: features.slice(0, 5, "concat4_mean"),
+        lambda: features[0],
+        lambda: features[8],
+        lambda: features.by_id("8"),
+        lambda: list(features.vectors("concat4_word", batch=4)),
+        lambda: features.matrix("concat4_mean"),
+        lambda: find_usages(features, "bank"),
+    ]
+    for replacement in (None, other):
+        shutil.rmtree(folder)
+        if replacement:
+            shutil.copytree(replacement, folder)
+        for read in reads:
+            with pytest.raises(FeatureSetError, match=r"the set was replaced while it was open; open it again"):
+                read()
+        folder.mkdir(exist_ok=True)
+
+
 def test_a_pooling_is_shown_by_its_name(folder: Path) -> None:
     with pytest.raises(NotDerivableError, match="leave out 'token'"):
         FeatureSet(folder).find("concat4_mean", Pooling.TOKEN)
@@ -426,3 +481,15 @@ def test_reading_loads_no_model_libraries(folder: Path) -> None:
     )
     result = subprocess.run([sys.executable, "-c", code, folder], check=True, capture_output=True, text=True)
     assert result.stdout.strip() == ""
+
+
+def test_documents_at_rows_that_there_are(folder: Path) -> None:
+    features = FeatureSet(folder)
+    every = {document.row: document for document in features}
+    found = list(features.documents_at([10**9, 17, -1, 4, *sorted(every)[:3], 6, 17], ["last_mean"]))
+    assert [each.row for each in found] == sorted({17, *sorted(every)[:3]} & set(every))
+    for each in found:
+        assert each.text == every[each.row].text
+        np.testing.assert_array_equal(each.vector("last_mean"), every[each.row].vector("last_mean"))
+        assert set(each.stored) == {"last_mean"} or "last_mean" not in features.find("last_mean").derivation.columns
+    assert list(features.documents_at([])) == []

@@ -1,4 +1,4 @@
-"""The settings of a feature set: their JSON form, old files, and what makes features incomparable."""
+"""The settings of a feature set: their JSON form, and what makes features incomparable."""
 
 import dataclasses
 import hashlib
@@ -8,17 +8,21 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from bertfeat.features import FeatureSet, FeatureSettings
+from bertfeat.errors import DamagedError
+from bertfeat.features import FORMAT_VERSION, FeatureSet, FeatureSettings
 from bertfeat.features.header import PartHeader, decode_header, encode_header
-from bertfeat.io import JsonError, decode_json, encode_json
+from bertfeat.io import JsonError, canonical_json, decode_json, from_plain
 from bertfeat.recipe import Pooling
 from tests.support.features_toy import toy_part
 
-# what a run of format 2 wrote, byte for byte, and its fingerprint
+GOLDEN = Path(__file__).parents[1] / "golden" / f"v{FORMAT_VERSION}"
+
+# what a run writes, byte for byte, and its fingerprint
 WRITTEN = (
-    '{"batch_tokens":8192,"document_context":false,"dtype":"float32","keep":["year:int64"],'
+    '{"batch_tokens":8192,"context":null,"document_context":false,"dtype":"float32","keep":["year:int64"],'
     '"layers":["concat4_mean=concat:3+4+5+6"],"long":"window","max_length":512,"model":"f0f0","numerics":2,'
-    '"part_rows":16384,"precision":"fp32","prompt":"","special_tokens":true,"subword":null,"text":true}'
+    '"part_rows":16384,"plan":1,"precision":"fp32","prompt":"","quantization":null,"special_tokens":true,'
+    '"subword":null,"text":true}'
 )
 SETTINGS = FeatureSettings(
     model="f0f0",
@@ -33,56 +37,56 @@ SETTINGS = FeatureSettings(
 )
 
 
-def test_the_json_form_is_that_of_earlier_runs() -> None:
-    assert json.dumps(SETTINGS.encode(), sort_keys=True, separators=(",", ":")) == WRITTEN
+def test_the_json_form_stays_what_it_is() -> None:
+    """Feature sets are resumed by its fingerprint."""
+    assert json.dumps(SETTINGS.plain, sort_keys=True, separators=(",", ":")) == WRITTEN
     assert SETTINGS.fingerprint == hashlib.sha256(WRITTEN.encode()).hexdigest()
-    assert FeatureSettings.decode(json.loads(WRITTEN)) == SETTINGS
+    assert decode_json(WRITTEN, FeatureSettings) == SETTINGS
 
 
-def test_the_plan_is_recorded_where_it_is_not_the_first() -> None:
-    assert SETTINGS.plan is None
+def test_another_plan_is_a_difference_but_changes_no_vector() -> None:
     newer = dataclasses.replace(SETTINGS, plan=2)
-    assert newer.encode() == {**SETTINGS.encode(), "plan": 2}
-    assert FeatureSettings.decode(newer.encode()) == newer != SETTINGS
-    assert [str(each) for each in newer.differences(SETTINGS)] == ["plan 2 and none"]
+    assert newer != SETTINGS
+    assert newer.fingerprint != SETTINGS.fingerprint
+    assert [str(each) for each in newer.differences(SETTINGS)] == ["plan 2 and 1"]
     assert newer.incomparable_with(SETTINGS) == SETTINGS.incomparable_with(newer) == []
-    null = FeatureSettings.decode({"model": "f0f0", "plan": None})
-    assert null.encode() == {"model": "f0f0", "plan": None}
-
-
-def test_missing_keys_have_defaults_and_unknown_ones_are_kept() -> None:
-    mapping = {"later": [1, {"a": None}], "prompt": "query: ", "model": "f0f0"}
-    settings = FeatureSettings.decode(mapping)
-    assert settings.encode() == mapping
-    assert (settings.prompt, settings.long, settings.special_tokens) == ("query: ", "window", True)
-    assert settings != FeatureSettings.decode({name: mapping[name] for name in ("prompt", "model")})
-    assert FeatureSettings.decode({}).encode() == {}
 
 
 def test_a_value_of_another_type_is_refused() -> None:
     with pytest.raises(JsonError, match=r"Expected 'bool', got 'int' - at '\$.special_tokens'"):
-        FeatureSettings.decode({"special_tokens": 1})
+        decode_json('{"special_tokens": 1}', FeatureSettings)
     header = json.loads(encode_header(toy_part().header))
     header["settings"]["text"] = "yes"
-    with pytest.raises(JsonError, match="settings: Expected 'bool', got 'str'"):
+    with pytest.raises(JsonError, match=r"Expected 'bool', got 'str' - at '\$.settings.text'"):
         decode_json(json.dumps(header), PartHeader)
     header["settings"] = []
     with pytest.raises(JsonError, match=r"got 'array' - at '\$.settings'"):
         decode_json(json.dumps(header), PartHeader)
 
 
-def test_headers_and_other_dataclasses_carry_them_in_their_json_form() -> None:
-    header = toy_part(settings={"later": 1}).header
-    assert json.loads(encode_json(header))["settings"] == header.settings.encode()
+def test_a_header_carries_them() -> None:
+    header = toy_part(settings={"prompt": "query: "}).header
+    assert json.loads(encode_header(header))["settings"] == header.settings.plain
     assert decode_header(encode_header(header), "here").settings == header.settings
 
 
+@pytest.mark.parametrize("change", [{"later": 1}, {"prompt": "other"}])
+def test_settings_that_are_not_those_of_the_fingerprint(change: dict[str, object]) -> None:
+    """A key that this bertfeat does not know is left out, so another fingerprint is the only sign of it."""
+    header = json.loads(encode_header(toy_part().header))
+    header["settings"].update(change)
+    if "later" in change:
+        header["fingerprint"] = hashlib.sha256(canonical_json(header["settings"])).hexdigest()
+    with pytest.raises(DamagedError, match=r"contradicts itself .the settings are not those of its fingerprint"):
+        decode_header(json.dumps(header).encode(), "here")
+
+
 def test_differences_are_named_with_both_values() -> None:
-    other = FeatureSettings.decode({**SETTINGS.encode(), "long": "truncate", "later": 1})
+    other = dataclasses.replace(SETTINGS, long="truncate", keep=())
     found = SETTINGS.differences(other)
     assert [(each.name, each.ours, each.theirs) for each in found] == [
         ("long", "window", "truncate"),
-        ("later", None, 1),
+        ("keep", ["year:int64"], []),
     ]
     assert SETTINGS.differences(SETTINGS) == []
 
@@ -108,32 +112,29 @@ def test_differences_are_named_with_both_values() -> None:
     ],
 )
 def test_what_makes_features_incomparable(name: str, value: object, poolings: set[Pooling]) -> None:
-    other = FeatureSettings.decode({**SETTINGS.encode(), name: value})
+    other = from_plain({**SETTINGS.plain, name: value}, FeatureSettings)
     for pooling in Pooling:
         names = [each.name for each in SETTINGS.incomparable_with(other, pooling)]
         assert names == ([name] if pooling in poolings else [])
     assert bool(SETTINGS.incomparable_with(other)) is bool(poolings)
 
 
-def test_what_one_file_lacks_is_not_compared() -> None:
-    old = FeatureSettings.decode({"model": "f0f0", "long": "truncate"})
-    (difference,) = old.incomparable_with(SETTINGS)
-    assert str(difference) == "long 'truncate' and 'window'"
+def test_what_makes_features_incomparable_is_told() -> None:
     assert str(FeatureSettings(document_context=True).incomparable_with(FeatureSettings())[0]) == (
         "document_context on and off"
     )
 
 
-@pytest.mark.parametrize("version", [1, 2])
-def test_headers_of_older_versions_keep_their_bytes(version: int) -> None:
-    for path in sorted((Path(__file__).parents[1] / "golden" / f"v{version}" / "features").glob("part-*.parquet")):
+def test_golden_headers_keep_their_bytes() -> None:
+    paths = sorted((GOLDEN / "features").glob("part-*.parquet"))
+    assert len(paths) == 3
+    for path in paths:
         written = pq.read_metadata(path).metadata[b"bertfeat"]
         assert encode_header(decode_header(written, path)) == written
 
 
-@pytest.mark.parametrize("version", [1, 2])
-def test_golden_settings_are_read(version: int) -> None:
-    features = FeatureSet(Path(__file__).parents[1] / "golden" / f"v{version}" / "features")
+def test_golden_settings_are_read() -> None:
+    features = FeatureSet(GOLDEN / "features")
     assert features.header.settings.layers == ("concat4,last",)
     assert features.header.settings.fingerprint == features.header.fingerprint
     assert features.manifest is not None

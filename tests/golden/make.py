@@ -1,7 +1,7 @@
 """Writes the golden feature set of the current format version: ``python -m tests.golden.make``.
 
-Run it once for each new format version, on the commit that introduces it, and never again for an old one: the
-folders ``v1``, ``v2``… are what sets of those versions look like, and every later bertfeat must read them.
+Run it once for each new format version, on the commit that introduces it. From the first release on never again for an
+old one: the folder ``v1`` is what sets of that version look like, and every later bertfeat must read them.
 ``expected.json`` beside the parts holds what the reader has to find.
 """
 

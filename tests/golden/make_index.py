@@ -1,7 +1,7 @@
 """Writes the golden indexes of the current format version: ``python -m tests.golden.make_index``.
 
-Run it once for each new format version, on the commit that introduces it, and never again for an old one: the folders
-``index-1``, ``index-2``… are what indexes of those versions look like, and every later bertfeat must read them.
+Run it once for each new format version, on the commit that introduces it. From the first release on never again for an
+old one: the folder ``index-1`` is what indexes of that version look like, and every later bertfeat must read them.
 ``expected.json`` beside them holds the nearest documents of some queries, found by NumPy.
 """
 

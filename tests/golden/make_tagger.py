@@ -1,7 +1,7 @@
 """Writes the golden tagger of the current format version: ``python -m tests.golden.make_tagger``.
 
-Run it once for each new format version, on the commit that introduces it, and never again for an old one: the folders
-``tagger-1``, ``tagger-2``… are what taggers of those versions look like, and every later bertfeat must read them.
+Run it once for each new format version, on the commit that introduces it. From the first release on never again for an
+old one: the folder ``tagger-1`` is what taggers of that version look like, and every later bertfeat must read them.
 ``features`` beside the tagger is what it was trained on, ``expected.json`` what it makes of that.
 """
 
@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from bertfeat.features import FeatureSet
-from bertfeat.tagging import Tagger, TrainingSettings
-from bertfeat.tagging.tagger_files import FORMAT_VERSION
+from bertfeat.heads import HeadSettings, Tagger
+from bertfeat.heads.head_files import FORMAT_VERSION
 from tests.support.features_toy import Toy, ToyDocument, toy_part, toy_set
-from tests.support.tagging_toy import train
+from tests.support.tagging_toy import tagged as tagged_by, train
 
 HERE = Path(__file__).parent
 TELLING = 3  # the layer whose first two values tell the tags
@@ -36,15 +36,15 @@ def main() -> None:
         raise SystemExit(f"{folder} is there already; golden taggers are never made anew")
     parts = [toy_part(number, 40 * number, 40, poolings=("word",), tags=True, settings=EXTRACTION) for number in (0, 1)]
     features = FeatureSet(toy_set(folder / "features", *map(tagged, parts)))
-    settings = TrainingSettings(hidden=4, crf=True, epochs=12, dropout=0.0, learning_rate=0.05, batch_size=8)
+    settings = HeadSettings(hidden=4, crf=True, epochs=12, dropout=0.0, learning_rate=0.05, batch_size=8)
     done = train(features, features, folder / "tagger", layers="mix4", settings=settings, device="cpu")
     tagger = Tagger(folder / "tagger", device="cpu")
     expected = {
-        "score": done.settings.score,
-        "best_epoch": done.settings.best_epoch,
-        "epochs": len(done.settings.history),
+        "score": done.record.score,
+        "best_epoch": done.record.best_epoch,
+        "epochs": len(done.record.history),
         "mix": tagger.mix_weights,
-        "tags": [each.tags for each in tagger.tag_features(features)],
+        "tags": [each.tags for each in tagged_by(tagger, features)],
     }
     (folder / "expected.json").write_text(json.dumps(expected, indent=1) + "\n", encoding="utf-8")
 

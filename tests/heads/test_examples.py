@@ -12,9 +12,9 @@ from bertfeat.corpus import CorpusSettings, Document, memory_corpus
 from bertfeat.errors import HeadError
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
-from bertfeat.heads.examples import HeadExamples, learn_outputs, make_targets, open_examples
-from bertfeat.heads.kinds import HeadKind
-from bertfeat.heads.settings import Outputs
+from bertfeat.heads.examples import HeadExamples, open_examples
+from bertfeat.heads.settings import HeadSettings, Outputs
+from bertfeat.heads.tasks.table import TASKS, task_of
 from bertfeat.recipe import Pooling
 from bertfeat.training import parse_input
 from tests.support.heads_toy import FP32, choices, pairs, questions, topics
@@ -28,11 +28,11 @@ def opened(
 ) -> HeadExamples:
     pooling = Pooling.TOKEN if kind == "answer" else sets[0].columns[0].pooling
     label = "topic" if "topic" in sets[0].names else "relation" if "relation" in sets[0].names else None
-    return open_examples(HeadKind(kind), sets, parse_input(layers, 5), pooling, label=label, budget=budget)
+    return open_examples(task_of(kind), sets, parse_input(layers, 5), pooling, label=label, budget=budget)
 
 
-def outputs_of(examples: HeadExamples, *, regression: bool = False) -> Outputs:
-    return learn_outputs(examples.kind, examples.gold, examples.origin, regression=regression)
+def outputs_of(examples: HeadExamples) -> Outputs:
+    return examples.learn_outputs(HeadSettings())
 
 
 def vectors(examples: HeadExamples) -> tuple[list[list[int]], np.ndarray]:
@@ -107,7 +107,7 @@ def test_labels_are_numbered_in_their_order(extracted: Extract) -> None:
     outputs = outputs_of(examples)
     assert outputs.labels == ("money", "water")
     right = [("money", "water").index(record["topic"]) for record in topics(120, 1)]
-    assert make_targets(examples, outputs, regression=False).tolist() == right
+    assert examples.make_targets(outputs).tolist() == right
 
 
 @pytest.mark.parametrize("kind", [":int64", ":float64", ":string"])
@@ -129,13 +129,11 @@ def test_numbers_are_standardised(home: Path, tmp_path: Path) -> None:
     corpus = memory_corpus(items, CorpusSettings(keep=("n",)))
     Extractor(home / "model", layers="last", pooling="mean", **FP32).extract(corpus, tmp_path / "n")
     sets = [FeatureSet(tmp_path / "n")]
-    examples = open_examples(
-        HeadKind.CLASSIFY, sets, parse_input("last", 5), Pooling.MEAN, label="n", regression=True, budget=GREAT
-    )
-    outputs = outputs_of(examples, regression=True)
+    examples = open_examples(TASKS["numbers"], sets, parse_input("last", 5), Pooling.MEAN, label="n", budget=GREAT)
+    outputs = outputs_of(examples)
     assert outputs.labels == ()
     assert (outputs.mean, outputs.spread) == (float(np.mean(given)), float(np.std(given)))
-    targets = make_targets(examples, outputs, regression=True)
+    targets = examples.make_targets(outputs)
     assert targets.dtype == np.float32
     values = np.asarray(targets, np.float64)
     np.testing.assert_allclose(values * outputs.spread + outputs.mean, np.array(given), atol=1e-5)
@@ -144,7 +142,7 @@ def test_numbers_are_standardised(home: Path, tmp_path: Path) -> None:
 def test_answers_are_the_tokens_that_have_their_characters(extracted: Extract) -> None:
     features = extracted("train.json", "token", keep=("answers",))
     examples = opened([features], "answer")
-    targets = make_targets(examples, outputs_of(examples), regression=False)
+    targets = examples.make_targets(outputs_of(examples))
     for document, (first, last) in zip(features, targets, strict=True):
         assert document.tokens is not None
         assert document.tokens.segment is not None
@@ -180,5 +178,5 @@ def test_choices_are_rows_of_one_question(home: Path, tmp_path: Path) -> None:
         numbers, values = vectors(examples)
         assert sorted(number for chunk in numbers for number in chunk) == list(range(8))
         np.testing.assert_array_equal(values, np.stack([document.vector("last", "cls") for document in sets[0]]))
-    targets = make_targets(examples, outputs_of(examples), regression=False)
+    targets = examples.make_targets(outputs_of(examples))
     assert targets.tolist() == [record["right"] for record in made]

@@ -1,12 +1,14 @@
 """The losses of heads against the same written with loops, an example at a time."""
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
-from bertfeat.heads.losses import choice_loss, class_loss, number_loss, span_loss
+from bertfeat.heads.tasks.table import TASKS
 from bertfeat.training import ExampleBatch, PackedExamples, gather_batch
 from bertfeat.training.batches import pack_examples
 
@@ -19,6 +21,11 @@ def packed_batch(lengths: list[int], width: int = 1) -> tuple[ExampleBatch, Pack
     packed = pack_examples(offsets, np.arange(len(lengths)))
     features = np.zeros((int(offsets[-1]), width), np.float32)
     return gather_batch(features, packed, CPU), packed, offsets
+
+
+def giving(scores: Tensor) -> Any:
+    """A network that gives these scores for any batch."""
+    return lambda _: scores
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -38,7 +45,7 @@ def test_span_loss(seed: int) -> None:
             expected.append(np.log(sum(np.exp(np.array(kept) - max(kept)))) + max(kept) - right)
     scores = torch.tensor(flat[packed.vectors], dtype=torch.float64, requires_grad=True)
     chosen = torch.tensor(np.array(targets)[packed.examples])
-    loss = span_loss(scores, chosen, torch.from_numpy(allowed[packed.vectors]), batch)
+    loss = TASKS["answers"].batch_loss(giving(scores), batch, chosen, torch.from_numpy(allowed[packed.vectors]))
     assert loss.item() == pytest.approx(np.mean(expected), rel=1e-9)
     loss.backward()  # type: ignore[no-untyped-call]
     assert scores.grad is not None
@@ -56,7 +63,7 @@ def test_choice_loss(questions: int, choices: int) -> None:
     table = flat.reshape(questions, choices)
     expected = np.mean([np.log(np.exp(row).sum()) - row[number] for row, number in zip(table, right, strict=True)])
     scores = torch.tensor(flat[packed.vectors, None], requires_grad=True)
-    loss = choice_loss(scores, torch.from_numpy(right[packed.examples]), batch)
+    loss = TASKS["choices"].batch_loss(giving(scores), batch, torch.from_numpy(right[packed.examples]), None)
     assert loss.item() == pytest.approx(expected, rel=1e-9)
     loss.backward()  # type: ignore[no-untyped-call]
     shares = np.exp(table) / np.exp(table).sum(1, keepdims=True)
@@ -69,6 +76,8 @@ def test_losses_of_classes_and_numbers() -> None:
     scores = np.random.default_rng(1).standard_normal((5, 3))
     labels, numbers = np.array([0, 2, 1, 1, 0]), np.arange(5.0)
     logs = np.log(np.exp(scores).sum(1)) - scores[np.arange(5), labels]
-    assert class_loss(torch.tensor(scores), torch.tensor(labels)).item() == pytest.approx(logs.mean())
+    assert TASKS["labels"].mean_loss(torch.tensor(scores), torch.tensor(labels)).item() == pytest.approx(logs.mean())
     squares = (scores[:, 0] - numbers) ** 2
-    assert number_loss(torch.tensor(scores[:, :1]), torch.tensor(numbers)).item() == pytest.approx(squares.mean())
+    assert TASKS["numbers"].mean_loss(torch.tensor(scores[:, :1]), torch.tensor(numbers)).item() == pytest.approx(
+        squares.mean()
+    )

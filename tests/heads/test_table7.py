@@ -13,14 +13,14 @@ import pytest
 from scipy.stats import spearmanr
 
 from bertfeat.corpus import CorpusSettings
-from bertfeat.errors import HeadError, TrainingError
+from bertfeat.errors import HeadError, TrainingError, UsageError
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
 from bertfeat.heads import (
     HeadSettings,
     HeadTable,
+    estimate_head_table7,
     evaluate_head,
-    is_head_table,
     train_head_table7,
     verify_head_table7,
 )
@@ -71,11 +71,13 @@ def test_what_is_said_below_the_table(home: Path, tmp_path: Path) -> None:
     tuned = {"settings": settings, "fine_tune": True, "grid": (GridPoint(32, 1e-3, 1),)}
     made = table("classify", home, tmp_path / "linear", **given, **tuned)
     notes = [(tmp_path / name / "table7.md").read_text().splitlines()[-1] for name in ("plateau", "linear")]
-    assert notes[0].endswith("without extraction. The development set also chose the epoch.")
+    assert notes[0].endswith("without extraction. Chosen by the development set: head, epoch.")
     ratio = made.rows[-1].seconds / made.rows[-2].seconds
+    precision = made.rows[-1].runs[0].precision
     assert notes[1].endswith(
-        "without extraction. The last epoch of each run. Fine-tuned with batches of 32, rate 0.001, 1 epochs "
-        f"in {ratio:,.0f} times the seconds of the slowest head."
+        "without extraction. Chosen by the development set: head, point of the grid. The last epoch of each run. "
+        f"Fine-tuned in {precision} with batches of 32, rate 0.001, 1 "
+        f"epochs in {ratio:,.0f} times the seconds of the slowest head."
     )
 
 
@@ -86,7 +88,7 @@ def test_the_cosine_of_pairs_is_a_row(home: Path, tmp_path: Path) -> None:
     ]
     corpus = write_records(tmp_path / "pairs.csv", records)
     reading = CorpusSettings(text_columns=("a",), pair_column="b")
-    given: dict[str, Any] = {"label": "likeness", "settings": replace(QUICK, regression=True), **FP32}
+    given: dict[str, Any] = {"label": "likeness", "settings": replace(QUICK, task="numbers"), **FP32}
     report = train_head_table7(
         "classify",
         corpus,
@@ -126,6 +128,31 @@ def test_what_is_done_is_not_done_again(home: Path, tmp_path: Path) -> None:
         table("classify", home, tmp_path / "t", rows=["last"], label="topic", settings=replace(QUICK, epochs=2))
 
 
+def test_linear_heads_are_solved_once_a_row_and_read_no_settings_of_epochs(home: Path, tmp_path: Path) -> None:
+    given: dict[str, Any] = {"label": "topic", "rows": ["last"], "settings": HeadSettings(hidden=0)}
+    first, second = table("classify", home, tmp_path / "t", **given).rows[1].runs
+    assert first == replace(second, seed=1)  # the seconds, too: they are those of the one time
+    assert first.epochs == 0
+    given["settings"] = HeadSettings(hidden=0, epochs=3)
+    with pytest.raises(UsageError, match=r"epochs applies to networks .* in epochs; without a hidden layer a head is"):
+        table("classify", home, tmp_path / "u", **given)
+    given |= {"rows": ["mix4"], "seeds": (1,)}
+    assert table("classify", home, tmp_path / "u", **given).rows[1].runs[0].epochs == 3
+
+
+@pytest.mark.parametrize(
+    ("hidden", "row", "steps"), [(0, "last", "solving"), (-1, "mix4", "training"), (-1, "last", "both")]
+)
+def test_the_estimate_counts_what_is_done(
+    extracted: Callable[..., FeatureSet], hidden: int, row: str, steps: str
+) -> None:
+    given = extracted("train.csv", layers="all", keep=("topic",))
+    settings = HeadSettings(hidden=hidden)
+    made = estimate_head_table7("classify", given, given, None, rows=[row], label="topic", settings=settings)
+    assert (made.training > 0, made.solving > 0) == (steps != "solving", steps != "training")
+    assert made.hours == (made.extraction + made.training + made.solving + made.fine_tuning) / 3600
+
+
 def test_sets_of_another_model_are_refused(
     home: Path, tiny: Callable[[str], Tiny], extracted: Callable[..., FeatureSet], tmp_path: Path
 ) -> None:
@@ -156,19 +183,18 @@ def test_a_table_is_derived_from_its_runs_again(home: Path, tmp_path: Path) -> N
     assert (report.rows, report.runs, report.unfinished) == (3, 4, 0)
     assert set(report.features) == {"train", "dev", "test"}
     assert set(report.features.values()) == {"the same"}
-    assert is_head_table(folder)
     assert made.rows[1].runs[0].place == "last/seed-1"
     run = "runs/last/seed-1.json"
     for number, (name, change, problem) in enumerate(
         [
-            (run, lambda path: path.write_text(path.read_text().replace('"dev": 0.', '"dev": 1.')), "digest"),
+            (run, lambda path: path.write_text(path.read_text().replace('"epochs": ', '"epochs": 1')), "digest"),
             (run, lambda path: path.unlink(), "table7.json: the run last/seed-1 is not there"),
             (run, lambda path: shutil.copy(path.with_name("seed-2.json"), path), "another's place"),
             ("table7.md", lambda path: path.write_text("9.9"), "does not show what table7.json says"),
-            ("table7.md", lambda path: path.unlink(), "table7.md: cannot be read"),
+            ("table7.md", lambda path: path.unlink(), "table7.md: it is missing"),
             ("table7.json", lambda path: path.unlink(), "table7.json: it is missing"),
             ("table7.json", lambda path: path.write_text("{}"), "table7.json: cannot be read"),
-            ("_settings.json", lambda path: path.unlink(), "no Table 7 of a head"),
+            ("_settings.json", lambda path: path.unlink(), "there is no Table 7 in it"),
         ]
     ):
         with pytest.raises(HeadError, match=problem):

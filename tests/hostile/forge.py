@@ -43,19 +43,19 @@ def _entry(path: Path, before: dict[str, Any]) -> dict[str, Any]:
 
 
 def forge_index(folder: Path, name: str) -> None:
-    """Let ``index.json`` say that a file of the index is as it was written."""
-    path = folder / "index.json"
+    """Let the record say that a file of the index is as it was written."""
+    path = folder / ".bertfeat" / "index.json"
     value = json.loads(path.read_text("utf-8"))
     del value["digest"]
-    value["files"][name] = dataclasses.asdict(measure_file(folder / name))
+    value["files"][name] = dataclasses.asdict(measure_file(folder / value["version"] / name))
     write_json(path, value)
 
 
 def forge_tagger(folder: Path) -> None:
-    """Let ``tagger.json`` say that the weights are as they were written."""
-    path = folder / "tagger.json"
+    """Let ``head.json`` say that the weights are as they were written."""
+    path = folder / "head.json"
     value = json.loads(path.read_text("utf-8"))
     del value["digest"]
-    data = (folder / "tagger.safetensors").read_bytes()
+    data = (folder / "head.safetensors").read_bytes()
     value["weights"] = {"bytes": len(data), "sha256": sha256(data).hexdigest()}
     write_json(path, value)

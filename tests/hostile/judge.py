@@ -12,7 +12,9 @@ MOST_PROCESSOR = 60.0  # seconds that a tiny command may compute
 MOST_MEGABYTES = 1_500.0  # the warm process has about 450 of them
 MOST_MESSAGE = 6_000  # characters of stderr
 
-_NOISE = re.compile(r"file \S+ close error: No space left on device")  # of FAISS, which is C++ and writes to stderr
+_NOISE = re.compile(  # what FAISS, which is C++, writes to stderr; and progress
+    r"file \S+ close error: No space left on device|^epoch \d+: .*\n", re.MULTILINE
+)
 _QUOTED = re.compile(  # whose own words are as good as any
     r"(?:FAISS cannot read this file|not a sound Parquet file): [^\n]*"
 )

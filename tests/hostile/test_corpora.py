@@ -62,6 +62,7 @@ def _extract(file: str, *options: str) -> Use:
 def _others(file: str) -> list[Use]:
     tagger = ("plain.tagger", "model")
     return [
+        _extract(file, "--pooling", "word", "--context", "left:2"),
         Use("dry run", Command(words(f"extract {file} --dry-run -o out.features {_TINY}")), ("model",)),
         Use("bench", Command(words(f"bench {file} {_TINY} --repeats 1")), ("model",)),
         Use(
@@ -85,7 +86,7 @@ def _others(file: str) -> list[Use]:
                 )
             ),
             ("dev.features", "model"),
-            ("out.tagger", "c.features", "*.features"),
+            ("out.tagger",),
         ),
         Use(
             "table",
@@ -146,8 +147,7 @@ def _damaged(yard: Yard, name: str, data: bytes, damage: Damage) -> Iterator[Res
         yield yard.run(
             use, case, f"corpus: {name}", prepare=prepare, rule=Rule(codes=(0, 1, 2, 3), names=(name, "dev.features"))
         )
-        if use.verb == "extract" and (yard.place / "out.features").exists():
-            yield _verified(yard, case, f"corpus: {name}")
+        yield from _verified_if_made(yard, use, case, f"corpus: {name}")
 
 
 def _compression(name: str) -> str:
@@ -191,6 +191,7 @@ def _crafted(yard: Yard, corpus: Corpus, others: list[Use]) -> Iterator[Result]:
     for use in others:
         use = replace(use, command=replace(use.command, arguments=(*use.command.arguments, *_fitting(use, corpus))))
         yield yard.run(use, case, reader, prepare=prepare, rule=replace(rule, codes=(0, 1, 2, 3)))
+        yield from _verified_if_made(yard, use, case, reader)
 
 
 def _fitting(use: Use, corpus: Corpus) -> tuple[str, ...]:
@@ -205,6 +206,11 @@ def _wrong_count(told: Result, corpus: Corpus) -> str | None:
         return None
     found = json.loads(told.ended.stdout)["documents"]
     return None if found == corpus.documents else f"finds {found} documents of {corpus.documents}"
+
+
+def _verified_if_made(yard: Yard, use: Use, case: str, reader: str) -> Iterator[Result]:
+    if use.verb == "extract" and (yard.place / "out.features").exists():
+        yield _verified(yard, case, reader)
 
 
 def _verified(yard: Yard, case: str, reader: str) -> Result:

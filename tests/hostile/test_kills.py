@@ -10,6 +10,8 @@ from tests.hostile.judge import Rule
 from tests.hostile.process import Command, words
 from tests.hostile.snapshot import Snapshot, contents, snapshot
 from tests.hostile.uses import FLAT, HNSW, KEPT, WORD
+from tests.hostile.verbs import BASES
+from tests.hostile.world import HEADS
 from tests.hostile.yard import Result, Tell, Use, Yard
 
 KILLS = 16  # of each command
@@ -69,13 +71,17 @@ WRITERS = (
         "train of corpora",
         f"tag train --train train.conll --dev dev.conll -o out.tagger --layers last --hidden 4 --epochs 1 {_TINY}",
         "train.conll dev.conll model",
-        "out.tagger *.features",
+        "out.tagger",
     ),
     _writer(
         "table7",
         f"tag table7 {_SETS} -o out.table7 --rows last,mix=4..5 --seeds 1 --hidden 4 --epochs 1",
         "train.features dev.features",
         "out.table7",
+    ),
+    *(
+        replace(use, writes=(*use.writes, "*.features"))
+        for use in (BASES[f"{kind} {verb}"] for kind in HEADS for verb in ("train", "table7"))
     ),
     _writer(
         "pretrain",
@@ -84,6 +90,7 @@ WRITERS = (
         "plain.txt model",
         "out.model",
     ),
+    BASES["pretrain from scratch"],
     _writer(
         "predict",
         "tag predict plain.tagger plain.txt --model model -o out.conll",
@@ -110,7 +117,7 @@ def test_some_kills(yard: Yard, tell: Tell, use: Use) -> None:
 def _killed(yard: Yard, use: Use, kills: int) -> Iterator[Result]:
     counted = yard.run(_at_step(use, 0), "undisturbed", "kill")
     assert counted.told.code == 0, counted
-    steps, whole, names = counted.ended.steps, _written(yard, use), set(snapshot(yard.place))
+    steps, whole, names = counted.ended.steps, _written(yard, use), _names(yard)
     beside = tuple(f".{name}*" for name in use.writes)  # what is not finished has a name of its own
     yard.run(use, "undisturbed", "kill")
     pictures = {name for name in whole if name.endswith(".png")} if _written(yard, use) != whole else set()
@@ -126,7 +133,7 @@ def _killed(yard: Yard, use: Use, kills: int) -> Iterator[Result]:
         )
         gone = sorted(set(whole) - set(_written(yard, use)))
         differ = [f"differs in {', '.join([*left, *gone][:4])}"] if left or gone else []
-        differ += [f"leaves {name}" for name in sorted(set(snapshot(yard.place)) - names)]
+        differ += [f"leaves {name}" for name in sorted(_names(yard) - names)]
         yield replace(again, problems=(*killed, *lost, *again.problems, *differ))
 
 
@@ -134,10 +141,19 @@ def _at_step(use: Use, step: int) -> Use:
     return replace(use, command=replace(use.command, step=step))
 
 
+_OFTEN = re.compile(r'"updates": \d+|(?<=version-)\d+')
+"""How often an index was changed: after its last step a killed update has been made, and is made once more."""
+
+
 def _written(yard: Yard, use: Use) -> Snapshot:
-    """What a use wrote; how often an index was updated aside: after its last step a killed update has been made."""
+    """What a use wrote, however often an index was changed."""
     found = contents(yard.place, use.writes, pictures=True)
-    return {name: re.sub(r'"updates": \d+', "", kind) for name, kind in found.items()}
+    return {_OFTEN.sub("", name): _OFTEN.sub("", kind) for name, kind in found.items()}
+
+
+def _names(yard: Yard) -> set[str]:
+    """All names in the place, however often an index was changed."""
+    return {_OFTEN.sub("", name) for name in snapshot(yard.place)}
 
 
 def _lost(yard: Yard, use: Use) -> Iterator[str]:

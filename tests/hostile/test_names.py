@@ -194,7 +194,7 @@ def _tags(yard: Yard, name: str, kind: str) -> Iterator[Result]:
     ]
     for arguments in given:
         result = yard.again(
-            Use("names", Command(arguments), (), ("*.features", "t.tagger")),
+            Use("names", Command(arguments), (), ("t.tagger",)),
             f"tags with {kind}: {' '.join(arguments[:2])}",
             "names",
             Rule(codes=(0, 1, 2)),

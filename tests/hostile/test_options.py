@@ -54,7 +54,7 @@ _TAKEN = ("", ".", "docs.jsonl", "plain.txt", "plain.txt/x", "nowhere", "itself"
 """Outputs that there are already, and that no command may touch that was not told to."""
 _INPUTS = (
     *("", ".", "missing", "z" * 5000, "a\nb", "\udcff", "\x1b[31mred", "nowhere", "itself", "null", "zero", "pipe"),
-    *("docs.features", "plain.txt", "vectors.npy", "flat.index/index.faiss", "-"),
+    *("docs.features", "plain.txt", "vectors.npy", "flat.index/version-1/index.faiss", "-"),
 )
 
 
@@ -74,9 +74,9 @@ def commands() -> dict[str, click.Command]:
 
 COMMANDS = commands()
 OPTIONS = [
-    (verb, parameter)
-    for verb, command in COMMANDS.items()
-    for parameter in command.params
+    (use, parameter)
+    for use in BASES.values()
+    for parameter in COMMANDS[use.verb].params
     if isinstance(parameter, click.Option)
 ]
 
@@ -110,36 +110,36 @@ def wrong_values(option: click.Option) -> Iterator[tuple[str, tuple[int, ...]]]:
         yield from ((value, any_code) for value in _TEXTS)
 
 
-def _id(pair: tuple[str, click.Option]) -> str:
-    return f"{pair[0]} {pair[1].opts[-1]}"
+def _id(pair: tuple[Use, click.Option]) -> str:
+    return f"{pair[0].name} {pair[1].opts[-1]}"
 
 
 @pytest.mark.hostile
 @pytest.mark.parametrize("pair", OPTIONS, ids=_id)
-def test_an_option(yard: Yard, tell: Tell, pair: tuple[str, click.Option]) -> None:
-    verb, option = pair
+def test_an_option(yard: Yard, tell: Tell, pair: tuple[Use, click.Option]) -> None:
+    base, option = pair
     if option.is_flag:
-        tell(_flag(yard, verb, option))
+        tell(_flag(yard, base, option))
     else:
-        tell(_valued(yard, verb, option, value, codes) for value, codes in wrong_values(option))
+        tell(_valued(yard, base, option, value, codes) for value, codes in wrong_values(option))
 
 
 @pytest.mark.parametrize("number", range(0, len(OPTIONS), 7))
 def test_some_options(yard: Yard, tell: Tell, number: int) -> None:
-    verb, option = OPTIONS[number]
+    base, option = OPTIONS[number]
     if not option.is_flag:
         values = list(wrong_values(option))
-        tell([_valued(yard, verb, option, *values[number % len(values)])])
+        tell([_valued(yard, base, option, *values[number % len(values)])])
 
 
 @pytest.mark.hostile
 @pytest.mark.parametrize("pair", OPTIONS, ids=_id)
-def test_an_option_in_the_environment(yard: Yard, tell: Tell, pair: tuple[str, click.Option]) -> None:
+def test_an_option_in_the_environment(yard: Yard, tell: Tell, pair: tuple[Use, click.Option]) -> None:
     """What is wrong on the command line is wrong in the environment."""
-    verb, option = pair
-    name = f"BERTFEAT_{verb}_{option.name}".replace(" ", "_").replace("-", "_").upper()
+    base, option = pair
+    name = f"BERTFEAT_{base.verb}_{option.name}".replace(" ", "_").replace("-", "_").upper()
     values = [("maybe", (2,))] if option.is_flag else [pair for pair in wrong_values(option) if pair[0]][:3]
-    tell(_in_environment(yard, verb, name, value, codes) for value, codes in values)
+    tell(_in_environment(yard, base, name, value, codes) for value, codes in values)
 
 
 @pytest.mark.hostile
@@ -166,57 +166,55 @@ def test_arguments(yard: Yard, tell: Tell, verb: str) -> None:
     if verb.split()[0] in GROUPS:
         cases["a group alone"] = (head[:1], (0, 2))
         cases["a verb of no group"] = ((head[0], "nonsense"), (2,))
-    tell(_case(yard, verb, arguments, what, codes) for what, (arguments, codes) in cases.items())
+    tell(_case(yard, base, arguments, what, codes) for what, (arguments, codes) in cases.items())
 
 
 def _valued_option(verb: str) -> str:
     return next(p.opts[-1] for p in COMMANDS[verb].params if isinstance(p, click.Option) and not p.is_flag)
 
 
-def _flag(yard: Yard, verb: str, option: click.Option) -> Iterator[Result]:
+def _flag(yard: Yard, base: Use, option: click.Option) -> Iterator[Result]:
     for name in (*option.opts, *option.secondary_opts):
         if name.startswith("--"):
-            yield _case(yard, verb, (*BASES[verb].command.arguments, f"{name}=1"), f"{name}=1", (2,))
-            yield _case(yard, verb, (*BASES[verb].command.arguments, name, name), f"{name} twice", (0, 1, 2, 3))
+            yield _case(yard, base, (*base.command.arguments, f"{name}=1"), f"{name}=1", (2,))
+            yield _case(yard, base, (*base.command.arguments, name, name), f"{name} twice", (0, 1, 2, 3))
 
 
-def _valued(yard: Yard, verb: str, option: click.Option, value: str, codes: tuple[int, ...]) -> Result:
-    base, name = BASES[verb].command.arguments, option.opts[-1]
+def _valued(yard: Yard, base: Use, option: click.Option, value: str, codes: tuple[int, ...]) -> Result:
+    given, name = base.command.arguments, option.opts[-1]
     for each in option.opts:
-        if each in base:  # given twice the last one counts, but of lists all do
-            at = base.index(each)
-            base = (*base[:at], *base[at + 2 :])
-    made = _made(verb, option, value, base)
-    return _case(yard, verb, (*base, name, value), f"{name} {_short(value)}", codes, made)
+        if each in given:  # given twice the last one counts, but of lists all do
+            at = given.index(each)
+            given = (*given[:at], *given[at + 2 :])
+    made = _made(base, option, value, given)
+    return _case(yard, base, (*given, name, value), f"{name} {_short(value)}", codes, made)
 
 
-def _made(verb: str, option: click.Option, value: str, given: Sequence[str]) -> tuple[str, ...]:
+def _made(base: Use, option: click.Option, value: str, given: Sequence[str]) -> tuple[str, ...]:
     """What a command may make at a place that it is given."""
-    taken = (*given, *(() if verb in _REPLACES else (*_TAKEN, *BASES[verb].needs)))
-    if option.name != "output" or value in taken:
-        return ("gone",) if value == "nowhere" else ()  # to which that link leads
-    return value, f"{value}.*"
+    taken = (*given, *(() if base.verb in _REPLACES else (*_TAKEN, *base.needs)))
+    behind = ("gone",) if value == "nowhere" else ()  # to which that link leads
+    return behind if option.name != "output" or value in taken else (value, f"{value}.*", *behind)
 
 
-def _in_environment(yard: Yard, verb: str, name: str, value: str, codes: tuple[int, ...]) -> Result:
-    base = BASES[verb]
-    short = name.removeprefix("BERTFEAT_").removeprefix(verb.upper().replace(" ", "_")).strip("_").lower()
-    option = next(p for p in COMMANDS[verb].params if isinstance(p, click.Option) and p.name == short)
+def _in_environment(yard: Yard, base: Use, name: str, value: str, codes: tuple[int, ...]) -> Result:
+    short = name.removeprefix("BERTFEAT_").removeprefix(base.verb.upper().replace(" ", "_")).strip("_").lower()
+    option = next(p for p in COMMANDS[base.verb].params if isinstance(p, click.Option) and p.name == short)
     given = base.command.arguments
     typed = any(
         each in given for each in (*option.opts, *option.secondary_opts)
     )  # what is typed comes before what is in the environment
     command = replace(base.command, environment={name: value})
     codes = (0, 1, 2, 3) if typed else codes
-    made = _made(verb, option, value, given)
-    return _run(yard, replace(base, command=command), f"{verb}: {name}={_short(value)}", codes, made)
+    made = _made(base, option, value, given)
+    return _run(yard, replace(base, command=command), f"{base.name}: {name}={_short(value)}", codes, made)
 
 
 def _case(
-    yard: Yard, verb: str, arguments: tuple[str, ...], what: str, codes: tuple[int, ...], made: tuple[str, ...] = ()
+    yard: Yard, base: Use, arguments: tuple[str, ...], what: str, codes: tuple[int, ...], made: tuple[str, ...] = ()
 ) -> Result:
     user = NOBODY if "/" in arguments else None
-    return _run(yard, replace(BASES[verb], command=Command(arguments, user=user)), f"{verb}: {what}", codes, made)
+    return _run(yard, replace(base, command=Command(arguments, user=user)), f"{base.name}: {what}", codes, made)
 
 
 def _run(yard: Yard, use: Use, case: str, codes: tuple[int, ...], made: tuple[str, ...] = ()) -> Result:

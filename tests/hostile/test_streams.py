@@ -49,7 +49,7 @@ INPUTS = {
     "empty": ("/dev/null", (0, 1, 2)),
     "no text": ("noise", (0, 1, 2, 3)),
     "one long line": ("line", (0, 1, 2, 3)),
-    "an index": ("flat.index/index.faiss", (0, 1, 2, 3)),
+    "an index": ("flat.index/version-1/index.faiss", (0, 1, 2, 3)),
 }
 
 

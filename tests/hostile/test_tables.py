@@ -18,6 +18,7 @@ from tests.hostile.judge import Rule
 from tests.hostile.uses import FEATURES, FLAT, HNSW, IVF, PLAIN, VECTORS, WORD
 from tests.hostile.wrong_tables import DOCUMENTS, PIECES, SHAPES, VALUES, ChangeTable
 from tests.hostile.yard import Result, Tell, Use, Yard
+from tests.support.index_toy import version_of
 
 Prepare = Callable[[Path], None]
 PART = "docs.features/part-00001.parquet"
@@ -90,7 +91,7 @@ def test_some_parts_of_wrong_shapes(yard: Yard, tell: Tell, name: str) -> None:
 
 def _forged_store(index: str, name: str, change: ChangeTable, batches: int = 1) -> Prepare:
     def prepare(place: Path) -> None:
-        path = place / index / name
+        path = version_of(place / index) / name
         with pa.ipc.open_file(path) as file:
             table = change(file.read_all())
         with pa.ipc.new_file(path, table.schema) as writer:
@@ -197,7 +198,7 @@ def _wide(data: bytes, width: int) -> bytes:
 def test_engines(yard: Yard, tell: Tell, name: str) -> None:
     def prepare_for(index: str) -> Prepare:
         def prepare(place: Path) -> None:
-            (place / index / "index.faiss").write_bytes(ENGINES[name]())
+            (version_of(place / index) / "index.faiss").write_bytes(ENGINES[name]())
             forge_index(place / index, "index.faiss")
 
         return prepare
@@ -231,7 +232,7 @@ REMOVED: dict[str, Any] = {
 @pytest.mark.parametrize("name", REMOVED)
 def test_removed(yard: Yard, tell: Tell, name: str) -> None:
     def prepare(place: Path) -> None:
-        np.save(place / "hnsw.index" / "removed.npy", REMOVED[name], allow_pickle=True)
+        np.save(version_of(place / "hnsw.index") / "removed.npy", REMOVED[name], allow_pickle=True)
         forge_index(place / "hnsw.index", "removed.npy")
 
     tell(_cases(yard, HNSW, f"removed.npy of {name}", "forged index", prepare, told=True, names=("hnsw.index",)))
@@ -260,7 +261,7 @@ WEIGHTS: dict[str, Callable[[Tensors], Tensors]] = {
     "a tensor of whole numbers": _changed(lambda tensor: tensor.astype(np.int32)),
     "a tensor of bool": _changed(lambda tensor: tensor.astype(bool)),
     "NaN": _changed(lambda tensor: tensor * np.nan),
-    "infinite values": _changed(lambda tensor: tensor * np.inf),
+    "infinite values": _changed(lambda tensor: np.full_like(tensor, np.inf)),
     "an empty tensor": _changed(lambda tensor: tensor[:0]),
 }
 RAW_WEIGHTS: dict[str, bytes] = {
@@ -285,7 +286,7 @@ RAW_WEIGHTS: dict[str, bytes] = {
 @pytest.mark.parametrize("name", [*WEIGHTS, *RAW_WEIGHTS])
 def test_weights(yard: Yard, tell: Tell, name: str) -> None:
     def prepare(place: Path) -> None:
-        path = place / "plain.tagger" / "tagger.safetensors"
+        path = place / "plain.tagger" / "head.safetensors"
         if name in RAW_WEIGHTS:
             path.write_bytes(RAW_WEIGHTS[name])
         else:

@@ -1,7 +1,7 @@
 """Every verb at work on the world's results, as cases use them."""
 
 from tests.hostile.process import Command, words
-from tests.hostile.world import FP32, HEADS, READ
+from tests.hostile.world import FP32, HEADS, READ, TRAINING
 from tests.hostile.yard import Use
 
 
@@ -188,6 +188,24 @@ PLAIN = (
 CRF = _of_tagger("crf")
 BEGUN = (_use("train on", f"{_AGAIN} -o begun.tagger --epochs 3 --json", f"begun.tagger {_TRAIN}", "begun.tagger/*"),)
 
+TRAINED = (
+    _use("verify model", "verify trained.model --json", "trained.model"),
+    _use("info model", "info trained.model --json", "trained.model"),
+    _use(
+        "pretrain again",
+        f"pretrain plain.txt -o trained.model --model model --device cpu {TRAINING} --json",
+        "trained.model plain.txt model",
+        "trained.model/*",
+    ),
+    _use(
+        "extract by it",
+        "extract plain.txt -o out.features --model trained.model --device cpu --precision fp32 --json",
+        "trained.model plain.txt",
+        "out.features",
+    ),
+)
+"""Of a model that was pre-trained."""
+
 TABLE = (
     _use("verify table7", "verify paper.table7 --json", f"paper.table7 test.features {_TRAIN}"),
     _use("info table7", "info paper.table7 --json", "paper.table7"),
@@ -203,6 +221,12 @@ PROBE = (_use("plot layers", "plot layers probe.json -o out.png --json", "probe.
 
 QUERIES = (
     _use("queries", "search flat.index --queries queries.txt --model model --json", "flat.index model queries.txt"),
+    _use(
+        "index --queries",
+        "index many.features -o out.index --type hnsw --queries queries.txt --model model --json",
+        "many.features model queries.txt",
+        "out.index",
+    ),
 )
 VECTORS = (_use("vectors", "search flat.index --vectors vectors.npy --json", "flat.index vectors.npy"),)
 IDS = (_use("ids", "index -o flat.index --remove ids.txt --json", "flat.index ids.txt", "flat.index"),)
@@ -210,7 +234,7 @@ JUDGED = (_use("judgements", "evaluate flat.index --beir beir --model model --js
 PREDICTIONS = (_use("predictions", "tag evaluate --predictions predictions.tsv --json", "predictions.tsv"),)
 
 USES = (
-    *(*FEATURES, *SHARDS, *TAGGED, *FLAT, *IVF, *HNSW, *WORD, *KEPT, *PLAIN, *CRF, *BEGUN, *TABLE, *PROBE),
+    *(*FEATURES, *SHARDS, *TAGGED, *FLAT, *IVF, *HNSW, *WORD, *KEPT, *PLAIN, *CRF, *BEGUN, *TRAINED, *TABLE, *PROBE),
     *(*CLASSIFY, *ANSWER, *CHOOSE),
     *(*QUERIES, *VECTORS, *IDS, *JUDGED, *PREDICTIONS),
 )

@@ -87,6 +87,13 @@ BASES = {
             "docs.jsonl model",
             "out.model",
         ),
+        _base(
+            "pretrain from scratch",
+            "pretrain docs.jsonl -o out.model --shape L=1,H=16,A=2 --vocabulary 120 --device cpu --max-length 24 "
+            "--batch-size 2 --steps 3 --held-out 0.2 --checkpoint-minutes 0",
+            "docs.jsonl",
+            "out.model",
+        ),
         _base("probe", "probe docs.features --label author --pooling mean --folds 2", "docs.features"),
         _base(
             "change", "change docs.features --all --by year --column last_word --least 2 --senses 2", "docs.features"
@@ -96,4 +103,4 @@ BASES = {
         _base("plot layers", "plot layers probe.json -o out.png", "probe.json", "out.*"),
     )
 }
-"""By verb."""
+"""By name: the verb, and what follows it where there are several of a verb."""

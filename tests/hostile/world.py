@@ -23,6 +23,7 @@ HEADS = {
     "choose": ("jsonl", "--choices a,b,c --label right"),
 }
 """Of each kind of head the ending of its corpora, and the options that name their columns."""
+TRAINING = "--max-length 16 --batch-size 2 --steps 2 --held-out 0"
 SEARCHED = 60  # documents of the sets that indexes are made of
 
 
@@ -85,6 +86,7 @@ def _commands(folder: Path) -> Iterator[Command]:
             f"--train train.{ending} --dev dev.{ending} {columns} -o {kind}.head --epochs 2 --hidden 4 --layers last"
         )
         yield Command(words(f"{kind} train {given} {FP32}"))
+    yield Command(words("pretrain plain.txt -o trained.model --model model --device cpu", TRAINING))
     yield Command(words("probe docs.features --label author --pooling mean --folds 2 --json"), stdout="probe.json")
     yield Command(words("tag predict plain.tagger test.features -o predicted.conll"))
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from bertfeat.errors import DamagedError, FeatureSetError
-from bertfeat.io import JsonError, JsonFormat, decode_json, write_json
+from bertfeat.io import JsonError, JsonFormat, decode_json, to_plain, write_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Outer:
     note: str | None = None
 
 
-FORMAT = JsonFormat(Outer, 2, error=DamagedError, refusal=FeatureSetError, remedy="do it again", digest_from=2)
+FORMAT = JsonFormat(Outer, 2, error=DamagedError, refusal=FeatureSetError, remedy="do it again")
 GOOD = Outer(2, Inner(("a", "은행", "\n"), 0.1), {"any": [1, None, True]})
 
 
@@ -88,12 +88,17 @@ def test_every_changed_byte_is_told(tmp_path: Path) -> None:
         assert found == GOOD  # white space alone was changed
 
 
-def test_an_old_file_needs_no_digest(tmp_path: Path) -> None:
-    plain = {"format_version": 1, "inner": {"names": [], "share": 1.0}, "others": {}}
+def test_a_file_without_its_digest_is_refused(tmp_path: Path) -> None:
+    plain = {"format_version": 2, "inner": {"names": [], "share": 1.0}, "others": {}}
     (tmp_path / "x.json").write_text(json.dumps(plain))
-    assert FORMAT.read(tmp_path / "x.json").format_version == 1
-    (tmp_path / "x.json").write_text(json.dumps(plain | {"format_version": 2}))
     with pytest.raises(DamagedError, match="digest is missing"):
+        FORMAT.read(tmp_path / "x.json")
+
+
+@pytest.mark.parametrize("version", [0, -1, "2", True, 1.5])
+def test_what_is_no_version_is_refused(tmp_path: Path, version: object) -> None:
+    write_json(tmp_path / "x.json", {**to_plain(GOOD), "format_version": version})
+    with pytest.raises(DamagedError, match=r"x\.json: cannot be read .format_version is .*; do it again"):
         FORMAT.read(tmp_path / "x.json")
 
 

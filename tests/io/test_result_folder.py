@@ -36,21 +36,20 @@ def test_a_claimed_folder_says_what_it_is(tmp_path: Path, kind: ResultKind) -> N
 @pytest.mark.parametrize(
     ("files", "kind"),
     [
-        ({"index.json": "{}", "index.faiss": "", "documents.arrow": ""}, ResultKind.INDEX),
-        ({"tagger.json": "{}", "tagger.safetensors": ""}, ResultKind.TAGGER),
-        ({"_settings.json": '{"data": {}, "model": "", "training": {}}', "runs/x": ""}, ResultKind.TABLE7),
+        ({".bertfeat/index.json": "{}", "version-1/index.faiss": ""}, ResultKind.INDEX),
+        ({"head.json": "{}", "head.safetensors": ""}, ResultKind.HEAD),
+        ({"_settings.json": '{"format_version": 1, "identity": {}}', "runs/x": ""}, ResultKind.TABLE7),
         ({"_settings.json": '{"colour": "red"}', "runs/x": ""}, None),
         ({"_settings.json": "[" * 100_000, "runs/x": ""}, None),
         ({"index.json": '{"pages": []}'}, None),
-        ({"_manifest.json": "{}", "a.txt": "b"}, None),
         ({"part-00000.parquet": "no Parquet"}, None),
         ({".bertfeat/kind": "nonsense\n", "a.txt": "b"}, None),
-        ({".bertfeat/kind": "tagger\n"}, ResultKind.TAGGER),
+        ({".bertfeat/kind": "head\n"}, ResultKind.HEAD),
         ({"pretraining.json": "{}", "config.json": "{}"}, ResultKind.MODEL),
         ({"config.json": "{}", "model.safetensors": ""}, None),
         ({}, None),
     ],
-    ids=range(13),
+    ids=range(12),
 )
 def test_a_folder_without_a_marker_is_known_by_its_content(
     tmp_path: Path, files: dict[str, str], kind: ResultKind | None

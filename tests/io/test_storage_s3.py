@@ -1,5 +1,6 @@
 """What an S3 server may do wrong, how many requests things cost, and what is said of what cannot be helped."""
 
+import json
 import logging
 import os
 import signal
@@ -7,9 +8,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -27,6 +30,8 @@ from bertfeat.io import (
     remove_stored,
     replace_file,
 )
+from bertfeat.search import BuildOptions, build_index
+from tests.support.index_toy import clustered, vector_set
 from tests.support.s3_server import Faults, S3Server
 from tests.support.ways import wait_for
 
@@ -283,7 +288,9 @@ def test_without_obstore_it_is_told_what_to_install() -> None:
         "file_stamp(Address.parse('s3://bucket/x'))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
-    assert done.stderr.endswith("s3://bucket: object storage needs obstore; pip install 'bertfeat[cloud]'\n")
+    assert done.stderr.endswith(
+        "s3://bucket: object storage needs obstore, which is not installed; pip install 'bertfeat[cloud]'\n"
+    )
 
 
 def test_an_object_too_large_for_one_request_is_refused(
@@ -345,3 +352,130 @@ def test_a_forked_process_is_told_to_be_spawned(bucket: Address, s3: S3Server) -
     environment = {**os.environ, **s3.environment}
     done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT, env=environment, timeout=60)
     assert "start processes with multiprocessing's 'spawn'" in done.stdout
+
+
+# ── settings, and the end of the process ────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        *(
+            ("AWS_ENDPOINT_URL", value, "no address of a server")
+            for value in ("foo", "http://", "localhost:9000", "x y")
+        ),
+        ("AWS_ENDPOINT_URL_S3", "http://host:port", "no address of a server"),
+        *(("AWS_SECRET_ACCESS_KEY", value, "no request can carry") for value in ("a\nb", "a\n", "schlüssel")),
+        ("AWS_ACCESS_KEY_ID", "a\tb", "no request can carry"),
+        ("AWS_SESSION_TOKEN", "a\rb", "no request can carry"),
+        ("AWS_REGION", "a\nb", "no request can carry"),
+    ],
+)
+def test_settings_over_which_obstore_panics(
+    bucket: Address,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    value: str,
+    told: str,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv(name, value)
+    for do in EVERYTHING.values():
+        with pytest.raises(UsageError, match=rf"^{name}.*{told}") as error:
+            do(bucket / "x")
+        assert "SECRET" not in name or value not in str(error.value)
+    assert capfd.readouterr().err == ""
+
+
+_WORK = """
+import sys
+from bertfeat.io import Address, list_files, open_file, put_file, read_file
+place = Address.parse(sys.argv[1])
+put_file(place, bytes(70_000))
+with open_file(place) as file:
+    file.read(10)
+list_files(place.parent)
+read_file(place)
+"""
+_SLOW_ANSWERS = """
+import time
+from asyncio import base_events
+call = base_events.BaseEventLoop.call_soon_threadsafe
+def call_slowly(*arguments, **more):
+    try:
+        return call(*arguments, **more)
+    finally:
+        time.sleep(0.2)
+base_events.BaseEventLoop.call_soon_threadsafe = call_slowly
+"""
+
+
+def test_no_thread_of_rust_is_inside_python_when_the_process_ends(bucket: Address, s3: S3Server) -> None:
+    """If an answer came by asyncio, the thread that brings it would be unwound, and the process would abort (134)."""
+    environment = {**os.environ, **s3.environment}
+    for name in "ab":
+        told = subprocess.run(
+            [sys.executable, "-c", _SLOW_ANSWERS + _WORK, str(bucket / name)],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+        )
+        assert (told.returncode, told.stderr) == (0, b"")
+
+
+@pytest.mark.slow
+def test_a_hundred_processes_under_load_end_well(bucket: Address, s3: S3Server) -> None:
+    commands = ([sys.executable, "-c", _WORK, str(bucket / f"{number}")] for number in range(100))
+    assert outputs_under_load(commands, s3) == [b""] * 100
+
+
+@pytest.mark.slow
+def test_two_hundred_commands_under_load_end_well(bucket: Address, s3: S3Server, tmp_path: Path) -> None:
+    vectors = clustered(50)
+    features, index = vector_set(tmp_path / "corpus.features", vectors), tmp_path / "corpus.index"
+    build_index(features, index, options=BuildOptions(evaluate=False))
+    for folder in (features, index):
+        for file in list_files(folder):
+            put_file(bucket / folder.name / file.name, read_file(folder / file.name))
+    np.save(tmp_path / "query.npy", vectors[7:8])
+    query = ("--vectors", str(tmp_path / "query.npy"), "-k", "1")
+
+    def kind(told: Any) -> tuple[Any, ...]:
+        return told["kind"], told["documents"]
+
+    def hits(told: Any) -> tuple[Any, ...]:
+        return tuple(hit["id"] for hit in told["hits"])
+
+    verbs: list[tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]], tuple[Any, ...]]] = [
+        (("info", str(bucket / "corpus.features")), kind, ("features", 50)),
+        (("info", str(bucket / "corpus.index")), kind, ("index", 50)),
+        (("search", str(bucket / "corpus.index"), *query), hits, ("8",)),
+        (("search", str(bucket / "corpus.index"), *query, "--exact"), hits, ("8",)),
+    ]
+    command = [sys.executable, "-c", "from bertfeat.cli import run; run()"]
+    chosen = [verbs[number % len(verbs)] for number in range(200)]
+    found = outputs_under_load(([*command, *arguments, "--json"] for arguments, _, _ in chosen), s3)
+    for (arguments, told, expected), output in zip(chosen, found, strict=True):
+        assert told(json.loads(output)) == expected, arguments
+
+
+def outputs_under_load(commands: Iterable[list[str]], s3: S3Server) -> list[bytes]:
+    """Run commands, six at a time; each ends well and says no word of trouble. What each has printed."""
+    environment, outputs = {**os.environ, **s3.environment}, list[bytes]()
+    running: list[subprocess.Popen[bytes]] = []
+
+    def end_first() -> None:
+        process = running.pop(0)
+        output, trouble = process.communicate()
+        assert (trouble, process.returncode) == (b"", 0)
+        outputs.append(output)
+
+    for command in commands:
+        running.append(
+            subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        )
+        if len(running) == 6:
+            end_first()
+    while running:
+        end_first()
+    return outputs

@@ -23,6 +23,7 @@ from tests.support.crafted import (
     device,
     directory,
     first_tensor,
+    grown,
     kept,
     pipe,
     pooled,
@@ -132,6 +133,9 @@ REFUSED: dict[str, tuple[Change, str]] = {
     # tokenizers
     "tokenizer cut": (put("tokenizer.json", '{"version": "1.0", '), "cannot load its tokenizer"),
     "tokenizer deep": (put("tokenizer.json", DEEP), "cannot load its tokenizer"),
+    "tokenizer without end": (grown("tokenizer.json", 100 << 30), "more than 268,435,456 bytes, which is no tokenizer"),
+    "tokenizer of another kind": (put("tokenizer.json", {"a": 1}), "there is no 'added_tokens'"),
+    "weights of nothing": (both(put("model.safetensors", b""), grown("model.safetensors", 1 << 36)), "cannot be read"),
     "vocabulary a list": (vocabulary([1]), "cannot load its tokenizer"),
     "vocabulary empty": (vocabulary({}), "its tokenizer fails"),
     "ids beyond": (vocabulary({"[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "a": 400}), "gives ids up to 400"),

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from bertfeat import models
+from bertfeat.cli import main
 from bertfeat.errors import ModelError
 from bertfeat.models import DEFAULT_MODEL, Model, digests, find, find_model
 from bertfeat.recipe import Pooling
@@ -54,9 +56,35 @@ def test_no_network_fails_quickly_with_a_remedy() -> None:
         timeout=60,
         env={**os.environ, "HF_HUB_OFFLINE": "1"},
     )
-    assert "cannot get the model 'nobody/nothing-of-that-name'" in ran.stdout
+    assert "there is no folder 'nobody/nothing-of-that-name', and no such model in the cache" in ran.stdout
     assert "HF_HUB_OFFLINE" in ran.stdout
     assert time.monotonic() - begin < 30
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("all-MiniLM-L6-v3", DEFAULT_MODEL),
+        ("sentence-transformer/all-minilm-l6-v2", DEFAULT_MODEL),
+        ("bert-base-casd", "google-bert/bert-base-cased"),
+        ("my-modle", "my-model"),
+        ("nothing", None),
+    ],
+)
+def test_a_mistyped_model_is_answered_in_one_line(
+    name: str, meant: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "my-model").mkdir()
+    (tmp_path / "my-model" / "config.json").write_text("{}")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    for arguments in (["info", name], ["extract", __file__, "-o", "x", "--format", "text", "--model", name]):
+        told = CliRunner().invoke(main, arguments)
+        assert told.exit_code == 1
+        assert len(told.stderr.splitlines()) == 1
+        assert len(told.stderr) < 250
+        assert ("did you mean" in told.stderr) == (meant is not None)
+        assert meant is None or f"did you mean {meant}?" in told.stderr
 
 
 @pytest.mark.parametrize("name", ["./nowhere", "/nowhere/at/all", "a/b/c", " ", "~/nowhere"])

@@ -42,7 +42,7 @@ def test_pca_is_scikit_learns() -> None:
 def test_one_dimension_and_equal_vectors() -> None:
     line = METHODS["pca"](np.array([[1], [2], [4]], np.float32))
     np.testing.assert_allclose(line.flat, [[-4 / 3, 0], [-1 / 3, 0], [5 / 3, 0]], rtol=1e-6)
-    assert line.shares == (1.0, 0.0)
+    assert line.shares == pytest.approx((1.0, 0.0))
     equal = METHODS["pca"](np.ones((5, 3), np.float32))
     np.testing.assert_allclose(equal.flat, 0)
     with pytest.raises(UsageError, match="all 5 vectors are equal"):
@@ -86,7 +86,9 @@ def test_umap_is_called_so_that_it_repeats_itself(monkeypatch: pytest.MonkeyPatc
 
 def test_a_method_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "umap", None)
-    with pytest.raises(BertfeatError, match=r"needs umap-learn; pip install 'bertfeat\[umap\]'"):
+    with pytest.raises(
+        BertfeatError, match=r"needs umap-learn, which is not installed; pip install 'bertfeat\[umap\]'"
+    ):
         METHODS["umap"](clustered(6))
 
 
@@ -232,10 +234,10 @@ def test_what_cannot_be_drawn(features: FeatureSet, tmp_path: Path) -> None:
     with pytest.raises(NotDerivableError, match="layer"):
         draw_map(features, tmp_path / "map.png", column="concat4_mean")
     toy_set(tmp_path / "word.features", toy_part(poolings=("word",)))
-    with pytest.raises(UsageError, match="a map shows document columns: extract some with pooling='mean'"):
+    with pytest.raises(UsageError, match="none is stored; extract some with pooling='mean'"):
         draw_map(FeatureSet(tmp_path / "word.features"), tmp_path / "map.png")
     toy_set(tmp_path / "both.features", toy_part(poolings=("word", "mean")))
-    with pytest.raises(UsageError, match="a map shows document columns: stored are: concat4_mean"):
+    with pytest.raises(UsageError, match="a map shows one vector; these fit: concat4_mean"):
         draw_map(FeatureSet(tmp_path / "both.features"), tmp_path / "map.png", column="concat4_word")
     broken = clustered(9)
     broken[5:7, 0] = np.inf

@@ -67,10 +67,10 @@ def run(place: Path) -> Ended:
 
 
 def contents(place: Path) -> dict[str, str]:
-    """A digest of every file; times are left out, and a half-written marker of the kind, which nobody reads."""
+    """A digest of every file; times are left out."""
     found = {}
     for path in sorted(place.rglob("*")):
-        if path.is_file() and not path.name.startswith(".kind."):
+        if path.is_file():
             data = path.read_bytes()
             if path.name == "pretraining.json":
                 raw = json.loads(data)
@@ -98,6 +98,23 @@ def test_killed_and_started_again_it_ends_as_if_undisturbed(
         again = run(place)
         assert (again.exit_code, "Traceback" in again.stderr) == (0, False), (step, again.stderr)
         assert contents(place) == undisturbed, step
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["Ctrl-C", "SIGTERM"])
+def test_interrupted_it_says_what_it_has_kept_and_goes_on_as_if_undisturbed(
+    home: Path, undisturbed: dict[str, str], tmp_path: Path, sent: signal.Signals, code: int
+) -> None:
+    told = set()
+    for step in tried(home, tmp_path)[1::3]:
+        place = fresh(home, tmp_path / "interrupted")
+        with start(COMMAND, [place], stop=Stop(step, sent), cwd=place, prepare=PREPARE) as running:
+            ended = running.wait()
+        assert (ended.exit_code, "Traceback" in ended.stderr) == (code, False), (step, ended.stderr)
+        told.add("stays in made; the same command goes on from there" in ended.stderr)
+        again = run(place)
+        assert again.exit_code == 0, (step, again.stderr)
+        assert contents(place) == undisturbed, step
+    assert True in told  # not while libraries are imported
 
 
 def test_while_one_is_stopped_at_a_step_another_is_told_or_does_it_all(

@@ -11,17 +11,16 @@ from torch.nn.functional import cosine_similarity
 
 from bertfeat.errors import ModelError, UsageError
 from bertfeat.models import Model
-from bertfeat.pretraining.anchor import Anchor, pool
 from bertfeat.pretraining.evaluation import score_examples, unigram_logs
 from bertfeat.pretraining.examples import Collator, SequenceExamples
-from bertfeat.pretraining.losses import batch_loss
+from bertfeat.pretraining.losses import Anchor, batch_loss, pool
 from bertfeat.pretraining.masking import UNPREDICTED
-from bertfeat.pretraining.material import PretrainingTokenizer, open_tokenizer
 from bertfeat.pretraining.networks import continued_network, start_from_frequencies
 from bertfeat.pretraining.ranges import CorpusSplit, split_corpus
 from bertfeat.pretraining.settings import Objective, PretrainingSettings
 from bertfeat.pretraining.texts import CorpusText
 from bertfeat.pretraining.token_store import TokenStore, write_tokens
+from bertfeat.pretraining.vocabulary import PretrainingTokenizer, open_tokenizer
 from bertfeat.recipe import Pooling
 from tests.support.tiny_models import Tiny
 from tests.support.tiny_tokenizers import SENTENCES
@@ -160,7 +159,7 @@ def test_scores_are_those_of_one_sequence_after_the_other(bert: Tiny, tmp_path: 
     logs = unigram_logs(world.store, world.split, world.tokenizer.special)
     held_out = SequenceExamples(world.store, world.split.held_out, world.settings, world.tokenizer.special)
     scores = score_examples(world.module, held_out, collator, logs)
-    losses, right, next_right, unigram = [], [], [], []
+    losses, right, next_right, unigram, copying, copied = [], [], [], [], [], []
     ranges = zip(world.split.training.starts.tolist(), world.split.training.ends.tolist(), strict=True)
     learnt = np.concatenate([world.store.ids(start, end) for start, end in ranges])
     counts = np.bincount(learnt, minlength=len(world.tokenizer.special.ordinary))
@@ -180,12 +179,22 @@ def test_scores_are_those_of_one_sequence_after_the_other(bert: Tiny, tmp_path: 
                 losses.append(-probabilities[labels[place]].item())
                 right.append(int(probabilities.argmax()) == labels[place])
                 unigram.append(-np.log((counts[labels[place]] + 1) / (counts[ordinary] + 1).sum()))
+                chances = np.where(ordinary, counts + 1, 0) / (counts[ordinary] + 1).sum()
+                if objective.has_masks and example.seen[place] != world.tokenizer.special.mask:
+                    chances = 10 / ordinary.sum() * chances
+                    chances[example.seen[place]] *= 1 + ordinary.sum()  # drawn in its own place, or kept
+                    chances /= chances.sum()
+                copying.append(-np.log(chances[labels[place]]))
+                copied.append(int(chances.argmax()) == labels[place])
             if objective.has_pairs:
                 next_right.append((output.seq_relationship_logits[0].argmax().item() == 0) == example.is_next)
     assert scores.predicted == len(losses)
     assert scores.loss == pytest.approx(np.mean(losses), abs=1e-4)
     assert scores.accuracy == pytest.approx(np.mean(right))
     assert scores.unigram_loss == pytest.approx(np.mean(unigram))
+    assert scores.copying_loss == pytest.approx(np.mean(copying))
+    assert scores.copying_accuracy == pytest.approx(np.mean(copied))
+    assert scores.copying_loss < scores.unigram_loss or objective is Objective.LTR
     assert scores.next_accuracy == (pytest.approx(np.mean(next_right)) if objective.has_pairs else None)
     if objective is Objective.LTR:
         assert scores.perplexity == pytest.approx(np.exp(np.mean(losses)), rel=1e-3)
@@ -229,7 +238,7 @@ def test_pooling_leaves_padding_out() -> None:
 
 
 def test_new_heads_are_tied_to_the_embeddings_and_told_of(bert: Tiny) -> None:
-    network = continued_network(bert.model, PretrainingSettings(objective="mlm+nsp", max_length=32))
+    network = continued_network(bert.model, PretrainingSettings(objective=Objective.MLM_NSP, max_length=32))
     module: Any = network.module
     assert module.cls.predictions.decoder.weight is module.bert.embeddings.word_embeddings.weight
     assert ["tied to its embeddings" in note for note in network.notes] == [True, False]
@@ -249,7 +258,7 @@ def test_a_new_head_begins_with_the_frequencies_of_pieces(bert: Tiny, tmp_path: 
 
 
 def test_heads_that_are_there_are_kept(bert: Tiny, tmp_path: Path) -> None:
-    settings = PretrainingSettings(objective="mlm+nsp", max_length=32)
+    settings = PretrainingSettings(objective=Objective.MLM_NSP, max_length=32)
     torch.manual_seed(1)
     first: Any = continued_network(bert.model, settings).module
     first.save_pretrained(tmp_path)
@@ -279,7 +288,7 @@ def test_a_model_of_one_segment_learns_no_next_sentences(tmp_path: Path) -> None
 
     model = Model("one", build("bert", tmp_path / "one", type_vocab_size=1))
     with pytest.raises(UsageError, match="does not tell two segments apart"):
-        continued_network(model, PretrainingSettings(objective="mlm+nsp", max_length=32))
+        continued_network(model, PretrainingSettings(objective=Objective.MLM_NSP, max_length=32))
 
 
 def test_a_tokenizer_with_more_ids_than_embeddings(bert: Tiny) -> None:

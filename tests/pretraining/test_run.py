@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ from bertfeat.errors import (
 from bertfeat.extraction import Extractor
 from bertfeat.io import ResultKind, folder_lock, result_kind
 from bertfeat.models import find_model
-from bertfeat.pretraining import PretrainingProgress, PretrainingReport
+from bertfeat.pretraining import Objective, PretrainingProgress, PretrainingReport, verify_pretrained
 from bertfeat.pretraining.losses import BatchLoss, batch_loss
 from bertfeat.pretraining.token_store import TokenStore
 from tests.support.pretraining_toy import write_corpus
@@ -110,8 +110,8 @@ def test_the_fingerprint_is_of_weights_and_tokenizer(made: tuple[Path, Pretraini
 
 @pytest.mark.slow
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_it_learns(corpus: Path, tmp_path: Path, precision: str) -> None:
-    settings = replace(SETTINGS, steps=100, batch_size=16, objective="mlm", held_out=0.3, precision=precision)
+def test_it_learns(corpus: Path, tmp_path: Path, precision: Literal["fp32", "bf16"]) -> None:
+    settings = replace(SETTINGS, steps=100, batch_size=16, objective=Objective.MLM, held_out=0.3, precision=precision)
     report = pretrain(corpus, tmp_path / "m", settings)
     before, after = report.record.before, report.record.after
     assert before is not None
@@ -136,7 +136,7 @@ def test_equal_trainings_give_equal_weights(made: tuple[Path, PretrainingReport]
 
 
 def test_a_left_to_right_model_says_so_and_extract_refuses_it(corpus: Path, tmp_path: Path) -> None:
-    report = pretrain(corpus, tmp_path / "m", replace(SETTINGS, objective="ltr", steps=3))
+    report = pretrain(corpus, tmp_path / "m", replace(SETTINGS, objective=Objective.LTR, steps=3))
     assert "no encoder" in report.warnings[0]
     assert report.record.after is not None
     assert report.record.after.perplexity is not None
@@ -149,7 +149,9 @@ def test_a_left_to_right_model_says_so_and_extract_refuses_it(corpus: Path, tmp_
 
 @pytest.mark.slow
 def test_epochs_and_whole_words(corpus: Path, tmp_path: Path) -> None:
-    settings = replace(SETTINGS, steps=None, epochs=1, objective="mlm", whole_words=True, mask="100:0:0", mask_rate=0.2)
+    settings = replace(
+        SETTINGS, steps=None, epochs=1, objective=Objective.MLM, whole_words=True, mask="100:0:0", mask_rate=0.2
+    )
     record = pretrain(corpus, tmp_path / "m", settings).record
     assert record.steps == -(-record.figures.sequences // 4)
     assert AutoModelForPreTraining.from_pretrained(tmp_path / "m").config.architectures == ["BertForMaskedLM"]
@@ -216,6 +218,50 @@ def test_sentence_models_are_warned_about_and_anchored(bert: Tiny, corpus: Path,
 
 
 # ── again ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-7])
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("damage", [cut, flip, Path.unlink])
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json", "vocab.txt"])
+def test_a_finished_model_that_was_damaged_is_told(
+    made: tuple[Path, PretrainingReport], corpus: Path, tmp_path: Path, name: str, damage: Callable[[Path], None]
+) -> None:
+    folder = shutil.copytree(made[0], tmp_path / "m")
+    assert verify_pretrained(folder).files == 5
+    damage(folder / name)
+    remedy = "copy the whole model again from where it was made, or train it anew with overwrite=True"
+    with pytest.raises(PretrainingError, match=f"not the model that was trained: {name} .*{remedy}"):
+        pretrain(corpus, folder)
+    with pytest.raises(PretrainingError, match=f"not the model that was trained: {name} "):
+        verify_pretrained(folder)
+
+
+def test_what_others_put_beside_a_model_stays(
+    made: tuple[Path, PretrainingReport], corpus: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(made[0], tmp_path / "m")
+    foreign = [folder / "README.md", folder / "1_notes" / "a.txt", folder / "vocab.json", folder / ".git" / "HEAD"]
+    for path in foreign:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("mine")
+    pretrain(corpus, folder, replace(SETTINGS, steps=2), overwrite=True)
+    assert [path.read_text() for path in foreign] == ["mine"] * 4
+    assert verify_pretrained(folder).steps == 2
+
+
+def tree(folder: Path) -> dict[str, bytes | None]:
+    """Every file and folder with its content; locks are no content."""
+    paths = [path for path in folder.rglob("*") if path.name != "lock"]
+    return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None for path in paths}
 
 
 class Stopped(Exception):
@@ -308,12 +354,18 @@ def test_a_checkpoint_that_was_changed_is_told(corpus: Path, tmp_path: Path, nam
         pretrain(corpus, tmp_path / "m")
 
 
-def test_a_tokenized_corpus_that_was_changed_is_told(corpus: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["pieces.bin", "sentences.bin", "documents.bin", "tokenizer/tokenizer.json"])
+def test_what_was_prepared_and_was_changed_is_told(corpus: Path, tmp_path: Path, name: str) -> None:
     with pytest.raises(Stopped):
         pretrain(corpus, tmp_path / "m", checkpoint_minutes=0, progress=stop_at(3))
-    with (tmp_path / "m" / ".bertfeat" / "pretraining" / "pieces.bin").open("ab") as file:
-        file.write(bytes(8))
-    with pytest.raises(PretrainingError, match=r"not the one that was written.*overwrite=True"):
+    path = tmp_path / "m" / ".bertfeat" / "pretraining" / name
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(PretrainingError, match=rf"{name} was changed after it was written.*overwrite=True"):
+        pretrain(corpus, tmp_path / "m")
+    path.write_bytes(data + bytes(8))
+    with pytest.raises(PretrainingError, match=rf"{name} has .* bytes, and had .*overwrite=True"):
         pretrain(corpus, tmp_path / "m")
 
 
@@ -351,18 +403,53 @@ def test_folders_of_others(corpus: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "settings", "error", "message"),
     [
-        ("", SETTINGS, CorpusError, "vocabulary of 5 pieces"),
-        ("\n\n\n", SETTINGS, CorpusError, "vocabulary of 5 pieces"),
-        ("a river ran\n" * 50, replace(SETTINGS, vocabulary=100), CorpusError, "pieces, and 100 are asked for"),
+        ("", SETTINGS, CorpusError, "the corpus is empty"),
+        ("\n\n\n", SETTINGS, CorpusError, "the corpus is empty"),
+        ("a river ran\n" * 50, SETTINGS, CorpusError, "the corpus is one document"),
     ],
 )
+@pytest.mark.parametrize("before", ["nothing", "an empty folder", "a finished model"])
 def test_a_corpus_that_is_too_small(
-    tmp_path: Path, text: str, settings: PretrainingSettings, error: type[BertfeatError], message: str
+    made: tuple[Path, PretrainingReport],
+    tmp_path: Path,
+    before: str,
+    text: str,
+    settings: PretrainingSettings,
+    error: type[BertfeatError],
+    message: str,
 ) -> None:
+    """A run that fails before its first step leaves what there was, and nothing else."""
     (tmp_path / "c.txt").write_text(text)
+    if before == "an empty folder":
+        (tmp_path / "m").mkdir()
+    elif before == "a finished model":
+        shutil.copytree(made[0], tmp_path / "m")
+    there = tree(tmp_path)
     with pytest.raises(error, match=message):
-        pretrain(tmp_path / "c.txt", tmp_path / "m", settings)
-    assert not (tmp_path / "m").exists() or (tmp_path / "m" / ".bertfeat").exists()
+        pretrain(tmp_path / "c.txt", tmp_path / "m", settings, overwrite=True)
+    assert tree(tmp_path) == there
+
+
+def test_a_corpus_that_changes_between_two_readings(tmp_path: Path) -> None:
+    path = write_corpus(tmp_path / "c.txt")
+
+    def change(_: PretrainingProgress) -> None:
+        path.write_text(path.read_text() + "one more river.\n")
+
+    with pytest.raises(PretrainingError, match=r"changed while it was read.*run it again when nobody writes to it"):
+        pretrain(path, tmp_path / "m", progress=change)
+    assert not (tmp_path / "m").exists()
+
+
+def test_a_small_corpus_gives_the_vocabulary_that_it_has(corpus: Path, tmp_path: Path) -> None:
+    settings = replace(SETTINGS, vocabulary=None, steps=2)
+    report = pretrain(corpus, tmp_path / "m", settings)
+    (warning,) = report.warnings
+    pieces = len(AutoTokenizer.from_pretrained(tmp_path / "m"))
+    assert f"a vocabulary of {pieces:,} pieces, and 30,000 were asked for" in warning
+    assert weights(tmp_path / "m")["bert.embeddings.word_embeddings.weight"].shape == (pieces, 32)
+    assert not pretrain(corpus, tmp_path / "m", settings).trained
+    assert verify_pretrained(tmp_path / "m").steps == 2
 
 
 def test_an_empty_corpus_for_a_model_that_goes_on(bert: Tiny, tmp_path: Path) -> None:
@@ -376,7 +463,7 @@ def test_one_document_for_next_sentences(corpus: Path, tmp_path: Path) -> None:
     one.write_text("\n".join(line for line in corpus.read_text().splitlines() if line))
     with pytest.raises(CorpusError, match=r"the corpus is one document.*document_column.*objective='mlm'"):
         pretrain(one, tmp_path / "m")
-    assert pretrain(one, tmp_path / "m", replace(SETTINGS, objective="mlm", steps=2)).trained
+    assert pretrain(one, tmp_path / "m", replace(SETTINGS, objective=Objective.MLM, steps=2)).trained
 
 
 def test_a_loss_that_is_no_number(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,6 +46,19 @@ def test_a_store_has_the_pieces_of_the_texts(made: FastTokenizer, tmp_path: Path
     assert starts.tolist() == expected
 
 
+@pytest.mark.parametrize("made", [word_piece(BERT_NAMES), byte_level(ROBERTA_NAMES, double=True)], ids=["word", "byte"])
+def test_a_long_line_is_stored_as_the_tokenizer_splits_it(made: FastTokenizer, tmp_path: Path) -> None:
+    for number, line in enumerate(["the river bank, " * 12_000, "bank " * 9000 + "x" * 150_000 + " bank" * 9000]):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        write_tokens([CorpusText(line, True)], made, folder, 64)
+        store, whole = TokenStore.open(folder), made.encode(line, add_special_tokens=False)
+        assert store.ids(0, len(store.pieces)).tolist() == whole.ids
+        words = whole.word_ids
+        begins = [at == 0 or word != words[at - 1] for at, word in enumerate(words)]
+        assert store.starts(0, len(store.pieces)).tolist() == begins
+
+
 def test_pieces_with_two_number_signs_continue_a_word(tmp_path: Path) -> None:
     made = tokenizer()
     store = stored(TEXTS, made, tmp_path)

@@ -9,7 +9,15 @@ from click.testing import CliRunner, Result
 
 from bertfeat.cli import main
 from bertfeat.errors import CorpusError, UsageError
-from bertfeat.search import RETRIEVAL_METRICS, Index, OwnIds, RetrievalMetric, build_index, evaluate_beir
+from bertfeat.search import (
+    RETRIEVAL_METRICS,
+    BuildOptions,
+    Index,
+    OwnIds,
+    RetrievalMetric,
+    build_index,
+    evaluate_beir,
+)
 from tests.search.test_index import Stand
 from tests.support.index_toy import clustered, neighbours, vector_set
 
@@ -65,33 +73,75 @@ def beir_folder(folder: Path, judged: dict[str, dict[str, int]]) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("judged", "own_ids", "done", "dropped"),
+    ("judged", "own_ids", "dropped"),
     [
-        ({"3": {"4": 1}}, "auto", "drop", 1),  # BEIR's rule
-        ({"3": {"4": 1}}, "keep", "keep", 0),
-        ({"3": {"4": 1, "3": 1}}, "auto", "keep", 0),  # F4: a judged document must not be left out
-        ({"3": {"4": 1}, "7": {"7": 2}}, "auto", "keep", 0),
-        ({"3": {"4": 1}, "7": {"7": 0}}, "auto", "drop", 2),
-        ({"3": {"4": 1, "3": 1}}, "drop", "drop", 1),
+        ({"3": {"4": 1}}, "keep", 0),
+        ({"3": {"4": 1}}, "drop", 1),  # BEIR's rule
+        ({"3": {"4": 1, "3": 1}}, "keep", 0),
+        ({"3": {"4": 1, "3": 1}}, "drop", 1),
+        ({"3": {"4": 1}, "7": {"7": 0}}, "drop", 2),
     ],
 )
 def test_hits_that_bear_the_querys_own_id(
-    judged: dict[str, dict[str, int]], own_ids: str, done: str, dropped: int, tmp_path: Path, index: Index
+    judged: dict[str, dict[str, int]], own_ids: str, dropped: int, tmp_path: Path, index: Index
 ) -> None:
-    scores = evaluate_beir(index, beir_folder(tmp_path / "own", judged), own_ids=own_ids)
-    assert (scores.own_ids, scores.dropped) == (OwnIds(done), dropped)
+    folder = beir_folder(tmp_path / "own", judged)
+    scores = evaluate_beir(index, folder, own_ids=own_ids)
+    assert (scores.own_ids, scores.dropped) == (OwnIds(own_ids), dropped)
+    if own_ids == "keep":
+        assert evaluate_beir(index, folder) == scores  # nothing is left out unasked
     average = []
     for query, grades in judged.items():
         _, order = neighbours(clustered(COUNT), clustered(COUNT)[[int(query)]], "cosine")
-        ranked = [str(number + 1) for number in order[0] if done == "keep" or str(number + 1) != query]
+        ranked = [str(number + 1) for number in order[0] if own_ids == "keep" or str(number + 1) != query]
         relevant = [rank for rank, document in enumerate(ranked, 1) if grades.get(document, 0) > 0]
         positive = sum(grade > 0 for grade in grades.values())
         average.append(sum((at + 1) / rank for at, rank in enumerate(relevant)) / positive if positive else 0.0)
     assert scores.scores["map"] == pytest.approx(np.mean(average), abs=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["IVF16,Flat", "HNSW4", "flat"])
+@pytest.mark.parametrize("own_ids", ["keep", "drop"])
+def test_a_metric_is_of_the_search_for_as_many_hits_as_it_reads(kind: str, own_ids: str, tmp_path: Path) -> None:
+    vectors = np.random.default_rng(3).standard_normal((COUNT, 16), np.float32)  # whose lists say little
+    vector_set(tmp_path / "toy.features", vectors)
+    build_index(tmp_path / "toy.features", tmp_path / "toy.index", options=BuildOptions(type=kind, evaluate=False))
+    index = Index(tmp_path / "toy.index", encoder=Stand(vectors))
+    _, order = neighbours(vectors, vectors[:40], "cosine")
+    # the true 20 nearest are relevant, so that a search that misses some of them scores less
+    judged = {str(query): {str(number + 1): 1 for number in order[query, :20].tolist()} for query in range(40)}
+    scores = evaluate_beir(index, beir_folder(tmp_path / "own", judged), own_ids=own_ids)
+    gains, shares = [], []
+    for query, grades in judged.items():
+        drop = {query} if own_ids == "drop" else set()
+        ten, hundred = ([hit.id for hit in index.search(query, k + len(drop)).hits] for k in (10, 100))
+        ranked = [id_ for id_ in ten if id_ not in drop][:10]
+        gains.append(sum((id_ in grades) / np.log2(rank + 1) for rank, id_ in enumerate(ranked, 1)))
+        shares.append(len(({*hundred} - drop) & {*grades}) / len(grades))
+    ideal = sum(1 / np.log2(rank + 1) for rank in range(1, 11))
+    assert scores.scores["ndcg_at_10"] == pytest.approx(np.mean(gains) / ideal, abs=1e-5)
+    assert scores.scores["recall_at_100"] == pytest.approx(np.mean(shares), abs=1e-5)
+    exact = evaluate_beir(index, tmp_path / "own", own_ids=own_ids, exact=True).scores
+    if kind != "HNSW4":  # whose graph may find all
+        assert (scores.scores["ndcg_at_10"] < exact["ndcg_at_10"]) == (kind == "IVF16,Flat")
+    assert (1000 in scores.scanned) == (kind != "flat")  # fewer are found, which is told
+    assert "own_first" in scores.to_json()
+
+
+def test_queries_that_seem_to_be_documents_are_noted(
+    tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bertfeat.search.index.open_query_encoder", lambda *_: Stand(np.roll(clustered(COUNT), 1, 0)))
+    folder = beir_folder(tmp_path / "own", {"3": {"4": 1}, "7": {"9": 1}})  # each finds itself
+    command = ["evaluate", str(tmp_path / "toy.index"), "--beir", str(folder)]
+    noted = run(*command)
+    assert "2 of 2 queries find the document of their own id first" in noted.stderr
+    assert "--own-ids drop" in noted.stderr
+    assert "own id first" not in run(*command, "--own-ids", "drop").stderr
+
+
 def test_an_unknown_rule(beir: Path, index: Index) -> None:
-    with pytest.raises(UsageError, match="own ids 'never' is unknown; there are: auto, keep, drop"):
+    with pytest.raises(UsageError, match="own_ids='never': must be one of 'keep', 'drop'"):
         evaluate_beir(index, beir, own_ids="never")
 
 
@@ -112,9 +162,9 @@ def test_the_command_says_what_was_left_out(
 ) -> None:
     monkeypatch.setattr("bertfeat.search.index.open_query_encoder", lambda *_: Stand(clustered(COUNT)))
     command = ["evaluate", str(tmp_path / "toy.index"), "--beir", str(beir)]
-    assert "kept: a hit may bear its query's id (--own-ids drop" in run(*command).stdout
+    assert "kept: a hit may bear its query's id" in run(*command).stdout
     shown = run(*command, "--own-ids", "drop").stdout
-    assert "2 hits with their query's id left out, as BEIR does (--own-ids keep" in shown  # there is no document 0
+    assert "2 hits with their query's id left out, as BEIR does" in shown  # there is no document 0
     told = json.loads(run(*command, "--json").stdout)
     assert (told["own_ids"], told["dropped"], told["queries"]) == ("keep", 0, 3)
     (beir / "qrels" / "test.tsv").write_text("")

@@ -13,7 +13,7 @@ from bertfeat.errors import IndexFolderError
 from bertfeat.search import VectorIndex, append_features, build_index, verify_index
 from tests.search.test_verify import rewritten
 from tests.support.features_toy import toy_part, toy_set
-from tests.support.index_toy import clustered, vector_set
+from tests.support.index_toy import clustered, vector_set, version_of
 
 YEAR, AUTHOR = KeptColumn("year", "int64"), KeptColumn("author", "string")
 
@@ -28,7 +28,7 @@ def kept(tmp_path: Path) -> Path:
 
 
 def change_documents(folder: Path, change: Callable[[pa.Table], pa.Table]) -> None:
-    path = folder / "documents.arrow"
+    path = version_of(folder) / "documents.arrow"
     table = change(pa.ipc.open_file(path.read_bytes()).read_all())
     with pa.ipc.new_file(str(path), table.schema) as writer:
         writer.write_table(table)

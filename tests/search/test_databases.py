@@ -84,9 +84,11 @@ def test_exact_search_is_brute_force(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("bertfeat.search.building.feature_source._READ_ROWS", 150)
     vectors = clustered(500)
     truth = exact_of(rows_of(vector_set(tmp_path / "f", vectors))).truth()
-    assert len(truth.own) == 100
-    for own, numbers, scores in zip(truth.own, truth.numbers, truth.scores, strict=True):
-        expected, order = neighbours(vectors, vectors[own : own + 1], "cosine")
+    assert len(truth.asked.own) == 100
+    for query, own, numbers, scores in zip(
+        truth.asked.vectors, truth.asked.own, truth.numbers, truth.scores, strict=True
+    ):
+        expected, order = neighbours(vectors, query[None], "cosine")
         others = order[0][order[0] != own][:100]
         assert np.array_equal(numbers, others)
         np.testing.assert_allclose(scores, expected[0][order[0] != own][:100], atol=1e-6)
@@ -95,23 +97,26 @@ def test_exact_search_is_brute_force(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_rows_are_told_apart_by_their_row_where_some_failed(tmp_path: Path) -> None:
     folder = toy_set(tmp_path / "f", toy_part(rows=9, failures=[0, 4], poolings=["mean"]))
     truth = exact_of(rows_of(folder)).truth()
-    assert truth.own.tolist() == [1, 2, 3, 5, 6, 7, 8]
+    assert truth.asked.own.tolist() == [1, 2, 3, 5, 6, 7, 8]
     assert set(truth.numbers.ravel().tolist()) <= {1, 2, 3, 5, 6, 7, 8}
 
 
 def test_recall_counts_what_is_found(tmp_path: Path) -> None:
     vectors = clustered(300)
-    exact = exact_of(rows_of(vector_set(tmp_path / "f", vectors)))
+    truth = exact_of(rows_of(vector_set(tmp_path / "f", vectors))).truth()
     asked: list[Mapping[str, int]] = []
 
     def search(queries: NDArray[np.float32], k: int, parameters: Mapping[str, int]) -> NDArray[np.int64]:
-        """Find the true nearest, with the query itself, but for as many places as are left empty."""
+        """Find the vector that a query was made of, and the true nearest, but for as many places as are left empty."""
         asked.append(parameters)
-        found = neighbours(vectors, queries, "cosine")[1][:, :k].astype(np.int64)
+        own = truth.asked.own
+        nearest = neighbours(vectors, queries, "cosine")[1]
+        others = [row[row != number][: k - 1] for row, number in zip(nearest, own, strict=True)]
+        found = np.column_stack([own, np.array(others)]).astype(np.int64)
         found[:, k - parameters.get("missing", 4) :] = EMPTY
         return found
 
-    report = judge_database(exact.truth(), search, [{"missing": 3}, {"missing": 1}, {"missing": 0}])
+    report = judge_database(truth, search, [{"missing": 3}, {"missing": 1}, {"missing": 0}])
     assert (report.nearest, report.queries, report.default, report.best) == (10, 100, 0.6, 0.9)
     assert report.parameters == {"missing": 1}
     assert asked == [{}, {"missing": 3}, {"missing": 1}]  # 0.9 is enough
@@ -132,7 +137,7 @@ def test_zero_vectors_are_no_queries(tmp_path: Path) -> None:
     vectors = clustered(50)
     vectors[::2] = 0
     rows = rows_of(vector_set(tmp_path / "f", vectors))
-    assert exact_of(rows).truth().own.tolist() == list(range(1, 50, 2))
+    assert exact_of(rows).truth().asked.own.tolist() == list(range(1, 50, 2))
     assert rows.zero_vectors == 25
     none = rows_of(vector_set(tmp_path / "g", np.zeros((3, 8), np.float32)))
     assert sample_queries(none, lambda _: None) is None

@@ -33,7 +33,7 @@ def test_every_public_name_is_there() -> None:
 def test_using_it_says_how_it_is_had(use: str) -> None:
     done = run(f"from bertfeat.errors import BertfeatError\ntry:\n    {use}\nexcept BertfeatError as e:\n    print(e)")
     assert done.stderr == ""
-    assert "an index needs FAISS, which is not installed: pip install 'bertfeat[faiss]'" in done.stdout
+    assert "an index needs FAISS, which is not installed; pip install 'bertfeat[faiss]'" in done.stdout
 
 
 @pytest.mark.parametrize("name", ["Hit", "Index", "build_index", "find_usages"])

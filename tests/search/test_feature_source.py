@@ -9,6 +9,7 @@ import pytest
 from bertfeat.errors import IndexFolderError
 from bertfeat.search import VectorIndex, append_features, build_index
 from tests.support.features_toy import toy_part, toy_set
+from tests.support.index_toy import RECORD
 
 SETTINGS: Mapping[str, Any] = {
     "prompt": None,
@@ -60,10 +61,10 @@ def test_vectors_of_other_meaning_are_refused(
     with pytest.raises(IndexFolderError, match=rf"1\.features cannot share an index with .*extracted with {message};"):
         build_index([one, other], tmp_path / "toy.index", f"concat4_{pooling}")
     build_index(one, tmp_path / "toy.index", f"concat4_{pooling}")
-    before = (tmp_path / "toy.index" / "index.json").read_bytes()
+    before = (tmp_path / "toy.index" / RECORD).read_bytes()
     with pytest.raises(IndexFolderError, match=rf"1\.features cannot be appended to .*extracted with {message};"):
         append_features(tmp_path / "toy.index", [other])
-    assert (tmp_path / "toy.index" / "index.json").read_bytes() == before
+    assert (tmp_path / "toy.index" / RECORD).read_bytes() == before
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ from bertfeat.errors import DamagedError, IndexFolderError
 from bertfeat.io import ResultKind, result_kind
 from bertfeat.search import Index, VectorIndex, build_index, verify_index
 from bertfeat.search.settings import read_index_settings, write_index_settings
-from tests.support.index_toy import clustered, vector_set
+from tests.support.index_toy import RECORD, clustered, files_of, vector_set, version_of
+from tests.support.tagging_golden import put, rewritten
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -28,8 +30,12 @@ def folder(tmp_path: Path) -> Path:
 
 def test_the_folder_says_what_it_is(folder: Path) -> None:
     settings = VectorIndex(folder).settings
-    names = sorted(path.name for path in folder.iterdir())
-    assert names == [".bertfeat", "documents.arrow", "index.faiss", "index.json"]
+    assert sorted(files_of(folder)) == [
+        ".bertfeat/index.json",
+        ".bertfeat/kind",
+        "version-1/documents.arrow",
+        "version-1/index.faiss",
+    ]
     assert result_kind(folder) is ResultKind.INDEX
     assert (settings.count, settings.documents, settings.width) == (200, 200, 16)
     assert (settings.column.name, settings.metric, settings.factory) == ("last_mean", "cosine", "Flat")
@@ -51,7 +57,7 @@ def test_it_moves_as_one(folder: Path) -> None:
 
 @pytest.mark.parametrize("name", ["index.faiss", "documents.arrow"])
 def test_a_file_cut_off(folder: Path, name: str) -> None:
-    path = folder / name
+    path = version_of(folder) / name
     os.truncate(path, path.stat().st_size // 2)
     with pytest.raises(IndexFolderError, match=rf"{name} has [\d,]+ bytes, but [\d,]+ were written"):
         VectorIndex(folder)
@@ -60,7 +66,7 @@ def test_a_file_cut_off(folder: Path, name: str) -> None:
 def test_another_index_in_its_place(folder: Path, tmp_path: Path) -> None:
     vector_set(tmp_path / "b.features", clustered(200, 8))
     build_index(tmp_path / "b.features", tmp_path / "b.index")
-    shutil.copy(tmp_path / "b.index" / "index.faiss", folder / "index.faiss")
+    shutil.copy(version_of(tmp_path / "b.index") / "index.faiss", version_of(folder) / "index.faiss")
     other = read_index_settings(tmp_path / "b.index").files["index.faiss"]
     settings = read_index_settings(folder)
     write_index_settings(replace(settings, files={**settings.files, "index.faiss": other}), folder)
@@ -69,7 +75,7 @@ def test_another_index_in_its_place(folder: Path, tmp_path: Path) -> None:
 
 
 def test_a_missing_file(folder: Path) -> None:
-    (folder / "documents.arrow").unlink()
+    (version_of(folder) / "documents.arrow").unlink()
     with pytest.raises(IndexFolderError, match=r"documents\.arrow is missing; copy the whole folder"):
         VectorIndex(folder)
 
@@ -82,8 +88,8 @@ def test_no_index(tmp_path: Path) -> None:
 
 
 def test_a_newer_format_is_refused(folder: Path) -> None:
-    settings = json.loads((folder / "index.json").read_text()) | {"format_version": 99}
-    (folder / "index.json").write_text(json.dumps(settings))
+    settings = json.loads((folder / RECORD).read_text()) | {"format_version": 99}
+    (folder / RECORD).write_text(json.dumps(settings))
     with pytest.raises(IndexFolderError, match="format 99 by a newer bertfeat"):
         VectorIndex(folder)
 
@@ -102,18 +108,25 @@ UNREADABLE = (
 
 @pytest.mark.parametrize("text", [*UNREADABLE, "[" * 100_000, '{"format_version": 1e999}', '{"format_version": NaN}'])
 def test_settings_that_cannot_be_read(folder: Path, text: str) -> None:
-    (folder / "index.json").write_text(text)
+    (folder / RECORD).write_text(text)
     with pytest.raises(IndexFolderError, match=r"index\.json: cannot be read .*build the index again"):
         VectorIndex(folder)
 
 
 EDITS: dict[str, list[Any]] = {
-    "count": ["x", -1, 1e999, None, 10**30, 1.5, True],
+    "count": ["x", -1, None, 10**30, 1.5, True],
     "tombstones": [5, -3, "many"],
     "metric": ["manhattan", 3, None],
     "column": [None, {}, {"recipe": {}, "pooling": "mean", "width": 16, "dtype": "float32"}],
+    "version": ["", "version-0", "../version-1", "version-1/..", "docs", 1, None],
     "effort": [{"name": "nprobe", "value": 10**12, "tuned": True}, {"name": "nprobe", "value": 0, "tuned": True}, 7],
-    "files": [{}, {"../../x": {"bytes": 1}}, {"index.faiss": {"bytes": -1}}, {"index.faiss": "x"}, None],
+    "files": [
+        {},
+        {"../../x": {"bytes": 1, "xxh3": ""}},
+        {"index.faiss": {"bytes": -1, "xxh3": ""}},
+        {"index.faiss": "x"},
+        None,
+    ],
     "sources": [None, [{"path": 3, "documents": 1, "digest": ""}], "x"],
     "model": [{}, None, []],
     "evaluation": [{"recall": 3}, "good"],
@@ -122,17 +135,42 @@ EDITS: dict[str, list[Any]] = {
 
 
 @pytest.mark.parametrize(("key", "value"), [(key, value) for key, values in EDITS.items() for value in values])
-def test_settings_of_other_types_are_an_error(key: str, value: object, tmp_path: Path) -> None:
-    """In format 1, whose ``index.json`` carries no digest, types are all that can be looked at."""
-    shutil.copytree(GOLDEN / "index-1" / "flat", tmp_path / "toy.index")
-    settings = json.loads((tmp_path / "toy.index" / "index.json").read_text()) | {key: value}
-    (tmp_path / "toy.index" / "index.json").write_text(json.dumps(settings))
-    with pytest.raises(IndexFolderError, match=r"index\.json: cannot be read"):
-        VectorIndex(tmp_path / "toy.index")
+def test_settings_of_other_types_are_an_error(key: str, value: object, folder: Path) -> None:
+    rewritten(folder, put(key, to=value), RECORD)
+    with pytest.raises(IndexFolderError, match=r"index\.json: cannot be read \((?!its digest)"):
+        VectorIndex(folder)
+
+
+def test_a_number_beyond_all_floats_is_an_error(folder: Path) -> None:
+    path = folder / RECORD
+    path.write_text(path.read_text().replace('"count": 200', '"count": 1e999', 1))
+    with pytest.raises(IndexFolderError, match=r"index\.json: cannot be read .*1e999"):
+        VectorIndex(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (put("model", "hidden_size", to=2**40), "is not as wide as layers of 1099511627776 values make it"),
+        (
+            put("files", "tokens.npy", to={"bytes": 1, "xxh3": ""}),
+            "it lists vectors of tokens, and says that there are none",
+        ),
+        (put("column", "recipe", "name", to="best"), "'best' is no name of"),
+        (put("format_version", to="3"), "format_version is '3', not a number"),
+    ],
+    ids=["hidden size", "tokens", "recipe", "version"],
+)
+def test_settings_that_contradict_each_other_are_an_error(
+    folder: Path, change: Callable[[dict[str, Any]], None], problem: str
+) -> None:
+    rewritten(folder, change, RECORD)
+    with pytest.raises(IndexFolderError, match=rf"index\.json: cannot be read .*{problem}"):
+        VectorIndex(folder)
 
 
 def test_settings_that_were_edited_are_an_error(folder: Path) -> None:
-    path = folder / "index.json"
+    path = folder / RECORD
     path.write_text(path.read_text().replace('"cosine"', '"ip"'))
     with pytest.raises(IndexFolderError, match="its digest does not hold: the file was changed"):
         VectorIndex(folder)
@@ -142,13 +180,14 @@ def test_settings_that_were_edited_are_an_error(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["index.json", "index.faiss", "documents.arrow", "pieces.arrow", "removed.npy", "index.lists"]
+    "name", [RECORD, "index.faiss", "documents.arrow", "pieces.arrow", "removed.npy", "index.lists"]
 )
 def test_a_pipe_in_the_place_of_a_file(name: str, tmp_path: Path) -> None:
     kind = {"pieces.arrow": "words", "removed.npy": "hnsw", "index.lists": "disk"}.get(name, "flat")
-    shutil.copytree(GOLDEN / "index-1" / kind, tmp_path / "toy.index")
-    (tmp_path / "toy.index" / name).unlink()
-    os.mkfifo(tmp_path / "toy.index" / name)
+    folder = Path(shutil.copytree(GOLDEN / "index-1" / kind, tmp_path / "toy.index"))
+    path = folder / name if name == RECORD else version_of(folder) / name
+    path.unlink()
+    os.mkfifo(path)
     with pytest.raises(IndexFolderError, match=rf"{name}.*not a regular file"):
         VectorIndex(tmp_path / "toy.index")
     with pytest.raises(IndexFolderError, match=rf"{name}.*not a regular file"):

@@ -4,7 +4,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 
 from bertfeat.distributed import Processes
 from bertfeat.errors import IndexFolderError, NotDerivableError, UsageError
+from bertfeat.io import to_plain
 from bertfeat.search import (
     BuildOptions,
     Index,
+    TokenDtype,
     VectorIndex,
     append_features,
     build_index,
@@ -26,13 +28,13 @@ from bertfeat.search.reranking.kept_tokens import encode_directions
 from bertfeat.search.settings import TOKEN_IDS_NAME, TOKEN_OFFSETS_NAME, TOKENS_NAME, VOCABULARY_NAME
 from tests.search.test_verify import edit_store, rewritten
 from tests.support.features_toy import toy_part, toy_parts, toy_set
-from tests.support.index_toy import files_of
+from tests.support.index_toy import current_files, files_of, version_of
 
 FILES = (TOKENS_NAME, TOKEN_OFFSETS_NAME, TOKEN_IDS_NAME, VOCABULARY_NAME)
 
 
 def kept(dtype: str = "int8", **options: Any) -> BuildOptions:
-    return BuildOptions(evaluate=False, with_tokens="concat4_token", token_dtype=dtype, **options)
+    return BuildOptions(evaluate=False, with_tokens="concat4_token", token_dtype=cast(TokenDtype, dtype), **options)
 
 
 @pytest.fixture(params=["int8", "float16"])
@@ -43,7 +45,7 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def token_files(folder: Path) -> dict[str, bytes]:
-    return {name: content for name, content in files_of(folder).items() if name in FILES}
+    return {name: content for name, content in current_files(folder).items() if name in FILES}
 
 
 # ── the same files, whoever writes them ─────────────────────────────────────────────────────────────────────
@@ -65,7 +67,12 @@ def test_an_appended_set_gives_what_a_build_of_both_gives(
     more, both = other_set(folder.with_name("more.features")), folder.with_name("both.index")
     dtype = VectorIndex(folder).settings.tokens
     assert dtype is not None
-    build_index([folder.with_name("toy.features"), more], both, "concat4_mean", options=kept(dtype.column.dtype))
+    build_index(
+        [folder.with_name("toy.features"), more],
+        both,
+        "concat4_mean",
+        options=kept(dtype.column.dtype),
+    )
     append_features(folder, more)
     assert token_files(folder) == token_files(both)
     assert verify_index(folder).settings.tokens == VectorIndex(both).settings.tokens
@@ -93,6 +100,15 @@ def test_workers_change_nothing(folder: Path) -> None:
     options = kept(stored.column.dtype)
     build_index(folder.with_name("toy.features"), other, "concat4_mean", options=options, engine=Processes(2))
     assert token_files(folder) == token_files(other)
+
+
+def test_what_was_opened_stays_when_the_index_is_replaced(folder: Path) -> None:
+    wanted, opened = VectorIndex(folder).tokens, VectorIndex(folder).tokens
+    assert wanted is not None
+    assert opened is not None
+    strings = wanted.vocabulary.strings
+    remove_documents(folder, ["1"])
+    assert opened.vocabulary.strings == strings  # read for the first time
 
 
 # ── directions ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -133,8 +149,8 @@ def test_a_set_without_such_tokens_is_refused_and_nothing_changes(folder: Path) 
 
 
 def test_options_of_a_build(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="tokens are kept in int8 or float16, not in 'int4'"):
-        BuildOptions(with_tokens="last_token", token_dtype="int4")
+    with pytest.raises(UsageError, match="token_dtype='int4': must be one of 'int8', 'float16'"):
+        BuildOptions(with_tokens="last_token", token_dtype="int4")  # type: ignore[arg-type]
     toy_set(tmp_path / "toy.features", *toy_parts())
     options = BuildOptions(with_tokens="layer0_token")
     with pytest.raises(NotDerivableError, match="needs layer 0"):
@@ -147,8 +163,9 @@ def test_options_of_a_build(tmp_path: Path) -> None:
 
 def edit_array(name: str, change: Callable[[NDArray[Any]], NDArray[Any] | None]) -> Callable[[Path], None]:
     def edit(folder: Path) -> None:
-        array = np.load(folder / name)
-        np.save(folder / name, array if (new := change(array)) is None else new)
+        path = version_of(folder) / name
+        array = np.load(path)
+        np.save(path, array if (new := change(array)) is None else new)
 
     return edit
 
@@ -210,7 +227,7 @@ def test_another_shape_or_type_is_told_at_opening(
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_that_is_cut_off_or_missing_is_told(name: str, folder: Path) -> None:
-    path = folder / name
+    path = version_of(folder) / name
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(IndexFolderError, match=rf"{name} has .* it was cut off or replaced"):
         VectorIndex(folder)
@@ -220,7 +237,7 @@ def test_a_file_that_is_cut_off_or_missing_is_told(name: str, folder: Path) -> N
 
 
 def test_a_header_that_promises_more_than_there_is(folder: Path) -> None:
-    path = folder / TOKENS_NAME
+    path = version_of(folder) / TOKENS_NAME
     path.write_bytes(path.read_bytes()[:200])
     rewritten(folder)
     with pytest.raises(IndexFolderError, match=r"tokens\.npy: cannot be read"):
@@ -234,8 +251,8 @@ def test_a_header_that_promises_more_than_there_is(folder: Path) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda tokens: replace(tokens, column=replace(tokens.column, dtype="float64")),
-        lambda tokens: replace(tokens, column=replace(tokens.column, dtype="O")),
+        lambda tokens: {**to_plain(tokens), "column": {**to_plain(tokens.column), "dtype": "float64"}},
+        lambda tokens: {**to_plain(tokens), "column": {**to_plain(tokens.column), "dtype": "O"}},
         lambda tokens: replace(tokens, column=replace(tokens.column, width=8)),
         lambda tokens: replace(tokens, count=2**40),
         lambda tokens: replace(tokens, count=0),

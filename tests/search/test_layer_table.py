@@ -65,7 +65,7 @@ def beir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def table_of(features: FeatureSet, beir: Path, **options: Any) -> LayerTable:
-    return evaluate_layers(features, beir, encoder=Echo(features), **options)
+    return evaluate_layers(features, beir, encoder=Echo(features), **{"own_ids": "drop", **options})
 
 
 def ndcg(vectors: NDArray[np.floating], queries: Mapping[str, Mapping[str, int]]) -> NDArray[np.float64]:
@@ -111,10 +111,12 @@ def test_every_row_is_what_the_definitions_give(features: FeatureSet, beir: Path
 @pytest.mark.parametrize("transform", ["none", "whiten:5", "half-whiten"])
 def test_a_row_is_what_its_index_scores(transform: str, features: FeatureSet, beir: Path, tmp_path: Path) -> None:
     (row,) = table_of(features, beir, layers=["sum4_mean"], transforms=[transform]).rows
-    options = BuildOptions(transform=transform, evaluate=False)  # type: ignore[arg-type]
+    options = BuildOptions(transform=transform, evaluate=False)
     build_index(features, tmp_path / "toy.index", row.column, options=options)
     index = Index(tmp_path / "toy.index", encoder=Encoded(features, row.column))
-    assert evaluate_beir(index, beir).scores == pytest.approx({key: each.value for key, each in row.scores.items()})
+    assert evaluate_beir(index, beir, own_ids="drop").scores == pytest.approx(
+        {key: each.value for key, each in row.scores.items()}
+    )
 
 
 @dataclass
@@ -154,7 +156,7 @@ def test_recipes_that_a_pooling_does_not_have(features: FeatureSet, beir: Path) 
         ({"transforms": ["sphere"]}, UsageError, "transform 'sphere' is unknown"),
         ({"layers": ["layer1_mean"], "transforms": ["whiten:9"]}, UsageError, "90 vectors of 8 values vary in 8 direc"),
         ({"seed": -1}, UsageError, "-1 is below 0"),
-        ({"own_ids": "never"}, UsageError, "own ids 'never' is unknown"),
+        ({"own_ids": "never"}, UsageError, "own_ids='never': must be one of 'keep', 'drop'"),
         ({"split": "dev"}, CorpusError, r"dev\.tsv cannot be read"),
     ],
 )
@@ -235,7 +237,7 @@ def test_the_json(run: Any) -> None:
     told = json.loads(run("--layers", "concat4", "--pooling", "cls", "--transform", "whiten", "--json").stdout)
     assert list(told) == [
         *("features", "model", "documents", "queries", "judged_documents", "unknown_documents", "own_ids"),
-        *("rows", "left_out", "best"),
+        *("rows", "left_out", "own_first", "best"),
     ]
     (row,) = told["rows"]
     assert list(row) == ["column", "transform", "width", "scores", "difference", "few_vectors"]

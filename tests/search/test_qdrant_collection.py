@@ -271,8 +271,8 @@ def test_recall_that_a_larger_ef_gives(folder: Path, server: QdrantServer) -> No
     assert report.recall is not None
     assert (report.recall.default, report.recall.parameters) == (0.0, {"hnsw_ef": 1024})
     assert report.advice == (
-        "recall at 10 is 0.000 with the database's own search parameters, and 1.000 with hnsw_ef=1024; "
-        "search with these"
+        "recall at 10 is 0.000 for stored vectors disturbed as questions are, with the database's own search "
+        "parameters, and 1.000 with hnsw_ef=1024; search with these"
     )
     server.needed_ef = 5000
     hopeless = export_to_qdrant(folder, url=server.url, overwrite=True)

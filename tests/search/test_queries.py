@@ -174,3 +174,10 @@ def test_marked_words(text: str, plain: str, marked: list[str]) -> None:
     unmarked, spans = unmark_words(text)
     assert unmarked == plain
     assert [unmarked[start:end] for start, end in spans] == marked
+
+
+def test_a_line_that_may_never_end_is_refused() -> None:
+    long = b"first\n" + b"x" * (1 << 24)
+    assert [len(query) for query in read_queries(io.BytesIO(long + b"\n"), "q.txt")] == [5, 1 << 24]
+    with pytest.raises(CorpusError, match=r"^q\.txt, line 2: it has more than 16,777,216 bytes$"):
+        list(read_queries(io.BytesIO(long + b"x" * (1 << 17)), "q.txt"))

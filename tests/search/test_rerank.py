@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from bertfeat.errors import IndexFolderError, NotDerivableError, UsageError
+from bertfeat.errors import IndexFolderError, NotDerivableError, UsageError, shell_spelling, spell_parameters
 from bertfeat.features import DocumentFeatures, FeatureSet, ModelIdentity
 from bertfeat.search import (
     BuildOptions,
     Index,
     MaxSim,
     Metric,
+    TokenDtype,
     append_features,
     build_index,
     remove_documents,
@@ -56,7 +57,7 @@ Make = Callable[..., Index]
 def make(tmp_path: Path, stand: Stand) -> Make:
     """An index over the toy corpus, whose token vectors are read from it or, with a dtype, kept."""
 
-    def made(kept: str | None = None, column: str = "concat4_token", **options: Any) -> Index:
+    def made(kept: TokenDtype | None = None, column: str = "concat4_token", **options: Any) -> Index:
         build_options = BuildOptions(evaluate=False, with_tokens=kept and column, token_dtype=kept or "int8", **options)
         toy_set(tmp_path / "toy.features", *toy_parts())
         build_index(tmp_path / "toy.features", tmp_path / "toy.index", "concat4_mean", options=build_options)
@@ -159,11 +160,6 @@ def test_only_the_best_by_vector_are_scored_again(make: Make) -> None:
     found = index.search("0", 2, rerank=options)
     assert [hit.id for hit in found.hits] == [one[0] for one in expected[:2]]
     assert len(index.search("0", 6, rerank=options).hits) == 6  # so many are asked for
-    whole = index.reranker(options).search(index.encoder, ["0"], 10, depth=4)
-    assert whole.parts is not None
-    assert np.isnan(whole.parts.maxsim[0]).tolist() == [False] * 4 + [True] * 6
-    beyond = index.vectors.search(index.encode(["0"]), 10).numbers[0, 4:]
-    assert whole.numbers[0, 4:].tolist() == beyond.tolist()
 
 
 def test_equal_scores_keep_their_order(make: Make) -> None:
@@ -242,16 +238,23 @@ def first_part(toy: Any, prefix: str) -> Any:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"depth": 0}, "a depth of 0 scores no hit again"),
-        ({"weight": -1.0}, "the weight of the first score is -1.0, but it is from 0 to 1,000,000"),
-        ({"weight": math.nan}, "the weight of the first score is nan"),
-        ({"weight": 1e7}, "the weight of the first score is 10000000.0"),
-        ({"weight": math.inf}, "the weight of the first score is inf"),
+        ({"depth": 0}, r"MaxSim\(depth=0\): must be at least 1"),
+        ({"weight": -1.0}, r"MaxSim\(weight=-1.0\): must be from 0 to 1,000,000"),
+        ({"weight": math.nan}, r"MaxSim\(weight=nan\): must be a finite number"),
+        ({"weight": 1e7}, r"MaxSim\(weight=10000000.0\): must be from 0 to 1,000,000"),
+        ({"weight": math.inf}, r"MaxSim\(weight=inf\): must be a finite number"),
     ],
 )
 def test_options_that_cannot_be(options: dict[str, Any], problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         MaxSim(**options)
+
+
+def test_options_are_named_as_the_command_writes_them() -> None:
+    with spell_parameters(shell_spelling), pytest.raises(UsageError, match=r"^--rerank-weight -1\.0: must be from 0"):
+        MaxSim(weight=-1.0)
+    with spell_parameters(shell_spelling), pytest.raises(UsageError, match=r"^--rerank-weight nan: must be a finite"):
+        MaxSim(weight=math.nan)
 
 
 def test_what_there_is_not(make: Make) -> None:

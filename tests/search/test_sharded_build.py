@@ -34,7 +34,7 @@ from bertfeat.search.building.shard_plan import SourcePart, SourceRows, plan_sha
 from bertfeat.search.building.shard_worker import ShardJob
 from bertfeat.search.document_store import IndexStoresWriter
 from tests.support.features_toy import toy_parts, toy_set
-from tests.support.index_toy import clustered, files_of, neighbours, vector_set
+from tests.support.index_toy import clustered, current_files, files_of, neighbours, vector_set
 from tests.support.s3_server import Faults, S3Server
 
 YEAR = KeptColumn("year", "int64")
@@ -93,17 +93,15 @@ def build(sets: Any, folder: Path, type_: str = "ivf", metric: str = "cosine", *
 
 
 def without_times(settings: IndexSettings) -> IndexSettings:
-    """What must be equal, however it was built and whenever."""
+    """The settings that are equal, however an index was built, whenever, and how often in its folder."""
     judged = settings.evaluation
     if judged is not None:
         judged = replace(judged, queries_per_second=0, exact_queries_per_second=0, threads=0)
-    return replace(settings, seconds={}, evaluation=judged)
+    return replace(settings, seconds={}, evaluation=judged, version="version-1")
 
 
 def check_same(folder: Path, right: Path, settings: IndexSettings, wanted: IndexSettings) -> None:
-    ours, theirs = files_of(folder), files_of(right)
-    assert {name for name in theirs if ours.get(name) != theirs[name]} == {"index.json"}
-    assert ours.keys() == theirs.keys()
+    assert current_files(folder) == current_files(right)
     assert without_times(settings) == without_times(wanted)
 
 
@@ -284,7 +282,7 @@ def test_an_interrupted_build_leaves_the_old_index_and_no_workers(
     number: signal.Signals, sets: list[Path], tmp_path: Path
 ) -> None:
     build(sets[1], tmp_path / "toy.index", "flat")
-    before = files_of(tmp_path / "toy.index")
+    before, whole = current_files(tmp_path / "toy.index"), files_of(tmp_path / "toy.index")
     script = tmp_path / "run.py"
     script.write_text(BUILD)
     arguments = [sys.executable, *map(str, (script, sets[0], tmp_path / "toy.index"))]
@@ -299,9 +297,11 @@ def test_an_interrupted_build_leaves_the_old_index_and_no_workers(
     while any(Path(f"/proc/{worker}/exe").exists() for worker in workers) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not any(Path(f"/proc/{worker}/exe").exists() for worker in workers)
-    assert files_of(tmp_path / "toy.index") == before
+    assert current_files(tmp_path / "toy.index") == before
+    assert number != signal.SIGINT or files_of(tmp_path / "toy.index") == whole
     settings = build(sets, tmp_path / "toy.index", engine=Here())
     assert settings.count == 900
+    assert sorted(path.name for path in (tmp_path / "toy.index").iterdir()) == [".bertfeat", "version-2"]
     assert list(tmp_path.glob(".*")) == []
 
 

@@ -20,7 +20,7 @@ from bertfeat.search import (
 )
 from bertfeat.search.settings import SourceSet
 from tests.support.features_toy import toy_part, toy_set
-from tests.support.index_toy import clustered, neighbours, vector_set
+from tests.support.index_toy import RECORD, clustered, neighbours, vector_set
 
 KINDS = ("flat", "ivf", "sq8", "hnsw", "IVF8,PQ4np", "disk")
 REMOVES = ("flat", "ivf", "sq8", "IVF8,PQ4np")
@@ -123,9 +123,9 @@ def test_everything_removed(tmp_path: Path) -> None:
 
 def test_nothing_to_remove_changes_nothing(tmp_path: Path) -> None:
     folder = made(tmp_path, clustered(20))
-    before = (folder / "index.json").stat().st_mtime_ns
+    before = (folder / RECORD).stat().st_mtime_ns
     assert remove_documents(folder, ["nobody"]).removed == 0
-    assert (folder / "index.json").stat().st_mtime_ns == before
+    assert (folder / RECORD).stat().st_mtime_ns == before
 
 
 def test_features_of_another_model_are_refused(tmp_path: Path) -> None:

@@ -13,43 +13,41 @@ import pytest
 
 from bertfeat.errors import BertfeatError, IndexFolderError
 from bertfeat.search import BuildOptions, VectorIndex, build_index, remove_documents, verify_index
-from bertfeat.search.index_files import finish_index_folder
+from bertfeat.search.index_files import publish_version
 from bertfeat.search.settings import FORMAT_VERSION, IndexSettings, read_index_settings, write_index_settings
 from tests.support.features_toy import toy_part, toy_set
-from tests.support.index_toy import clustered, vector_set
+from tests.support.index_toy import clustered, vector_set, version_of
 
-GOLDEN = Path(__file__).parents[1] / "golden"
+GOLDEN = Path(__file__).parents[1] / "golden" / f"index-{FORMAT_VERSION}"
 KINDS = ("flat", "hnsw", "ivf", "disk", "words")
-FORMATS = range(1, FORMAT_VERSION + 1)
 
 
 @pytest.fixture
 def copied(tmp_path: Path) -> Callable[..., Path]:
     """A golden index of one's own, to be damaged."""
 
-    def copy(kind: str, version: int = FORMAT_VERSION) -> Path:
-        return Path(shutil.copytree(GOLDEN / f"index-{version}" / kind, tmp_path / f"{kind}.index"))
+    def copy(kind: str) -> Path:
+        return Path(shutil.copytree(GOLDEN / kind, tmp_path / f"{kind}.index"))
 
     return copy
 
 
-@pytest.mark.parametrize("version", FORMATS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_sound_index(kind: str, version: int) -> None:
-    found = verify_index(GOLDEN / f"index-{version}" / kind)
+def test_a_sound_index(kind: str) -> None:
+    found = verify_index(GOLDEN / kind)
     settings = found.settings
     assert found.compared == found.vectors == settings.count
     assert (found.files, found.bytes) == (len(settings.files), sum(file.bytes for file in settings.files.values()))
     assert found.changed_sources == ()
 
 
-@pytest.mark.parametrize("version", FORMATS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_flipped_byte_is_told(kind: str, version: int, copied: Callable[..., Path]) -> None:
-    folder = copied(kind, version)
+def test_every_flipped_byte_is_told(kind: str, copied: Callable[..., Path]) -> None:
+    folder = copied(kind)
     random = np.random.default_rng(7)
     for name in read_index_settings(folder).files:
-        path, sound = folder / name, (folder / name).read_bytes()
+        path = version_of(folder) / name
+        sound = path.read_bytes()
         for at in sorted({0, len(sound) - 1, *random.integers(len(sound), size=25).tolist()}):
             path.write_bytes(sound[:at] + bytes([sound[at] ^ 1 << int(random.integers(8))]) + sound[at + 1 :])
             for opening in (verify_index, VectorIndex):
@@ -62,9 +60,10 @@ def test_every_flipped_byte_is_told(kind: str, version: int, copied: Callable[..
 def test_large_files_are_told_by_the_check_alone(copied: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bertfeat.search.folder.check_files.__kwdefaults__", {"digest_up_to": 0})
     folder = copied("flat")
-    data = bytearray((folder / "index.faiss").read_bytes())
+    path = version_of(folder) / "index.faiss"
+    data = bytearray(path.read_bytes())
     data[-5] ^= 1
-    (folder / "index.faiss").write_bytes(data)
+    path.write_bytes(data)
     VectorIndex(folder)
     with pytest.raises(IndexFolderError, match=r"index\.faiss was changed"):
         verify_index(folder)
@@ -78,8 +77,8 @@ def test_flipped_bytes_of_arrow_files_are_no_crash(
     """As in files that are too large for a digest at every opening: an error, or what was not touched."""
     monkeypatch.setattr("bertfeat.search.folder.check_files.__kwdefaults__", {"digest_up_to": 0})
     folder = copied("words")
-    path, sound = folder / name, (folder / name).read_bytes()
-    told = []
+    path = version_of(folder) / name
+    sound, told = path.read_bytes(), []
     for at in range(len(sound)):
         path.write_bytes(sound[:at] + bytes([sound[at] ^ 0xFF]) + sound[at + 1 :])
         try:
@@ -99,7 +98,7 @@ def test_texts_that_are_no_text_are_an_error(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr("bertfeat.search.folder.check_files.__kwdefaults__", {"digest_up_to": 0})
     vector_set(tmp_path / "toy.features", clustered(5000))
     build_index(tmp_path / "toy.features", tmp_path / "toy.index", options=BuildOptions(evaluate=False))
-    path = tmp_path / "toy.index" / "documents.arrow"
+    path = version_of(tmp_path / "toy.index") / "documents.arrow"
     data = path.read_bytes()
     path.write_bytes(data.replace(b"text of 4242", b"text of \xff242", 1))
     documents = VectorIndex(tmp_path / "toy.index").documents
@@ -120,11 +119,11 @@ def rewritten(folder: Path, **changes: Any) -> None:
 def finish_unchecked(settings: IndexSettings, folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("bertfeat.search.index_files.open_contents", lambda *_, **__: None)
-        finish_index_folder(settings, folder)
+        publish_version(settings, folder / settings.version)
 
 
 def edit_store(folder: Path, name: str, **columns: Any) -> None:
-    path = folder / name
+    path = version_of(folder) / name
     table = pa.ipc.open_file(path.read_bytes()).read_all()
     for column, change in columns.items():
         at = table.schema.get_field_index(column)
@@ -134,11 +133,11 @@ def edit_store(folder: Path, name: str, **columns: Any) -> None:
 
 
 def edit_vectors(folder: Path, change: Callable[[Any], None]) -> None:
-    index = faiss.read_index(str(folder / "index.faiss"))
+    index = faiss.read_index(str(version_of(folder) / "index.faiss"))
     flat = faiss.downcast_index(index)
     values = faiss.rev_swig_ptr(flat.codes.data(), flat.codes.size()).view(np.float32).reshape(-1, flat.d)
     change(values)
-    faiss.write_index(index, str(folder / "index.faiss"))
+    faiss.write_index(index, str(version_of(folder) / "index.faiss"))
 
 
 def put(row: int, value: Any) -> Callable[[list[Any]], list[Any]]:
@@ -195,7 +194,7 @@ def test_what_does_not_fit_is_told(case: str, copied: Callable[..., Path]) -> No
 @pytest.mark.parametrize("kind", ["ivf", "disk"])
 def test_a_vector_that_is_in_two_lists_is_told(kind: str, copied: Callable[..., Path]) -> None:
     folder = copied(kind)
-    path = folder / ("index.faiss" if kind == "ivf" else "index.lists")
+    path = version_of(folder) / ("index.faiss" if kind == "ivf" else "index.lists")
     data = path.read_bytes()
     seven, eight = (np.int64(number).tobytes() for number in (7, 8))
     assert data.count(seven) >= 1
@@ -217,7 +216,7 @@ def put_engine(folder: Path, factory: str) -> None:
     index = faiss.index_factory(settings.width, factory, settings.metric.faiss_metric)
     index.train(vectors)
     index.add(vectors)
-    faiss.write_index(index, str(folder / "index.faiss"))
+    faiss.write_index(index, str(version_of(folder) / "index.faiss"))
     rewritten(folder)
 
 
@@ -266,12 +265,13 @@ def test_files_of_another_index_are_told(tmp_path: Path) -> None:
         vector_set(tmp_path / f"{name}.features", clustered(50, seed=seed))
         build_index(tmp_path / f"{name}.features", tmp_path / f"{name}.index")
     for name in ("index.faiss", "documents.arrow"):
-        before = (tmp_path / "a.index" / name).read_bytes()
-        shutil.copy(tmp_path / "b.index" / name, tmp_path / "a.index" / name)
-        if (tmp_path / "a.index" / name).read_bytes() != before:  # the documents are the same in both
+        path = version_of(tmp_path / "a.index") / name
+        before = path.read_bytes()
+        shutil.copy(version_of(tmp_path / "b.index") / name, path)
+        if path.read_bytes() != before:  # the documents are the same in both
             with pytest.raises(IndexFolderError, match=f"{name} was changed"):
                 verify_index(tmp_path / "a.index")
-        (tmp_path / "a.index" / name).write_bytes(before)
+        path.write_bytes(before)
     verify_index(tmp_path / "a.index")
 
 
@@ -286,7 +286,7 @@ REMOVED = {
 @pytest.mark.parametrize("case", REMOVED)
 def test_tombstones_of_another_kind(case: str, copied: Callable[..., Path]) -> None:
     folder = copied("hnsw")
-    np.save(folder / "removed.npy", REMOVED[case], allow_pickle=True)
+    np.save(version_of(folder) / "removed.npy", REMOVED[case], allow_pickle=True)
     rewritten(folder)
     with pytest.raises(IndexFolderError, match=r"removed\.npy: cannot be read"):
         VectorIndex(folder)

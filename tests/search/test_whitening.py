@@ -32,7 +32,7 @@ from bertfeat.search.folder import measure_file
 from bertfeat.search.settings import read_index_settings, write_index_settings
 from bertfeat.search.vectors.whitening import fit_whitening, measure_spectrum
 from tests.search.test_sharded_build import Here, check_same
-from tests.support.index_toy import clustered, neighbours, vector_set, whitened
+from tests.support.index_toy import clustered, neighbours, vector_set, version_of, whitened
 
 COUNT, WIDTH = 700, 16
 
@@ -78,7 +78,7 @@ def test_neighbours_are_those_of_vectors_whitened_by_numpy(name: str, metric: st
         assert (found.numbers == order[:, :10]).mean() > 0.99  # but for ties
     assert settings.stored_width == int(name.partition(":")[2] or WIDTH)
     assert str(settings.transform) == (name if ":" in name else f"{name}:{WIDTH}")
-    plain = faiss.read_index(str(tmp_path / "toy.index" / "index.faiss"))  # which needs nothing of bertfeat
+    plain = faiss.read_index(str(version_of(tmp_path / "toy.index") / "index.faiss"))  # which needs nothing of bertfeat
     np.testing.assert_array_equal(plain.search(asked(), 3)[1], found.numbers[:, :3])
 
 
@@ -138,15 +138,15 @@ def test_zero_vectors_are_vectors_as_others(tmp_path: Path) -> None:
 
 def forge(folder: Path, change: Callable[[Any], object]) -> Path:
     """Change the FAISS index of a folder, and have the digests hold."""
-    index = faiss.read_index(str(folder / "index.faiss"))
+    index = faiss.read_index(str(version_of(folder) / "index.faiss"))
     change(index)
-    faiss.write_index(index, str(folder / "index.faiss"))
+    faiss.write_index(index, str(version_of(folder) / "index.faiss"))
     return reseal(folder)
 
 
 def reseal(folder: Path, **changes: Any) -> Path:
     settings = read_index_settings(folder)
-    state = measure_file(folder / "index.faiss")
+    state = measure_file(version_of(folder) / "index.faiss")
     write_index_settings(replace(settings, files={**settings.files, "index.faiss": state}, **changes), folder)
     return folder
 
@@ -240,7 +240,7 @@ def test_names() -> None:
     assert as_whitening("none") is None
     assert as_whitening("half-whiten:128") == Whitening(WhiteningKind.HALF_WHITEN, 128)
     assert str(as_whitening("whiten")) == "whiten"
-    assert BuildOptions(transform="whiten:3").transform == Whitening(WhiteningKind.WHITEN, 3)  # type: ignore[arg-type]
+    assert BuildOptions(transform="whiten:3").whitening == Whitening(WhiteningKind.WHITEN, 3)
 
 
 @pytest.mark.parametrize("kind", ["flat", "ivf", "ivf on disk"])

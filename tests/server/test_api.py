@@ -37,7 +37,7 @@ def folder(tiny: Callable[[str], Tiny], tmp_path_factory: pytest.TempPathFactory
 @pytest.fixture(scope="module")
 def client(folder: Path) -> Iterator[TestClient]:
     service = open_service([folder / "c.index", folder / "c.features"], ServerSettings(most_texts=100))
-    with TestClient(create_app(service)) as client:
+    with TestClient(create_app(service), "http://localhost") as client:
         yield client
 
 
@@ -234,6 +234,134 @@ def test_search(client: TestClient, folder: Path) -> None:
     assert client.post("/search", json={"query": "a", "where": "year > 1900); drop"}).status_code == 422
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"depth": 3}, {"weight": 0.0, "idf": False}, {"column": "layer1_word"}, {"depth": 30, "weight": 2.0}],
+    ids=str,
+)
+def test_search_scores_again_as_the_library_does(client: TestClient, folder: Path, options: dict[str, Any]) -> None:
+    from bertfeat import Index, MaxSim
+
+    query = "The old bank of a river"
+    expected = Index(folder / "c.index").search(query, 5, where="year > 1903", rerank=MaxSim(**options)).hits
+    given = {f"rerank_{name}": value for name, value in options.items()}
+    body = {"query": query, "k": 5, "where": "year > 1903", "rerank": "maxsim", **given}
+    answer = client.post("/search", json=body)
+    assert answer.status_code == 200, answer.text
+    plain = [{name: hit[name] for name in hit if name != "number"} for hit in answer.json()["hits"]]
+    for hit, theirs in zip(plain, (each.to_json() for each in expected), strict=True):
+        assert set(hit) == set(theirs)
+        for name, value in theirs.items():
+            assert hit[name] == (pytest.approx(value, abs=1e-5) if isinstance(value, float) else value), name
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ({"rerank": "colbert"}, "maxsim"),
+        ({"rerank_depth": 3}, 'rerank_depth is for "rerank": "maxsim"'),
+        ({"rerank": "maxsim", "rerank_depth": 0}, "rerank_depth"),
+        ({"rerank": "maxsim", "rerank_weight": -1}, '"rerank_weight": -1.0: must be from 0 to 1,000,000'),
+        ({"rerank": "maxsim", "rerank_column": "layer99_word"}, "99"),
+        ({"rerank": "maxsim", "rerank_column": "last_mean"}, "last_mean is one vector a document"),
+        ({"rerank": "maxsim", "query": None, "vector": [0.5] * 4}, "leave one out"),
+    ],
+)
+def test_wrong_ways_to_score_again(client: TestClient, body: dict[str, Any], told: str) -> None:
+    answer = client.post("/search", json={"query": "money", **body})
+    assert answer.status_code == 422, answer.text
+    assert told in answer.json()["error"]
+
+
+def test_unknown_fields_are_refused_with_those_that_there_are(client: TestClient) -> None:
+    """To ignore one would be to answer another question."""
+    right: dict[str, dict[str, Any]] = {
+        "/v1/embeddings": {"input": "a"},
+        "/embed": {"inputs": "a"},
+        "/": {"inputs": "a"},
+        "/invocations": {"inputs": "a"},
+        "/embed_all": {"inputs": "a"},
+        "/similarity": {"inputs": {"source_sentence": "a", "sentences": ["b"]}},
+        "/tokenize": {"inputs": "a"},
+        "/decode": {"ids": [1]},
+        "/features": {"texts": "a"},
+        "/search": {"query": "money"},
+        "/usages": {"word": "bank", "layers": "last"},
+        "/tag": {"texts": "a"},
+    }
+    for path, body in right.items():
+        answer = client.post(path, json={**body, "rerankk": "maxsim"})
+        assert answer.status_code == (400 if path.startswith("/v1/") else 422), (path, answer.text)
+        assert "rerankk: there is no such field; the fields are " in answer.text
+        assert next(iter(body)) in answer.text.partition("the fields are")[2]
+        assert client.post(path, json={**body, "x" * 5000: 1}).status_code == (400 if path.startswith("/v1/") else 422)
+    nested = client.post("/similarity", json=right["/similarity"] | {"parameters": {"normalise": True}})
+    assert nested.status_code == 422
+    assert "parameters.normalise: there is no such field; the fields are truncate, " in nested.json()["error"]
+    for path, body in right.items():  # fields that are put into the address
+        answer = client.post(f"{path}?rerank=maxsim", json=body)
+        assert answer.status_code == (400 if path.startswith("/v1/") else 422), (path, answer.text)
+        assert "rerank: there is no such query parameter; the body takes " in answer.text
+        assert next(iter(body)) in answer.text.partition("the body takes")[2]
+
+
+@pytest.mark.parametrize("path", ["/info", "/health", "/ping", "/metrics", "/v1/models", "/page/state", "/page/map"])
+def test_a_query_parameter_that_no_route_has(client: TestClient, path: str) -> None:
+    assert client.get(path).status_code in (200, 202)
+    assert client.get(f"{path}?").status_code in (200, 202)
+    for query in ("foo=1", "foo"):
+        answer = client.get(f"{path}?{query}")
+        assert answer.status_code == (400 if path.startswith("/v1/") else 422), answer.text
+        assert "foo: there is no such query parameter; the route has none" in answer.text
+    assert len(client.get(path, params={"x" * 5000: 1}).text) < 500
+
+
+def test_query_parameters_that_a_route_has(client: TestClient) -> None:
+    assert len(client.get("/page/documents?numbers=1,2").json()["documents"]) == 2
+    answer = client.get("/page/documents?numbers=1&number=2")
+    assert answer.status_code == 422
+    assert answer.json()["error"] == "number: there is no such query parameter; the parameters are numbers, rows"
+    twice = client.get("/page/documents?numbers=1&numbers=2")
+    assert (twice.status_code, twice.json()["error"]) == (422, "numbers: it is given twice")
+
+
+@pytest.mark.parametrize("path", ["/", "/page/main.js", "/openapi.json"])
+def test_files_take_any_query_parameter(client: TestClient, path: str) -> None:
+    assert client.get(f"{path}?v=17&utm_source=mail&v=18").content == client.get(path).content
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        ("/v1/embeddings", {"input": "a", "user": "me", "dimensions": None, "encoding_format": None}),
+        ("/embed", {"inputs": "a", "truncate": True, "truncation_direction": "Right", "prompt_name": None}),
+        ("/embed", {"inputs": ["a"], "options": {"wait_for_model": True, "use_cache": False}}),
+        ("/", {"inputs": "a", "normalize": None, "dimensions": None, "encoding_format": "float"}),
+        ("/embed_all", {"inputs": "a", "truncate": False, "truncation_direction": "right"}),
+    ],
+)
+def test_fields_that_clients_send_are_known(client: TestClient, path: str, fields: dict[str, Any]) -> None:
+    answer = client.post(path, json=fields)
+    assert answer.status_code == 200, answer.text
+
+
+def test_routes_of_one_vector_say_what_there_is_instead(tiny: Callable[[str], Tiny], extractor: Extractor) -> None:
+    """Where the default is tokens, or several columns."""
+    texts = {"inputs": {"source_sentence": TEXTS[0], "sentences": TEXTS[1:]}}
+    vectors = normalized(extractor.encode(TEXTS))
+    default: list[dict[str, Any]] = [{"pooling": "token"}, {"pooling": "mean,cls"}, {"layers": "last,1"}]
+    for settings in default:
+        service = open_service([], ServerSettings(), model=str(tiny("bert").folder), precision="fp32", **settings)
+        with TestClient(create_app(service), "http://localhost") as client:
+            for path, body in (("/similarity", texts), ("/embed", {"inputs": TEXTS})):
+                refused = client.post(path, json=body)
+                assert refused.status_code == 422, refused.text
+                assert ("last_token" if settings.get("pooling") == "token" else "last_mean") in refused.json()["error"]
+            chosen = {**texts, "parameters": {"layers": "last", "pooling": "mean"}}
+            cosines = client.post("/similarity", json=chosen).json()
+            np.testing.assert_allclose(cosines, vectors[1:] @ vectors[0], atol=1e-5)
+
+
 def test_usages(client: TestClient, folder: Path) -> None:
     from bertfeat import find_senses, find_usages
 
@@ -245,6 +373,11 @@ def test_usages(client: TestClient, folder: Path) -> None:
     senses = find_senses(folder / "c.features", "bank", 2, column="last")
     assert [sense["count"] for sense in grouped["senses"]] == [sense.count for sense in senses.senses]
     assert client.post("/usages", json={"word": "bank", "features": "other"}).status_code == 404
+    for wrong in ({}, {"layers": "99"}, {"like": "no mark of it"}, {"k": 3, "where": "nothing > 1", "layers": "last"}):
+        refused = client.post("/usages", json={"word": "bank", **wrong})
+        assert refused.status_code == 422, refused.text
+        assert "--" not in refused.json()["error"]
+    assert "layers" in client.post("/usages", json={"word": "bank"}).json()["error"]
     assert client.post("/tag", json={"texts": "a"}).status_code == 404
 
 
@@ -293,7 +426,7 @@ def test_keys_sizes_prefixes_and_pages_of_others(locked: TestClient) -> None:
 def test_token_ids_where_they_are_taken() -> None:
     """With the default model, whose tokenizer can decode."""
     text = "Don't stop: the café 🙂 lends money [UNK]."
-    with TestClient(create_app(open_service([], ServerSettings(accept_token_ids=True)))) as client:
+    with TestClient(create_app(open_service([], ServerSettings(accept_token_ids=True))), "http://localhost") as client:
         (tokens,) = client.post("/tokenize", json={"inputs": text}).json()
         by_ids = client.post("/embed", json={"inputs": [[token["id"] for token in tokens]]})
         by_text = client.post("/embed", json={"inputs": [text]})

@@ -89,6 +89,32 @@ def test_answers_are_those_of_offline_runs_whoever_shares_the_batch(extractor: E
             done.result()
 
 
+@pytest.mark.parametrize("pooling", ["cls", "mean", "max", "word"])
+def test_company_changes_no_byte(
+    extractor: Extractor, batcher: Batcher, monkeypatch: pytest.MonkeyPatch, pooling: str
+) -> None:
+    """Of first tokens alone too, for which the encoder computes fewer rows of the last layer."""
+    reader, draw = WantedReader(extractor), Random(7)
+    wanted = reader.read("last", pooling)
+
+    def vectors(features: Any) -> bytes:
+        if pooling != "word":
+            return bytes(features.vectors[f"last_{pooling}"].tobytes())
+        return b"".join(document.matrix("last_word").tobytes() for document in features.documents)
+
+    texts = random_texts(draw, 5)
+    alone = vectors(batcher.submit(documents(texts), wanted).future.result(20))
+    go, _ = hold_encoder(monkeypatch)
+    kinds = [("last", "mean"), ("last", "cls"), ("1", "cls"), ("last,1", "cls,max"), ("concat4", "word")] * 3
+    others = [batcher.submit(documents(random_texts(draw, 4)), reader.read(*kind)) for kind in kinds]
+    mine = batcher.submit(documents(texts), wanted)
+    others += [batcher.submit(documents(random_texts(draw, 4)), reader.read(*kind)) for kind in kinds]
+    go.set()
+    for other in others:
+        other.future.result(20)
+    assert vectors(mine.future.result(20)) == alone
+
+
 def test_a_text_that_fails_does_so_alone(
     extractor: Extractor, batcher: Batcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,4 +1,7 @@
-"""The command under attack: keys, memory, signals, few files, wrong options."""
+"""The command under attack: keys, memory, signals, few files, wrong options.
+
+``BERTFEAT_PIPELINED=600`` lets pipelined requests go on for so many seconds; otherwise they come once.
+"""
 
 import contextlib
 import json
@@ -28,6 +31,8 @@ from tests.support.live_server import (
 from tests.support.tiny_models import Tiny
 
 pytestmark = pytest.mark.slow  # many and quick, but for CI alone
+
+PIPELINED = float(os.environ.get("BERTFEAT_PIPELINED", "0"))
 
 
 # ── keys ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -96,11 +101,11 @@ class Process:
         environment = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT)}
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, env=environment, text=True)
         assert self.process.stderr is not None
-        self.said = ""
+        self._lines: list[str] = []  # one string that grows would be copied for each of its lines
         while "http://" not in self.said:
             line = self.process.stderr.readline()
             assert line, self.said
-            self.said += line
+            self._lines.append(line)
         self.address = Address(int(self.said.rpartition(":")[2].partition("/")[0]))
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
@@ -108,8 +113,12 @@ class Process:
 
     def _read(self) -> None:
         assert self.process.stderr is not None
-        for line in self.process.stderr:
-            self.said += line
+        self._lines.extend(self.process.stderr)
+
+    @property
+    def said(self) -> str:
+        """What it has written to stderr."""
+        return "".join(self._lines)
 
     def resident(self) -> int:
         """Bytes of memory."""
@@ -164,7 +173,7 @@ def test_memory_comes_back_and_sigterm_finishes_what_is_in_flight(tiny: Callable
         body = json.dumps(LARGE).encode()
         with address.connect(60) as flying, address.connect() as idle, address.connect() as half:
             half.sendall(b"GET /heal")
-            idle.sendall(b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n")
+            idle.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert read_reply(idle).status == 200
             flying.sendall(head("/embed", len(body)) + body)
             time.sleep(0.3)
@@ -179,6 +188,80 @@ def test_memory_comes_back_and_sigterm_finishes_what_is_in_flight(tiny: Callable
         assert len(answer.json()) == 1500
         assert server.end() == 143
         assert "Traceback" not in server.said, server.said
+        assert all(json.loads(line)["time"] for line in server.said.partition("http://")[2].splitlines()[1:])
+        assert json.loads(server.said.splitlines()[-1])["message"] == "terminated"
+
+
+INFO = b"GET /info HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+def test_a_hundred_thousand_pipelined_requests_cost_no_memory(tiny: Callable[[str], Tiny]) -> None:
+    """Of clients that read no answer, and of one beside them that reads all; again and again if it is to go on."""
+    with process("--model", str(tiny("bert").folder)) as server:
+        for _ in range(50):
+            server.address.get("/info")
+        before, began, answered = server.resident(), time.monotonic(), 0
+        most = before + 20 * 2**20
+        with watching(server, began) as seen:
+            while not answered or time.monotonic() < began + PIPELINED:
+                with contextlib.ExitStack() as stack:
+                    silent = [stack.enter_context(server.address.connect()) for _ in range(8)]
+                    assert send_unread(silent) > 10_000 * len(INFO)
+                    assert server.resident() < most
+                    answered += read_answers(server.address, 100_000)
+                    assert server.resident() < most
+        seen.append((time.monotonic() - began, server.resident()))
+        told = ", ".join(f"{seconds:.0f} s {size / 2**20:.1f}" for seconds, size in [(0, before), *seen])
+        logged = server.said.count('"status": 200')
+        sys.stdout.write(f"{answered:,} answers were read, {logged:,} made; MiB: {told}\n")
+        assert answered > 5_000
+        assert server.address.is_well()
+        assert max(size for _, size in seen) < most
+
+
+@contextlib.contextmanager
+def watching(server: Process, began: float) -> Iterator[list[tuple[float, int]]]:
+    """The server's memory every half minute, and when that was."""
+    seen: list[tuple[float, int]] = []
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(30):
+            seen.append((time.monotonic() - began, server.resident()))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield seen
+    finally:
+        over.set()
+        watcher.join()
+
+
+def send_unread(connections: list[socket.socket]) -> int:
+    """Send up to a hundred thousand requests, for 5 seconds at most; the bytes that were taken."""
+    sent, end = 0, time.monotonic() + 5
+    for connection in connections:
+        connection.setblocking(False)
+    while sent < 100_000 * len(INFO) and time.monotonic() < end:
+        for connection in connections:
+            with contextlib.suppress(BlockingIOError):
+                sent += connection.send(INFO * 100_000)
+    return sent
+
+
+def read_answers(address: Address, number: int) -> int:
+    """Send so many requests and read the answers, as many as there are in 4 minutes."""
+    answered, end = 0, time.monotonic() + 240
+    with address.connect(60) as connection:
+        sender = threading.Thread(target=connection.sendall, args=[INFO * number])
+        sender.start()
+        while answered < number and time.monotonic() < end:
+            answered += connection.recv(2**20).count(b"HTTP/1.1 200")
+        if answered < number:  # a busy machine; the others are not waited for
+            connection.shutdown(socket.SHUT_RDWR)
+        sender.join(10)
+    return answered
 
 
 @pytest.mark.slow

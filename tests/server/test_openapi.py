@@ -50,7 +50,7 @@ def client(tiny: Callable[[str], Tiny], tmp_path_factory: pytest.TempPathFactory
     train(train_set, dev_set, place / "tagger", layers="last", epochs=1)
     folders = [place / "c.index", place / "c.features"]
     service = open_service(folders, ServerSettings(most_texts=20), tagger=place / "tagger")
-    with TestClient(create_app(service)) as client:
+    with TestClient(create_app(service), "http://localhost") as client:
         yield client
 
 
@@ -98,6 +98,8 @@ def of_schema(schema: _Schema, document: _Schema, name: str = "") -> st.SearchSt
     if "enum" in schema:
         return st.sampled_from(schema["enum"])
     match schema.get("type"):
+        case "object" if "properties" not in schema:
+            return st.dictionaries(_strings, _anything, max_size=2)
         case "object":
             fields = {field: of_schema(each, document, field) for field, each in schema["properties"].items()}
             required = {field: fields.pop(field) for field in schema.get("required", ())}

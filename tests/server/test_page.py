@@ -38,7 +38,7 @@ def place(tiny: Callable[[str], Tiny], tmp_path_factory: pytest.TempPathFactory)
 @pytest.fixture(scope="module")
 def client(place: Path) -> Iterator[TestClient]:
     service = open_service([place / "c.index", place / "c.features"], ServerSettings())
-    with TestClient(create_app(service)) as client:
+    with TestClient(create_app(service), "http://localhost") as client:
         yield client
 
 
@@ -127,3 +127,57 @@ def test_documents(client: TestClient) -> None:
     assert [(each["number"], each["row"]) for each in by_row] == [(7, 7)]
     for query in ("numbers=99", "numbers=-1", "numbers=a", "numbers=1&rows=1", "", "numbers=" + ",".join(["1"] * 201)):
         assert client.get(f"/page/documents?{query}").status_code == 422
+
+
+# A name or value of data as the key of an object finds what every object inherits: ``constructor``, ``__proto__``.
+SOURCES = {
+    path.name: path.read_text() for room in ("server", "plots") for path in Path("bertfeat", room).glob("page/*.js")
+}
+PLACES = {"i", "j", "k", "a", "b", "at", "slot", "cell", "current", "first", "before", "group", "MOST", "this.step"}
+OWN_KEYS = {  # keys that the code itself names, and objects whose keys it names
+    "dom.js": {"made[name]", "values[name]"},  # the properties of an element; behind Object.hasOwn
+    "map.js": {"each[name]"},  # the columns of a CSV
+    "usages.js": {"usage[name]"},
+    "stage.js": {"][event.deltaMode]"},  # 0, 1 or 2
+    "move.js": {"][event.deltaMode]"},
+    "draw.js": {"group[theme()]", "scale[theme()]"},  # "light" or "dark"
+    "panel.js": {"group[theme()]", "scale[theme()]", 'style[group.mark === "" ? "" : ""]'},
+    "scatter.js": {"uniforms = Object.fromEntries("},
+}
+
+
+def dictionary_keys(source: str) -> set[str]:
+    """Accesses of objects by keys that are not places or written out, and objects that are filled with keys later."""
+    code = re.sub(r"/\*.*?\*/|(?<![:\\])//[^\n]*|/\^.*\$/u", "", source, flags=re.DOTALL)
+    code = re.sub(r'"(?:[^"\\\n]|\\.)*"', '""', code)
+    filled = re.findall(r"[\w.]+ [\w.]*\s*=\s*\{\s*\}\s*;|[\w.]+\s*=\s*\{\s*\}\s*;|\w+ = Object\.fromEntries\(", code)
+    looked_up = re.findall(r"(\w+|[\])}])(?:\?\.)?\[([^\[\]]+)\]", code)
+    return {*filled} | {f"{of}[{key}]" for of, key in looked_up if not _is_place(of, key)}
+
+
+def _is_place(of: str, key: str) -> bool:
+    """Whether ``of[key]`` is a place in an array, or no access at all."""
+    is_list = of in ("return", "of", "in", "await", "const", "let") or "," in key or key.startswith("href")
+    is_list |= key == '""' or key.startswith("Number(")
+    return is_list or key in PLACES or re.fullmatch(r"\d+|.* [-+*%] .*", key) is not None
+
+
+@pytest.mark.parametrize("name", sorted(SOURCES))
+def test_what_data_names_is_kept_in_maps(name: str) -> None:
+    found = dictionary_keys(SOURCES[name])
+    assert found == OWN_KEYS.get(name, set()), "use a Map for what is keyed by names or values of data"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "this.choices = {}; // column -> choice",
+        "const chosen = this.choices[facet.name]?.values ?? [];",
+        "kept.map((name) => values?.[name])",
+        "const to = { ArrowDown: 1 }[event.key];",
+        "const counts = Object.fromEntries(pairs);",
+        "if (keys[event.key]) keys.get(event.key)();",
+    ],
+)
+def test_the_rule_finds_objects_that_are_dictionaries(source: str) -> None:
+    assert dictionary_keys(source)

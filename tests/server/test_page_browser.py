@@ -177,6 +177,7 @@ def test_search_shows_what_the_index_finds(visit: Visit, address: str, place: Pa
     assert page.locator("#hits .head span:nth-child(2)").all_inner_texts() == [f"id {hit.id}" for hit in hits]
     assert page.locator("#hits .score").all_inner_texts() == [f"{hit.score:.4f}" for hit in hits]
     assert page.locator("#hits li > p").all_inner_texts() == [hit.text for hit in hits]
+    expect(page.locator("#hits mark").first).to_be_visible()
     assert set(page.locator("#hits mark").all_inner_texts()) & {"money", "bank"}
     assert saved(page, "#search-tools >> text=Save as CSV").count("\r\n") == 11
     assert "Query: money from a bank" in saved(page, "#search-tools >> text=Save citation")
@@ -206,7 +207,8 @@ def test_a_wrong_condition_is_told(visit: Visit, address: str) -> None:
     search(page, "bank")
     page.fill("#where", "nothing =")
     page.press("#where", "Enter")
-    expect(page.locator("#search-message.bad")).to_contain_text("nothing")
+    expect(page.locator("#search-message.bad")).to_contain_text("the condition")
+    assert not re.search("--|where", page.inner_text("#search-message"))
     expect(page.locator("#hits li")).to_have_count(0)
     check_by_axe(page)
     assert len(visit.problems) == 1
@@ -488,3 +490,142 @@ def test_words_and_several_sets_behind_a_key(visit: Visit, place: Path) -> None:
         page.wait_for_url("**set=tokens.features**")
         assert "column=layer1_token" in page.url
         check_by_axe(page)
+
+
+def test_hits_in_pages_whose_words_are_marked_on_the_screen(visit: Visit, address: str, place: Path) -> None:
+    page = visit.open(address, viewport={"width": 1000, "height": 500})
+    asked: list[list[int]] = []
+    page.on(
+        "request",
+        lambda each: (
+            asked.append(each.post_data_json["numbers"])
+            if each.method == "POST" and each.url.endswith("/page/highlights")
+            else None
+        ),
+    )
+    page.fill("#search-k", "41")
+    search(page, "money from a bank")
+    hits = Index(place / "c.index").search("money from a bank", 41).hits
+    expect(page.locator("#hits mark").first).to_be_visible()
+    assert page.locator("#hits li").count() == 25
+    assert 0 < sum(map(len, asked)) < 25
+    assert page.inner_text("#hit-range") == "1 to 25 of 41"
+    assert saved(page, "#search-tools >> text=Save as CSV").count("\r\n") == 42
+    page.click("#hits-after")
+    expect(page.locator("#hits li")).to_have_count(16)
+    assert page.locator("#hits .head span:nth-child(2)").all_inner_texts() == [f"id {hit.id}" for hit in hits[25:]]
+    assert page.locator("#hits-after").is_disabled()
+    check_by_axe(page)
+    again = visit.open(page.url)
+    expect(again.locator("#hit-range")).to_have_text("26 to 41 of 41")
+    page.go_back()
+    expect(page.locator("#hit-range")).to_have_text("1 to 25 of 41")
+    assert len(asked) == len({tuple(numbers) for numbers in asked})
+
+
+HOSTILE_NAMES = ("constructor", "__proto__", "toString", "hasOwnProperty", "valueOf", "__lookupGetter__")
+
+
+def test_columns_and_values_that_are_names_of_javascript(
+    visit: Visit, tiny: Callable[[str], Tiny], tmp_path: Path
+) -> None:
+    rows = [
+        {
+            "text": f"{TEXTS[at % 3]} {at}",
+            **{name: HOSTILE_NAMES[(at + shift) % 6] for shift, name in enumerate(HOSTILE_NAMES)},
+            "year": at,
+        }
+        for at in range(24)
+    ]
+    (tmp_path / "c.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    extractor = Extractor(tiny("bert").folder, pooling="mean,word", precision="fp32")
+    extractor.extract(
+        tmp_path / "c.jsonl", tmp_path / "f", corpus_settings=CorpusSettings(keep=(*HOSTILE_NAMES, "year"))
+    )
+    build_index(tmp_path / "f", tmp_path / "i", column="last_mean")
+    with page_of([tmp_path / "i", tmp_path / "f"], ServerSettings()) as address:
+        page = visit.open(address)
+        search(page, "bank")
+        for number, name in enumerate(HOSTILE_NAMES):
+            field = page.locator("#facet-form fieldset").nth(number)
+            expect(field.locator("legend")).to_have_text(name)
+            assert field.locator("input:checked").count() == 0
+            field.get_by_label("toString", exact=False).check()
+            expect(page.locator("#search-message")).to_contain_text(f"{name} = 'toString'")
+            shown = page.locator("#hits dl.values div").filter(has=page.locator(f"dt:text-is('{name}')"))
+            assert set(shown.locator("dd").all_inner_texts()) == {"toString"}
+            again = visit.open(page.url)
+            expect(again.locator("#facet-form input:checked")).to_have_count(1)
+            expect(again.locator("#search-message")).to_contain_text(f"{name} = 'toString'")
+            field.get_by_label("toString", exact=False).uncheck()
+            expect(page.locator("#search-message")).not_to_contain_text("where")
+            for each in (page, again):
+                each.wait_for_load_state("networkidle")
+        header, *lines = saved(page, "#search-tools >> text=Save as CSV").splitlines()
+        assert header.split(",")[-7:] == [*HOSTILE_NAMES, "year"]
+        assert all(set(line.split(",")[-7:-1]) == set(HOSTILE_NAMES) for line in lines)
+        page.click("nav >> text=Map")
+        page.select_option("#color", "__proto__")
+        expect(page.locator("#legend button")).to_have_count(6)
+        page.focus("#points")
+        page.keyboard.press("n")
+        expect(page.locator("#card dt").filter(has_text="constructor")).to_be_visible()
+        page.click("nav >> text=Usages")
+        usages(page, "bank")
+        expect(page.locator(".about-line").first).to_contain_text("constructor ")
+        page.click("#count-years")
+        expect(page.locator("#years-message")).to_contain_text("usages, by year")
+        wrong = "%5B%5B%22__proto__%22%2C%7B%22constructor%22%3A1%7D%5D%2C%5B1%5D%2C3%2Cnull%5D"
+        odd = visit.open(f"{address}#search?q=bank&facets={wrong}")
+        expect(odd.locator("#search-message")).to_contain_text("hits in")
+        assert odd.locator("#facet-form input:checked").count() == 0
+
+
+def test_a_line_on_a_phone_has_more_than_six_words_and_labels_are_whole(
+    visit: Visit, tiny: Callable[[str], Tiny], tmp_path: Path
+) -> None:
+    before = "long before that the old man whom nobody in the village knew came down the hill and sat on the"
+    (tmp_path / "c.txt").write_text(
+        f"{before} bank of the river until it was dark and nobody looked for him any more at all\n" * 3
+    )
+    Extractor(tiny("bert").folder, pooling="word", precision="fp32").extract(tmp_path / "c.txt", tmp_path / "f")
+    with page_of([tmp_path / "f"], ServerSettings()) as address:
+        page = visit.open(f"{address}#usages", viewport={"width": 360, "height": 740})
+        usages(page, "bank")
+        line = page.locator(".line").first
+        text = line.inner_text()
+        assert len(text.split()) > 15
+        assert text.startswith("…")
+        assert text.endswith("…")
+        box, word = line.bounding_box(), line.locator(".word").bounding_box()
+        assert box["x"] <= word["x"]
+        assert word["x"] + word["width"] <= box["x"] + box["width"]
+        broken = page.evaluate(
+            """() => [...document.querySelectorAll("label, button, summary, legend, th")].flatMap((each) => {
+              const walker = document.createTreeWalker(each, NodeFilter.SHOW_TEXT);
+              const found = [], range = document.createRange();
+              while (walker.nextNode()) for (const word of walker.currentNode.data.matchAll(/\\S+/g)) {
+                range.setStart(walker.currentNode, word.index);
+                range.setEnd(walker.currentNode, word.index + word[0].length);
+                const lines = new Set([...range.getClientRects()].map(({ top }) => Math.round(top)));
+                if (lines.size > 1 && !word[0].includes("-")) found.push(word[0]);
+              }
+              return found;
+            })"""
+        )
+        assert broken == []
+        check_width(page)
+        check_by_axe(page)
+
+
+def test_slash_reaches_the_query(visit: Visit, address: str) -> None:
+    page = visit.open(address)
+    expect(page.locator("#search-message")).to_contain_text("documents")
+    page.keyboard.press("/")
+    expect(page.locator("#query")).to_be_focused()
+    page.keyboard.type("a/b")
+    assert page.input_value("#query") == "a/b"
+    page.click("nav >> text=Usages")
+    expect(page.locator("#word")).to_be_visible()
+    page.keyboard.press("/")
+    expect(page.locator("#word")).to_be_focused()

@@ -42,7 +42,7 @@ def client(tiny: Callable[[str], Tiny], tmp_path_factory: pytest.TempPathFactory
     extractor = Extractor(tiny("bert").folder, pooling="mean", precision="fp32")
     extractor.extract(place / "c.jsonl", place / "c.features", corpus_settings=CorpusSettings(keep=KEPT))
     build_index(place / "c.features", place / "c.index")
-    with TestClient(create_app(open_service([place / "c.index"], ServerSettings()))) as client:
+    with TestClient(create_app(open_service([place / "c.index"], ServerSettings())), "http://localhost") as client:
         yield client
 
 

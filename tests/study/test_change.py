@@ -286,12 +286,12 @@ def test_too_many_categories(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ({"senses": 1}, "senses=1 is too few; give at least 2"),
-        ({"least": 1}, "least=1 is too few"),
-        ({"most": 10_001}, "most=10001 is more than the 10,000 usages that are compared"),
-        ({"usages": -1}, "usages=-1 is too few; give at least 0"),
+        ({"senses": 1}, "senses=1: must be at least 2"),
+        ({"least": 1}, "least=1: must be at least 2"),
+        ({"most": 10_001}, "most=10001: must be from 2 to 10,000"),
+        ({"usages": -1}, "usages=-1: must be from 0 to 10,000"),
         ({"most": 2, "senses": 5}, "5 senses cannot be told apart in 4 usages"),
-        ({"measure": "ed"}, "measure 'ed' is unknown; there are: apd, prt, jsd"),
+        ({"measure": "ed"}, "measure='ed': must be one of 'prt', 'apd', 'jsd'"),
     ],
 )
 def test_settings_that_cannot_be(settings: dict[str, Any], told: str) -> None:

@@ -38,7 +38,9 @@ class Checked:
         return max(self.alone, self.in_company) <= BOUND and self.repeated
 
 
-EVERYTHING = (*TEXTS, *PAIRS, LONG_TEXT)
+SPELLED = ("The <pad> bank <mask> </s> <s> of", "[MASK] the [PAD] river [SEP] [CLS]")
+"""Texts that spell out special tokens, padding among them."""
+EVERYTHING = (*TEXTS, *PAIRS, *SPELLED, LONG_TEXT)
 
 
 def check(architecture: Architecture, folder: Path, texts: Sequence[str | tuple[str, str]] = EVERYTHING) -> Checked:
@@ -51,7 +53,11 @@ def check(architecture: Architecture, folder: Path, texts: Sequence[str | tuple[
     layout = tokenize(documents(texts), tiny.tokenizer, tiny.settings()).layout
     company = list(cut_batches(layout, 8192, padded=tiny.encoder.padded))
     singles = list(cut_batches(layout, 1, padded=False))
-    wanted = {at: reference_states(folder, each.ids.tolist(), each.types.tolist()) for at, each in _windows(singles)}
+    attention = "eager" if tiny.encoder.path.form is BatchForm.PACKED else None
+    wanted = {
+        at: reference_states(folder, each.ids.tolist(), each.types.tolist(), attention)
+        for at, each in _windows(singles)
+    }
     together, alone = _states(tiny, company), _states(tiny, singles)
     again = _states(Tiny.load(folder), reversed(company))
     return Checked(

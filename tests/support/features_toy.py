@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
 from bertfeat.corpus import Failure, KeptColumn, Value
@@ -22,7 +21,7 @@ from bertfeat.features import (
     write_manifest,
     write_part,
 )
-from bertfeat.io import Place
+from bertfeat.io import Place, from_plain
 from bertfeat.recipe import FeatureColumn, Operation, Pooling, feature_columns
 
 L, H = 4, 8  # layers and their width
@@ -109,7 +108,8 @@ def toy_part(
     columns = feature_columns(
         layers, [Pooling(pooling) for pooling in poolings], num_layers=L, hidden_size=H, dtype=dtype
     )
-    recorded = FeatureSettings.decode({"model": "toy/model", "layers": [layers], "text": text, **(settings or {})})
+    recorded = from_plain({"model": "toy/model", "layers": [layers], "text": text, **(settings or {})}, FeatureSettings)
+    words = [word for document in documents for word in document.words] if "word" in poolings else []
     header = PartHeader(
         format_version=FORMAT_VERSION,
         settings=recorded,
@@ -124,17 +124,15 @@ def toy_part(
         model=MODEL,
         columns=columns,
         sources=("corpus.txt",),
-        counts=Counts(documents=len(documents), tokens=sum(map(len, (doc.tokens for doc in documents)))),
+        counts=Counts(
+            documents=len(documents),
+            tokens=sum(len(document.tokens) for document in documents),
+            words=len(words),
+            unaligned_words=words.count("🙂"),
+        ),
         split_batches=0,
     )
     return Toy(header, _content(documents, columns, text=text, pairs=pairs, tags=tags), documents)
-
-
-def as_first_format(patch: pytest.MonkeyPatch) -> None:
-    """Let parts be sealed as in format 1; their headers say what the caller gives."""
-    patch.setattr("bertfeat.features.part.SEAL_KEY", b"bertfeat.sha256")
-    patch.setattr("bertfeat.features.part.EMPTY_SEAL", b"0" * 128)
-    patch.setattr("bertfeat.features.part.DirectFile.digest", (0, b""))  # a sha256 is not known beforehand
 
 
 def toy_set(folder: Place, *toys: Toy, finished: bool = True) -> Place:

@@ -4,13 +4,13 @@ import random
 from dataclasses import replace
 
 from bertfeat.heads.gold import Gold, GoldAnswer
-from bertfeat.heads.kinds import HeadKind
 from bertfeat.heads.settings import Outputs
-from bertfeat.heads.texts import HeadTexts
+from bertfeat.heads.task import HeadTexts
+from bertfeat.heads.tasks.table import TASKS
 
 WORDS = ("bank", "the", "unbelievable", "walked", "to", "Straße", "mill", ".", "은행에서", "didn't")
 LABELS = Outputs(("money", "river"))
-CASES = ("labels", "pairs", "numbers", "answers", "choices")
+CASES = ("labels", "pairs", "multi-labels", "numbers", "answers", "choices")
 
 
 def words(chance: random.Random, least: int, most: int) -> list[str]:
@@ -22,8 +22,10 @@ def put(chance: random.Random, into: list[str], word: str) -> str:
     return " ".join(into)
 
 
-def head_texts(kind: HeadKind, seconds: list[tuple[str, ...]], firsts: list[str], gold: list[Gold]) -> HeadTexts:
-    return HeadTexts(kind, tuple(f"id{n}" for n in range(len(firsts))), tuple(firsts), tuple(seconds), tuple(gold))
+def head_texts(task: str, seconds: list[tuple[str, ...]], firsts: list[str], gold: list[Gold]) -> HeadTexts:
+    return HeadTexts(
+        TASKS[task], tuple(f"id{n}" for n in range(len(firsts))), tuple(firsts), tuple(seconds), tuple(gold)
+    )
 
 
 def labelled(count: int, seed: int, *, pairs: bool = False, most: int = 6) -> HeadTexts:
@@ -32,14 +34,23 @@ def labelled(count: int, seed: int, *, pairs: bool = False, most: int = 6) -> He
     gold: list[Gold] = [chance.choice(LABELS.labels) for _ in range(count)]
     made = [put(chance, words(chance, 0, most), str(label)) for label in gold]
     if not pairs:
-        return head_texts(HeadKind.CLASSIFY, [()] * count, made, gold)
-    return head_texts(HeadKind.CLASSIFY, [(text,) for text in made], [chance.choice(WORDS) for _ in gold], gold)
+        return head_texts("labels", [()] * count, made, gold)
+    return head_texts("labels", [(text,) for text in made], [chance.choice(WORDS) for _ in gold], gold)
 
 
-def numbered(count: int, seed: int) -> HeadTexts:
+def numbered(count: int, seed: int, *, most: int = 6) -> HeadTexts:
     """Texts with a number that a word of theirs decides."""
-    given = labelled(count, seed)
-    return replace(given, gold=tuple(1000.0 + 50.0 * (label == "river") for label in given.gold))
+    given = labelled(count, seed, most=most)
+    return replace(given, task=TASKS["numbers"], gold=tuple(1000.0 + 50.0 * (label == "river") for label in given.gold))
+
+
+def many_labelled(count: int, seed: int, *, most: int = 6) -> HeadTexts:
+    """Texts that have each label whose word is one of theirs: both, one or none."""
+    given = labelled(count, seed, most=most)
+    texts = [f"{text} {'money river' * (number % 3 == 0)}" for number, text in enumerate(given.texts)]
+    texts[1::3] = ["the mill ."] * len(texts[1::3])
+    gold = tuple(tuple(label for label in LABELS.labels if label in text.split()) for text in texts)
+    return replace(given, task=TASKS["multi-labels"], texts=tuple(texts), gold=gold)
 
 
 def asked(count: int, seed: int, *, most: int = 6) -> HeadTexts:
@@ -52,7 +63,7 @@ def asked(count: int, seed: int, *, most: int = 6) -> HeadTexts:
         passage = put(chance, filler, "river") if number % 5 else " ".join(filler)
         passages.append((passage,))
         gold.append((GoldAnswer("river", passage.index("river")),) if number % 5 else ())
-    return head_texts(HeadKind.ANSWER, passages, [" ".join(words(chance, 1, 3)) for _ in range(count)], gold)
+    return head_texts("answers", passages, [" ".join(words(chance, 1, 3)) for _ in range(count)], gold)
 
 
 def choosable(count: int, seed: int, *, most: int = 4) -> HeadTexts:
@@ -63,21 +74,31 @@ def choosable(count: int, seed: int, *, most: int = 4) -> HeadTexts:
         tuple(put(chance, words(chance, 1, most), "river" if n == number else "money") for n in range(3))
         for number in right
     ]
-    return head_texts(HeadKind.CHOOSE, list(choices), [" ".join(words(chance, 1, most)) for _ in right], list(right))
+    return head_texts("choices", list(choices), [" ".join(words(chance, 1, most)) for _ in right], list(right))
 
 
 def made_texts(case: str, count: int, seed: int) -> HeadTexts:
-    makers = {"labels": labelled, "numbers": numbered, "answers": asked, "choices": choosable}
+    makers = {
+        "labels": labelled,
+        "multi-labels": many_labelled,
+        "numbers": numbered,
+        "answers": asked,
+        "choices": choosable,
+    }
     return labelled(count, seed, pairs=True) if case == "pairs" else makers[case](count, seed)
 
 
 def long_texts(case: str) -> HeadTexts:
     """Texts that are longer than the model reads at once, and one that is not."""
-    makers = {"answers": asked, "choices": choosable}
+    makers = {"answers": asked, "choices": choosable, "multi-labels": many_labelled}
     if case in makers:
         return makers[case](12, 9, most=150)
+    if case == "numbers":
+        return numbered(12, 9, most=150)
     return labelled(12, 9, pairs=case == "pairs", most=150)
 
 
 def outputs_of(case: str) -> Outputs:
-    return {"labels": LABELS, "pairs": LABELS, "numbers": Outputs((), 1025.0, 25.0)}.get(case, Outputs())
+    return {"labels": LABELS, "pairs": LABELS, "multi-labels": LABELS, "numbers": Outputs((), 1025.0, 25.0)}.get(
+        case, Outputs()
+    )

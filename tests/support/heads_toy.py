@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertfeat.heads import HeadReport, HeadSettings, train_head
+from bertfeat.heads import HeadPrediction, HeadPredictions, HeadReport, HeadSettings, train_head
 
 MONEY = ("bank", "money", "mill", "ask")
 WATER = ("river", "water", "steep", "ran")
@@ -117,3 +117,9 @@ def train(kind: str, *sources_and_folder: Any, **settings: Any) -> HeadReport:
     """Train a head on corpora or features, without its picture."""
     given: dict[str, Any] = {"picture": False, "settings": QUICK, **settings}
     return train_head(kind, *sources_and_folder, **given)
+
+
+def plain_rows(predictions: HeadPredictions) -> list[HeadPrediction]:
+    """The predictions of a head that is no tagger."""
+    assert all(isinstance(row, HeadPrediction) for row in predictions.rows)
+    return [row for row in predictions.rows if isinstance(row, HeadPrediction)]

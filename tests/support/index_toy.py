@@ -20,7 +20,7 @@ from bertfeat.features import (
 )
 from bertfeat.io import Place
 from bertfeat.recipe import Pooling, feature_columns
-from bertfeat.search import VectorIndex, replacement
+from bertfeat.search import VectorIndex, read_index_settings
 
 LAYERS = 4
 
@@ -93,9 +93,7 @@ def _unit(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _header(number: int, first: int, last: int, width: int, fingerprint: str) -> PartHeader:
-    settings = FeatureSettings.decode(
-        {"model": fingerprint, "precision": "fp32", "prompt": None, "special_tokens": True, "subword": None}
-    )
+    settings = FeatureSettings(model=fingerprint)
     columns = feature_columns("last", [Pooling.MEAN], num_layers=LAYERS, hidden_size=width, dtype="float32")
     return PartHeader(
         format_version=FORMAT_VERSION,
@@ -140,9 +138,22 @@ def _content(
     )
 
 
+RECORD = ".bertfeat/index.json"  # settings, provenance, and which version is the current one
+
+
+def version_of(folder: Path) -> Path:
+    """The folder with the files of an index: that of its current version."""
+    return folder / read_index_settings(folder).version
+
+
 def files_of(folder: Path) -> dict[str, bytes]:
     """Every file of an index, by its path inside it."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def current_files(folder: Path) -> dict[str, bytes]:
+    """The files of the current version of an index, whatever its number, without its record, in which times stand."""
+    return files_of(version_of(folder))
 
 
 def ids_of(folder: Path) -> set[str]:
@@ -150,8 +161,3 @@ def ids_of(folder: Path) -> set[str]:
     index = VectorIndex(folder)
     every = [name for batch in index.documents.batches(["id"]) for name in batch.column("id").to_pylist()]
     return {name for row, name in enumerate(every) if index.removed is None or not index.removed[row]}
-
-
-def without_exchange() -> None:
-    """Let this process be on a system that cannot exchange two folders in one step."""
-    setattr(replacement, "_swapped", lambda _one, _other: False)  # noqa: B010

@@ -69,7 +69,7 @@ class Address:
 
     def get(self, path: str, **headers: str) -> Reply:
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-        return self.raw(f"GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{lines}\r\n".encode())
+        return self.raw(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{lines}\r\n".encode())
 
     def is_well(self) -> bool:
         """Whether it embeds a text."""
@@ -107,7 +107,7 @@ def read_reply(connection: socket.socket) -> Reply:
 def head(path: str, length: int | str, *more: str, method: str = "POST") -> bytes:
     lines = [
         f"{method} {path} HTTP/1.1",
-        "Host: a",
+        "Host: localhost",
         "Content-Type: application/json",
         f"Content-Length: {length}",
         *more,
@@ -155,7 +155,7 @@ def serving(service: Service) -> Iterator[Live]:
         log_config=None,
         access_log=False,
         timeout_keep_alive=max(1, round(service.settings.body_seconds)),
-        timeout_graceful_shutdown=5,
+        timeout_graceful_shutdown=min(5, round(service.settings.grace_seconds)),
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=lambda: server.run(sockets=[listening]), daemon=True)

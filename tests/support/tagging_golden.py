@@ -12,7 +12,7 @@ from safetensors.torch import save
 from bertfeat.io import write_json
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-JSON, WEIGHTS = "tagger.json", "tagger.safetensors"
+JSON, WEIGHTS = "head.json", "head.safetensors"
 
 
 def rewritten(folder: Path, change: Callable[[dict[str, Any]], object], name: str = JSON) -> None:

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from bertfeat.features import FeatureSet
+from bertfeat.heads import HeadSettings, HeadTable, parse_rows, train_head_table7
 from bertfeat.io import write_json
-from bertfeat.tagging import Table7, TrainingSettings, parse_rows, train_table7
 from tests.support.tagging_toy import feature_set
 
-QUICK = TrainingSettings(hidden=4, epochs=2, dropout=0.1, learning_rate=0.01, batch_size=8)
+QUICK = HeadSettings(hidden=4, epochs=2, dropout=0.1, learning_rate=0.01, batch_size=8)
 ROWS = parse_rows(["last", "mix4"], 5)
 SEEDS = (1, 2)
 SIZES = {"train": 40, "dev": 20, "test": 12}
@@ -24,10 +24,12 @@ def made_sets(model: Path, home: Path, **settings: object) -> Sets:
     return {name: feature_set(model, home / name, size, size, **settings) for name, size in SIZES.items()}
 
 
-def made_table(sets: Sets, folder: Path, **changes: Any) -> Table7:
+def made_table(sets: Sets, folder: Path, **changes: Any) -> HeadTable:
     """Make a table, or go on with it."""
     settings: dict[str, Any] = {"rows": ROWS, "seeds": SEEDS, "settings": QUICK} | changes
-    return train_table7(sets["train"], sets["dev"], sets.get("test"), folder, picture=False, **settings).table
+    return train_head_table7(
+        "tag", sets["train"], sets["dev"], sets.get("test"), folder, picture=False, **settings
+    ).table
 
 
 def edited(path: Path, change: Callable[[dict[str, Any]], object]) -> None:

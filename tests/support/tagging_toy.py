@@ -7,7 +7,8 @@ from typing import Any
 
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
-from bertfeat.tagging import TrainingReport, train_tagger
+from bertfeat.heads import HeadEvaluation, HeadReport, Tagger, evaluate_head, train_head
+from bertfeat.tagging import Scores, TaggedText
 
 PERSONS = ("bank", "river", "water", "mill", "money")
 PLACES = ("café", "owners", "emoji", "hearts", "flags")
@@ -46,6 +47,24 @@ def feature_set(model: Path, folder: Path, number: int, seed: int, **settings: o
     return FeatureSet(folder)
 
 
-def train(train_set: FeatureSet, dev_set: FeatureSet, folder: Path, **settings: Any) -> TrainingReport:
+def train(train_set: FeatureSet, dev_set: FeatureSet, folder: Path, **settings: Any) -> HeadReport:
     """Train a tagger on feature sets, without its picture."""
-    return train_tagger(train_set, dev_set, folder, picture=False, **settings)
+    return train_head("tag", train_set, dev_set, folder, picture=False, **settings)
+
+
+def tag_scores(report: HeadReport | HeadEvaluation) -> Scores:
+    """The scores of a training or an evaluation of a tagger."""
+    assert isinstance(report.scores, Scores)
+    return report.scores
+
+
+def scored(tagger: Tagger | Path, features: FeatureSet) -> Scores:
+    """The scores of a tagger on a feature set."""
+    return tag_scores(evaluate_head(tagger, features))
+
+
+def tagged(tagger: Tagger, source: Any, **settings: Any) -> list[TaggedText]:
+    """What a tagger gives for a source in which no row fails."""
+    rows = list(tagger.stream(source, **settings))
+    assert all(isinstance(row, TaggedText) for row in rows)
+    return [row for row in rows if isinstance(row, TaggedText)]

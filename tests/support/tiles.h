@@ -9,6 +9,7 @@
 #undef _tile_release
 #undef _tile_zero
 #undef _tile_loadd
+#undef _tile_stream_loadd
 #undef _tile_stored
 #undef _tile_dpbf16ps
 #undef _tile_dpbusd
@@ -16,6 +17,7 @@
 #define _tile_release() ((void)0)
 #define _tile_zero(tile) memset(tiles[tile], 0, sizeof tiles[tile])
 #define _tile_loadd(tile, from, stride) load_tile(tile, from, stride)
+#define _tile_stream_loadd(tile, from, stride) load_tile(tile, from, stride)
 #define _tile_stored(tile, to, stride) store_tile(tile, to, stride)
 #define _tile_dpbf16ps(sum, a, b) multiply_halves(sum, a, b)
 #define _tile_dpbusd(sum, a, b) multiply_bytes(sum, a, b)

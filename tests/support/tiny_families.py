@@ -111,6 +111,7 @@ FAMILIES: dict[str, Family] = {
         _OFFSET,
         lambda: word_piece(("<s>", "<pad>", "</s>", "[UNK]", "<mask>"), types=False),
         _named("<pad>", "[UNK]", "<s>", "</s>", "<mask>"),
+        packed=True,
     ),
     "longformer": Family(
         LongformerConfig,

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from transformers import AutoModel, AutoTokenizer
+from transformers import AutoConfig, AutoModel, AutoModelForTextEncoding, AutoTokenizer
 
 from bertfeat.corpus import Document
 from bertfeat.encoder import LoadedEncoder, Precision, load_encoder
 from bertfeat.extraction.compute import FeatureMatrices, compute_features
-from bertfeat.models import Model
+from bertfeat.models import ENCODER_HALVES, Model
 from bertfeat.recipe import FeatureColumn, Pooling, feature_columns
 from bertfeat.tokens import LongTextPolicy, TokenizedDocuments, Tokenizer, TokenSettings, tokenize
 from tests.support.tiny_families import (
@@ -55,8 +55,10 @@ LONG_TEXT = " ".join(SENTENCES) + " " + "x" * 90 + " " + " ".join(reversed(SENTE
 
 
 @cache
-def reference_module(folder: Path) -> Any:
-    return AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
+def reference_module(folder: Path, attention: str | None = None) -> Any:
+    """Hugging Face's own module; with ``attention="eager"`` the family's own attention, in plain products."""
+    kind = AutoModelForTextEncoding if AutoConfig.from_pretrained(folder).model_type in ENCODER_HALVES else AutoModel
+    return kind.from_pretrained(folder, dtype=torch.float32, attn_implementation=attention).eval()
 
 
 @cache
@@ -73,9 +75,11 @@ def reference_ids(folder: Path, text: str, pair: str | None = None) -> tuple[lis
 
 
 @torch.no_grad()
-def reference_states(folder: Path, ids: Sequence[int], types: Sequence[int]) -> NDArray[np.float32]:
+def reference_states(
+    folder: Path, ids: Sequence[int], types: Sequence[int], attention: str | None = None
+) -> NDArray[np.float32]:
     """Every layer of one sequence alone, without padding. Shape: ``[L+1, T, H]``."""
-    module = reference_module(folder)
+    module = reference_module(folder, attention) if attention else reference_module(folder)
     inputs = {"input_ids": torch.tensor([list(ids)]), "attention_mask": torch.ones(1, len(ids), dtype=torch.long)}
     config = module.config
     if (getattr(config, "type_vocab_size", 0) or 0) > 1 or config.model_type == "xlnet":

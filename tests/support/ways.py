@@ -218,6 +218,6 @@ def end_all(runs: Sequence[Running]) -> Iterator[int]:
     """Wait for runs, and give the exit code of each."""
     for run in runs:
         ended = run.wait()
-        if ended.exit_code not in (0, 1, -9):
+        if ended.exit_code not in (0, -9):
             sys.stderr.write(ended.stderr)
         yield ended.exit_code

@@ -7,11 +7,11 @@ import pytest
 
 from bertfeat.errors import UsageError
 from bertfeat.features import FeatureSet
+from bertfeat.heads import HeadSettings, Tagger, verify_head
+from bertfeat.heads.datasets import open_sets
 from bertfeat.io import Address, list_files, put_file, read_file
-from bertfeat.tagging import TrainingSettings, predict_tags, verify_tagger
-from bertfeat.tagging.datasets import open_source
 from bertfeat.training.feature_places import find_place, record_place
-from tests.support.tagging_toy import feature_set, train
+from tests.support.tagging_toy import feature_set, tagged, train
 from tests.support.tiny_models import Tiny
 
 _NUMBERS = count()
@@ -28,25 +28,24 @@ def uploaded(features: FeatureSet) -> Address:
 def test_a_tagger_is_trained_verified_and_used_at_addresses(bert: Tiny, tmp_path: Path) -> None:
     first, second = (feature_set(bert.folder, tmp_path / f"{seed}.features", 12, seed) for seed in range(2))
     there = [uploaded(features) for features in (first, second)]
-    settings = TrainingSettings(epochs=1, hidden=4)
+    settings = HeadSettings(epochs=1, hidden=4)
     here = train(first, second, tmp_path / "here.tagger", settings=settings)
     report = train(open_at(there[0]), open_at(there[1]), tmp_path / "there.tagger", settings=settings)
-    assert report.settings.places == {"train": str(there[0]), "dev": str(there[1])}
-    assert report.settings.weights == here.settings.weights
-    states = verify_tagger(tmp_path / "there.tagger").features
+    assert report.record.places == {"train": (str(there[0]),), "dev": (str(there[1]),)}
+    assert report.record.weights == here.record.weights
+    states = verify_head(tmp_path / "there.tagger").features
     assert {str(state) for state in states.values()} == {"the same"}
-    assert list(predict_tags(tmp_path / "there.tagger", there[1])) == list(
-        predict_tags(tmp_path / "there.tagger", second)
-    )
+    tagger = Tagger(tmp_path / "there.tagger")
+    assert tagged(tagger, there[1]) == tagged(tagger, second)
     for file in list_files(there[1]):
         put_file(there[1] / file.name, b"")
-    assert str(verify_tagger(tmp_path / "there.tagger").features["dev"]) != "the same"
+    assert str(verify_head(tmp_path / "there.tagger").features["dev"]) != "the same"
 
 
 def open_at(address: Address) -> FeatureSet:
-    opened = open_source(str(address))
-    assert isinstance(opened, FeatureSet)
-    return opened
+    opened = open_sets(str(address))
+    assert isinstance(opened, tuple)
+    return opened[0]
 
 
 def test_places_are_recorded_so_that_they_are_found_again(tmp_path: Path) -> None:
@@ -60,4 +59,4 @@ def test_places_are_recorded_so_that_they_are_found_again(tmp_path: Path) -> Non
 
 def test_a_corpus_at_an_address_is_no_feature_set() -> None:
     with pytest.raises(UsageError, match=r"memory://nothing/train\.conll: there is no feature set at this address"):
-        open_source("memory://nothing/train.conll")
+        open_sets("memory://nothing/train.conll")

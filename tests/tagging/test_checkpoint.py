@@ -14,13 +14,13 @@ from safetensors.torch import load_file, save
 
 from bertfeat.errors import TrainingError
 from bertfeat.features import FeatureSet
+from bertfeat.heads import HeadSettings
 from bertfeat.io import write_json
-from bertfeat.tagging import TrainingSettings
 from bertfeat.training import Epoch
 from tests.support.tagging_toy import feature_set, train
 from tests.support.tiny_models import Tiny
 
-QUICK = TrainingSettings(hidden=4, epochs=4, dropout=0.1, learning_rate=0.01, batch_size=8)
+QUICK = HeadSettings(hidden=4, epochs=4, dropout=0.1, learning_rate=0.01, batch_size=8)
 STATE, TENSORS = "checkpoint.json", "checkpoint-2.safetensors"
 
 
@@ -93,12 +93,13 @@ def refused(sets: tuple[FeatureSet, FeatureSet], folder: Path, problem: str) -> 
         (lambda raw: raw["history"][1].update(rate=0.5), "contradicts itself: the learning rate of epoch 2 is 0.5"),
         (lambda raw: raw.update(weights="../../somewhere.safetensors"), "cannot be read"),
         (lambda raw: raw.update(weights=None), "cannot be read"),
-        (lambda raw: raw.update(format_version=1), "another version of bertfeat began this training"),
+        (lambda raw: raw.update(format_version=2), "written in format 2 by a newer bertfeat"),
+        (lambda raw: raw.update(format_version=0), "cannot be read"),
         (lambda raw: raw["identity"].update(layers="last"), r"in another way \(they differ in: layers\)"),
         (lambda raw: raw["history"].pop(), r"checkpoint-1\.safetensors: cannot be read as the state"),
         (lambda raw: raw["weights"].update(sha256="0" * 64), "its sha256 differs"),
     ],
-    ids=range(16),
+    ids=range(17),
 )
 def test_an_edited_state_is_refused(
     sets: tuple[FeatureSet, FeatureSet], copy: Path, change: Callable[[dict[str, Any]], object], problem: str
@@ -165,9 +166,9 @@ def test_a_state_of_the_first_version_is_refused(sets: tuple[FeatureSet, Feature
 
 
 def test_half_written_files_of_a_killed_run_go(sets: tuple[FeatureSet, FeatureSet], copy: Path) -> None:
-    for name in (".checkpoint-3.safetensors.tmp", ".checkpoint.json.tmp", ".tagger.json.tmp", ".curves.png.tmp"):
+    for name in (".checkpoint-3.safetensors.tmp", ".checkpoint.json.tmp", ".head.json.tmp", ".curves.png.tmp"):
         (copy / name).write_text("half")
     (copy / ".mine.tmp").write_text("mine")
     train(*sets, copy, layers="mix4", settings=QUICK)
     found = sorted(path.name for path in copy.iterdir())
-    assert found == [".bertfeat", ".mine.tmp", "tagger.json", "tagger.safetensors"]
+    assert found == [".bertfeat", ".mine.tmp", "head.json", "head.safetensors"]

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from bertfeat.tagging.crf import Crf, allowed_transitions
+from bertfeat.heads.crf import Crf, allowed_transitions
 from bertfeat.tagging.schemes import to_bio, to_iobes
 
 BIO = ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")

@@ -9,12 +9,13 @@ import pytest
 from bertfeat.errors import BertfeatError, NotDerivableError, TrainingError, UsageError
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
-from bertfeat.tagging import TrainingSettings
+from bertfeat.heads import HeadSettings
+from bertfeat.recipe import Pooling
 from bertfeat.training.layer_input import choose_input, derive_input, parse_input
 from tests.support.tagging_toy import feature_set, train
 from tests.support.tiny_models import Tiny
 
-QUICK = TrainingSettings(hidden=16, epochs=4, dropout=0.1, learning_rate=0.01, batch_size=8)
+QUICK = HeadSettings(hidden=16, epochs=4, dropout=0.1, learning_rate=0.01, batch_size=8)
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +41,7 @@ def test_inputs() -> None:
     ("spec", "problem"),
     [
         ("mix=3", "there is nothing to mix; write 3"),
-        ("all", "a tagger reads one recipe"),
+        ("all", "a head reads one recipe"),
         ("mixed", "also reads mix4"),
         ("9", "outside the model"),
         ("mix=1..9", r"'mix=1\.\.9': layer 9 in .* is outside"),
@@ -54,11 +55,11 @@ def test_inputs_that_cannot_be(spec: str, problem: str) -> None:
 def test_the_only_stored_column_is_what_is_meant(
     sets: tuple[FeatureSet, FeatureSet], tiny: Callable[[str], Tiny], tmp_path: Path
 ) -> None:
-    assert choose_input(None, sets[0].columns, 5).name == "concat4"
+    assert choose_input(None, sets[0].columns, 5, Pooling.WORD).name == "concat4"
     single = feature_set(tiny("bert").folder, tmp_path / "one", 5, 3, layers="second-to-last", pooling="word,mean")
-    assert choose_input(None, single.columns, 5).name == "second_to_last"
+    assert choose_input(None, single.columns, 5, Pooling.WORD).name == "second_to_last"
     with pytest.raises(NotDerivableError, match="pooling='word' layers='concat4'"):
-        derive_input(parse_input("mix4", 5), single)
+        derive_input(parse_input("mix4", 5), single, Pooling.WORD)
 
 
 # ── wrong uses ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -66,12 +67,17 @@ def test_the_only_stored_column_is_what_is_meant(
 
 @pytest.mark.parametrize(
     "changes",
-    [{"hidden": 0}, {"dropout": 1.0}, {"learning_rate": 0.0}, {"epochs": 0}, {"seed": -1}, {"scheme": "IOB1"}],
+    [{"hidden": -2}, {"dropout": 1.0}, {"learning_rate": 0.0}, {"epochs": 0}, {"seed": -1}, {"scheme": "IOB1"}],
     ids=str,
 )
 def test_settings_that_cannot_be(changes: dict[str, object]) -> None:
-    with pytest.raises(UsageError, match=str(*changes).replace("_", " ")):
+    with pytest.raises(UsageError, match=f"{str(*changes)}=.*: must be "):
         replace(QUICK, **changes)  # type: ignore[arg-type]
+
+
+def test_a_tagger_has_a_hidden_layer(sets: tuple[FeatureSet, FeatureSet], tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="hidden=0: a tagger has a hidden layer; give at least 1"):
+        train(*sets, tmp_path / "a", layers="last", settings=replace(QUICK, hidden=0))
 
 
 def conll_set(tiny: Tiny, folder: Path, text: str, **settings: object) -> FeatureSet:

@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,17 +13,19 @@ from safetensors.torch import load_file
 from bertfeat.errors import StorageError, TrainingError, UsageError
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
-from bertfeat.tagging import Tagger, TrainingSettings
-from bertfeat.tagging.sentences import SentenceStore
-from bertfeat.tagging.training_loop import TaggerLoop
+from bertfeat.heads import HeadSettings, Tagger
+from bertfeat.heads.examples import HeadExamples, open_examples
+from bertfeat.heads.loop import HeadLoop
+from bertfeat.heads.tasks.table import TASKS
+from bertfeat.recipe import Pooling
 from bertfeat.training import Epoch
 from bertfeat.training.batches import batches_by_length, pack_examples, shuffled_batches
-from bertfeat.training.layer_input import derive_input, parse_input
+from bertfeat.training.layer_input import parse_input
 from bertfeat.training.scaling import feature_scale
-from tests.support.tagging_toy import feature_set, train, write_conll
+from tests.support.tagging_toy import feature_set, scored, tag_scores, train, write_conll
 from tests.support.tiny_models import Tiny
 
-QUICK = TrainingSettings(hidden=16, epochs=4, dropout=0.1, learning_rate=0.01, batch_size=8)
+QUICK = HeadSettings(hidden=16, epochs=4, dropout=0.1, learning_rate=0.01, batch_size=8)
 
 
 @pytest.fixture(scope="module")
@@ -48,12 +49,12 @@ def test_it_learns(
     sets: tuple[FeatureSet, FeatureSet], tmp_path: Path, layers: str, changes: dict[str, object]
 ) -> None:
     done = train(*sets, tmp_path / "a", layers=layers, settings=replace(QUICK, epochs=16, **changes))  # type: ignore[arg-type]
-    assert done.scores is not None
-    assert done.scores.is_spans
-    assert done.settings.score == done.scores.f1 > 0.6  # by whatever hardware the features are made
-    assert done.settings.score == max(epoch["score"] for epoch in done.settings.history)
+    scores = tag_scores(done)
+    assert scores.is_spans
+    assert done.record.score == scores.f1 > 0.6  # by whatever hardware the features are made
+    assert done.record.score == max(epoch["score"] for epoch in done.record.history)
     tagger = Tagger(tmp_path / "a")
-    assert tagger.score(sets[1]) == done.scores
+    assert scored(tagger, sets[1]) == scores
     weights = tagger.mix_weights
     assert (weights is None) == (layers == "concat4")
     if weights is not None:
@@ -66,7 +67,7 @@ def test_equal_seeds_give_equal_taggers_and_others_others(sets: tuple[FeatureSet
         state = torch.random.get_rng_state()
         train(*sets, tmp_path / name, layers="last", settings=replace(QUICK, epochs=2, seed=seed))
         assert torch.equal(torch.random.get_rng_state(), state), "a caller's random numbers are not touched"
-    weights = [(tmp_path / name / "tagger.safetensors").read_bytes() for name in "abc"]
+    weights = [(tmp_path / name / "head.safetensors").read_bytes() for name in "abc"]
     assert weights[0] == weights[1] != weights[2]
 
 
@@ -77,10 +78,9 @@ def test_plain_tags(tiny: Callable[[str], Tiny], tmp_path: Path) -> None:
     extractor.extract(corpus, tmp_path / "pos.features")
     features = FeatureSet(tmp_path / "pos.features")
     done = train(features, features, tmp_path / "pos", settings=QUICK)
-    assert done.scores is not None
-    assert not done.scores.is_spans
-    assert set(done.settings.labels.names) == {"DET", "NOUN", "VERB"}
-    assert done.settings.score == 1.0
+    assert not tag_scores(done).is_spans
+    assert set(done.record.outputs.labels) == {"DET", "NOUN", "VERB"}
+    assert done.record.score == 1.0
 
 
 # ── resuming ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -108,25 +108,25 @@ def test_a_killed_training_goes_on_to_the_same_result(
     for number in (1, 3):
         with pytest.raises(Killed):
             train(*sets, tmp_path / "killed", layers="mix4", settings=settings, on_epoch=killing_after(number))
-    assert not (tmp_path / "killed" / "tagger.json").exists()
+    assert not (tmp_path / "killed" / "head.json").exists()
     done = train(*sets, tmp_path / "killed", layers="mix4", settings=settings)
     assert done.resumed == 3
-    whole, killed = (load_file(tmp_path / name / "tagger.safetensors") for name in ("whole", "killed"))
+    whole, killed = (load_file(tmp_path / name / "head.safetensors") for name in ("whole", "killed"))
     assert all(torch.equal(whole[name], killed[name]) for name in whole)
-    histories = [json.loads((tmp_path / name / "tagger.json").read_text())["history"] for name in ("whole", "killed")]
+    histories = [json.loads((tmp_path / name / "head.json").read_text())["history"] for name in ("whole", "killed")]
     for history in histories:
         for epoch in history:
             del epoch["seconds"]
     assert histories[0] == histories[1]
     assert sorted(path.name for path in (tmp_path / "killed").iterdir()) == [
         ".bertfeat",
-        "tagger.json",
-        "tagger.safetensors",
+        "head.json",
+        "head.safetensors",
     ]
-    before = (tmp_path / "killed" / "tagger.json").read_bytes()
+    before = (tmp_path / "killed" / "head.json").read_bytes()
     again = train(*sets, tmp_path / "killed", layers="mix4", settings=settings)
     assert again.scores is None
-    assert (tmp_path / "killed" / "tagger.json").read_bytes() == before
+    assert (tmp_path / "killed" / "head.json").read_bytes() == before
 
 
 @pytest.mark.parametrize("rows", [1, 512, 1300])
@@ -142,9 +142,9 @@ def test_patience_and_the_learning_rate_go_by_the_best_epoch(
 ) -> None:
     """And epochs in which nothing was found yet do not count."""
     told = iter([0.0, 0.0, 0.0, 0.0, 0.5, 0.4, 0.5, 0.6, 0.1, 0.1, 0.1, 0.1, 0.1])
-    monkeypatch.setattr(TaggerLoop, "evaluate", lambda _: SimpleNamespace(value=next(told)))
+    monkeypatch.setattr(HeadLoop, "judge", lambda _: next(told))
     settings = replace(QUICK, epochs=40, patience=4, learning_rate=0.008)
-    done = train(*sets, tmp_path / "a", layers="last", settings=settings).settings
+    done = train(*sets, tmp_path / "a", layers="last", settings=settings).record
     assert [epoch["rate"] for epoch in done.history] == [0.008] * 7 + [0.004] * 3 + [0.002] * 2
     assert [epoch["score"] for epoch in done.history][-5:] == [0.6, 0.1, 0.1, 0.1, 0.1]
     assert done.best_epoch == 8
@@ -154,11 +154,11 @@ def test_a_linear_schedule_learns_every_epoch_and_keeps_the_last(
     sets: tuple[FeatureSet, FeatureSet], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = iter([0.5, 0.9, 0.1, 0.0, 0.0])
-    monkeypatch.setattr(TaggerLoop, "evaluate", lambda _: SimpleNamespace(value=next(told)))
+    monkeypatch.setattr(HeadLoop, "judge", lambda _: next(told))
     settings = replace(QUICK, epochs=4, schedule="linear", learning_rate=0.008)
     with pytest.raises(Killed):
         train(*sets, tmp_path / "a", layers="last", settings=settings, on_epoch=killing_after(2))
-    done = train(*sets, tmp_path / "a", layers="last", settings=settings).settings
+    done = train(*sets, tmp_path / "a", layers="last", settings=settings).record
     assert [epoch["rate"] for epoch in done.history] == pytest.approx([0.008, 0.006, 0.004, 0.002])
     assert (done.best_epoch, done.score) == (4, 0.0)
 
@@ -166,7 +166,7 @@ def test_a_linear_schedule_learns_every_epoch_and_keeps_the_last(
 def test_patience_beside_a_linear_schedule_and_an_unknown_one() -> None:
     with pytest.raises(UsageError, match="patience=9 has no effect: all epochs are learnt"):
         replace(QUICK, schedule="linear", patience=9)
-    with pytest.raises(UsageError, match="schedule 'cosine'; known are plateau, linear"):
+    with pytest.raises(UsageError, match="schedule='cosine': must be one of 'plateau', 'linear'"):
         replace(QUICK, schedule="cosine")  # type: ignore[arg-type]
 
 
@@ -176,10 +176,10 @@ def test_another_training_is_not_mixed_in(sets: tuple[FeatureSet, FeatureSet], t
     with pytest.raises(TrainingError, match=r"begun in another way \(they differ in: layers, hidden"):
         train(*sets, tmp_path / "a", layers="-2", settings=replace(QUICK, hidden=8))
     train(*sets, tmp_path / "a", layers="last", settings=QUICK)
-    with pytest.raises(TrainingError, match="a tagger that was trained in another way"):
+    with pytest.raises(TrainingError, match="a head that was trained in another way"):
         train(*sets, tmp_path / "a", layers="last", settings=replace(QUICK, seed=9))
     done = train(*sets, tmp_path / "a", layers="last", settings=replace(QUICK, seed=9, epochs=1), overwrite=True)
-    assert done.settings.training.seed == 9
+    assert done.record.training.seed == 9
 
 
 def test_a_folder_with_files_of_others_is_left_alone(sets: tuple[FeatureSet, FeatureSet], tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_a_folder_with_files_of_others_is_left_alone(sets: tuple[FeatureSet, Fea
         folder.mkdir()
         (folder / name).write_text("mine")
         for overwrite in (False, True):
-            with pytest.raises(StorageError, match=f"holds '{name}' and is not a tagger; name another folder"):
+            with pytest.raises(StorageError, match=f"holds '{name}' and is not a head; name another folder"):
                 train(*sets, folder, layers="last", settings=QUICK, overwrite=overwrite)
         assert [(path.name, path.read_text()) for path in folder.iterdir()] == [(name, "mine")]
     hidden = tmp_path / "hidden"
@@ -201,10 +201,15 @@ def test_a_folder_with_files_of_others_is_left_alone(sets: tuple[FeatureSet, Fea
 # ── features in memory, or not ──────────────────────────────────────────────────────────────────────────────
 
 
-def everything(store: SentenceStore, seed: tuple[int, ...] | None) -> list[tuple[bytes, tuple[str, ...]]]:
+def opened(features: FeatureSet, spec: str, budget: int) -> HeadExamples:
+    """The tagged sentences of a set, of whose features so many bytes are held."""
+    return open_examples(TASKS["tags"], [features], parse_input(spec, 5), Pooling.WORD, budget=budget)
+
+
+def everything(examples: HeadExamples, seed: tuple[int, ...] | None) -> list[tuple[bytes, object]]:
     """Every sentence of a pass, its features and tags, the order left out."""
-    found, tags = [], list(store.tags())
-    for chunk in store.chunks(seed):
+    found, tags = [], examples.gold
+    for chunk in examples.store.chunks(seed):
         for at in range(len(chunk)):
             rows = chunk.features[chunk.offsets[at] : chunk.offsets[at + 1]]
             found.append((rows.astype(np.float32).tobytes(), tags[chunk.examples[at]]))
@@ -214,41 +219,35 @@ def everything(store: SentenceStore, seed: tuple[int, ...] | None) -> list[tuple
 @pytest.mark.parametrize("spec", ["concat4", "sum4", "3"])
 def test_chunks_hold_everything_once_and_no_more_than_they_may(sets: tuple[FeatureSet, FeatureSet], spec: str) -> None:
     features = sets[0]
-    wanted = parse_input(spec, 5)
-    whole = SentenceStore(features, derive_input(wanted, features), 1 << 30)
-    assert whole.fits
+    whole = opened(features, spec, 1 << 30)
+    assert whole.store.fits
     right = sorted(
         (document.matrix(spec, "word").tobytes(), tuple(document.tags or ())) for document in features.documents()
     )
     assert everything(whole, None) == right
-    budget = whole.bytes // 5
-    small = SentenceStore(features, derive_input(wanted, features), budget)
-    assert not small.fits
+    budget = whole.store.bytes // 5
+    small = opened(features, spec, budget)
+    assert not small.store.fits
     orders = []
     for seed in (None, (1, 1), (1, 2)):
         assert everything(small, seed) == right
-        chunks = list(small.chunks(seed))
+        chunks = list(small.store.chunks(seed))
         assert len(chunks) >= 10
         assert max(chunk.features.nbytes for chunk in chunks) <= budget // 2
         orders.append([chunk.examples.tolist() for chunk in chunks])
     assert orders[0] != orders[1] != orders[2]
-    assert everything(SentenceStore(features, derive_input(wanted, features), 1), (3,)) == right, (
-        "a sentence at a time, if need be"
-    )
+    assert everything(opened(features, spec, 1), (3,)) == right, "a sentence at a time, if need be"
 
 
 @pytest.mark.slow
 def test_training_from_chunks(sets: tuple[FeatureSet, FeatureSet], tmp_path: Path) -> None:
-    settings = replace(
-        QUICK, memory=SentenceStore(sets[0], derive_input(parse_input("concat4", 5), sets[0]), 1).bytes // 4, epochs=12
-    )
+    settings = replace(QUICK, memory=opened(sets[0], "concat4", 1).store.bytes // 4, epochs=12)
     done = train(*sets, tmp_path / "a", layers="concat4", settings=settings)
-    assert not done.cached
-    assert done.settings.score > 0.6
+    assert done.record.score > 0.6
     with pytest.raises(Killed):
         train(*sets, tmp_path / "b", layers="concat4", settings=settings, on_epoch=killing_after(2))
     train(*sets, tmp_path / "b", layers="concat4", settings=settings)
-    weights = [(tmp_path / name / "tagger.safetensors").read_bytes() for name in "ab"]
+    weights = [(tmp_path / name / "head.safetensors").read_bytes() for name in "ab"]
     assert weights[0] == weights[1]
 
 
@@ -256,7 +255,7 @@ def test_training_from_chunks(sets: tuple[FeatureSet, FeatureSet], tmp_path: Pat
 
 
 def test_batches_hold_every_word_once(sets: tuple[FeatureSet, FeatureSet]) -> None:
-    (chunk,) = SentenceStore(sets[0], derive_input(parse_input("last", 5), sets[0]), 1 << 30).chunks()
+    (chunk,) = opened(sets[0], "last", 1 << 30).store.chunks()
     for batches in (list(shuffled_batches(chunk.offsets, 7, (1,))), list(batches_by_length(chunk.offsets, 7))):
         words = np.concatenate([packed.vectors for packed in batches])
         assert sorted(words) == list(range(len(chunk.features)))
@@ -275,12 +274,31 @@ def test_words_are_packed_time_by_time() -> None:
 
 
 def test_the_vectors_of_a_batch_are_found_in_the_store(sets: tuple[FeatureSet, FeatureSet]) -> None:
-    derivation = derive_input(parse_input("last", 5), sets[0])
-    store = SentenceStore(sets[0], derivation, 1 << 30)
+    store = opened(sets[0], "last", 1 << 30).store
     (whole,) = store.chunks()
-    small = SentenceStore(sets[0], derivation, store.bytes // 5)
+    small = opened(sets[0], "last", store.bytes // 5).store
     for chunk in small.chunks((1,)):
         for packed in shuffled_batches(chunk.offsets, 7, (2,)):
             assert np.array_equal(whole.features[small.vectors_of(chunk, packed)], chunk.features[packed.vectors])
             sizes = [np.arange(size) for size in packed.sizes]
             assert packed.owners.tolist() == np.concatenate(sizes).tolist()
+
+
+@pytest.mark.parametrize(("batch_size", "patience", "rate_halved_after"), [(150, 100, 33), (9, 6, 2), (4, 6, 2)])
+def test_epochs_of_few_updates_are_waited_for_longer(
+    sets: tuple[FeatureSet, FeatureSet],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    batch_size: int,
+    patience: int,
+    rate_halved_after: int,
+) -> None:
+    """A span of luck in the first epoch does not end a training on few sentences."""
+    monkeypatch.setattr(HeadLoop, "judge", lambda loop: 0.0 if loop.history else 0.1)
+    settings = HeadSettings(hidden=4, epochs=40, batch_size=batch_size)
+    done = train(*sets, tmp_path / "a", layers="last", settings=settings).record
+    assert (done.training.patience, len(done.history)) == (patience, min(40, 1 + patience))
+    halved = [number for number, epoch in enumerate(done.history, 1) if epoch["rate"] < 1e-3]
+    assert halved[0] == 1 + 1 + rate_halved_after
+    again = train(*sets, tmp_path / "a", layers="last", settings=settings)
+    assert again.scores is None  # nothing was learnt anew

@@ -12,9 +12,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from bertfeat.errors import TaggerError
-from bertfeat.tagging import Tagger, verify_tagger
-from bertfeat.tagging.tagger_files import FORMAT_VERSION, read_tagger_settings
+from bertfeat.errors import HeadError
+from bertfeat.features import FORMAT_VERSION as SET_VERSION
+from bertfeat.heads import Tagger, verify_head
+from bertfeat.heads.head_files import FORMAT_VERSION, read_head_record
 from tests.support.tagging_golden import GOLDEN, JSON, WEIGHTS, put, reweighted, rewritten
 
 
@@ -59,8 +60,8 @@ def test_tensors_that_do_not_fit_are_refused(
     tensors = load_file(tagger / WEIGHTS)
     change(tensors)
     reweighted(tagger, tensors)
-    for use in (verify_tagger, Tagger):
-        with pytest.raises(TaggerError, match=problem):
+    for use in (verify_head, Tagger):
+        with pytest.raises(HeadError, match=problem):
             use(tagger)
 
 
@@ -73,17 +74,18 @@ def test_what_is_no_safetensors_file(tagger: Path, header: bytes) -> None:
     data = struct.pack("<Q", len(header)) + header + b"\0"
     (tagger / WEIGHTS).write_bytes(data)
     rewritten(tagger, lambda raw: raw.update(weights={"bytes": len(data), "sha256": sha256(data).hexdigest()}))
-    with pytest.raises(TaggerError, match="not the weights of"):
+    with pytest.raises(HeadError, match="not the weights of"):
         Tagger(tagger)
 
 
-def test_a_giant_in_the_place_of_weights_is_not_read(tmp_path: Path) -> None:
-    """The first version does not record a size, but the settings say what the tensors take."""
-    shutil.copytree(GOLDEN / "tagger-1" / "tagger", tmp_path / "old")
-    with (tmp_path / "old" / WEIGHTS).open("ab") as file:
+def test_a_giant_in_the_place_of_weights_is_not_read(tagger: Path) -> None:
+    with (tagger / WEIGHTS).open("ab") as file:
         file.truncate(1 << 40)
-    with pytest.raises(TaggerError, match=r"it has 1,099,511,627,776 bytes, and .* are what its tensors take"):
-        Tagger(tmp_path / "old")
+    with pytest.raises(HeadError, match=r"it has 1,099,511,627,776 bytes, and had [\d,]+ when it was written"):
+        Tagger(tagger)
+    rewritten(tagger, put("weights", "bytes", to=1 << 40))  # the settings say what the tensors take
+    with pytest.raises(HeadError, match=r"it has 1,099,511,627,776 bytes, and .* are what its tensors take"):
+        Tagger(tagger)
 
 
 # ── what is derived ─────────────────────────────────────────────────────────────────────────────────────────
@@ -93,13 +95,13 @@ def test_a_giant_in_the_place_of_weights_is_not_read(tmp_path: Path) -> None:
     ("change", "problem"),
     [
         (put("best_epoch", to=9), "the best epoch is number 8, not 9"),
-        (put("score", to=0.99), "the score is 0.99, and that of its best epoch 1.0"),
+        (put("candidates", 0, "score", to=0.99), "its score is 1.0, and that of its best candidate 0.99"),
         (put("history", 2, "rate", to=0.04), "the learning rate of epoch 3 is 0.04, not 0.05"),
         (put("history", 2, "words", to=217), "epoch 3 has 217 words, and the first 216"),
         (lambda raw: raw["history"].pop(), "the training was not over after 11 epochs"),
         (lambda raw: raw["history"].append(raw["history"][-1]), "epoch 13 comes after the end"),
         (put("data", to={"train": "00"}), "it was trained on train, and has to be on train and dev"),
-        (put("labels", "names", 4, to="I-C"), "its labels are not those of .*features"),
+        (put("outputs", "labels", 4, to="I-C"), "what it predicts is not what .*features"),
         (put("model", "fingerprint", to="0" * 64), r"was made by .*, and what it says of them by .*000000"),
         (
             put("extraction", "subword", to="mean"),
@@ -110,30 +112,29 @@ def test_a_giant_in_the_place_of_weights_is_not_read(tmp_path: Path) -> None:
 )
 def test_what_does_not_follow_is_told(tagger: Path, change: Callable[[dict[str, Any]], None], problem: str) -> None:
     rewritten(tagger, change)
-    Tagger(tagger)  # reading it does not look so closely
-    with pytest.raises(TaggerError, match=problem):
-        verify_tagger(tagger)
+    with pytest.raises(HeadError, match=problem):
+        verify_head(tagger)
 
 
 def test_features_that_changed_or_went_are_told(tagger: Path) -> None:
     features = tagger.parent / "features"
-    assert {str(state) for state in verify_tagger(tagger).features.values()} == {"the same"}
+    assert {str(state) for state in verify_head(tagger).features.values()} == {"the same"}
     shutil.move(features, tagger.parent / "elsewhere")
-    assert {str(state) for state in verify_tagger(tagger).features.values()} == {"not there"}
-    shutil.copytree(GOLDEN / "v2" / "features", features)
-    assert {str(state) for state in verify_tagger(tagger).features.values()} == {"changed since"}
-    (features / "_manifest.json").write_text("{")
-    assert {str(state) for state in verify_tagger(tagger).features.values()} == {"changed since"}
+    assert {str(state) for state in verify_head(tagger).features.values()} == {"not there"}
+    shutil.copytree(GOLDEN / f"v{SET_VERSION}" / "features", features)
+    assert {str(state) for state in verify_head(tagger).features.values()} == {"changed since"}
+    (features / ".bertfeat" / "manifest.json").write_text("{")
+    assert {str(state) for state in verify_head(tagger).features.values()} == {"changed since"}
 
 
 def test_a_left_over_checkpoint_is_told(tagger: Path) -> None:
     (tagger / "checkpoint.json").write_text("{}")
-    with pytest.raises(TaggerError, match=r"there is a checkpoint\.json beside it, though it is done"):
-        verify_tagger(tagger)
+    with pytest.raises(HeadError, match=r"there is a checkpoint\.json beside it, though it is done"):
+        verify_head(tagger)
 
 
 def test_settings_are_written_as_they_are_read(tagger: Path) -> None:
     """And the names of labels may be anything that JSON holds."""
-    rewritten(tagger, lambda raw: raw["labels"].update(names=["O", "B-\t", "B-\n", "B-\ud800", "B-é"]))
-    assert read_tagger_settings(tagger).labels.names == ("O", "B-\t", "B-\n", "B-\ud800", "B-é")
-    assert json.loads((tagger / JSON).read_text("utf-8"))["labels"]["scheme"] == "BIO"
+    rewritten(tagger, lambda raw: raw["outputs"].update(labels=["O", "B-\t", "B-\n", "B-\ud800", "B-é"]))
+    assert read_head_record(tagger).outputs.labels == ("O", "B-\t", "B-\n", "B-\ud800", "B-é")
+    assert json.loads((tagger / JSON).read_text("utf-8"))["outputs"]["scheme"] == "BIO"

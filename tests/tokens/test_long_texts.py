@@ -108,6 +108,28 @@ def test_a_word_without_end_is_read_whole(tokenizer: Tokenizer, text: str) -> No
     assert watched.characters < 8 * len(text)  # and not once for each of its sections
 
 
+ENDLESS = {
+    "a": "a",
+    "mark": "\u0301",
+    "emoji": "\U0001f600",
+    "hangul": "한",
+    "thai": "ภ",
+    "Kanji": "漢",
+    "space": " ",
+    "!": "!",
+}
+
+
+@pytest.mark.parametrize("unit", ENDLESS.values(), ids=ENDLESS.keys())
+@pytest.mark.parametrize("around", ["", "the river bank, " * 300], ids=["alone", "within prose"])
+def test_an_endless_run_is_read_twice_at_most(tokenizer: Tokenizer, unit: str, around: str) -> None:
+    watched = Watched(tokenizer)
+    text = around + unit * 60_000 + around
+    (joined,) = split_texts(watched, [text], offsets=True, section=1 << 10)
+    assert same(joined, tokenizer.pieces([text], offsets=True)[0])
+    assert watched.characters < 4.1 * len(text)  # in sections, half of whose characters are shared, and once as a whole
+
+
 def test_many_texts_are_given_some_at_a_time(tokenizer: Tokenizer) -> None:
     calls: list[int] = []
 

@@ -91,7 +91,9 @@ def test_a_start_of_the_stream_is_that_of_the_dataset(stream: VectorStream) -> N
         iter(dataset)
 
 
-def test_ranks_share_a_stream(stream: VectorStream, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("shard", [(0, 1), [0, 1]], ids=str)
+def test_ranks_share_a_stream(stream: VectorStream, monkeypatch: pytest.MonkeyPatch, shard: tuple[int, int]) -> None:
+    stream = replace(stream, settings=replace(stream.settings, shard=shard))
     seen: Counter[tuple[int, int]] = Counter()
     monkeypatch.setattr("torch.distributed.is_initialized", lambda: True)
     monkeypatch.setattr("torch.distributed.get_world_size", lambda: 3)
@@ -99,8 +101,8 @@ def test_ranks_share_a_stream(stream: VectorStream, monkeypatch: pytest.MonkeyPa
         monkeypatch.setattr("torch.distributed.get_rank", lambda rank=rank: rank)
         seen += Counter(chain(*loaded(VectorDataset(stream), 0)))
     assert seen == Counter(chain.from_iterable(map(origins, stream)))
-    shard = stream.divide(1, 4)
-    assert loaded(VectorDataset(shard), 0) == [origins(batch) for batch in shard]
+    quarter = stream.divide(1, 4)
+    assert loaded(VectorDataset(quarter), 0) == [origins(batch) for batch in quarter]
 
 
 def test_a_process_group_of_one(stream: VectorStream, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -368,6 +368,18 @@ def test_another_model_is_refused(extract: Callable[..., FeatureSet], tiny: Call
         find_usages(features, "bank", like=LIKE, encoder=encoder)
 
 
+def test_settings_that_the_model_does_not_take_name_their_folder(extract: Callable[..., FeatureSet]) -> None:
+    features = extract()
+    header = features.header
+    for recorded, problem in (
+        (replace(header.settings, max_length=2**40), "reads 8 to 64 tokens at once"),
+        (replace(header.settings, prompt="\ud800"), "half of a surrogate pair"),
+        (replace(header.settings, context="right"), "not a number of words"),
+    ):
+        with pytest.raises(FeatureSetError, match=rf"a\.features: its settings do not fit .*{problem}"):
+            Extractor.from_record(header.model, recorded, features.columns, where="a.features")
+
+
 # ── senses ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 RIVER, MONEY = "the steep bank of the river", "money in a bank"
@@ -488,7 +500,7 @@ def test_columns_that_are_not_there(column: str, problem: str, extract: Callable
 
 def test_of_several_columns_one_is_chosen(extract: Callable[..., FeatureSet]) -> None:
     features = extract(layers=["last", "1"], pooling="word,token")
-    with pytest.raises(NotDerivableError, match="choose with column"):
+    with pytest.raises(NotDerivableError, match="several columns fit"):
         find_usages(features, "bank")
     assert find_usages(features, "bank", column="1").column == "layer1_word"
     assert find_usages(features, "bank", column="last_token").column == "last_token"

@@ -35,6 +35,34 @@ SIMD_INLINE Vec gelu_tanh(Vec x) {
     return x / (all(1.0f) + power);
 }
 
+/* x · Φ(x) to 4e-7: Φ by exp(-x²/2) and a polynomial in 1 / (1 + p·|x|) (Abramowitz and Stegun 1964, 7.1.26). */
+SIMD_INLINE Vec gelu_finely(Vec x) {
+    const Vec size = larger(x, -x);
+    const Vec t = all(1.0f) / fma_vec(size, all(0.3275911f * 0.70710678f), all(1.0f));
+    Vec y = all(0.5f * 1.061405429f);
+    y = fma_vec(y, t, all(0.5f * -1.453152027f));
+    y = fma_vec(y, t, all(0.5f * 1.421413741f));
+    y = fma_vec(y, t, all(0.5f * -0.284496736f));
+    y = fma_vec(y, t, all(0.5f * 0.254829592f));
+    const Vec tail = y * t * exp2_finely(x * x * all(-0.5f * 1.44269504f)); /* 1 - Φ(|x|) */
+    return fma_vec(-size, tail, larger(all(0.0f), x));
+}
+
+SIMD_INLINE Vec gelu_tanh_finely(Vec x) {
+    const Vec cube = x * fma_vec(x * x, all(0.044715f), all(1.0f));
+    return x / (all(1.0f) + exp2_finely(cube * all(-2.0f * 0.7978845608f * 1.44269504f)));
+}
+
+/* To the precision of float32, where the others are for results that are rounded to bfloat16 or bytes. */
+SIMD_INLINE Vec activated_finely(Vec x, int64_t activation) {
+    switch (activation) {
+    case GELU: return gelu_finely(x);
+    case GELU_TANH: return gelu_tanh_finely(x);
+    case RELU: return larger(all(0.0f), x);
+    default: return x;
+    }
+}
+
 SIMD_INLINE Vec activated(Vec x, int64_t activation) {
     switch (activation) {
     case GELU: return gelu(x);

@@ -29,49 +29,60 @@ typedef struct {
     int64_t next, step, failed;
 } Work;
 
-/* Share out a thread's memory; gives whether there is enough. */
-static int allocate(const Attention *a, Scratch *s) {
-    const int64_t padded = round_up(a->longest, 32), wide = round_up(a->width, 32);
-    float *at = bertfeat_scratch(4 * (2 * padded * wide + 2 * TILE * padded + 2 * TILE * wide));
-    if (!at) return 0;
-    s->key = at, at += padded * wide;
-    s->value = at, at += padded * wide;
-    s->scores = at, at += TILE * padded;
-    s->weights = at, at += TILE * padded;
-    s->query = at, at += TILE * wide;
-    s->mixed = at;
-    memset(s->query, 0, TILE * wide * 4);
-    memset(s->weights, 0, TILE * padded * 4); /* rows without a query are multiplied, too */
-    return 1;
+size_t bertfeat_attention_bytes(int64_t longest, int64_t width) {
+    const int64_t padded = round_up(longest, 32), wide = round_up(width, 32);
+    return 4 * (size_t)(2 * padded * wide + 2 * TILE * padded + 2 * TILE * wide);
+}
+
+Scratch bertfeat_attention_scratch(void *memory, int64_t longest, int64_t width) {
+    const int64_t padded = round_up(longest, 32), wide = round_up(width, 32);
+    float *at = memory;
+    Scratch s;
+    s.key = at, at += padded * wide;
+    s.value = at, at += padded * wide;
+    s.scores = at, at += TILE * padded;
+    s.weights = at, at += TILE * padded;
+    s.query = at, at += TILE * wide;
+    s.mixed = at;
+    memset(s.query, 0, TILE * wide * 4);
+    memset(s.weights, 0, TILE * padded * 4); /* rows without a query are multiplied, too */
+    return s;
+}
+
+void bertfeat_attend_head(const Attention *a, int64_t sequence, int64_t head, const Scratch *s) {
+    const int64_t bytes = a->type == FP32 ? 4 : 2, column = head * a->width, shared = head / a->group;
+    const int64_t q = a->query_bounds[sequence], k = a->key_bounds[sequence], keys = a->key_bounds[sequence + 1] - k;
+    const Item item = {
+        .query = (const char *)a->query + (q * a->query_stride + head * a->query_step) * bytes,
+        .key = (const char *)a->key + (k * a->key_stride + shared * a->key_step) * bytes,
+        .value = (const char *)a->value + (k * a->value_stride + shared * a->value_step) * bytes,
+        .out = (char *)a->out + (q * a->out_stride + column) * bytes,
+        .bias = a->bias ? a->bias + head * (2 * a->farthest + 1) + a->farthest : NULL,
+        .row = q, .column = column,
+        .queries = a->query_bounds[sequence + 1] - q, .keys = keys, .padded = round_up(keys, 32),
+    };
+    attend(a, &item, s);
 }
 
 /* Take items, a few at a time, until there are none left. */
 static void work(void *shared) {
     Work *w = shared;
     const Attention *a = w->attention;
-    const int64_t items = a->sequences * a->heads, bytes = a->type == FP32 ? 4 : 2;
-    Scratch scratch;
-    if (allocate(a, &scratch)) {
-        if (a->form == AMX_FORM) begin_amx();
-        for (;;) {
-            const int64_t begin = __atomic_fetch_add(&w->next, w->step, __ATOMIC_RELAXED);
-            if (begin >= items) break;
-            for (int64_t at = begin; at < least(begin + w->step, items); at++) {
-                const int64_t sequence = at / a->heads, column = at % a->heads * a->width;
-                const int64_t q = a->query_bounds[sequence], k = a->key_bounds[sequence];
-                Item item = {.queries = a->query_bounds[sequence + 1] - q, .keys = a->key_bounds[sequence + 1] - k};
-                item.padded = round_up(item.keys, 32);
-                item.query = (const char *)a->query + (q * a->query_stride + column) * bytes;
-                item.key = (const char *)a->key + (k * a->key_stride + column) * bytes;
-                item.value = (const char *)a->value + (k * a->key_stride + column) * bytes;
-                item.out = (char *)a->out + (q * a->out_stride + column) * bytes;
-                attend(a, &item, &scratch);
-            }
-        }
-        if (a->form == AMX_FORM) end_amx();
-    } else {
+    const int64_t items = a->sequences * a->heads;
+    void *memory = bertfeat_scratch(bertfeat_attention_bytes(a->longest, a->width));
+    if (!memory) {
         __atomic_store_n(&w->failed, 1, __ATOMIC_RELAXED);
+        return;
     }
+    const Scratch scratch = bertfeat_attention_scratch(memory, a->longest, a->width);
+    if (a->form == AMX_FORM) begin_amx();
+    for (;;) {
+        const int64_t begin = __atomic_fetch_add(&w->next, w->step, __ATOMIC_RELAXED);
+        if (begin >= items) break;
+        for (int64_t at = begin; at < least(begin + w->step, items); at++)
+            bertfeat_attend_head(a, at / a->heads, at % a->heads, &scratch);
+    }
+    if (a->form == AMX_FORM) end_amx();
 }
 
 /* Attend on as many threads; gives 0, or -1 where memory ran out. */

@@ -62,7 +62,7 @@ AVX512 static void pack_avx512(const Attention *a, const Item *item, const Scrat
         }
     for (int64_t n = 0; n < item->keys; n++)
         for (int64_t c = 0; c < wide; c += 16)
-            _mm512_storeu_ps(value + n * wide + c, c < a->width ? load(item->value, n * a->key_stride + c, a->type)
+            _mm512_storeu_ps(value + n * wide + c, c < a->width ? load(item->value, n * a->value_stride + c, a->type)
                                                                 : _mm512_setzero_ps());
 }
 
@@ -73,30 +73,33 @@ AVX512 void bertfeat_attend_avx512(const Attention *a, const Item *item, const S
     pack_avx512(a, item, s);
     for (int64_t q = 0; q < item->queries; q += ROWS) {
         const int64_t rows = least(ROWS, item->queries - q);
+        const Seen seen = keys_seen(a, item, q, rows);
         float share[ROWS];
         for (int64_t i = 0; i < ROWS; i++)
             for (int64_t c = 0; c < a->width; c += 16)
                 _mm512_storeu_ps(query + i * a->width + c,
                                  i < rows ? load(item->query, (q + i) * a->query_stride + c, a->type)
                                           : _mm512_setzero_ps());
-        for (int64_t n = 0; n < item->padded; n += 32)
+        for (int64_t n = seen.first; n < seen.stop; n += 32)
             multiply(query, a->width, (const float *)s->key + n, item->padded, a->width, s->scores + n, item->padded);
         for (int64_t i = 0; i < rows; i++) {
             float *row = s->scores + i * item->padded;
             __m512 highest = _mm512_set1_ps(-3.4e38f), sum = _mm512_setzero_ps();
-            for (int64_t n = 0; n < item->keys; n += 16)
-                highest = _mm512_mask_max_ps(highest, lanes16(item->keys - n), highest, _mm512_loadu_ps(row + n));
+            adjust_scores(a, item, q + i, seen, row);
+            for (int64_t n = seen.first; n < seen.stop; n += 16)
+                highest = _mm512_mask_max_ps(highest, lanes16(seen.stop - n), highest, _mm512_loadu_ps(row + n));
             highest = _mm512_set1_ps(_mm512_reduce_max_ps(highest));
-            for (int64_t n = 0; n < item->keys; n += 16) {
+            for (int64_t n = seen.first; n < seen.stop; n += 16) {
                 const __m512 x = _mm512_mul_ps(_mm512_sub_ps(_mm512_loadu_ps(row + n), highest), unit);
-                const __m512 y = _mm512_maskz_mov_ps(lanes16(item->keys - n), exp2_fine(x));
+                const __m512 y = _mm512_maskz_mov_ps(lanes16(seen.stop - n), exp2_fine(x));
                 sum = _mm512_add_ps(sum, y);
                 _mm512_storeu_ps(row + n, y);
             }
             share[i] = 1.0f / _mm512_reduce_add_ps(sum);
         }
         for (int64_t c = 0; c < wide; c += 32)
-            multiply(s->scores, item->padded, (const float *)s->value + c, wide, item->keys, s->mixed + c, wide);
+            multiply(s->scores + seen.first, item->padded, (const float *)s->value + seen.first * wide + c, wide,
+                     seen.stop - seen.first, s->mixed + c, wide);
         for (int64_t i = 0; i < rows; i++)
             for (int64_t c = 0; c < a->width; c += 16)
                 store(item->out, (q + i) * a->out_stride + c,

@@ -19,10 +19,10 @@ BF16_CODE static void pack_bf16(const Attention *a, const Item *item, const Scra
     for (int64_t n = 0; n < item->padded; n += 32)
         for (int64_t c = 0; c < a->width; c += 32, value += 2 * TILE_VALUES)
             for (int64_t i = 0; i < TILE; i++) {
-                const uint16_t *row = from_value + (n + 2 * i) * a->key_stride + c;
+                const uint16_t *row = from_value + (n + 2 * i) * a->value_stride + c;
                 const __m512i zero = _mm512_setzero_si512();
                 const __m512i even = n + 2 * i < item->keys ? _mm512_loadu_si512(row) : zero;
-                const __m512i odd = n + 2 * i + 1 < item->keys ? _mm512_loadu_si512(row + a->key_stride) : zero;
+                const __m512i odd = n + 2 * i + 1 < item->keys ? _mm512_loadu_si512(row + a->value_stride) : zero;
                 _mm512_store_si512(value + i * 32, _mm512_permutex2var_epi16(even, low, odd));
                 _mm512_store_si512(value + TILE_VALUES + i * 32, _mm512_permutex2var_epi16(even, high, odd));
             }
@@ -30,7 +30,8 @@ BF16_CODE static void pack_bf16(const Attention *a, const Item *item, const Scra
 
 enum { TOGETHER = 4 }; /* queries whose chains of sums and maxima run side by side */
 
-/* Scores [TOGETHER, padded] to weights that are not yet divided by their sum; shares are one over that sum. */
+/* Scores [TOGETHER, keys], rows `padded` apart, to weights that are not yet divided by their sum, with zeros up to a multiple
+   of 32; shares are one over that sum. */
 BF16_INLINE void weigh(const float *scores, uint16_t *weights, int64_t keys, int64_t padded, __m512 unit, float *shares) {
     __m512 highest[TOGETHER], sum[TOGETHER];
 #pragma GCC unroll 4
@@ -42,7 +43,7 @@ BF16_INLINE void weigh(const float *scores, uint16_t *weights, int64_t keys, int
 #pragma GCC unroll 4
     for (int i = 0; i < TOGETHER; i++)
         highest[i] = _mm512_mul_ps(_mm512_set1_ps(_mm512_reduce_max_ps(highest[i])), unit);
-    for (int64_t n = 0; n < padded; n += 32) {
+    for (int64_t n = 0; n < keys; n += 32) {
         const uint16_t low_lanes = lanes16(keys - n), high_lanes = lanes16(keys - n - 16);
 #pragma GCC unroll 4
         for (int i = 0; i < TOGETHER; i++) {
@@ -58,16 +59,27 @@ BF16_INLINE void weigh(const float *scores, uint16_t *weights, int64_t keys, int
     for (int i = 0; i < TOGETHER; i++) shares[i] = 1.0f / _mm512_reduce_add_ps(sum[i]);
 }
 
+/* The scores of queries [q, q + rows), [rows, padded], to weights, of the keys that they see. */
+BF16_INLINE void weigh_rows(const Attention *a, const Item *item, const Scratch *s, int64_t q, int64_t rows, Seen seen,
+                            float *shares) {
+    const __m512 unit = _mm512_set1_ps(a->scale * 1.44269504f); /* to powers of two */
+    for (int64_t i = 0; i < rows; i++) adjust_scores(a, item, q + i, seen, s->scores + i * item->padded);
+    for (int64_t i = 0; i < rows; i += TOGETHER) {
+        const int64_t at = i * item->padded + seen.first;
+        weigh(s->scores + at, (uint16_t *)s->weights + at, seen.stop - seen.first, item->padded, unit, shares + i);
+    }
+}
+
 /* What queries [q, q + rows) have mixed, divided by their sums, as results. */
 BF16_INLINE void put_mixed(const Attention *a, const Item *item, const Scratch *s, int64_t q, int64_t rows,
                            const float *shares) {
+    const Rows out = {a->out, a->out_stride, a->out_tile, a->out_column};
     for (int64_t i = 0; i < rows; i++)
         for (int64_t c = 0; c < a->width; c += 32) {
             const __m512 each = _mm512_set1_ps(shares[i]);
             const __m512 low = _mm512_mul_ps(_mm512_load_ps(s->mixed + i * a->width + c), each);
             const __m512 high = _mm512_mul_ps(_mm512_load_ps(s->mixed + i * a->width + c + 16), each);
-            _mm512_storeu_si512((uint16_t *)item->out + (q + i) * a->out_stride + c,
-                                (__m512i)_mm512_cvtne2ps_pbh(high, low));
+            _mm512_storeu_si512(values_at(out, item->row + q + i, item->column + c), (__m512i)_mm512_cvtne2ps_pbh(high, low));
         }
 }
 
@@ -87,18 +99,19 @@ BF16_INLINE const uint16_t *queries_from(const Attention *a, const Item *item, c
 /* ── AMX ────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 AMX void bertfeat_attend_amx(const Attention *a, const Item *item, const Scratch *s) {
-    const __m512 unit = _mm512_set1_ps(a->scale * 1.44269504f);
-    const int64_t width = a->width, padded = item->padded;
+    const int64_t width = a->width, padded = item->padded, wide = width / 32;
     uint16_t *weights = s->weights;
     pack_bf16(a, item, s);
     for (int64_t q = 0; q < item->queries; q += TILE) {
         const int64_t rows = least(TILE, item->queries - q);
+        const Seen seen = keys_seen(a, item, q, rows);
         int64_t stride;
         const uint16_t *query = queries_from(a, item, s, q, rows, TILE, &stride);
-        const uint16_t *key = s->key, *value = s->value;
+        const uint16_t *key = (const uint16_t *)s->key + seen.first / TILE * wide * TILE_VALUES;
+        const uint16_t *value = (const uint16_t *)s->value + seen.first / 32 * 2 * wide * TILE_VALUES;
         _tile_loadd(0, query, 2 * stride);
         if (width == 64) _tile_loadd(1, query + 32, 2 * stride);
-        for (int64_t n = 0; n < padded; n += TILE) {
+        for (int64_t n = seen.first; n < seen.stop; n += TILE) {
             _tile_zero(2);
             _tile_loadd(3, key, 64);
             _tile_dpbf16ps(2, 0, 3);
@@ -111,15 +124,14 @@ AMX void bertfeat_attend_amx(const Attention *a, const Item *item, const Scratch
             _tile_stored(2, s->scores + n, padded * 4);
         }
         float share[TILE];
-        for (int64_t i = 0; i < rows; i += TOGETHER)
-            weigh(s->scores + i * padded, weights + i * padded, item->keys, padded, unit, share + i);
+        weigh_rows(a, item, s, q, rows, seen, share);
         _tile_zero(4);
         _tile_zero(5);
         if (width == 64) {
             _tile_zero(6);
             _tile_zero(7);
         }
-        for (int64_t n = 0; n < padded; n += 32) {
+        for (int64_t n = seen.first; n < seen.stop; n += 32) {
             _tile_loadd(0, weights + n, padded * 2);
             _tile_loadd(2, value, 64);
             _tile_loadd(3, value + TILE_VALUES, 64);
@@ -146,49 +158,24 @@ AMX void bertfeat_attend_amx(const Attention *a, const Item *item, const Scratch
 
 /* ── AVX512-BF16 ────────────────────────────────────────────────────────────────────────────────────────── */
 
-enum { ROWS = 8 }; /* queries that are multiplied at once */
-
-/* c [ROWS, 32] = rows of bfloat16 times so many tiles, `step` apart, and as many `beside` those. */
-BF16_INLINE void multiply_pairs(const uint16_t *a, int64_t a_stride, const uint16_t *tile, int64_t beside, int64_t step,
-                                int64_t tiles, float *c, int64_t c_stride) {
-    __m512 low[ROWS], high[ROWS];
-#pragma GCC unroll 8
-    for (int i = 0; i < ROWS; i++) low[i] = high[i] = _mm512_setzero_ps();
-    for (int64_t t = 0; t < tiles; t++, tile += step)
-        for (int64_t k = 0; k < 32; k += 2) {
-            const __m512i b_low = _mm512_load_si512(tile + k * 16), b_high = _mm512_load_si512(tile + beside + k * 16);
-#pragma GCC unroll 8
-            for (int i = 0; i < ROWS; i++) {
-                int32_t pair;
-                memcpy(&pair, a + i * a_stride + 32 * t + k, 4);
-                const __m512i each = _mm512_set1_epi32(pair);
-                __asm__("vdpbf16ps %2, %1, %0" : "+v"(low[i]) : "v"(each), "v"(b_low));
-                __asm__("vdpbf16ps %2, %1, %0" : "+v"(high[i]) : "v"(each), "v"(b_high));
-            }
-        }
-#pragma GCC unroll 8
-    for (int i = 0; i < ROWS; i++) {
-        _mm512_store_ps(c + i * c_stride, low[i]);
-        _mm512_store_ps(c + i * c_stride + 16, high[i]);
-    }
-}
-
 BF16_CODE void bertfeat_attend_bf16(const Attention *a, const Item *item, const Scratch *s) {
-    const __m512 unit = _mm512_set1_ps(a->scale * 1.44269504f);
     const int64_t width = a->width, padded = item->padded, wide = width / 32;
     uint16_t *weights = s->weights;
     pack_bf16(a, item, s);
-    for (int64_t q = 0; q < item->queries; q += ROWS) {
-        const int64_t rows = least(ROWS, item->queries - q);
+    for (int64_t q = 0; q < item->queries; q += PAIR_ROWS) {
+        const int64_t rows = least(PAIR_ROWS, item->queries - q);
+        const Seen seen = keys_seen(a, item, q, rows);
         int64_t stride;
-        const uint16_t *query = queries_from(a, item, s, q, rows, ROWS, &stride), *key = s->key, *value = s->value;
-        for (int64_t n = 0; n < padded; n += 32, key += 2 * wide * TILE_VALUES)
-            multiply_pairs(query, stride, key, wide * TILE_VALUES, TILE_VALUES, wide, s->scores + n, padded);
-        float share[ROWS];
-        for (int64_t i = 0; i < rows; i += TOGETHER)
-            weigh(s->scores + i * padded, weights + i * padded, item->keys, padded, unit, share + i);
+        const uint16_t *query = queries_from(a, item, s, q, rows, PAIR_ROWS, &stride);
+        const uint16_t *key = (const uint16_t *)s->key + seen.first / TILE * wide * TILE_VALUES;
+        const uint16_t *value = (const uint16_t *)s->value + seen.first / 32 * 2 * wide * TILE_VALUES;
+        for (int64_t n = seen.first; n < seen.stop; n += 32, key += 2 * wide * TILE_VALUES)
+            multiply_pairs(query, stride, 32, key, wide * TILE_VALUES, TILE_VALUES, wide, s->scores + n, padded, 0);
+        float share[PAIR_ROWS];
+        weigh_rows(a, item, s, q, rows, seen, share);
         for (int64_t c = 0; c < width; c += 32, value += 2 * TILE_VALUES)
-            multiply_pairs(weights, padded, value, TILE_VALUES, 2 * wide * TILE_VALUES, padded / 32, s->mixed + c, width);
+            multiply_pairs(weights + seen.first, padded, 32, value, TILE_VALUES, 2 * wide * TILE_VALUES,
+                           round_up(seen.stop - seen.first, 32) / 32, s->mixed + c, width, 0);
         put_mixed(a, item, s, q, rows, share);
     }
 }

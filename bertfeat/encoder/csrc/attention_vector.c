@@ -61,7 +61,7 @@ VECTOR_INLINE Floats exp2_vector(Floats x) {
     return y * (Floats)((__builtin_convertvector(whole, Ints) + 127) << 23);
 }
 
-/* Scores to weights that are not yet divided by their sum; gives one over that sum. */
+/* Scores [keys] to weights that are not yet divided by their sum; gives one over that sum. */
 VECTOR_INLINE float weigh(float *row, int64_t keys, float unit) {
     for (int64_t n = keys; n < round_up(keys, LANES); n++) row[n] = -3.4e38f;
     Floats highest = ALL(-3.4e38f), sum = {};
@@ -84,7 +84,7 @@ VECTOR_INLINE void pack(const Attention *a, const Item *item, float *key, int64_
         for (int64_t c = 0; c < a->width; c++)
             key[c * padded + n] = n < item->keys ? from_key[n * a->key_stride + c] : 0;
     for (int64_t n = 0; n < item->keys; n++) {
-        memcpy(value + n * wide, from_value + n * a->key_stride, a->width * 4);
+        memcpy(value + n * wide, from_value + n * a->value_stride, a->width * 4);
         memset(value + n * wide + a->width, 0, (wide - a->width) * 4);
     }
 }
@@ -95,15 +95,20 @@ VECTOR void bertfeat_attend_vector(const Attention *a, const Item *item, const S
     pack(a, item, key, padded, value, wide);
     for (int64_t q = 0; q < item->queries; q += ROWS) {
         const int64_t rows = least(ROWS, item->queries - q);
+        const Seen seen = keys_seen(a, item, q, rows);
         float share[ROWS];
         for (int64_t i = 0; i < rows; i++)
             memcpy(query + i * width, (const float *)item->query + (q + i) * a->query_stride, width * 4);
-        for (int64_t n = 0; n < padded; n += 2 * LANES)
+        for (int64_t n = seen.first; n < seen.stop; n += 2 * LANES)
             multiply(query, width, key + n, padded, width, s->scores + n, padded);
-        for (int64_t i = 0; i < rows; i++)
-            share[i] = weigh(s->scores + i * padded, item->keys, a->scale * 1.44269504f); /* to powers of two */
+        for (int64_t i = 0; i < rows; i++) {
+            float *scores = s->scores + i * padded;
+            adjust_scores(a, item, q + i, seen, scores);
+            share[i] = weigh(scores + seen.first, seen.stop - seen.first, a->scale * 1.44269504f); /* to powers of two */
+        }
         for (int64_t c = 0; c < wide; c += 2 * LANES)
-            multiply(s->scores, padded, value + c, wide, item->keys, s->mixed + c, wide);
+            multiply(s->scores + seen.first, padded, value + seen.first * wide + c, wide, seen.stop - seen.first,
+                     s->mixed + c, wide);
         for (int64_t i = 0; i < rows; i++) {
             float *out = (float *)item->out + (q + i) * a->out_stride;
             for (int64_t c = 0; c < width; c += LANES) STORE(out + c, LOAD(s->mixed + i * wide + c) * share[i]);

@@ -4,6 +4,7 @@
 #define HALVES 1
 #define PROJECT bertfeat_int8_project_amx
 #define POST_ATTENTION bertfeat_int8_post_attention_amx
+#define RUN_STACK bertfeat_int8_stack_amx
 
 #include "vectors.h"
 

@@ -6,6 +6,7 @@
 #define HALVES 0
 #define PROJECT bertfeat_int8_project_avx2
 #define POST_ATTENTION bertfeat_int8_post_attention_avx2
+#define RUN_STACK bertfeat_int8_stack_avx2
 
 #include "vectors.h"
 

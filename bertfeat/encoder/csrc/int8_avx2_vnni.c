@@ -5,6 +5,7 @@
 #define HALVES 0
 #define PROJECT bertfeat_int8_project_avx2_vnni
 #define POST_ATTENTION bertfeat_int8_post_attention_avx2_vnni
+#define RUN_STACK bertfeat_int8_stack_avx2_vnni
 
 #include "vectors.h"
 

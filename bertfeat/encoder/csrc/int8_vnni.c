@@ -5,6 +5,7 @@
 #define HALVES 1
 #define PROJECT bertfeat_int8_project_vnni
 #define POST_ATTENTION bertfeat_int8_post_attention_vnni
+#define RUN_STACK bertfeat_int8_stack_vnni
 
 #include "vectors.h"
 

@@ -17,7 +17,7 @@ typedef void (*Parallel)(void (*)(void *), void *, unsigned, unsigned); /* the O
    Raise BERTFEAT_ABI with every change of a struct or a function below, here and in kernels.py, which compares the
    number and the sizes of the structs when it loads the library. */
 
-#define BERTFEAT_ABI 6
+#define BERTFEAT_ABI 11
 
 /* Types of values. */
 enum { FP32, BF16 };
@@ -26,34 +26,64 @@ enum { FP32, BF16 };
 enum { VECTOR_FORM, AVX512_FORM, BF16_FORM, AMX_FORM };
 
 typedef struct {
-    const void *query, *key, *value; /* [.., heads * width], rows a stride apart */
-    void *out;
+    const void *query, *key, *value; /* rows a stride apart, and in each the heads a step apart */
+    void *out;                       /* [.., heads * width], rows a stride apart */
+    const float *bias;               /* [heads, 2 * farthest + 1]: what is added to a score before it is scaled, from the key
+                                        that stands `farthest` before the query to the one as far after it; or NULL */
     const int64_t *query_bounds, *key_bounds; /* [sequences + 1] rows at which each sequence begins */
     int64_t sequences, heads, width;
-    int64_t query_stride, key_stride, out_stride; /* in values */
+    int64_t query_stride, key_stride, value_stride, out_stride; /* in values */
+    int64_t query_step, key_step, value_step;                   /* in values */
+    int64_t group;                                              /* neighboring heads that share one of keys and values */
+    int64_t before, after, farthest; /* how many keys before and after its own place a query sees */
+    int64_t out_tile, out_column; /* of bfloat16 results: from 16 rows to the next, from 32 values of a row to the next */
     int64_t longest;                              /* keys of the longest sequence */
     int64_t type, form;                           /* FP32 or BF16; a form that takes it */
     float scale;
 } Attention;
 
-/* weight [out, in] as tiles, two rows of tiles (32 outputs) side by side; bias [out] */
+/* weight [out, in]: of bfloat16 as tiles, two rows of tiles (32 outputs) side by side, of float32 as strips (fp32_stack.h);
+   bias [out] */
 typedef struct {
-    const uint16_t *weight;
+    const void *weight;
     const float *bias;
     int64_t in, out;
 } Product;
 
 typedef struct {
-    const uint16_t *rows; /* [count, in] */
-    uint16_t *out;        /* [count, end - begin]: the outputs from begin on */
-    int64_t count, begin, end;
-    Product product;
-} Projection;
-
-typedef struct {
     const float *weight, *bias;
     float eps;
 } Norm;
+
+/* A block with its attention. */
+typedef struct {
+    Product qkv, output, up, down;
+    Norm attention_norm, out_norm;
+} StackBlock;
+
+/* The tables whose rows make up a token's embedding, [.., hidden] each; types may be NULL. */
+typedef struct {
+    const void *words, *positions, *types;
+    Norm norm;
+} Embeddings;
+
+typedef struct {
+    const void *rows;          /* [tokens, hidden]: the embedding output, or NULL: it is computed from the tables */
+    const Embeddings *tables;  /* rows and tables are of bfloat16 or float32, as the form takes them */
+    const int32_t *ids;        /* [tokens] each, rows of the tables */
+    const int64_t *positions;
+    const int8_t *types;
+    const int64_t *bounds;     /* [sequences + 1] rows at which each sequence begins */
+    const void *blocks;        /* [layers] StackBlock or Int8Block */
+    void *const *out;          /* [layers + 1]: the embedding output and that of each block, [tokens, hidden], or NULL */
+    const float *bias;         /* [heads, 2 * farthest + 1], as in Attention, or NULL */
+    uint64_t *cycles;          /* [6] of all threads: embedding, QKV, attention, output product, norms, feed-forward; added to */
+    int64_t sequences, layers, heads, activation;
+    int64_t first_only;        /* the last of them for first tokens alone: [sequences, hidden] */
+    int64_t type, form;        /* of attention, as in Attention */
+    int64_t farthest;
+    float scale;
+} Stack;
 
 typedef struct {
     const uint16_t *context, *residual; /* [rows, hidden]: what attention gave, and what it was given */
@@ -79,25 +109,34 @@ typedef struct {
     Int8Product product;
 } Int8Projection;
 
+/* A block with its attention, its products of 8-bit integers. */
 typedef struct {
-    const void *context;   /* [rows, hidden]: what attention gave */
-    const float *residual; /* [rows, hidden]: what it was given */
-    float *out;            /* [rows, hidden] */
+    Int8Product qkv, output, up, down;
+    Norm attention_norm, out_norm;
+} Int8Block;
+
+typedef struct {
+    const void *context;    /* [rows, hidden]: what attention gave */
+    const float *residual;  /* [rows, hidden]: what it was given */
+    float *out;             /* [rows, hidden] */
+    const Int8Block *block; /* whose queries, keys and values are not made */
     int64_t rows, activation;
     int64_t type; /* of context: FP32, or BF16 where AVX512-BF16 is */
-    Int8Product output, up, down;
-    Norm attention_norm, out_norm;
 } Int8PostAttention;
 
 /* BERTFEAT_ABI; the sizes in bytes of the five jobs above go into sizes. */
 int64_t bertfeat_abi(int64_t sizes[5]);
-/* HAS_… of support.c. */
+/* HAS_… and IS_AMD of support.c. */
 int bertfeat_features(void);
 int bertfeat_attend(const Attention *attention, Parallel parallel, unsigned threads);
-int bertfeat_project(const Projection *job, Parallel parallel, unsigned threads);
 int bertfeat_post_attention(const PostAttention *job, Parallel parallel, unsigned threads);
+int bertfeat_stack_amx(const Stack *job, Parallel parallel, unsigned threads);
+int bertfeat_stack_bf16(const Stack *job, Parallel parallel, unsigned threads);
+int bertfeat_stack_avx512(const Stack *job, Parallel parallel, unsigned threads);
+int bertfeat_stack_avx2(const Stack *job, Parallel parallel, unsigned threads);
 void bertfeat_pack(const uint16_t *weight, uint16_t *tiles, int64_t in, int64_t out);
 #define INT8_KERNELS(instructions)                                                                                     \
+    int bertfeat_int8_stack_##instructions(const Stack *job, Parallel parallel, unsigned threads);                         \
     int bertfeat_int8_project_##instructions(const Int8Projection *job, Parallel parallel, unsigned threads);               \
     int bertfeat_int8_post_attention_##instructions(const Int8PostAttention *job, Parallel parallel, unsigned threads)
 INT8_KERNELS(amx);
@@ -116,6 +155,18 @@ enum {
     TILE = 16,         /* rows of an AMX tile, and float32 values of a vector */
     TILE_VALUES = 512, /* bfloat16 values of an AMX tile: 16 rows of 32 */
 };
+
+/* Where rows of bfloat16 values lie: in memory, or as the tiles of a panel. In values: from a row to the next within 16,
+   from 16 rows to the next, from 32 values of a row to the next. */
+typedef struct {
+    uint16_t *first;
+    int64_t row, tile, column;
+} Rows;
+
+/* The 32 values of a row from a multiple of 32 on. */
+static inline uint16_t *values_at(Rows rows, int64_t row, int64_t column) {
+    return rows.first + row / TILE * rows.tile + row % TILE * rows.row + column / 32 * rows.column;
+}
 
 /* A thread's own memory, kept from call to call; NULL where there is none. */
 void *bertfeat_scratch(size_t bytes);
@@ -160,6 +211,12 @@ AMX_INLINE void configure_tiles(void) {
 
 AMX_INLINE void release_tiles(void) { _tile_release(); }
 
+/* Prefetch into the second cache a share of the bytes that are multiplied next: that of the rows [at, at + step) of all. */
+static inline void fetch_part(const void *next, int64_t bytes, int64_t at, int64_t step, int64_t all) {
+    for (int64_t i = bytes * at / all / 64; i < bytes * least(at + step, all) / all / 64; i++)
+        _mm_prefetch((const char *)next + 64 * i, _MM_HINT_T1);
+}
+
 AVX512_INLINE __m512 widen(__m256i half) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
 }
@@ -196,6 +253,37 @@ AVX512_INLINE __m512 exp2_coarse(__m512 x) {
     y = _mm512_fmadd_ps(y, f, _mm512_set1_ps(6.93121034e-1f));
     y = _mm512_fmadd_ps(y, f, _mm512_set1_ps(1.00000008f));
     return _mm512_scalef_ps(y, whole);
+}
+
+enum { PAIR_ROWS = 8 }; /* rows that AVX512-BF16 multiplies at once: 16 sums of 16 values fit the registers */
+
+/* c [PAIR_ROWS, 32] = rows of bfloat16 (32 values of a row, then the next 32 `a_step` on) times so many tiles, `step` apart,
+   and as many `beside` those; `add` goes on from the sums that are there. */
+BF16_INLINE void multiply_pairs(const uint16_t *a, int64_t a_row, int64_t a_step, const uint16_t *tile, int64_t beside,
+                                int64_t step, int64_t tiles, float *c, int64_t c_row, int add) {
+    __m512 low[PAIR_ROWS], high[PAIR_ROWS];
+#pragma GCC unroll 8
+    for (int i = 0; i < PAIR_ROWS; i++) {
+        low[i] = add ? _mm512_load_ps(c + i * c_row) : _mm512_setzero_ps();
+        high[i] = add ? _mm512_load_ps(c + i * c_row + 16) : _mm512_setzero_ps();
+    }
+    for (int64_t t = 0; t < tiles; t++, a += a_step, tile += step)
+        for (int64_t k = 0; k < 32; k += 2) {
+            const __m512i left = _mm512_load_si512(tile + k * 16), right = _mm512_load_si512(tile + beside + k * 16);
+#pragma GCC unroll 8
+            for (int i = 0; i < PAIR_ROWS; i++) {
+                int32_t pair;
+                memcpy(&pair, a + i * a_row + k, 4);
+                const __m512i each = _mm512_set1_epi32(pair);
+                __asm__("vdpbf16ps %2, %1, %0" : "+v"(low[i]) : "v"(each), "v"(left));
+                __asm__("vdpbf16ps %2, %1, %0" : "+v"(high[i]) : "v"(each), "v"(right));
+            }
+        }
+#pragma GCC unroll 8
+    for (int i = 0; i < PAIR_ROWS; i++) {
+        _mm512_store_ps(c + i * c_row, low[i]);
+        _mm512_store_ps(c + i * c_row + 16, high[i]);
+    }
 }
 
 /* Transpose 16 rows of 16 values of 32 bits. */

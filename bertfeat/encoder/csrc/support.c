@@ -2,10 +2,10 @@
 
 #include "kernels.h"
 
-enum { HAS_AVX512 = 1, HAS_AMX = 2, HAS_VNNI = 4, HAS_VECTOR = 8, HAS_BF16 = 16, HAS_AVX2_VNNI = 32 };
+enum { HAS_AVX512 = 1, HAS_AMX = 2, HAS_VNNI = 4, HAS_VECTOR = 8, HAS_BF16 = 16, HAS_AVX2_VNNI = 32, IS_AMD = 64 };
 
 int64_t bertfeat_abi(int64_t sizes[5]) {
-    sizes[0] = sizeof(Attention), sizes[1] = sizeof(Projection), sizes[2] = sizeof(PostAttention);
+    sizes[0] = sizeof(Attention), sizes[1] = sizeof(PostAttention), sizes[2] = sizeof(Stack);
     sizes[3] = sizeof(Int8Projection), sizes[4] = sizeof(Int8PostAttention);
     return BERTFEAT_ABI;
 }
@@ -28,7 +28,8 @@ int bertfeat_features(void) {
     __asm__ volatile("cpuid" : "+a"(eax), "=b"(ebx), "+c"(ecx), "=d"(edx));
     const unsigned amx = AMX_BF16 | AMX_TILE | AMX_INT8, has_amx = (edx & amx) == amx;
     if (eax > 0) __asm__ volatile("cpuid" : "+a"(again), "=b"(ebx), "+c"(one), "=d"(edx));
-    const int small = HAS_VECTOR | (eax > 0 && (again & AVX_VNNI) ? HAS_AVX2_VNNI : 0);
+    const int vector = HAS_VECTOR | (__builtin_cpu_is("amd") ? IS_AMD : 0);
+    const int small = vector | (eax > 0 && (again & AVX_VNNI) ? HAS_AVX2_VNNI : 0);
     if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
         !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512dq"))
         return small;

@@ -25,6 +25,7 @@ SIMD_INLINE float least_of(Vec x) { return _mm512_reduce_min_ps(x); }
 SIMD_INLINE float largest_of(Vec x) { return _mm512_reduce_max_ps(x); }
 
 SIMD_INLINE Vec exp2_vec(Vec x) { return exp2_coarse(x); }
+SIMD_INLINE Vec exp2_finely(Vec x) { return exp2_fine(x); }
 
 /* Rounded to the nearest whole number from 0 to 255, of two as near the even one. */
 SIMD_INLINE void store_bytes(uint8_t *to, Vec x) {
@@ -79,18 +80,42 @@ SIMD_INLINE Integers load_integers(const int8_t *from) { return _mm256_loadu_si2
 SIMD_INLINE Integers repeat_integer(int32_t x) { return _mm256_set1_epi32(x); }
 SIMD_INLINE Vec to_floats(Integers x) { return _mm256_cvtepi32_ps(x); }
 
-/* 2^x, relative error 4e-6. */
-SIMD_INLINE Vec exp2_vec(Vec x) {
+/* The whole number next to x, and what x is beyond it. */
+SIMD_INLINE Vec exp2_split_vec(Vec x, Vec *fraction) {
     x = larger(all(-126.0f), x); /* in this order, NaN stays NaN */
     const Vec whole = _mm256_round_ps(smaller(all(127.0f), x), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    const Vec f = x - whole;
+    *fraction = x - whole;
+    return whole;
+}
+
+/* y times two to the power of a whole number. */
+SIMD_INLINE Vec times_power(Vec y, Vec whole) {
+    const __m256i exponent = _mm256_add_epi32(_mm256_cvtps_epi32(whole), _mm256_set1_epi32(127));
+    return y * _mm256_castsi256_ps(_mm256_slli_epi32(exponent, 23));
+}
+
+/* 2^x, relative error 4e-6. */
+SIMD_INLINE Vec exp2_vec(Vec x) {
+    Vec f;
+    const Vec whole = exp2_split_vec(x, &f);
     Vec y = all(9.6760371e-3f);
     y = fma_vec(y, f, all(5.59220356e-2f));
     y = fma_vec(y, f, all(2.40221074e-1f));
     y = fma_vec(y, f, all(6.93121034e-1f));
-    y = fma_vec(y, f, all(1.00000008f));
-    const __m256i exponent = _mm256_add_epi32(_mm256_cvtps_epi32(whole), _mm256_set1_epi32(127));
-    return y * _mm256_castsi256_ps(_mm256_slli_epi32(exponent, 23));
+    return times_power(fma_vec(y, f, all(1.00000008f)), whole);
+}
+
+/* 2^x, relative error 2e-7. */
+SIMD_INLINE Vec exp2_finely(Vec x) {
+    Vec f;
+    const Vec whole = exp2_split_vec(x, &f);
+    Vec y = all(1.535336188e-4f);
+    y = fma_vec(y, f, all(1.339887440e-3f));
+    y = fma_vec(y, f, all(9.618437357e-3f));
+    y = fma_vec(y, f, all(5.550332471e-2f));
+    y = fma_vec(y, f, all(2.402264791e-1f));
+    y = fma_vec(y, f, all(6.931472029e-1f));
+    return times_power(fma_vec(y, f, all(1.0f)), whole);
 }
 
 #endif

@@ -1,31 +1,54 @@
-"""Before a head's Table 7 is made: how long it will take."""
+"""An estimate of the time that a head's Table 7 takes."""
 
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Unpack
 
-import numpy as np
 import torch
 
+from bertfeat.arguments import checked
 from bertfeat.corpus import CorpusSettings
-from bertfeat.errors import HeadError
-from bertfeat.extraction import Extractor, estimate_extraction
-from bertfeat.heads.datasets import ALL_LAYERS, HeadOptions, HeadSource, head_corpora, head_extractor, open_sets
-from bertfeat.heads.examples import learn_outputs
-from bertfeat.heads.fine_tuning import fine_tuned_head
-from bertfeat.heads.gold import read_gold
+from bertfeat.encoder import resolve_device
+from bertfeat.extraction import estimate_extraction
+from bertfeat.heads.datasets import (
+    ALL_LAYERS,
+    ExtractorArguments,
+    HeadOptions,
+    HeadSource,
+    check_examples,
+    head_corpora,
+    head_extractor,
+    open_sets,
+    recorded_model,
+    settle_task,
+)
+from bertfeat.heads.fine_tuning import TunedHead, fine_tuned_head
 from bertfeat.heads.kinds import HeadKind, PairForm
 from bertfeat.heads.networks import HeadNetwork, HeadShape
-from bertfeat.heads.settings import HeadSettings, Outputs, head_shape
-from bertfeat.heads.texts import HeadTexts, read_texts
-from bertfeat.heads.tuned_training import open_table
-from bertfeat.tagging import ExtractorArguments, TableRow, parse_rows
-from bertfeat.training import PAPER_GRID, ExampleBatch, GridPoint, parse_input
+from bertfeat.heads.settings import HeadSettings
+from bertfeat.heads.table7.rows import TableRow, parse_rows
+from bertfeat.heads.table7.table import rows_have_epochs
+from bertfeat.heads.task import HeadTexts
+from bertfeat.heads.tasks.table import task_of
+from bertfeat.heads.tuned_training import known_texts, open_table
+from bertfeat.training import (
+    PAPER_GRID,
+    ExampleBatch,
+    GridPoint,
+    check_tuning,
+    find_tuned_model,
+    parse_input,
+)
 
 _EPOCHS = 16  # that a training is taken to last, if it may: so many they were on real data
+_SOLVING_STEPS = 200  # that the linear heads of one group of inputs take together: so many they were on real data
+_SOLVED_ON = 4096  # vectors that a step is timed on
+_STEPS = 3  # that are timed
 _TIMED = 12  # batches that a network is timed on, after half as many to warm up
 _TUNED = 48  # examples that fine-tuning is timed on
 
@@ -39,14 +62,16 @@ class HeadTableEstimate:
     epochs: int
     extraction: float
     training: float
+    solving: float  # of linear heads
     fine_tuning: float
 
     @property
     def hours(self) -> float:
         """All of it, in hours."""
-        return (self.extraction + self.training + self.fine_tuning) / 3600
+        return (self.extraction + self.training + self.solving + self.fine_tuning) / 3600
 
 
+@checked
 def estimate_head_table7(
     kind: HeadKind | str,
     train: HeadSource,
@@ -67,44 +92,67 @@ def estimate_head_table7(
 ) -> HeadTableEstimate:
     """How long :func:`bertfeat.heads.train_head_table7` would take; nothing is written.
 
-    The model, a few batches of every row and some steps of fine-tuning are timed.
+    The model, a few batches of every row, one step of its linear heads and some steps of fine-tuning are timed.
 
     Raises:
         CorpusError, HeadError: a file cannot be read, or says not what is right.
     """
     settings = settings or HeadSettings()
     reading, form = corpus_settings or CorpusSettings(), None if embed_pairs is None else PairForm(embed_pairs)
-    options = HeadOptions(HeadKind(kind), ALL_LAYERS, pooling, form, label, choices, reading, extractor)
-    sources = [open_sets(source) for source in (train, dev, test) if source is not None]
+    named = {"train": open_sets(train), "dev": open_sets(dev)} | ({} if test is None else {"test": open_sets(test)})
+    settings = settle_task(HeadKind(kind), settings, label, named["train"], reading)
+    task = task_of(HeadKind(kind), settings.task)
+    options = HeadOptions(task, ALL_LAYERS, pooling, form, label, choices, reading, extractor)
+    trained = rows_have_epochs(rows, task, settings)
+    check_examples(replace(options, layers=None), named, settings, tuning=fine_tune, epochs=trained, grid=tuple(grid))
+    points, tuned, precision = tuple(grid or PAPER_GRID), None, "auto"
+    device = extractor.get("device")
+    if fine_tune:
+        tuned = find_tuned_model(extractor.get("model"), extractor.get("revision"), recorded_model(named))
+        precision = check_tuning(points, device, extractor.get("precision", "auto"))
+    sources = list(named.values())
     given = [source[0] for source in sources if not isinstance(source, Path)]
     made = head_extractor(options, given[0] if given else None)
     corpora = [corpus for source in sources if isinstance(source, Path) for _, corpus in head_corpora(source, options)]
     extraction = sum(estimate_extraction(made, corpus).seconds for corpus in corpora)
     table = open_table(sources[0], options)
-    gold = read_gold(options.kind, table, label, regression=settings.regression)
-    if not gold:
-        raise HeadError("it does not say what is right", where=table.where)
-    texts = read_texts(options.kind, table, gold)
+    texts = known_texts(table, options)
+    gold = texts.gold
     chosen, epochs = parse_rows(rows, made.model.num_layers), min(_EPOCHS, settings.epochs)
-    outputs = learn_outputs(options.kind, gold, table.where, regression=settings.regression)
+    outputs = task.learn_outputs(gold, table.where, settings)
     apart = options.pair_form is PairForm.APART
-    training = 0.0
+    training, solving = 0.0, 0.0
     for row in chosen:
         layers = parse_input(row.name, made.model.num_layers)
-        shape = head_shape(options.kind, layers, made.model.hidden_size, settings, outputs, apart=apart)
-        training += len(gold) / _examples_a_second(shape, texts, settings) * epochs * len(seeds)
-    tuning = (
-        _tuning_seconds(made, texts, outputs, settings, tuple(grid or PAPER_GRID), len(seeds)) if fine_tune else 0.0
-    )
-    return HeadTableEstimate(len(gold), len(chosen), epochs, extraction, training, tuning)
+        shape = task.shape(layers, made.model.hidden_size, settings, outputs, apart=apart)
+        if task.has_epochs(settings, mixed=layers.mixed):
+            training += len(gold) / _examples_a_second(shape, texts, settings, device) * epochs * len(seeds)
+        if task.solves(settings, mixed=layers.mixed):
+            solving += _solving_seconds(shape, len(gold) * task.vectors_an_example(texts), device)
+    tuning = 0.0
+    if tuned is not None:
+        tune_once = partial(
+            fine_tuned_head,
+            tuned,
+            outputs=outputs,
+            seed=0,
+            device=device,
+            precision=precision,
+            max_answer=settings.max_answer,
+        )
+        tuning = _tuning_seconds(tune_once, texts, points, len(seeds))
+    return HeadTableEstimate(len(gold), len(chosen), epochs, extraction, training, solving, tuning)
 
 
-def _examples_a_second(shape: HeadShape, texts: HeadTexts, settings: HeadSettings) -> float:
-    """Examples a second of a training, on batches of usual size."""
-    network = HeadNetwork(shape)
+def _examples_a_second(shape: HeadShape, texts: HeadTexts, settings: HeadSettings, device: str | None) -> float:
+    """Examples a second of a training on a device, on batches of usual size."""
+    where = resolve_device(device)
+    network = HeadNetwork(shape).to(where)
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3, fused=True)
     done, begun = 0, time.perf_counter()
-    for number, batch in enumerate(islice(_empty_batches(shape, texts, settings.batch_size), _TIMED + _TIMED // 2)):
+    for number, batch in enumerate(
+        islice(_empty_batches(shape, texts, settings.batch_size, where), _TIMED + _TIMED // 2)
+    ):
         if number == _TIMED // 2:
             done, begun = 0, time.perf_counter()
         loss = network(batch).square().mean()
@@ -115,23 +163,41 @@ def _examples_a_second(shape: HeadShape, texts: HeadTexts, settings: HeadSetting
     return done / (time.perf_counter() - begun)
 
 
-def _empty_batches(shape: HeadShape, texts: HeadTexts, size: int) -> Iterator[ExampleBatch]:
+def _empty_batches(shape: HeadShape, texts: HeadTexts, size: int, device: torch.device) -> Iterator[ExampleBatch]:
     """Batches of the usual number of vectors an example: of tokens about one in four characters."""
-    lengths = [1 + len("".join((text, *others))) // 4 for text, others in zip(texts.texts, texts.others, strict=True)]
-    mean = {HeadKind.ANSWER: int(np.mean(lengths)), HeadKind.CHOOSE: len(texts.others[0])}.get(texts.kind, 1)
+    mean = texts.task.vectors_an_example(texts)
     while True:
         sizes = (size,) * mean
-        yield ExampleBatch(torch.zeros(size * mean, shape.width), torch.arange(size).repeat(mean), sizes)
+        owners = torch.arange(size, device=device).repeat(mean)
+        yield ExampleBatch(torch.zeros(size * mean, shape.width, device=device), owners, sizes)
+
+
+def _solving_seconds(shape: HeadShape, vectors: int, device: str | None) -> float:
+    """The seconds of solving a row's linear heads, by how long a step takes on some vectors of each group of inputs."""
+    where, seconds = resolve_device(device), 0.0
+    for width in shape.input_groups.values():
+        inputs = torch.zeros(min(vectors, _SOLVED_ON), width, device=where)
+        head = torch.nn.Linear(width, shape.outputs, device=where)
+        taken = []
+        for _ in range(_STEPS):
+            begun = time.perf_counter()
+            torch.autograd.backward(head(inputs).square().mean())
+            taken.append(time.perf_counter() - begun)
+        seconds += _SOLVING_STEPS * min(taken) * vectors / len(inputs)
+    return seconds
 
 
 def _tuning_seconds(
-    made: Extractor, texts: HeadTexts, outputs: Outputs, settings: HeadSettings, grid: Sequence[GridPoint], seeds: int
+    tune_once: Callable[..., AbstractContextManager[TunedHead]],
+    texts: HeadTexts,
+    grid: Sequence[GridPoint],
+    seeds: int,
 ) -> float:
+    """The seconds of fine-tuning with every point of the grid, and with all seeds, by an epoch over some examples."""
     some = slice(0, _TUNED)
-    sample = HeadTexts(texts.kind, texts.ids[some], texts.texts[some], texts.others[some], texts.gold[some])
+    sample = HeadTexts(texts.task, texts.ids[some], texts.texts[some], texts.others[some], texts.gold[some])
     point = GridPoint(min(16, len(sample.ids)), 1e-6, 1)
-    longest, device = settings.max_answer, str(made.device)
-    with fine_tuned_head(made.model, sample, outputs, point, seed=0, device=device, max_answer=longest) as tuned:
+    with tune_once(train=sample, point=point) as tuned:
         seconds = tuned.seconds
     epochs = sum(point.epochs for point in grid) if len(grid) > 1 else 0
     return seconds / len(sample.ids) * len(texts.ids) * (epochs + seeds * grid[0].epochs)

@@ -5,21 +5,47 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Unpack
 
+from bertfeat.arguments import checked
 from bertfeat.corpus import CorpusSettings
-from bertfeat.errors import UsageError, parameter
+from bertfeat.errors import UsageError
 from bertfeat.extraction import OnProgress
-from bertfeat.heads.datasets import ALL_LAYERS, HeadOptions, HeadSource, open_sets
+from bertfeat.heads.datasets import (
+    ALL_LAYERS,
+    ExtractorArguments,
+    HeadOptions,
+    HeadSource,
+    OnDataset,
+    check_examples,
+    open_sets,
+    recorded_model,
+    settle_task,
+)
 from bertfeat.heads.kinds import HeadKind, PairForm
 from bertfeat.heads.settings import HeadSettings
+from bertfeat.heads.table7.capitals import warn_of_lower_case
 from bertfeat.heads.table7.report import PICTURE_NAME, HeadTable, write_head_table
-from bertfeat.heads.table7.runs import HeadRuns
-from bertfeat.heads.table7.table import HeadTableTraining, OnHeadRun
+from bertfeat.heads.table7.rows import TableRow, parse_rows
+from bertfeat.heads.table7.runs import HeadRuns, TableIdentity
+from bertfeat.heads.table7.table import HeadTableTraining, OnHeadRun, rows_have_epochs
+from bertfeat.heads.tasks.labels import Labels
+from bertfeat.heads.tasks.spelling import merged_labels_warnings
+from bertfeat.heads.tasks.table import task_of
 from bertfeat.heads.training import OpenSources, extracted_sets, open_sources
-from bertfeat.io import ResultKind, to_plain
-from bertfeat.models import find_model
+from bertfeat.io import ResultKind
 from bertfeat.plots import draw_table7
-from bertfeat.tagging import ExtractorArguments, OnDataset, TableRow, parse_rows
-from bertfeat.training import PAPER_GRID, GridPoint, OnEpoch, draw_if_possible, hold_result_folder
+from bertfeat.recipe import Pooling
+from bertfeat.training import (
+    PAPER_GRID,
+    GridPoint,
+    OnEpoch,
+    OnPace,
+    check_tuning,
+    count_failed_rows,
+    draw_if_possible,
+    find_tuned_model,
+    hold_result_folder,
+    record_place,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +55,10 @@ class HeadTableReport:
     folder: Path
     table: HeadTable
     warnings: tuple[str, ...]
+    failed: int = 0  # rows of the corpora, of which nothing could be learnt
 
 
+@checked
 def train_head_table7(
     kind: HeadKind | str,
     train: HeadSource,
@@ -53,9 +81,10 @@ def train_head_table7(
     on_dataset: OnDataset | None = None,
     on_run: OnHeadRun | None = None,
     on_epoch: OnEpoch | None = None,
+    on_pace: OnPace | None = None,
     **extractor: Unpack[ExtractorArguments],
 ) -> HeadTableReport:
-    """Compare layers as features for a head, as Table 7 of the BERT paper does for tagging.
+    """Compare layers as features for a head, as Table 7 of the BERT paper does for tagging, on your own data.
 
     Corpora are extracted into the folder with every layer. Every row is trained with every seed; beside them stand the
     most frequent answer, of numbers of pairs the cosine of their vectors, and with ``fine_tune`` the model fine-tuned:
@@ -66,39 +95,49 @@ def train_head_table7(
         HeadError: the folder holds a table of other data or settings; or see :func:`train_head`.
         UsageError: no rows or no seeds; options that have no effect.
     """
-    if grid and not fine_tune:
-        raise UsageError(f"{parameter('grid')} is of fine-tuning", remedy=f"add {parameter('fine_tune', True)}")
     if not seeds or not (rows or fine_tune):
         raise UsageError("a table needs at least one row and one seed")
     folder, settings = Path(folder), settings or HeadSettings()
     reading, form = corpus_settings or CorpusSettings(), None if embed_pairs is None else PairForm(embed_pairs)
-    options = HeadOptions(HeadKind(kind), None, pooling, form, label, choices, reading, extractor, progress, on_dataset)
     sources = {"train": open_sets(train), "dev": open_sets(dev)} | ({} if test is None else {"test": open_sets(test)})
+    settings = settle_task(HeadKind(kind), settings, label, sources["train"], reading)
+    task = task_of(HeadKind(kind), settings.task)
+    settings = replace(settings, crf=bool(settings.crf)) if task.reads is Pooling.WORD else settings  # as the paper
+    options = HeadOptions(task, None, pooling, form, label, choices, reading, extractor, progress, on_dataset)
+    epochs = rows_have_epochs(rows, task, settings)
+    check_examples(options, sources, settings, tuning=fine_tune, epochs=epochs, grid=tuple(grid))
+    points, tuned, precision = tuple(grid or PAPER_GRID), None, None
+    if fine_tune:
+        tuned = find_tuned_model(extractor.get("model"), extractor.get("revision"), recorded_model(sources))
+        precision = check_tuning(points, extractor.get("device"), extractor.get("precision", "auto"))
     with hold_result_folder(folder, ResultKind.TABLE7):
         sets = extracted_sets(sources, replace(options, layers=ALL_LAYERS), folder)
+        if task.reads is Pooling.WORD and any(isinstance(source, Path) for source in sources.values()):
+            warn_of_lower_case(extractor.get("model"), extractor.get("revision"), sets["train"][0])
         model = sets["train"][0].header.model
-        tuned = find_model(extractor.get("model") or model.name, revision=model.revision) if fine_tune else None
         last = open_sources(sets, replace(options, layers="last"), settings)  # refuses sets before anything is written
-        runs = HeadRuns(folder, _table_identity(last, options, settings))
-        training = HeadTableTraining(sets, options, settings, last, runs, on_run, on_epoch)
+        places = {name: tuple(record_place(each.folder, folder) for each in made) for name, made in sets.items()}
+        runs = HeadRuns(folder, _table_identity(last, options, settings), places)
+        training = HeadTableTraining(sets, options, settings, last, runs, on_run, on_epoch, on_pace)
         chosen = parse_rows(rows, model.num_layers)
-        table = training.run(chosen, tuple(seeds), tuned=tuned, grid=tuple(grid or PAPER_GRID))
+        table = training.run(chosen, tuple(seeds), tuned=tuned, grid=points, precision=precision)
         write_head_table(folder, table)
-        warnings = draw_if_possible(lambda: draw_table7(table, folder / PICTURE_NAME)) if picture else ()
-    return HeadTableReport(folder, table, warnings)
+        warnings = merged_labels_warnings(sources.values(), label if isinstance(task, Labels) else None)
+        if picture:
+            warnings += draw_if_possible(lambda: draw_table7(table, folder / PICTURE_NAME))
+    return HeadTableReport(folder, table, warnings, count_failed_rows(sources, sets))
 
 
-def _table_identity(sources: OpenSources, options: HeadOptions, settings: HeadSettings) -> dict[str, object]:
-    """What all runs of a table have in common."""
+def _table_identity(sources: OpenSources, options: HeadOptions, settings: HeadSettings) -> TableIdentity:
+    """The settings and data shared by all runs of a table."""
     reads, opened = sources
-    training = {name: value for name, value in to_plain(settings).items() if name != "seed"}
-    return {
-        "kind": str(options.kind),
-        "model": reads.model.fingerprint,
-        "pooling": str(reads.pooling),
-        "pairs": reads.pairs and str(reads.pairs),
-        "label": options.label,
-        "extraction": to_plain(reads.extraction),
-        "training": training,
-        "data": {name: examples.digest for name, examples in opened.items()},
-    }
+    return TableIdentity(
+        kind=options.kind,
+        model=reads.model.fingerprint,
+        pooling=reads.pooling,
+        pairs=reads.pairs,
+        label=options.label,
+        extraction=reads.extraction,
+        training=replace(settings, seed=HeadSettings().seed),
+        data={name: examples.digest for name, examples in opened.items()},
+    )

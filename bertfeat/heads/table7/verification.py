@@ -1,19 +1,33 @@
 """Verification of a head's Table 7: it is derived again from its runs."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
+from bertfeat.arguments import checked
 from bertfeat.errors import HeadError
-from bertfeat.heads.guesses import measure_of
-from bertfeat.heads.kinds import HeadKind
+from bertfeat.heads.settings import Outputs
 from bertfeat.heads.table7.baselines import TITLES
 from bertfeat.heads.table7.report import MARKDOWN_NAME, RESULTS_NAME, HeadRow, HeadTable, format_head_table
-from bertfeat.heads.table7.runs import FORMAT_VERSION, HeadRuns, read_table_identity
+from bertfeat.heads.table7.runs import FORMAT_VERSION, HeadRuns, TableIdentity, read_table_settings
+from bertfeat.heads.tasks.table import task_of
 from bertfeat.io import JsonFormat, read_regular
-from bertfeat.tagging import Table7VerifyReport
+from bertfeat.tagging import Scheme
 from bertfeat.training import FeaturesState, features_state
 
 
+@dataclass(frozen=True, slots=True)
+class Table7VerifyReport:
+    """A sound Table 7."""
+
+    folder: Path
+    rows: int  # of the table; 0 while it is not finished
+    runs: int  # that are kept, those of rows that the table no longer shows, too
+    unfinished: int  # trainings that were begun
+    features: Mapping[str, FeaturesState]  # of train, dev and test
+
+
+@checked
 def verify_head_table7(folder: str | Path) -> Table7VerifyReport:
     """Read every run of a head's table against its digest and the table's settings, and derive the table from them.
 
@@ -23,9 +37,10 @@ def verify_head_table7(folder: str | Path) -> Table7VerifyReport:
         HeadError: there is no table, or something of it does not hold.
     """
     folder = Path(folder)
-    identity = read_table_identity(folder)
-    if identity is None:
-        raise HeadError("there is no Table 7 of a head in it", where=folder, remedy=_AGAIN)
+    settings = read_table_settings(folder)
+    if settings is None:
+        raise HeadError("there is no Table 7 in it", where=folder, remedy=_AGAIN)
+    identity = settings.identity
     runs = HeadRuns(folder, identity)
     kept = {path.relative_to(runs.folder).with_suffix("").as_posix() for path in runs.folder.glob("*/*.json")}
     for place in kept:
@@ -33,14 +48,15 @@ def verify_head_table7(folder: str | Path) -> Table7VerifyReport:
     table = _read_table(folder)
     if table is not None:
         _check_table(folder, table, identity, runs)
-    data = identity.get("data")
-    digests = data if isinstance(data, dict) else {}
     return Table7VerifyReport(
         folder=folder,
         rows=0 if table is None else len(table.rows),
         runs=len(kept),
         unfinished=len(list(runs.folder.glob("*/*.head"))),
-        features={str(name): _features_of(folder, str(name), str(digest)) for name, digest in digests.items()},
+        features={
+            name: features_state(folder, settings.places.get(name, ()), digest)
+            for name, digest in identity.data.items()
+        },
     )
 
 
@@ -54,19 +70,22 @@ def _read_table(folder: Path) -> HeadTable | None:
         return None
 
 
-def _check_table(folder: Path, table: HeadTable, identity: Mapping[str, object], runs: HeadRuns) -> None:
+def _check_table(folder: Path, table: HeadTable, identity: TableIdentity, runs: HeadRuns) -> None:
     """Put the rows and seeds that the table shows together again, from the runs alone."""
     rows = tuple(_derived_row(folder, row, runs) for row in table.rows)
-    training = identity.get("training")
-    settings = training if isinstance(training, dict) else {}
-    kind = HeadKind(str(identity.get("kind")))
-    measure = measure_of(kind, regression=bool(settings.get("regression")))
-    derived = HeadTable(kind, table.model, measure, rows, settings.get("schedule", "plateau"))
+    kind, training = identity.kind, identity.training
+    task = task_of(kind, training.task)
+    measures = {task.measure, task.measure_of(Outputs(scheme=str(Scheme.PLAIN)))}  # tags may be spans or not
+    if table.measure not in measures:
+        raise HeadError(f"its scores are no {table.measure}", where=folder / RESULTS_NAME, remedy=_AGAIN)
+    derived = HeadTable(kind, table.model, table.measure, rows, training.schedule)
     if derived != table:
         raise HeadError("it does not say what the runs say", where=folder / RESULTS_NAME, remedy=_AGAIN)
     path = folder / MARKDOWN_NAME
     try:
         text = read_regular(path)
+    except FileNotFoundError as error:
+        raise HeadError("it is missing", where=path, remedy=_AGAIN) from error
     except OSError as error:
         raise HeadError(f"cannot be read ({error})", where=path, remedy=_AGAIN) from error
     if text != format_head_table(table).encode("utf-8", "backslashreplace"):
@@ -85,14 +104,8 @@ def _derived_row(folder: Path, row: HeadRow, runs: HeadRuns) -> HeadRow:
     if len(found) < len(kept):
         lacking = row.runs[kept.index(None)].place
         raise HeadError(f"the run {lacking} is not there", where=folder / RESULTS_NAME, remedy=_AGAIN)
-    return HeadRow.of(row.name, row.title, found)
-
-
-def _features_of(folder: Path, name: str, digest: str) -> FeaturesState:
-    """The state of the features that were extracted for a table: of pairs apart there are two sets."""
-    made = [folder / "features" / f"{name}{part}.features" for part in ("", ".second")]
-    return features_state(folder, [str(path.relative_to(folder)) for path in made if path.exists()], digest)
+    return HeadRow.of(row.name, row.title, found, row.paper)
 
 
 _AGAIN = "run the same table7 command again: what is done is not done again"
-_TABLE_FORMAT = JsonFormat(HeadTable, FORMAT_VERSION, error=HeadError, remedy=_AGAIN, digest_from=1)
+_TABLE_FORMAT = JsonFormat(HeadTable, FORMAT_VERSION, error=HeadError, remedy=_AGAIN)

@@ -4,6 +4,7 @@ from bertfeat.io.storage.address import Address, Location, as_location, is_addre
 from bertfeat.io.storage.files import (
     NewFile,
     create_file,
+    file_identity,
     file_stamp,
     list_files,
     open_each,
@@ -29,6 +30,7 @@ __all__ = [
     "StoredFile",
     "as_location",
     "create_file",
+    "file_identity",
     "file_stamp",
     "is_address",
     "lease_seconds",

@@ -23,7 +23,7 @@ from bertfeat.io.storage.store import Stamp, StoredFile
 from bertfeat.io.storage.waiting import ask_storage, patience
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+    from collections.abc import Callable, Sequence
 
     from obstore import Bytes, GetOptions, ObjectMeta, PutMode, UpdateVersion
 
@@ -66,25 +66,25 @@ class Bucket:
         options: GetOptions = {"if_match": meta["e_tag"]} if meta["e_tag"] else {}
 
         def fetch(start: int, stop: int) -> "Bytes":
-            async def content() -> "Bytes":
+            def content() -> "Bytes":
                 try:
                     ranged: GetOptions = {**options, "range": (start, stop)}
-                    return await (await obstore.get_async(self._clients.quick, name, options=ranged)).bytes_async()
+                    return obstore.get(self._clients.quick, name, options=ranged).bytes()
                 except exceptions.PreconditionError as error:
                     raise changed from error
 
             return self._ask(name, content)
 
-        return BufferedReader(ObjectFile(int(meta["size"]), tail, fetch), READ_AHEAD)
+        return BufferedReader(ObjectFile(int(meta["size"]), tail, fetch, meta["e_tag"] or ""), READ_AHEAD)
 
     def read(self, name: str) -> bytes:
         """Read an object."""
 
-        async def content() -> bytes:
-            result = await obstore.get_async(self._clients.quick, name)
+        def content() -> bytes:
+            result = obstore.get(self._clients.quick, name)
             if result.meta["size"] > MOST_BYTES:
                 raise _TooLargeError
-            return bytes(await result.bytes_async())
+            return bytes(result.bytes())
 
         try:
             return self._ask(name, content)
@@ -95,10 +95,7 @@ class Bucket:
     def stamp(self, name: str) -> Stamp:
         """Size and tag of an object."""
 
-        async def meta() -> "ObjectMeta":
-            return await obstore.head_async(self._clients.quick, name)
-
-        return _stamp_of(self._ask(name, meta))
+        return _stamp_of(self._ask(name, lambda: obstore.head(self._clients.quick, name)))
 
     def list(self, folder: str, prefix: str = "") -> Iterator[StoredFile]:
         """The objects below a folder, a thousand a request."""
@@ -141,9 +138,9 @@ class Bucket:
     def remove(self, name: str) -> None:
         """Remove an object, if it exists."""
 
-        async def removed() -> None:
+        def removed() -> None:
             try:
-                await obstore.delete_async(self._clients.quick, name)
+                obstore.delete(self._clients.quick, name)
             except FileNotFoundError as error:
                 if not isinstance(explain_error(error, ""), FileNotFoundError):
                     raise  # there is no such bucket
@@ -154,9 +151,9 @@ class Bucket:
         """Write an object; None where the mode forbids it, even because of an earlier attempt without an answer."""
         client = self._clients.upload if size > _LARGE else self._clients.quick
 
-        async def written() -> Stamp | None:
+        def written() -> Stamp | None:
             try:
-                put = await obstore.put_async(client, name, content, mode=mode, use_multipart=False)
+                put = obstore.put(client, name, content, mode=mode, use_multipart=False)
             except _REFUSED:
                 return None
             return Stamp(size, put["e_tag"] or put["version"] or "", put["version"] or "")
@@ -177,14 +174,14 @@ class Bucket:
             return there if all(file.read(len(block)) == block for block in _blocks(content)) else None
 
     def _fetch_tail(self, name: str) -> "tuple[ObjectMeta, Bytes | bytes]":
-        async def tail() -> "tuple[ObjectMeta, Bytes | bytes]":
+        def tail() -> "tuple[ObjectMeta, Bytes | bytes]":
             try:
-                result = await obstore.get_async(self._clients.quick, name, options={"range": {"suffix": _TAIL}})
-                return result.meta, await result.bytes_async()
+                result = obstore.get(self._clients.quick, name, options={"range": {"suffix": _TAIL}})
+                return result.meta, result.bytes()
             except exceptions.GenericError as error:
                 if is_passing(error):
                     raise
-                meta = await obstore.head_async(self._clients.quick, name)
+                meta = obstore.head(self._clients.quick, name)
                 if meta["size"]:
                     raise
                 return meta, b""  # an empty object has no range
@@ -193,16 +190,14 @@ class Bucket:
 
     def _list_objects(self, folder: str) -> "Iterator[ObjectMeta]":
         last: str | None = None
-        stream: AsyncIterator[Sequence[ObjectMeta]] | None = None
+        stream: Iterator[Sequence[ObjectMeta]] | None = None
 
-        async def page() -> "Sequence[ObjectMeta] | None":
+        def page() -> "Sequence[ObjectMeta] | None":
             nonlocal stream
             try:
                 if stream is None:
-                    stream = aiter(obstore.list(self._clients.quick, folder or None, offset=last, chunk_size=1000))
-                return await anext(stream)
-            except StopAsyncIteration:
-                return None
+                    stream = iter(obstore.list(self._clients.quick, folder or None, offset=last, chunk_size=1000))
+                return next(stream, None)
             except BaseException:
                 stream = None  # the next attempt goes on behind what is known
                 raise
@@ -211,7 +206,7 @@ class Bucket:
             yield from objects
             last = objects[-1]["path"]
 
-    def _ask(self, name: str, request: "Callable[[], Awaitable[T]]") -> T:
+    def _ask(self, name: str, request: "Callable[[], T]") -> T:
         return ask_storage(self._place(name), self._seconds, request, profile=needs_boto3())
 
     def _place(self, name: str) -> str:

@@ -4,16 +4,17 @@ import fcntl
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from io import BufferedReader
+from io import BufferedReader, IOBase
 from itertools import islice
 from pathlib import Path
 
 from bertfeat.io.atomic import atomic, refuse_folder_path, storage_errors
 from bertfeat.io.storage.address import Address, Location
 from bertfeat.io.storage.local import LocalStore, unique_sibling
+from bertfeat.io.storage.object_file import ObjectFile
 from bertfeat.io.storage.store import Stamp, StoredFile, store_of
+from bertfeat.io.threads import ContextPool
 
 _AT_ONCE = 16  # files that are opened at the same time
 _TEMPORARY = "bertfeat-upload-"  # how names of files begin that are written to be brought to object storage
@@ -40,6 +41,15 @@ def open_file(place: Location) -> BufferedReader:
     return store.open(name)
 
 
+def file_identity(file: IOBase) -> tuple[object, ...]:
+    """What tells an open file from another one in its place: device, inode, size and time of change, or an e-tag."""
+    raw = file.raw if isinstance(file, BufferedReader) else file
+    if isinstance(raw, ObjectFile):
+        return (raw.tag,)
+    status = os.fstat(file.fileno())
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
 def open_each(places: Iterable[Location]) -> Iterator[BufferedReader | None]:
     """Open files in their order, several ahead of the one that is asked for; None for each that there is not.
 
@@ -50,7 +60,7 @@ def open_each(places: Iterable[Location]) -> Iterator[BufferedReader | None]:
         StorageError: object storage that cannot be reached.
     """
     rest = iter(places)
-    with ThreadPoolExecutor(_AT_ONCE, "bertfeat-open") as pool:
+    with ContextPool(_AT_ONCE, "bertfeat-open") as pool:
         try:
             ahead = [pool.submit(_open_if_there, place) for place in islice(rest, _AT_ONCE)]
             while ahead:

@@ -17,11 +17,13 @@ _MOST_AHEAD = 1 << 23  # that are fetched at once of a file that is read from pl
 class ObjectFile(RawIOBase):
     """An object as a file.
 
-    ``fetch(start, stop)`` gives bytes of it. Reading on where the last fetch ended doubles what is fetched at once.
+    ``fetch(start, stop)`` gives bytes of it; ``tag`` is its e-tag. Reading on where the last fetch ended doubles what
+    is fetched at once.
     """
 
-    def __init__(self, size: int, tail: "Buffer", fetch: "Callable[[int, int], Buffer]") -> None:
+    def __init__(self, size: int, tail: "Buffer", fetch: "Callable[[int, int], Buffer]", tag: str = "") -> None:
         super().__init__()
+        self.tag = tag
         self._size, self._fetch = size, fetch
         self._tail = memoryview(tail)
         self._tail_start = size - len(self._tail)

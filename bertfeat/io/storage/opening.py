@@ -1,6 +1,7 @@
 """Opening buckets, each kind with the credentials of its usual places: environment, machine, web identity, profiles."""
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -8,10 +9,11 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from obstore import store
 
-from bertfeat.errors import StorageError
+from bertfeat.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
     from obstore.store import AzureConfig, ClientConfig, RetryConfig, S3CredentialProvider
@@ -25,6 +27,8 @@ _AWS_KEYS = (
 )
 """Where obstore finds credentials itself; otherwise it asks the machine that it runs on."""
 
+_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _QUIET_SECONDS = 20.0  # without a byte, after which a request is made again
 _RETRIED_SECONDS = 10.0  # for which obstore repeats a request by itself, before it is said that the storage fails
 
@@ -41,11 +45,13 @@ def open_clients(scheme: str, bucket: str, seconds: float) -> Clients:
     """Open a bucket; nothing is asked of it yet. A request is tried for so many seconds.
 
     Raises:
+        UsageError: a setting in the environment that cannot be right.
         StorageError: a profile of AWS that cannot be used.
     """
     if scheme == "memory":
         memory = _open_memory(bucket)
         return Clients(memory, memory)
+    _check_environment({"s3": "AWS_", "az": "AZURE_", "gs": "GOOGLE_"}[scheme])
     retry: RetryConfig = {
         "max_retries": 1000,
         "retry_timeout": timedelta(seconds=min(_RETRIED_SECONDS, seconds)),
@@ -60,16 +66,40 @@ def open_clients(scheme: str, bucket: str, seconds: float) -> Clients:
     return Clients(opener(bucket, quick, retry), opener(bucket, upload, retry))
 
 
+def _check_environment(prefix: str) -> None:
+    """Refuse settings over which obstore would panic: endpoints without a host, keys that no request can carry.
+
+    Raises:
+        UsageError: names the variable; the value of a key is not shown.
+    """
+    for name, value in os.environ.items():
+        if not name.startswith(prefix):
+            continue
+        if prefix != "GOOGLE_" and (_CONTROL.search(value) or not value.isascii()):
+            problem = "it holds a line break or another character that no request can carry"
+            raise UsageError(problem, where=name, remedy="set it without")
+        if name in _ENDPOINTS and value and not _is_endpoint(value):
+            remedy = "write it with its scheme, as in http://localhost:9000"
+            raise UsageError("this is no address of a server", where=f"{name}={value}", remedy=remedy)
+
+
+def _is_endpoint(value: str) -> bool:
+    try:
+        split = urlsplit(value)
+        return split.scheme in ("http", "https") and bool(split.hostname) and split.port != 0 and " " not in value
+    except ValueError:  # a port that is no number
+        return False
+
+
 def needs_boto3() -> bool:
     """Whether there are profiles of AWS, which only boto3 reads, but no boto3."""
     return _has_profile() and not find_spec("boto3")
 
 
 def _client(seconds: float) -> "ClientConfig":
-    endpoints = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT")
     client: ClientConfig = {
         "connect_timeout": timedelta(seconds=min(_QUIET_SECONDS / 2, seconds)),
-        "allow_http": any(os.environ.get(name, "").startswith("http:") for name in endpoints),
+        "allow_http": any(os.environ.get(name, "").startswith("http:") for name in _ENDPOINTS),
     }
     certificates = os.environ.get("AWS_CA_BUNDLE") or os.environ.get("SSL_CERT_FILE")
     if certificates and os.path.isfile(certificates):

@@ -8,7 +8,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Protocol
 
-from bertfeat.errors import UsageError
+from bertfeat.errors import errors_within, needed_library
 from bertfeat.io.storage.address import Address, Location
 
 _SETTINGS = ("AWS_", "AZURE_", "BERTFEAT_STORAGE_", "GOOGLE_")  # what variables that stores read begin with
@@ -86,11 +86,6 @@ def _local() -> Store:
 @lru_cache(maxsize=64)
 def _bucket(scheme: str, bucket: str, settings: tuple[tuple[str, str], ...]) -> Store:
     del settings  # other ones make another store: who corrects a key in a notebook need not start anew
-    try:
+    with errors_within(f"{scheme}://{bucket}"), needed_library("object storage needs obstore", "bertfeat[cloud]"):
         from bertfeat.io.storage.bucket import Bucket  # here, because obstore is an extra
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "obstore":
-            raise
-        where, remedy = f"{scheme}://{bucket}", "pip install 'bertfeat[cloud]'"
-        raise UsageError("object storage needs obstore", where=where, remedy=remedy) from error
     return Bucket.open_bucket(scheme, bucket)

@@ -1,24 +1,25 @@
-"""Waiting for object storage: obstore's requests run on a thread of their own, so that signals end the wait at once.
+"""Waiting for object storage: each request runs on a thread of its own, so that signals end the wait at once.
 
 A request that waited inside of native code could not be interrupted: Ctrl-C would take effect when the last retry is
-over, minutes later.
+over, minutes later. obstore's asynchronous calls are no way out: their answers are brought by threads of Rust that call
+into Python, and may still be inside of such a call when the interpreter ends, which then unwinds them through Rust's
+frames and aborts the process (exit code 134). A blocking call brings its answer back on the thread that made it.
 """
 
-import asyncio
 import logging
 import os
 import random
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from concurrent.futures import Future
 from typing import TypeVar
 
 from bertfeat.errors import StorageError, UsageError
 from bertfeat.io.storage.object_errors import ANSWERS, TIMEOUT_VARIABLE, explain_error, is_passing, reason_of_error
 
 _log = logging.getLogger("bertfeat")
-_loops: dict[int, asyncio.AbstractEventLoop] = {}  # of the process of that number, and none of others
-_loops_lock = threading.Lock()
+_process = 0  # the first one that asked; 0 before
 _MOST_PAUSE = 15.0  # seconds between two attempts
 _SILENT = 5.0  # seconds without an answer of which nothing is said
 
@@ -41,7 +42,7 @@ def patience() -> float:
     return seconds
 
 
-def ask_storage(place: str, seconds: float, request: Callable[[], Awaitable[T]], *, profile: bool = False) -> T:
+def ask_storage(place: str, seconds: float, request: Callable[[], T], *, profile: bool = False) -> T:
     """The answer to a request, which is asked again for so many seconds as long as only the network fails.
 
     Asking twice must do no harm.
@@ -65,27 +66,28 @@ def ask_storage(place: str, seconds: float, request: Callable[[], Awaitable[T]],
         pause = min(2 * pause, _MOST_PAUSE)
 
 
-def _wait(request: Callable[[], Awaitable[T]]) -> T:
-    async def answer() -> T:
-        return await request()
+def _wait(request: Callable[[], T]) -> T:
+    _refuse_fork()
+    answer: Future[T] = Future()
 
-    future = asyncio.run_coroutine_threadsafe(answer(), _loop())
-    try:
-        return future.result()
-    except BaseException:
-        future.cancel()
-        raise
+    def ask() -> None:
+        try:
+            answer.set_result(request())
+        except BaseException as error:
+            # a panic of obstore's Rust is no Exception; those that settings cause are refused before
+            is_panic = type(error).__name__ == "PanicException"
+            answer.set_exception(StorageError(f"obstore failed: {error}") if is_panic else error)
+
+    threading.Thread(target=ask, name="object-storage", daemon=True).start()
+    return answer.result()
 
 
-def _loop() -> asyncio.AbstractEventLoop:
-    with _loops_lock:
-        if not _loops:
-            loop = asyncio.new_event_loop()
-            threading.Thread(target=loop.run_forever, name="object-storage", daemon=True).start()
-            _loops[os.getpid()] = loop
-        if os.getpid() not in _loops:  # obstore's threads stayed behind, and a request would wait for ever
-            raise StorageError(
-                "object storage cannot be used in a process that was forked from one that used it",
-                remedy="start processes with multiprocessing's 'spawn'",
-            )
-        return _loops[os.getpid()]
+def _refuse_fork() -> None:
+    """Refuse processes in which obstore's threads stayed behind, where a request would wait for ever."""
+    global _process
+    _process = _process or os.getpid()
+    if _process != os.getpid():
+        raise StorageError(
+            "object storage cannot be used in a process that was forked from one that used it",
+            remedy="start processes with multiprocessing's 'spawn'",
+        )

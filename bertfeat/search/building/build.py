@@ -4,7 +4,7 @@ Memory is bounded by the index itself. Shapes: n vectors, W values in each.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,11 +12,12 @@ from pathlib import Path
 import pyarrow as pa
 
 import bertfeat
+from bertfeat.arguments import checked
 from bertfeat.engine import Engine
-from bertfeat.errors import UsageError
+from bertfeat.errors import IndexFolderError, UsageError, parameter
 from bertfeat.io import Address, as_location
 from bertfeat.recipe import FeatureColumn
-from bertfeat.search.building.build_options import BuildOptions, BuildProgress, OnBuildProgress, ignore_build_progress
+from bertfeat.search.building.build_progress import BuildProgress, OnBuildProgress, ignore_build_progress
 from bertfeat.search.building.feature_source import FeatureSource
 from bertfeat.search.building.filling import Filling, Keep, check_complete, fill_here
 from bertfeat.search.building.shard_files import refuse_indivisible
@@ -24,35 +25,56 @@ from bertfeat.search.building.sharded_build import Workers, fill_by_workers
 from bertfeat.search.building.token_writer import keep_tokens, plan_tokens
 from bertfeat.search.document_store import IndexStoresWriter
 from bertfeat.search.evaluation import recall
-from bertfeat.search.index_files import finish_index_folder
-from bertfeat.search.replacement import hold_index_folder
-from bertfeat.search.settings import FAISS_NAME, FORMAT_VERSION, IndexSettings, RecallReport, SearchParameter
+from bertfeat.search.evaluation.recall_queries import RecallQueries, disturbed_queries, given_queries
+from bertfeat.search.index_files import publish_version
+from bertfeat.search.options import BuildOptions
+from bertfeat.search.queries import query_texts
+from bertfeat.search.query_encoder import QueryEncoder, check_same_model, embed_queries, open_column_encoder
+from bertfeat.search.settings import FAISS_NAME, FORMAT_VERSION, REBUILD, IndexSettings, RecallReport, SearchParameter
 from bertfeat.search.source_sets import FeatureSets, describe_source_set, open_feature_sets
 from bertfeat.search.vectors.faiss_factory import create_faiss_index
 from bertfeat.search.vectors.faiss_import import faiss
 from bertfeat.search.vectors.faiss_index import (
     copy_to_gpu,
+    flat_storage,
     set_search_parameter,
     train_index,
     write_faiss_index,
 )
 from bertfeat.search.vectors.faiss_transforms import judged_transform
 from bertfeat.search.vectors.index_types import IndexChoice, choose_index
-from bertfeat.search.vectors.training_sample import QUERIES, raw_vectors, sample_vectors
-from bertfeat.search.vectors.whitening import Whitener, Whitening, fit_whitening, measure_spectrum, with_transform
+from bertfeat.search.vectors.metric import copy_as_float32
+from bertfeat.search.vectors.training_sample import (
+    QUERIES,
+    prepare_vectors,
+    raw_vectors,
+    sample_numbers,
+    sample_vectors,
+)
+from bertfeat.search.vectors.whitening import Whitener, fit_whitening, measure_spectrum, with_transform
+from bertfeat.search.vectors.whitening_names import Whitening
+from bertfeat.search.versions import hold_index_folder
 
 
+@checked
 def build_index(
     features: FeatureSets,
     folder: str | Path | Address,
     column: str | None = None,
     *,
     options: BuildOptions | None = None,
+    queries: Sequence[str] | None = None,
+    model: str | Path | None = None,
+    encoder: QueryEncoder | None = None,
     progress: OnBuildProgress | None = None,
     engine: Engine | None = None,
     scratch: str | Path | Address | None = None,
 ) -> IndexSettings:
     """Build an index over one column of one or several feature sets; at the end it replaces an older index.
+
+    The target recall is tuned and told on ``queries``, texts such as users ask, which the model of the sets embeds
+    (``model`` says where it is now, ``encoder`` replaces it): one half tunes, the other one tells, of at most 1,000 in
+    all. Without any, some of the vectors are disturbed until they are as far from the others as questions are.
 
     With an ``engine`` other processes add the vectors, each to shards of its own, and the index answers as one that was
     built without. What they write is put together on this machine; where they do not see its disk, ``scratch`` is a
@@ -60,7 +82,7 @@ def build_index(
 
     Raises:
         UsageError: no vectors, too few of them for the type asked for, a type that FAISS does not know, or one that
-            cannot be put together from shards.
+            cannot be put together from shards; or no queries where some are to be tuned on.
         NotDerivableError: there is no such column.
         IndexFolderError: feature sets that cannot share an index, or a vector that is not finite.
         FolderLockedError: another run is at work on the folder.
@@ -78,22 +100,25 @@ def build_index(
                 f"there are no vectors of {source.column.name} in it, so nothing to index", where=sets[0].folder
             )
         clock = _StepClock(progress or ignore_build_progress)
-        whitener = _fit_to_source(source, options.transform, clock)
+        given = None if queries is None else _queries_to_tune_on(queries, source, options, model, encoder, clock)
+        whitener = _fit_to_source(source, options.whitening, clock)
         width = whitener.width if whitener else source.width
         choice = choose_index(
             options.type, count=source.count, width=width, memory=options.memory, recall=options.target_recall
         )
         named = options.with_tokens
         kept = None if named is None else plan_tokens(source, named, options.token_dtype)
-        with held.replacement() as fresh:
+        with held.new_version() as fresh:
             with IndexStoresWriter(fresh, source.schema, per_document=source.per_document) as stores:
-                report = _build_faiss_index(source, choice, options, whitener, fresh, stores.write, clock, workers)
+                report = _build_faiss_index(
+                    source, choice, options, given, whitener, fresh, stores.write, clock, workers
+                )
             settings = _new_settings(source, choice, options, report, stores.documents)
             if kept is not None:
                 with clock.step("tokens", source.count):
                     tokens = keep_tokens(fresh, kept, sets, keep_text=options.keep_text)
                 settings = replace(settings, tokens=tokens)
-            return finish_index_folder(settings, fresh)
+            return publish_version(settings, fresh)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +137,7 @@ def _build_faiss_index(
     source: FeatureSource,
     choice: IndexChoice,
     options: BuildOptions,
+    given: RecallQueries | None,
     whitener: Whitener | None,
     folder: Path,
     keep: Keep,
@@ -129,33 +155,76 @@ def _build_faiss_index(
         index = with_transform(index, whitener.matrix(), options.metric)
     if workers is not None:
         refuse_indivisible(index, choice.factory)
+    judged = options.evaluate and source.count > 1
     with clock.step("sample", source.count):
-        sample = sample_vectors(source, index, choice, options, clock.done)
+        sample = sample_vectors(source, index, choice, options, clock.done, judged=judged and given is None)
     with clock.step("train", len(sample.training)):
         index = copy_to_gpu(index, options.device)
         train_index(index, sample.training, choice.clusters)
     transform = judged_transform(index)
-    exact = None
+    asked = given
     if len(sample.own):
-        exact = recall.ExactSearch(sample.queries, sample.own, options.metric, source.count, transform)
+        asked = disturbed_queries(sample.queries, sample.own, options.preparation)
+    exact = None
+    if judged and asked is not None and flat_storage(index) is None:
+        exact = recall.ExactSearch(asked, options.metric, source.count, transform)
     with clock.step("add", source.count):
         del sample  # its memory is for the index now
         filling = Filling(source, choice, options, folder, keep, clock.done, exact)
         index, zero = fill_by_workers(workers, index, filling) if workers else fill_here(index, filling)
         check_complete(index, source.count)
     parameter, report = recall.guess_search_parameter(index), None
-    if options.evaluate and source.count > 1:
+    if judged:
         with clock.step("evaluate", QUERIES):
-            truth = exact.truth() if exact else recall.stored_truth(index)
+            truth = exact.truth() if exact else recall.stored_truth(index, given, options.metric)
             parameter, report = recall.tune_and_judge(index, truth, options.metric, options.target_recall)
             report = replace(report, transformed=transform is not None)
     with clock.step("write", source.count):
-        if parameter is not None:  # also the default of plain FAISS, which does not read index.json
+        if parameter is not None:  # also the default of plain FAISS, which does not read our record
             set_search_parameter(index, parameter.value)
         write_faiss_index(index, folder / FAISS_NAME)
     zero = 0 if whitener else zero  # whitening gives them a direction
     transform_done = whitener.whitening if whitener else None
     return BuildReport(source.count, zero, parameter, report, clock.seconds, transform_done)
+
+
+def _queries_to_tune_on(
+    queries: Sequence[str],
+    source: FeatureSource,
+    options: BuildOptions,
+    model: str | Path | None,
+    encoder: QueryEncoder | None,
+    clock: "_StepClock",
+) -> RecallQueries:
+    """The queries that an index is tuned on, as they will be searched for; of very many a sample.
+
+    Raises:
+        UsageError: there are none, one does not fit the column, or the recall is not to be measured.
+        ModelError: the model cannot be found.
+    """
+    if not options.evaluate:
+        raise UsageError(
+            "queries tune an index, and without evaluation nothing is tuned",
+            where=parameter("queries"),
+            remedy="leave one of the two out",
+        )
+    texts = query_texts(queries)
+    if not texts:
+        raise UsageError("there are no queries to tune on", where=parameter("queries"))
+    texts = [texts[number] for number in sample_numbers(len(texts), QUERIES)]
+    header, found = source.sets[0].header, source.column
+    column = FeatureColumn(found.recipe, found.pooling, found.width, "float32")
+    with clock.step("queries", len(texts)):
+        if encoder is None:
+            folder = source.sets[0].folder
+            encoder = open_column_encoder(
+                header.model, header.settings, column, options.query_prompt, model, where=folder
+            )
+        else:
+            check_same_model(source.sets[0].folder, header.model, encoder, IndexFolderError, rebuild=REBUILD)
+        vectors = copy_as_float32(embed_queries(encoder, column, texts))
+        prepare_vectors(options.preparation, vectors, 0)
+    return given_queries(vectors)
 
 
 def _fit_to_source(source: FeatureSource, whitening: Whitening | None, clock: "_StepClock") -> Whitener | None:

@@ -11,9 +11,9 @@ from typing import Protocol
 
 from bertfeat.errors import IndexFolderError
 from bertfeat.io import give_back_memory, prefetched
-from bertfeat.search.building.build_options import BuildOptions
 from bertfeat.search.building.feature_source import FeatureSource
 from bertfeat.search.evaluation.recall import ExactSearch
+from bertfeat.search.options import BuildOptions
 from bertfeat.search.vectors.faiss_import import FaissIndex, VectorSink
 from bertfeat.search.vectors.faiss_index import add_vectors, copy_to_cpu, reserve_vectors
 from bertfeat.search.vectors.index_types import IndexChoice

@@ -1,13 +1,9 @@
-"""A worker of a build by several processes: fills shards of an index with the vectors of whole parts.
-
-Shapes: Q queries, W values in a vector.
-"""
+"""A worker of a build by several processes: fills shards of an index with the vectors of whole parts."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bertfeat.errors import BertfeatError, IndexFolderError, parameter
 from bertfeat.features import FeatureSet
@@ -17,6 +13,7 @@ from bertfeat.search.building.filling import check_complete, fill_index
 from bertfeat.search.building.shard_files import ShardBuilder
 from bertfeat.search.building.shard_plan import PlannedShard
 from bertfeat.search.evaluation.recall import ExactSearch
+from bertfeat.search.evaluation.recall_queries import RecallQueries
 from bertfeat.search.settings import REBUILD, SourceSet
 from bertfeat.search.source_sets import describe_source_set
 from bertfeat.search.vectors.faiss_import import FaissIndex, Scored, faiss, faiss_errors
@@ -48,8 +45,7 @@ class ShardJob:
     preparation: Metric  # for which vectors are prepared before FAISS gets them
     folder: Location  # of the shards
     count: int  # of all vectors
-    queries: NDArray[np.float32]  # [Q, W] for exact search; none where the index itself can do it
-    own: NDArray[np.int64]  # [Q] their numbers
+    asked: RecallQueries | None  # of exact search; None where the index itself can do it
 
     def open_worker(self, *, device: str | None, threads: int | None) -> "ShardWorker":
         """A worker in another process than the build's.
@@ -95,8 +91,8 @@ class ShardWorker:
 
     def _fill(self, shard: PlannedShard) -> FilledShard:
         job, exact = self._job, None
-        if len(job.queries):
-            exact = ExactSearch(job.queries, job.own, job.metric, job.count, judged_transform(self._index))
+        if job.asked is not None:
+            exact = ExactSearch(job.asked, job.metric, job.count, judged_transform(self._index))
         self._index.reset()
         builder = ShardBuilder(self._index, shard.first_vector)
         blocks = prefetched(self._source.blocks(documents=False, shards=[shard]), join=True)

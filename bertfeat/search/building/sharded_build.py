@@ -9,18 +9,17 @@ import shutil
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from bertfeat.engine import Engine
 from bertfeat.errors import StorageError, UsageError
 from bertfeat.io import (
     Address,
+    ContextPool,
     Location,
     create_file,
     open_file,
@@ -93,8 +92,7 @@ def _job_of(filling: Filling, place: Location) -> ShardJob:
         preparation=filling.options.preparation,
         folder=place,
         count=source.count,
-        queries=exact.queries if exact else np.empty((0, source.width), np.float32),
-        own=exact.own if exact else np.empty(0, np.int64),
+        asked=exact.asked if exact else None,
     )
 
 
@@ -137,7 +135,7 @@ def _documents_written(filling: Filling) -> "Iterator[Future[None]]":
                 return
             filling.keep(block)
 
-    with ThreadPoolExecutor(1, "bertfeat-documents") as pool:
+    with ContextPool(1, "bertfeat-documents") as pool:
         documents = pool.submit(copy_context().run, write)
         try:
             yield documents

@@ -14,6 +14,7 @@ from bertfeat.features import FeatureSet, FeatureSettings, ModelIdentity, NpyWri
 from bertfeat.recipe import FeatureColumn
 from bertfeat.search.building.feature_source import FeatureSource, find_incomparability
 from bertfeat.search.document_store import ArrowStoreWriter
+from bertfeat.search.options import TokenDtype
 from bertfeat.search.reranking.kept_tokens import VOCABULARY_SCHEMA, KeptTokens, encode_directions
 from bertfeat.search.reranking.set_tokens import find_token_column, has_strings, stream_tokens
 from bertfeat.search.reranking.token_counts import TokenCounts
@@ -113,7 +114,7 @@ class KeptTokensWriter:
             self._counts.add(ids[counted], owners[counted], int(living.sum()))
 
 
-def plan_tokens(source: FeatureSource, name: str, dtype: str) -> FeatureColumn:
+def plan_tokens(source: FeatureSource, name: str, dtype: TokenDtype) -> FeatureColumn:
     """The token or word column that an index of those feature sets keeps.
 
     Raises:

@@ -1,6 +1,6 @@
 """Updates of an index: documents are appended, replaced by those of the same id, and removed."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -9,22 +9,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from bertfeat.arguments import checked
 from bertfeat.errors import IndexFolderError
 from bertfeat.features import FeatureSet
 from bertfeat.io import Address
-from bertfeat.search.building.build_options import BuildProgress, OnBuildProgress, ignore_build_progress
+from bertfeat.search.building.build_progress import BuildProgress, OnBuildProgress, ignore_build_progress
 from bertfeat.search.building.feature_source import FeatureSource, find_incomparability
 from bertfeat.search.building.filling import check_complete, fill_index, kept_blocks
 from bertfeat.search.building.token_writer import KeptTokensWriter, check_token_sets
 from bertfeat.search.document_store import ArrowStore, IndexStoresWriter, document_schema
-from bertfeat.search.index_files import finish_index_folder
-from bertfeat.search.replacement import hold_index_folder
+from bertfeat.search.index_files import publish_version
 from bertfeat.search.settings import FAISS_NAME, REMOVED_NAME, IndexSettings, StoredTokens
 from bertfeat.search.source_sets import FeatureSets, merge_sources, open_feature_sets
 from bertfeat.search.vector_index import VectorIndex
 from bertfeat.search.vectors.faiss_import import FaissIndex
 from bertfeat.search.vectors.faiss_index import can_remove, has_lists_on_disk, remove_vectors, write_faiss_index
 from bertfeat.search.vectors.lists_on_disk import DiskListsBuilder
+from bertfeat.search.versions import hold_index_folder
 
 _RECONSTRUCTED = 16_384
 
@@ -39,6 +40,7 @@ class UpdateReport:
     unknown: tuple[str, ...] = ()  # ids to be removed that are not in the index
 
 
+@checked
 def append_features(
     folder: str | Path | Address,
     features: FeatureSets,
@@ -65,7 +67,7 @@ def append_features(
         if (tokens := index.settings.tokens) is not None:
             check_token_sets(sets, tokens.column, index.settings.model, index.settings.extraction)
         replaced = _with_ids(index, _stored_ids(sets))
-        with held.replacement() as fresh:
+        with held.new_version() as fresh:
             remaining = _RemainingIndex(index, replaced)
             source.first_document = remaining.documents
             schema = document_schema([(index.folder, index.documents.schema), *source.schemas])
@@ -85,7 +87,8 @@ def append_features(
             )
 
 
-def remove_documents(folder: str | Path | Address, ids: Iterable[str]) -> UpdateReport:
+@checked
+def remove_documents(folder: str | Path | Address, ids: Collection[str]) -> UpdateReport:
     """Remove the documents of those ids from an index; types that cannot remove keep them as tombstones.
 
     Raises:
@@ -96,15 +99,15 @@ def remove_documents(folder: str | Path | Address, ids: Iterable[str]) -> Update
     with hold_index_folder(folder) as held:
         index = VectorIndex(held.folder, in_memory=True)
         unique = list(dict.fromkeys(ids))
-        removed = _with_ids(index, pa.array(unique, pa.string()))
+        storable = [id_ for id_ in unique if id_.isascii() or id_ == id_.encode("utf-8", "replace").decode()]
+        removed = _with_ids(index, pa.array(storable, pa.string()))
         known = _ids_of_rows(index.documents, removed)
         unknown = tuple(id_ for id_ in unique if id_ not in known)
         if not removed.any():
             return UpdateReport(index.settings, 0, 0, unknown)
-        with held.replacement() as fresh:
+        with held.new_version() as fresh:
             remaining = _RemainingIndex(index, removed)
-            schema = document_schema([(index.folder, index.documents.schema)])  # of this format
-            with IndexStoresWriter(fresh, schema, per_document=index.pieces is None) as stores:
+            with IndexStoresWriter(fresh, index.documents.schema, per_document=index.pieces is None) as stores:
                 remaining.copy(stores)
             grown = remaining.faiss_index
             if has_lists_on_disk(grown):
@@ -126,7 +129,7 @@ def _finish_update(
         zero_vectors=settings.zero_vectors + zero,
         updates=settings.updates + 1,
     )
-    return finish_index_folder(settings, folder)
+    return publish_version(settings, folder)
 
 
 class _RemainingIndex:

@@ -5,13 +5,16 @@ Shapes: Q queries, K nearest, n vectors of a block, W values.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bertfeat.features import unit_vectors
 from bertfeat.search.databases.database_rows import DatabaseRows, RowBlock
-from bertfeat.search.evaluation.recall import GroundTruth, recall_at_k, without_own
+from bertfeat.search.evaluation.recall import GroundTruth, ground_truth, recall_at_k, without_own
+from bertfeat.search.evaluation.recall_queries import RecallQueries, disturb
+from bertfeat.search.settings import QueryKind
 from bertfeat.search.vectors.faiss_import import Scored
 from bertfeat.search.vectors.faiss_search import EMPTY, merge_neighbours
 from bertfeat.search.vectors.metric import Metric
@@ -29,44 +32,45 @@ DatabaseSearch = Callable[[NDArray[np.float32], int, Mapping[str, int]], NDArray
 
 @dataclass(frozen=True, slots=True)
 class DatabaseRecall:
-    """The share of the true 10 nearest that a database finds, over some of its own vectors as queries."""
+    """The share of the true 10 nearest that a database finds, over some of its own vectors, disturbed, as queries."""
 
     nearest: int  # 10, or all others where there are fewer
     queries: int
+    of: QueryKind
     default: float  # with the database's own parameters
     best: float  # with these ones
     parameters: Mapping[str, int] = field(default_factory=dict)  # empty where the database's own are enough
 
 
 class ExactRows:
-    """Exact search for a sample of the rows, whose vectors stream by."""
+    """Exact search by queries that are made of a sample of the rows, whose vectors stream by."""
 
-    def __init__(self, queries: NDArray[np.float32], numbers: NDArray[np.int64], count: int) -> None:
-        self._queries, self._numbers = queries, numbers
-        self._own = np.full(len(numbers), EMPTY, np.int64)
-        self._depth = min(_DEPTH, count - 1) + 1  # one more: the query itself
-        shape = (len(queries), self._depth)
+    def __init__(self, asked: RecallQueries, count: int) -> None:
+        self._asked = asked
+        self._own = np.full(len(asked), EMPTY, np.int64)
+        self._depth = min(_DEPTH, count - 1) + 1  # one more: the vector that a query was made of
+        shape = (len(asked), self._depth)
         self._best: Scored = (np.full(shape, -np.inf, np.float32), np.full(shape, EMPTY, np.int64))
 
     def add(self, block: RowBlock, keys: NDArray[np.int64]) -> None:
         """Compare with the next rows, which have those keys ``[n]``."""
-        inside = (self._numbers >= block.start) & (self._numbers < block.start + len(keys))
-        self._own[inside] = keys[self._numbers[inside] - block.start]
+        inside = (self._asked.own >= block.start) & (self._asked.own < block.start + len(keys))
+        self._own[inside] = keys[self._asked.own[inside] - block.start]
         for start in range(0, len(keys), _SCORED_ROWS):
             cut = slice(start, start + _SCORED_ROWS)
-            scores = self._queries @ block.vectors[cut].T
+            scores = self._asked.vectors @ block.vectors[cut].T
             depth = min(self._depth, scores.shape[1])
             places = np.argpartition(-scores, depth - 1, axis=1)[:, :depth]
             found = (np.take_along_axis(scores, places, 1), keys[cut][places])
             self._best = merge_neighbours([self._best, found], self._depth, Metric.COSINE)
 
     def truth(self) -> GroundTruth:
-        """The nearest rows of each query, without the query itself."""
-        return GroundTruth(self._queries, self._own, *without_own(*self._best, self._own), queries_per_second=0.0)
+        """The nearest rows of each query, without the one that it was made of."""
+        return ground_truth(replace(self._asked, own=self._own), self._best, seconds=0.0)
 
 
 def sample_queries(rows: DatabaseRows, done: Callable[[int], None]) -> ExactRows | None:
-    """Read a sample of the vectors, to be queries; None where there are no two vectors, or all are zero vectors."""
+    """Read a sample of the vectors and make queries of them; None where there are not two, or none has a direction."""
     numbers = sample_numbers(rows.count, _QUERIES)
     vectors = np.zeros((len(numbers), rows.width), np.float32)
     for block in rows.blocks(columns=False):
@@ -76,7 +80,8 @@ def sample_queries(rows: DatabaseRows, done: Callable[[int], None]) -> ExactRows
     has_direction = vectors.any(axis=1)
     if rows.count < 2 or not has_direction.any():
         return None
-    return ExactRows(vectors[has_direction], numbers[has_direction], rows.count)
+    own, stored = numbers[has_direction], vectors[has_direction]
+    return ExactRows(RecallQueries(QueryKind.DISTURBED, unit_vectors(disturb(stored)), own, stored), rows.count)
 
 
 def judge_database(truth: GroundTruth, search: DatabaseSearch, trials: Sequence[Mapping[str, int]]) -> DatabaseRecall:
@@ -84,8 +89,8 @@ def judge_database(truth: GroundTruth, search: DatabaseSearch, trials: Sequence[
     nearest = min(NEAREST, truth.numbers.shape[1])
 
     def recall(parameters: Mapping[str, int]) -> float:
-        found = search(truth.queries, nearest + 1, parameters)
-        others = without_own(np.empty(found.shape, np.float32), found, truth.own)[1]
+        found = search(truth.asked.vectors, nearest + 1, parameters)
+        others = without_own(np.empty(found.shape, np.float32), found, truth.asked.own)[1]
         return round(float(recall_at_k(truth, others, nearest, Metric.COSINE).mean()), 4)
 
     default = best = recall({})
@@ -95,4 +100,4 @@ def judge_database(truth: GroundTruth, search: DatabaseSearch, trials: Sequence[
             break
         if (reached := recall(parameters)) > best:
             best, chosen = reached, parameters
-    return DatabaseRecall(nearest, len(truth.own), default, best, dict(chosen))
+    return DatabaseRecall(nearest, len(truth.asked), truth.asked.kind, default, best, dict(chosen))

@@ -1,22 +1,22 @@
 """A feature column goes into a vector database, Lance or Qdrant: streamed, counted, and its recall measured there.
 
-Two passes over the features: the first reads the vectors that will be queries; the second loads, and meanwhile finds
-what is nearest to the queries. Without the evaluation there is only the second one.
+Two passes over the features: the first reads the vectors of which queries are made; the second loads, and meanwhile
+finds what is nearest to the queries. Without the evaluation there is only the second one.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Annotated, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.errors import BertfeatError, DatabaseError, UsageError, parameter
+from bertfeat.arguments import SECRET, checked
+from bertfeat.errors import DatabaseError, UsageError, needed_library, parameter
 from bertfeat.features import FeatureSet
 from bertfeat.io import Address, as_location
-from bertfeat.search.building.build_options import BuildProgress, OnBuildProgress, ignore_build_progress
+from bertfeat.search.building.build_progress import BuildProgress, OnBuildProgress, ignore_build_progress
 from bertfeat.search.databases.database_recall import ENOUGH, DatabaseRecall, ExactRows, judge_database, sample_queries
 from bertfeat.search.databases.database_rows import DatabaseRows, RowBlock
 
@@ -70,6 +70,7 @@ class DatabaseReport:
     advice: str  # what to do about a low recall; empty where it is not low
 
 
+@checked
 def export_to_lance(
     features: FeatureSet | str | Path | Address,
     dataset: str | Path | Address,
@@ -86,19 +87,20 @@ def export_to_lance(
     vectors on. All rows become visible in one step; killed before that, there is no dataset, or the one before.
 
     Raises:
-        BertfeatError: Lance is not installed.
+        MissingLibraryError: Lance is not installed.
         UsageError: no vectors; or a kept column has a name that Lance needs.
         NotDerivableError: there is no such column.
         IndexFolderError: a vector that is not finite.
         DatabaseError: a dataset is there (and not ``overwrite``), or something else; or it cannot be written.
     """
-    with _with_extra("lance", "Lance", "lance"):
+    with needed_library("the export needs Lance", "bertfeat[lance]"):
         from bertfeat.search.databases.lance_dataset import LanceTable
     place = as_location(dataset)
     rows = DatabaseRows(_opened_set(features), column)
     return _fill_database(rows, LanceTable(place, index=index), str(place), None, evaluate, overwrite, progress)
 
 
+@checked
 def export_to_qdrant(
     features: FeatureSet | str | Path | Address,
     column: str | None = None,
@@ -106,7 +108,7 @@ def export_to_qdrant(
     url: str | None = None,
     folder: str | Path | Address | None = None,
     collection: str | None = None,
-    api_key: str | None = None,
+    api_key: Annotated[str | None, SECRET] = None,
     evaluate: bool = True,
     overwrite: bool = False,
     progress: OnBuildProgress | None = None,
@@ -118,7 +120,7 @@ def export_to_qdrant(
     it is loading.
 
     Raises:
-        BertfeatError: qdrant-client is not installed.
+        MissingLibraryError: qdrant-client is not installed.
         UsageError: not one of ``url`` and ``folder``; no vectors; or a kept column has a name that is needed.
         NotDerivableError: there is no such column.
         IndexFolderError: a vector that is not finite.
@@ -131,7 +133,7 @@ def export_to_qdrant(
     local = None if folder is None else as_location(folder)
     if isinstance(local, Address):
         raise UsageError("Qdrant's local mode writes to a folder of this machine", where=folder)
-    with _with_extra("qdrant_client", "qdrant-client", "qdrant"):
+    with needed_library("the export needs qdrant-client", "bertfeat[qdrant]"):
         from bertfeat.search.databases.qdrant_collection import QdrantCollection, open_qdrant
     opened, place = _opened_set(features), str(url or folder)
     name = collection or opened.folder.absolute().name.removesuffix(".features")
@@ -139,18 +141,6 @@ def export_to_qdrant(
         database = QdrantCollection(client, place, name, remote=url is not None)
         rows = DatabaseRows(opened, column)
         return _fill_database(rows, database, place, name, evaluate, overwrite, progress)
-
-
-@contextmanager
-def _with_extra(module: str, library: str, extra: str) -> Iterator[None]:
-    """Import what needs a library that comes with an extra."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if error.name != module:
-            raise
-        remedy = f"pip install 'bertfeat[{extra}]'"
-        raise BertfeatError(f"this needs {library}, which is not installed", remedy=remedy) from error
 
 
 def _opened_set(features: FeatureSet | str | Path | Address) -> FeatureSet:
@@ -220,7 +210,8 @@ def _checked_blocks(rows: DatabaseRows, exact: ExactRows | None, done: Callable[
 def _advice(recall: DatabaseRecall, database: VectorDatabase) -> str:
     if recall.default >= ENOUGH:
         return ""
-    found = f"recall at {recall.nearest} is {recall.default:.3f} with the database's own search parameters"
+    found = f"recall at {recall.nearest} is {recall.default:.3f} for {recall.of.noun}"
+    found += ", with the database's own search parameters"
     if recall.parameters:
         chosen = ", ".join(f"{name}={value}" for name, value in recall.parameters.items())
         found += f", and {recall.best:.3f} with {chosen}"

@@ -6,18 +6,21 @@ A new metric is a line of the table :data:`RETRIEVAL_METRICS`.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bertfeat.errors import BertfeatError, CorpusError, UsageError, parameter
+from bertfeat.arguments import checked
+from bertfeat.errors import CorpusError, UsageError, needed_library, parameter
 from bertfeat.io import Address
 from bertfeat.search.evaluation.beir_folder import BeirFolder, read_beir
 from bertfeat.search.index import Index
-from bertfeat.search.reranking.maxsim import RERANK_DEPTH, MaxSim, check_rerank
-from bertfeat.search.vector_index import Neighbours
+from bertfeat.search.options import MaxSim, check_rerank
+
+DEPTH = 1000  # most hits a query, as trec_eval and BEIR take
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,23 +30,23 @@ class RetrievalMetric:
     key: str  # in JSON and in :attr:`RetrievalScores.scores`
     title: str  # in tables
     measure: str  # as ir_measures names it: https://ir-measur.es
+    depth: int = DEPTH  # hits a query that it reads, and that are therefore asked for
 
 
 RETRIEVAL_METRICS = (
-    RetrievalMetric("ndcg_at_10", "nDCG@10", "nDCG@10"),
+    RetrievalMetric("ndcg_at_10", "nDCG@10", "nDCG@10", 10),
     RetrievalMetric("map", "MAP", "AP"),
     RetrievalMetric("mrr", "MRR", "RR"),
-    RetrievalMetric("recall_at_100", "recall@100", "R@100"),
+    RetrievalMetric("recall_at_100", "recall@100", "R@100", 100),
 )
-DEPTH = 1000  # hits a query, as trec_eval and BEIR take
 
 _BATCH = 256
+_OWN_FIRST = 0.5  # share of the queries that find their own id first, from which on they seem to be documents
 
 
 class OwnIds(StrEnum):
     """The treatment of a hit that has the query's own id."""
 
-    AUTO = "auto"  # left out, unless some query is judged with the document of its own id
     KEEP = "keep"  # queries and documents are numbered apart
     DROP = "drop"  # queries are documents of the corpus, and none should find itself: BEIR's rule
 
@@ -56,8 +59,15 @@ class RetrievalScores:
     queries: int
     judged_documents: int
     unknown_documents: int  # judged ones that the index does not have
-    own_ids: OwnIds  # KEEP or DROP: which one was used
+    own_ids: OwnIds  # the rule that was used
     dropped: int  # hits with their query's own id that were left out
+    own_first: int  # queries whose first hit has their own id
+    scanned: Mapping[int, int]  # hits asked for → queries of which FAISS's own search found fewer
+
+    @property
+    def seem_documents(self) -> bool:
+        """Whether the queries seem to be documents of the corpus, though their own ids are kept."""
+        return seem_documents(self.own_ids, self.own_first, self.queries)
 
     def to_json(self) -> dict[str, object]:
         """The scores and counts as JSON values, in one object."""
@@ -68,6 +78,8 @@ class RetrievalScores:
             "unknown_documents": self.unknown_documents,
             "own_ids": self.own_ids,
             "dropped": self.dropped,
+            "own_first": self.own_first,
+            "scanned": {str(hits): queries for hits, queries in self.scanned.items()},
         }
 
     def rows(self) -> list[tuple[str, float]]:
@@ -82,11 +94,7 @@ class RetrievedDocuments:
     drop: bool  # leave out hits with their query's own id
     scores: dict[str, dict[str, float]] = field(default_factory=dict)  # query id → document id → larger is nearer
     dropped: int = 0
-
-    @property
-    def depth(self) -> int:
-        """How many hits a query needs."""
-        return DEPTH + self.drop
+    own_first: int = 0  # queries whose first hit has their own id
 
     def add(self, queries: Sequence[str], ids: Sequence[str], scores: Sequence[float]) -> None:
         """Take the hits of some queries, best first, those of one query after those of the other."""
@@ -96,28 +104,31 @@ class RetrievedDocuments:
             hits: dict[str, float] = {}
             for document, score in zip(ids[part], scores[part], strict=True):
                 hits.setdefault(document, score)  # of a document's tokens the best
+            self.own_first += next(iter(hits), None) == name
             if self.drop:
                 self.dropped += hits.pop(name, None) is not None
             self.scores[name] = hits
 
 
+@checked
 def evaluate_beir(
     index: Index | str | Path | Address,
     folder: str | Path,
     *,
     split: str = "test",
     exact: bool = False,
-    own_ids: OwnIds | str = OwnIds.AUTO,
+    own_ids: OwnIds | str = OwnIds.KEEP,
     rerank: MaxSim | str | None = None,
     model: str | Path | None = None,
     device: str | None = None,
 ) -> RetrievalScores:
     """Search for every judged query of a BEIR folder and score the hits, as trec_eval does.
 
-    A hit with the query's own id is left out, as BEIR does, for sets whose queries are documents of the corpus. Where a
-    query is judged with the document of its own id, queries and documents are numbered apart, and ``auto`` leaves out
-    none. ``rerank`` scores the best hits again, as ``Index.search`` does: 50 of the 1,000 unless it says more; the
-    others follow in their order by vector. ``model`` and ``device`` are for an index that is given as a folder.
+    Each metric is of the hits of a search for as many as it reads: nDCG@10 of ``search(k=10)``, recall@100 of
+    ``search(k=100)``, MAP and MRR of ``search(k=1000)``, so that an approximate index shows its loss. ``rerank`` scores
+    hits again as ``Index.search`` does at that ``k``. In an index of tokens a document has the rank of its best token
+    among 1,000. ``own_ids="drop"`` leaves out hits with their query's own id, for sets whose queries are documents of
+    the corpus (BEIR's ArguAna and Quora). ``model`` and ``device`` are for an index that is given as a folder.
 
     Raises:
         CorpusError: the folder is not in BEIR's form, or its document ids are not those of the index.
@@ -128,18 +139,24 @@ def evaluate_beir(
     if not isinstance(index, Index):
         index = Index(index, model=model, device=device)
     data, options = read_beir(folder, split), check_rerank(rerank)
-    rule = own_ids_rule(own_ids, data)
+    rule = as_own_ids(own_ids)
     batches = (batch.column("id") for batch in index.vectors.documents.batches(["id"]))
     unknown = unknown_documents(data, batches, f"{folder}/qrels/{split}.tsv", "index")
-    retrieved = _retrieve(index, data.queries, exact=exact, drop=rule is OwnIds.DROP, options=options)
-    scores = score_queries(data, retrieved).mean(axis=0)
+    depths = {metric: metric.depth if index.settings.per_document else DEPTH for metric in RETRIEVAL_METRICS}
+    retrieved, scanned = _retrieve(
+        index, data.queries, sorted(set(depths.values())), exact=exact, drop=rule is OwnIds.DROP, options=options
+    )
+    means = {metric: score_queries(data, retrieved[depth], [metric]).mean() for metric, depth in depths.items()}
+    deepest = retrieved[max(retrieved)]
     return RetrievalScores(
-        scores={metric.key: round(float(mean), 5) for metric, mean in zip(RETRIEVAL_METRICS, scores, strict=True)},
+        scores={metric.key: round(float(mean), 5) for metric, mean in means.items()},
         queries=len(data.queries),
         judged_documents=len(data.judged),
         unknown_documents=len(unknown),
         own_ids=rule,
-        dropped=retrieved.dropped,
+        dropped=deepest.dropped,
+        own_first=deepest.own_first,
+        scanned=scanned,
     )
 
 
@@ -147,20 +164,20 @@ def check_scorer() -> None:
     """Check that ir_measures is there, before anything is computed.
 
     Raises:
-        BertfeatError: it is not.
+        MissingLibraryError: it is not.
     """
-    try:
+    with needed_library("scoring needs ir_measures", "bertfeat[evaluate]"):
         import ir_measures  # noqa: F401
-    except ImportError as error:
-        raise BertfeatError("scoring needs ir_measures: pip install 'bertfeat[evaluate]'") from error
 
 
-def score_queries(data: BeirFolder, retrieved: RetrievedDocuments) -> NDArray[np.float64]:
-    """The score of each query by each of :data:`RETRIEVAL_METRICS`, as trec_eval computes them: ``[Q, metrics]``."""
+def score_queries(
+    data: BeirFolder, retrieved: RetrievedDocuments, metrics: Sequence[RetrievalMetric]
+) -> NDArray[np.float64]:
+    """The score of each query by each metric, as trec_eval computes them: ``[Q, metrics]``."""
     import ir_measures
 
     places = {name: at for at, name in enumerate(data.queries)}
-    measures = {ir_measures.parse_measure(metric.measure): at for at, metric in enumerate(RETRIEVAL_METRICS)}
+    measures = {ir_measures.parse_measure(metric.measure): at for at, metric in enumerate(metrics)}
     scores = np.zeros((len(places), len(measures)))
     for found in ir_measures.iter_calc(list(measures), data.judgements, retrieved.scores):
         scores[places[found.query_id], measures[found.measure]] = found.value
@@ -184,41 +201,46 @@ def unknown_documents(data: BeirFolder, ids: Iterable[pa.Array], where: str, pla
     return unknown
 
 
-def own_ids_rule(own_ids: OwnIds | str, data: BeirFolder) -> OwnIds:
-    """The treatment of hits with their query's own id, KEEP or DROP, where AUTO asks the judgements.
+def as_own_ids(own_ids: OwnIds | str) -> OwnIds:
+    """The treatment of hits with their query's own id, also by its name.
 
     Raises:
         UsageError: it is unknown.
     """
     try:
-        rule = OwnIds(own_ids)
+        return OwnIds(own_ids)
     except ValueError as error:
         raise UsageError(f"own ids {own_ids!r} is unknown", remedy=f"there are: {', '.join(OwnIds)}") from error
-    if rule is not OwnIds.AUTO:
-        return rule
-    numbered_apart = any(grades.get(query, 0) > 0 for query, grades in data.judgements.items())
-    return OwnIds.KEEP if numbered_apart else OwnIds.DROP
+
+
+def seem_documents(own_ids: OwnIds, own_first: int, queries: int) -> bool:
+    """Whether queries seem to be documents of the corpus: most of them find their own id first, and it is kept."""
+    return own_ids is OwnIds.KEEP and own_first > _OWN_FIRST * queries
 
 
 def _retrieve(
-    index: Index, queries: Mapping[str, str], *, exact: bool, drop: bool, options: MaxSim | None
-) -> RetrievedDocuments:
-    """The hits of each query; ``drop`` leaves out those that have its id."""
-    names, retrieved = list(queries), RetrievedDocuments(drop)
+    index: Index, queries: Mapping[str, str], depths: Sequence[int], *, exact: bool, drop: bool, options: MaxSim | None
+) -> tuple[dict[int, RetrievedDocuments], dict[int, int]]:
+    """The hits of each query by how many were asked for, and of how many queries FAISS's search found fewer.
+
+    ``drop`` leaves out those that have the query's id, and one more is asked for.
+    """
+    names, scanned = list(queries), dict.fromkeys(depths, 0)
+    retrieved = {depth: RetrievedDocuments(drop) for depth in depths}
+    reranker = None if options is None else index.reranker(options)
     for start in range(0, len(names), _BATCH):
         batch = names[start : start + _BATCH]
-        neighbours = _find_neighbours(index, [queries[name] for name in batch], retrieved.depth, exact, options)
-        owners = index.vectors.document_numbers(neighbours.numbers.ravel())
-        ids = index.vectors.documents.take(owners)["id"].to_pylist()
-        retrieved.add(batch, ids, neighbours.scores.ravel().tolist())
-    return retrieved
-
-
-def _find_neighbours(index: Index, texts: Sequence[str], k: int, exact: bool, options: MaxSim | None) -> Neighbours:
-    """The hits of queries, with scores of which larger is nearer: where they were scored again, their order."""
-    if options is None:
-        found = index.vectors.search(index.encode(texts), k, exact=exact)
-        return Neighbours(index.vectors.metric.nearness(found.scores), found.numbers)
-    found = index.reranker(options).search(index.encoder, texts, k, depth=options.depth or RERANK_DEPTH, exact=exact)
-    scores = np.broadcast_to(-np.arange(found.numbers.shape[1], dtype=np.float32), found.numbers.shape)
-    return Neighbours(scores, found.numbers)
+        texts = [queries[name] for name in batch]
+        if reranker is None:
+            search = partial(index.vectors.search, index.encode(texts), exact=exact)
+        else:
+            search = partial(reranker.search_encoded, reranker.encode(index.encoder, texts), exact=exact)
+        for depth in depths:
+            found = search(depth + drop)
+            scanned[depth] += found.scanned
+            owners = index.vectors.document_numbers(found.numbers.ravel())
+            ids = index.vectors.documents.take(owners)["id"].to_pylist()
+            order = np.broadcast_to(-np.arange(found.numbers.shape[1], dtype=np.float32), found.numbers.shape)
+            scores = index.vectors.metric.nearness(found.scores) if reranker is None else order
+            retrieved[depth].add(batch, ids, scores.ravel().tolist())
+    return retrieved, {depth: number for depth, number in scanned.items() if number}

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from bertfeat.errors import CorpusError
+from bertfeat.arguments import checked
+from bertfeat.errors import CorpusError, UsageError, parameter
 from bertfeat.io import JsonError, decode_json, open_regular, shorten
 from bertfeat.search.queries import NumberedLine, decoded_lines
 
@@ -41,12 +42,15 @@ class _BeirQuery:
         return str(self._id)
 
 
+@checked
 def read_beir(folder: str | Path, split: str = "test") -> BeirFolder:
     """Read ``queries.jsonl`` and ``qrels/<split>.tsv``.
 
     Raises:
         CorpusError: a file is missing or empty, or a line of it is not in BEIR's form or contradicts another.
     """
+    if not split.isprintable() or "/" in split:
+        raise UsageError("this is not the name of a split, such as test", where=parameter("split", split))
     folder = Path(folder)
     judgements = _read_judgements(folder / "qrels" / f"{split}.tsv")
     queries = _read_judged_queries(folder / "queries.jsonl", judgements)

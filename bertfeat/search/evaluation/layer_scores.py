@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bertfeat.search.evaluation.beir import RETRIEVAL_METRICS, OwnIds
+from bertfeat.search.evaluation.beir import RETRIEVAL_METRICS, OwnIds, seem_documents
 from bertfeat.search.evaluation.intervals import Interval
 
 RANKED_BY = RETRIEVAL_METRICS[0]
@@ -41,9 +41,15 @@ class LayerTable:
     queries: int
     judged_documents: int
     unknown_documents: int  # judged ones that the set does not have
-    own_ids: OwnIds  # KEEP or DROP: which one was used
+    own_ids: OwnIds  # the rule that was used
     rows: tuple[LayerScores, ...]
     left_out: tuple[LeftOut, ...]
+    own_first: int = 0  # queries whose first hit has their own id, in the row that has most of them
+
+    @property
+    def seem_documents(self) -> bool:
+        """Whether the queries seem to be documents of the corpus, though their own ids are kept."""
+        return seem_documents(self.own_ids, self.own_first, self.queries)
 
     @property
     def best(self) -> LayerScores:

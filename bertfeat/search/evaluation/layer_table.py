@@ -14,16 +14,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from bertfeat.arguments import checked
 from bertfeat.errors import NotDerivableError, UsageError, parameter
 from bertfeat.features import FeatureSet, ReadableColumn, single_layer_columns
 from bertfeat.io import Address
 from bertfeat.recipe import Pooling, Recipe, parse_poolings
 from bertfeat.search.evaluation.beir import (
+    DEPTH,
     RETRIEVAL_METRICS,
     OwnIds,
     RetrievedDocuments,
+    as_own_ids,
     check_scorer,
-    own_ids_rule,
     score_queries,
     unknown_documents,
 )
@@ -37,7 +39,8 @@ from bertfeat.search.vectors.faiss_transforms import FaissTransform
 from bertfeat.search.vectors.metric import Metric, copy_as_float32
 from bertfeat.search.vectors.training_sample import prepare_vectors
 from bertfeat.search.vectors.vector_blocks import block_rows
-from bertfeat.search.vectors.whitening import NONE, Whitener, Whitening, as_whitening, fit_whitening, measure_spectrum
+from bertfeat.search.vectors.whitening import Whitener, fit_whitening, measure_spectrum
+from bertfeat.search.vectors.whitening_names import NONE, Whitening, as_whitening
 
 _QUERIES_AT_ONCE = 256
 
@@ -45,6 +48,7 @@ OnScanned = Callable[[int, int], None]
 """Called with the number of vectors that were read, and of all that will be."""
 
 
+@checked
 def evaluate_layers(
     features: FeatureSet | str | Path | Address,
     folder: str | Path,
@@ -53,7 +57,7 @@ def evaluate_layers(
     pooling: str | Sequence[str] | None = None,
     transforms: Sequence[Whitening | str] = (),
     split: str = "test",
-    own_ids: OwnIds | str = OwnIds.AUTO,
+    own_ids: OwnIds | str = OwnIds.KEEP,
     seed: int = 1,
     model: str | Path | None = None,
     device: str | None = None,
@@ -63,10 +67,10 @@ def evaluate_layers(
     """Score layers of a feature set on a BEIR folder by exact search under cosine, with intervals over the queries.
 
     ``layers`` are recipes, stored or derived, ``all`` every single layer; none: all single layers and the stored
-    combinations. ``pooling``: mean, cls or max; default all that are stored. ``transforms`` are ``none``, ``whiten``
-    and ``half-whiten``, fitted on the set as :func:`build_index` does. Queries are embedded once; ``model``, ``device``
-    and ``encoder`` say by what. Memory: a few blocks of vectors, the queries, 1,000 hits of each, the covariance, and
-    the ids of the documents.
+    combinations. ``pooling``: mean, cls, last-token or max; default all that are stored. ``transforms`` are ``none``,
+    ``whiten`` and ``half-whiten``, fitted on the set as :func:`build_index` does. Queries are embedded once; ``model``,
+    ``device`` and ``encoder`` say by what. Memory: a few blocks of vectors, the queries, 1,000 hits of each, the
+    covariance, and the ids of the documents.
 
     Raises:
         NotDerivableError: a recipe that no stored pooling has.
@@ -79,7 +83,7 @@ def evaluate_layers(
     wanted = list(dict.fromkeys(as_whitening(name) for name in transforms or (NONE,)))
     columns, left_out = _choose_columns(features, layers, pooling)
     data = read_beir(folder, split)
-    rule, resamples = own_ids_rule(own_ids, data), QueryResamples(len(data.queries), seed)
+    rule, resamples = as_own_ids(own_ids), QueryResamples(len(data.queries), seed)
     ids = pa.chunked_array(
         [batch.column("id") for batch in features.stream(["id"], batch_rows=65_536)], pa.string()
     ).cast(pa.large_string())
@@ -101,6 +105,7 @@ def evaluate_layers(
         judged_documents=len(data.judged),
         unknown_documents=len(unknown),
         own_ids=rule,
+        own_first=max(row.own_first for row in scored),
         rows=_with_intervals(scored, resamples),
         left_out=(*left_out, *scan.left_out),
     )
@@ -179,6 +184,7 @@ class _ScoredRow:
     width: int
     few_vectors: bool
     scores: NDArray[np.float64]  # [Q, metrics]
+    own_first: int  # queries whose first hit has their own id
 
 
 class _StreamedSearch:
@@ -218,7 +224,7 @@ class _Scan:
 
     def rows(self, column: ReadableColumn, queries: NDArray[np.float32]) -> Iterator[_ScoredRow]:
         """Score a column under every transform that it can have."""
-        depth = RetrievedDocuments(self.drop).depth
+        depth = DEPTH + self.drop
         searches: list[tuple[str, int, bool, _StreamedSearch]] = []
         for name, whitener in self._fit(column):
             width = whitener.width if whitener else column.width
@@ -229,7 +235,9 @@ class _Scan:
             for *_, search in searches:
                 search.add(block)
         for name, width, few, search in searches:
-            yield _ScoredRow(column.name, name, width, few, score_queries(self.data, self._retrieved(search)))
+            retrieved = self._retrieved(search)
+            scores = score_queries(self.data, retrieved, RETRIEVAL_METRICS)
+            yield _ScoredRow(column.name, name, width, few, scores, retrieved.own_first)
 
     def _fit(self, column: ReadableColumn) -> Iterator[tuple[str, Whitener | None]]:
         """Every transform by name, fitted; those that the vectors do not bear are noted as left out."""

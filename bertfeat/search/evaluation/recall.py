@@ -4,17 +4,19 @@ Shapes: Q queries, K nearest, n vectors of a block, W values.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bertfeat.arguments import checked
 from bertfeat.errors import UsageError
 from bertfeat.io import Address
-from bertfeat.search.building.build_options import BuildOptions
-from bertfeat.search.settings import RecallReport, SearchParameter
+from bertfeat.search.evaluation.recall_queries import RecallQueries, disturbed_queries, stored_queries
+from bertfeat.search.options import BuildOptions
+from bertfeat.search.settings import QueryKind, RecallReport, SearchParameter, SearchParameterName
 from bertfeat.search.vector_index import VectorIndex
 from bertfeat.search.vectors.faiss_import import FaissIndex, Scored, faiss
 from bertfeat.search.vectors.faiss_index import (
@@ -34,6 +36,8 @@ CONFIDENCE = 1.645  # standard errors: the target recall is reached with a proba
 SECONDS_TIMED = 0.3
 UNTUNED_LISTS = 32  # without evaluation one list in so many is read
 UNTUNED_GRAPH = 64
+LEAST: Mapping[SearchParameterName, int] = {"nprobe": 4, "efSearch": 2 * K}
+"""The least value that is tuned to: few queries may all be easy, and as much costs next to nothing."""
 
 Search = Callable[[NDArray[np.float32], int, int | None], NDArray[np.int64]]
 """The numbers of the ``k`` nearest of queries ``[Q, W]``, with a value of the search parameter: ``[Q, K]``."""
@@ -43,17 +47,20 @@ Search = Callable[[NDArray[np.float32], int, int | None], NDArray[np.int64]]
 class GroundTruth:
     """The exact nearest vectors of some queries, best first."""
 
-    queries: NDArray[np.float32]  # [Q, W] ready for FAISS
-    own: NDArray[np.int64]  # [Q] the query's own number in the index: it is no answer to itself
+    asked: RecallQueries
     scores: NDArray[np.float32]  # [Q, K]
     numbers: NDArray[np.int64]  # [Q, K]
     queries_per_second: float  # of the exact search
 
     def part(self, which: slice) -> "GroundTruth":
         """Some of the queries."""
-        return GroundTruth(
-            self.queries[which], self.own[which], self.scores[which], self.numbers[which], self.queries_per_second
-        )
+        return GroundTruth(self.asked.part(which), self.scores[which], self.numbers[which], self.queries_per_second)
+
+
+def ground_truth(asked: RecallQueries, found: Scored, seconds: float) -> GroundTruth:
+    """The truth of what exact search found ``[Q, K+1]`` in some seconds: without the vectors queries were made of."""
+    others = found if asked.kind is QueryKind.GIVEN else without_own(*found, asked.own)
+    return GroundTruth(asked, *others, len(asked) / max(seconds, 1e-9))
 
 
 class ExactSearch:
@@ -61,17 +68,16 @@ class ExactSearch:
 
     def __init__(
         self,
-        queries: NDArray[np.float32],
-        own: NDArray[np.int64],
+        asked: RecallQueries,
         metric: Metric,
         count: int,
         transform: Transform | None = None,  # vectors are compared as this makes them
     ) -> None:
-        self.queries, self.own, self._metric = queries, own, metric
+        self.asked, self._metric = asked, metric
         self._transform = transform or _untransformed
-        self._compared = self._transform(queries)
-        self._depth = min(max(DEPTHS), count - 1) + 1  # one more: the query itself
-        shape = (len(queries), self._depth)
+        self._compared = self._transform(asked.vectors)
+        self._depth = min(max(DEPTHS), count - 1) + 1  # one more: the vector that a query was made of
+        shape = (len(asked), self._depth)
         # FAISS computes squared distances, hence a worst that no square passes
         self._best: Scored = (np.full(shape, metric.worst, np.float32), np.full(shape, EMPTY, np.int64))
         self._seconds = 0.0
@@ -95,16 +101,19 @@ class ExactSearch:
         self._seconds += seconds
 
     def truth(self) -> GroundTruth:
-        """The nearest vectors of each query, without the query itself."""
-        scores, numbers = without_own(*self._best, self.own)
-        return GroundTruth(self.queries, self.own, scores, numbers, len(self.queries) / max(self._seconds, 1e-9))
+        """The nearest vectors of each query, without the one that it was made of."""
+        return ground_truth(self.asked, self._best, self._seconds)
 
 
-def measure_recall(index: VectorIndex | str | Path | Address, *, queries: int = QUERIES) -> RecallReport:
-    """Measure recall and speed of an index as it is now against exact search, with some of its own vectors as queries.
+@checked
+def measure_recall(
+    index: VectorIndex | str | Path | Address, *, queries: int = QUERIES, disturbed: bool = True
+) -> RecallReport:
+    """Measure recall and speed of an index as it is now against exact search, by some of its own vectors.
 
-    Exact search compares vectors as the index stores them. What an index of codes loses by its codes is therefore not
-    measured; a build measures that too, because it has the vectors at hand.
+    They are ``disturbed`` until they are as far from the others as questions are; as they are they say what is found
+    for stored documents. Exact search compares vectors as the index stores them. What an index of codes loses by its
+    codes is therefore not measured; a build measures that too, because it has the vectors at hand.
 
     Raises:
         UsageError: an index of fewer than two vectors, or no queries.
@@ -118,10 +127,11 @@ def measure_recall(index: VectorIndex | str | Path | Address, *, queries: int = 
     living = np.arange(index.settings.count) if index.removed is None else np.flatnonzero(~index.removed)
     own = living[sample_numbers(len(living), queries)]
     vectors = index.reconstruct(own)
+    asked = disturbed_queries(vectors, own, index.metric) if disturbed else stored_queries(vectors, own)
     began = time.perf_counter()
-    exact = index.search_stored(vectors, min(max(DEPTHS), len(index) - 1) + 1, exact=True)
+    exact = index.search_stored(asked.vectors, min(max(DEPTHS), len(index) - 1) + 1, exact=True)
     seconds = time.perf_counter() - began
-    truth = GroundTruth(vectors, own, *without_own(exact.scores, exact.numbers, own), len(own) / max(seconds, 1e-9))
+    truth = ground_truth(asked, (exact.scores, exact.numbers), seconds)
 
     def search(queries: NDArray[np.float32], k: int, value: int | None) -> NDArray[np.int64]:
         return index.search_stored(queries, k, search_parameter=value).numbers
@@ -139,11 +149,13 @@ def tune_and_judge(
     def search(queries: NDArray[np.float32], k: int, value: int | None) -> NDArray[np.int64]:
         return search_faiss(index, queries, k, value)[1]
 
-    half = (len(truth.own) + 1) // 2
-    tuning, judging = truth.part(slice(0, half)), truth.part(slice(half if half < len(truth.own) else 0, None))
+    queries = len(truth.asked)
+    half = (queries + 1) // 2
+    tuning, judging = truth.part(slice(0, half)), truth.part(slice(half if half < queries else 0, None))
     name, parameter = search_parameter_name(index), None
     if name is not None:
-        value = tune(tuning, search, target_recall, largest_search_parameter(index), metric)
+        largest = largest_search_parameter(index)
+        value = tune(tuning, search, target_recall, min(LEAST[name], largest), largest, metric)
         parameter = SearchParameter(name, value, tuned=True)
     value_used = parameter.value if parameter else None
     return parameter, judge_search(
@@ -156,22 +168,23 @@ def guess_search_parameter(index: FaissIndex) -> SearchParameter | None:
     name = search_parameter_name(index)
     if name is None:
         return None
-    guess = max(1, largest_search_parameter(index) // UNTUNED_LISTS) if name == "nprobe" else UNTUNED_GRAPH
-    return SearchParameter(name, guess, tuned=False)
+    largest = largest_search_parameter(index)
+    guess = largest // UNTUNED_LISTS if name == "nprobe" else UNTUNED_GRAPH
+    return SearchParameter(name, max(guess, min(LEAST[name], largest)), tuned=False)
 
 
-def stored_truth(index: FaissIndex) -> GroundTruth:
-    """Exact answers for a sample of an index's own vectors, where it stores them whole."""
+def stored_truth(index: FaissIndex, given: RecallQueries | None, metric: Metric) -> GroundTruth:
+    """Exact answers of an index that stores its vectors whole: for given queries, else for some of its own vectors."""
     flat = flat_storage(index)
     if flat is None:
         raise ValueError("the index does not store whole vectors; ExactSearch judges it")
-    own = sample_numbers(int(index.ntotal), QUERIES)
-    queries = reconstruct_vectors(flat, own)
+    if given is None:
+        own = sample_numbers(int(index.ntotal), QUERIES)
+        given = disturbed_queries(reconstruct_vectors(flat, own), own, metric)
     depth = min(max(DEPTHS), int(index.ntotal) - 1) + 1
     began = time.perf_counter()
-    scores, numbers = search_faiss(flat, queries, depth, None)
-    seconds = time.perf_counter() - began
-    return GroundTruth(queries, own, *without_own(scores, numbers, own), len(own) / max(seconds, 1e-9))
+    found = search_faiss(flat, given.vectors, depth, None)
+    return ground_truth(given, found, time.perf_counter() - began)
 
 
 def _untransformed(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -198,7 +211,7 @@ def recall_at_k(truth: GroundTruth, numbers: NDArray[np.int64], k: int, metric: 
     return np.asarray(hits, np.float64) / k
 
 
-def tune(truth: GroundTruth, search: Search, target_recall: float, largest: int, metric: Metric) -> int:
+def tune(truth: GroundTruth, search: Search, target_recall: float, least: int, largest: int, metric: Metric) -> int:
     """The least value that reaches ``target_recall`` with 95 % confidence; else the least one of the best recall.
 
     Doubles the value until it suffices, then halves the interval.
@@ -211,10 +224,10 @@ def tune(truth: GroundTruth, search: Search, target_recall: float, largest: int,
         return mean - CONFIDENCE * float(recalls.std()) / len(recalls) ** 0.5 if target_recall < 1 else mean
 
     reached: dict[int, float] = {}
-    for value in _doubled(largest):
+    for value in _doubled(least, largest):
         reached[value] = bound(value)
         if reached[value] >= target_recall:
-            low = max((tried for tried in reached if tried < value), default=0)
+            low = max((tried for tried in reached if tried < value), default=least - 1)
             return _bisect(low, value, lambda middle: bound(middle) >= target_recall)
     best = max(reached.values())
     return min(value for value, recall in reached.items() if recall >= best - 0.002)
@@ -224,7 +237,8 @@ def judge_search(
     truth: GroundTruth, search: Search, value: int | None, metric: Metric, *, target_recall: float, vectors: int
 ) -> RecallReport:
     """Measure recall, and queries a second in one batch; ``vectors`` are in the index."""
-    depths = [k for k in DEPTHS if k <= truth.numbers.shape[1]] or [truth.numbers.shape[1]]
+    asked = truth.asked
+    depths = [k for k in DEPTHS if k < vectors and k <= truth.numbers.shape[1]] or [truth.numbers.shape[1]]
     recall = {
         str(k): float(recall_at_k(truth, _search_others(truth, search, k, value), k, metric).mean()) for k in depths
     }
@@ -232,14 +246,15 @@ def judge_search(
     began = time.perf_counter()
     while not times or time.perf_counter() - began < SECONDS_TIMED:
         before = time.perf_counter()
-        search(truth.queries, min(K, truth.numbers.shape[1]), value)
+        search(asked.vectors, min(K, truth.numbers.shape[1]), value)
         times.append(time.perf_counter() - before)
     return RecallReport(
         recall=recall,
-        own=float((search(truth.queries, 1, value)[:, 0] == truth.own).mean()),
+        of=asked.kind,
+        own=None if asked.stored is None else float((search(asked.stored, 1, value)[:, 0] == asked.own).mean()),
         wanted=target_recall,
-        queries=len(truth.own),
-        queries_per_second=round(len(truth.queries) / float(np.median(times)), 1),
+        queries=len(asked),
+        queries_per_second=round(len(asked) / float(np.median(times)), 1),
         exact_queries_per_second=round(truth.queries_per_second, 1),
         threads=count_faiss_threads(),
         vectors=vectors,
@@ -247,13 +262,15 @@ def judge_search(
 
 
 def _search_others(truth: GroundTruth, search: Search, k: int, value: int | None) -> NDArray[np.int64]:
-    """The nearest of each query without itself, ``[Q, k]``."""
-    numbers = search(truth.queries, k + 1, value)
-    return without_own(np.empty(numbers.shape, np.float32), numbers, truth.own)[1]
+    """The nearest of each query without the vector that it was made of, ``[Q, k]``."""
+    if truth.asked.kind is QueryKind.GIVEN:
+        return search(truth.asked.vectors, k, value)
+    numbers = search(truth.asked.vectors, k + 1, value)
+    return without_own(np.empty(numbers.shape, np.float32), numbers, truth.asked.own)[1]
 
 
-def _doubled(largest: int) -> Iterator[int]:
-    value = 1
+def _doubled(least: int, largest: int) -> Iterator[int]:
+    value = least
     while value < largest:
         yield value
         value *= 2

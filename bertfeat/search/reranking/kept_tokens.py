@@ -58,6 +58,9 @@ class KeptTokens:
         ids = folder / TOKEN_IDS_NAME
         self.ids = _map_array(ids, np.dtype(np.int32), (tokens.count,)) if tokens.has_strings else None
         """The number of each token in the vocabulary, ``[N]``; None in an index without texts."""
+        below = {"documents": settings.documents - settings.tombstones + 1}
+        path = folder / VOCABULARY_NAME
+        self._vocabulary = ArrowStore(path, VOCABULARY_SCHEMA, below=below) if tokens.has_strings else None
 
     @cached_property
     def vocabulary(self) -> TokenCounts:
@@ -66,14 +69,13 @@ class KeptTokens:
         Raises:
             IndexFolderError: they were not kept; or the file is damaged.
         """
-        if self.ids is None:
+        store = self._vocabulary
+        if store is None:
             raise no_strings_error(self.folder)
-        living = self._settings.documents - self._settings.tombstones
-        path = self.folder / VOCABULARY_NAME
-        store = ArrowStore(path, VOCABULARY_SCHEMA, below={"documents": living + 1})
         strings = [string for batch in store.batches(["token"]) for string in batch.column(0).to_pylist()]
         if len(set(strings)) < len(strings):
-            raise _damaged(path, "a token is in it twice")
+            raise _damaged(self.folder / VOCABULARY_NAME, "a token is in it twice")
+        living = self._settings.documents - self._settings.tombstones
         return TokenCounts(strings, store.numbers("documents"), living)
 
     def document_vectors(self, document: int) -> NDArray[np.number]:

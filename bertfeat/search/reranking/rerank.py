@@ -4,6 +4,7 @@ Shapes: Q queries, K hits of each, W values in a vector.
 """
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,9 +13,10 @@ from numpy.typing import NDArray
 from bertfeat.errors import IndexFolderError, UsageError
 from bertfeat.features import DocumentFeatures, unit_vectors
 from bertfeat.recipe import FeatureColumn, Unit
+from bertfeat.search.options import RERANK_DEPTH, MaxSim
 from bertfeat.search.query_encoder import QueryEncoder, encoder_of_columns
 from bertfeat.search.reranking.kept_tokens import StoredDocumentTokens
-from bertfeat.search.reranking.maxsim import RERANK_DEPTH, MaxSim, compute_maxsim
+from bertfeat.search.reranking.maxsim import compute_maxsim
 from bertfeat.search.reranking.set_tokens import DocumentTokens, FeatureSetTokens
 from bertfeat.search.settings import REBUILD
 from bertfeat.search.vector_index import Neighbours, ScoreParts, VectorIndex
@@ -31,9 +33,7 @@ class Reranker:
 
     def __init__(self, index: VectorIndex, options: MaxSim) -> None:
         if not index.settings.per_document:
-            raise UsageError(
-                f"{index.folder} holds {index.settings.column.name}, and only whole documents are scored again"
-            )
+            raise UsageError(f"the index holds {index.settings.column.name}, and only whole documents are scored again")
         self._index, self.options = index, options
         self._tokens: DocumentTokens = (
             FeatureSetTokens(index, options.column)
@@ -45,32 +45,37 @@ class Reranker:
         self.column = FeatureColumn(column.recipe, column.pooling, column.width, "float32")
         """The token or word column that is compared."""
 
-    def search(
-        self,
-        encoder: QueryEncoder,
-        texts: Sequence[str],
-        k: int,
-        *,
-        depth: int | None = None,
-        where: str | None = None,
-        exact: bool = False,
-    ) -> Neighbours:
-        """The ``k`` best of each query, or as many as there are; the first ``depth`` by vector were scored again.
+    def with_options(self, options: MaxSim) -> "Reranker":
+        """The same tokens under other options, which name the same column."""
+        other = copy(self)
+        other.options = options
+        other._counts = self._tokens.counts() if options.idf else None
+        return other
 
-        By default all ``k`` are among these. Those beyond ``depth`` follow in their order by vector, and their scores
-        are NaN.
+    def search(
+        self, encoder: QueryEncoder, texts: Sequence[str], k: int, *, where: str | None = None, exact: bool = False
+    ) -> Neighbours:
+        """The ``k`` best of each query, or as many as there are; all of them were scored again.
 
         Raises:
             IndexFolderError: a score that is no number: a file was changed after it was written.
         """
-        own = self._index.settings.column
-        queries = encoder_of_columns(encoder, (own, self.column)).features(texts)
-        vectors = np.stack([query.vector(own.name) for query in queries])
-        depth = depth or max(k, self.options.depth or RERANK_DEPTH)
-        found = self._index.search(vectors, max(k, depth) if k > 0 else k, where=where, exact=exact)
+        return self.search_encoded(self.encode(encoder, texts), k, where=where, exact=exact)
+
+    def encode(self, encoder: QueryEncoder, texts: Sequence[str]) -> Sequence[DocumentFeatures]:
+        """The vectors of queries and of their tokens, from one pass of the model."""
+        return encoder_of_columns(encoder, (self._index.settings.column, self.column)).features(texts)
+
+    def search_encoded(
+        self, queries: Sequence[DocumentFeatures], k: int, *, where: str | None = None, exact: bool = False
+    ) -> Neighbours:
+        """:meth:`search` for queries that :meth:`encode` gave."""
+        vectors = np.stack([query.vector(self._index.settings.column.name) for query in queries])
+        depth = max(k, self.options.depth or RERANK_DEPTH)
+        found = self._index.search(vectors, depth if k > 0 else k, where=where, exact=exact)
         if not found.numbers.shape[1]:
             return found
-        return _first_hits(self._order(found, depth, [self._query_tokens(query) for query in queries]), k)
+        return _first_hits(self._order(found, [self._query_tokens(query) for query in queries]), k)
 
     def _query_tokens(self, query: DocumentFeatures) -> "_QueryTokens":
         pieces = query.tokens if self.column.pooling.unit is Unit.TOKEN else query.words
@@ -83,17 +88,16 @@ class Reranker:
         weights = np.ones(len(strings), np.float32) if self._counts is None else self._counts.idf(strings)
         return _QueryTokens(unit_vectors(query.matrix(self.column.name)[usable]), weights)
 
-    def _order(self, found: Neighbours, depth: int, queries: Sequence["_QueryTokens"]) -> Neighbours:
+    def _order(self, found: Neighbours, queries: Sequence["_QueryTokens"]) -> Neighbours:
         """The hits in their new order."""
-        maxsim = np.full(found.numbers.shape, np.nan, np.float32)
-        maxsim[:, :depth] = self._score(found.numbers[:, :depth], queries)
+        maxsim = self._score(found.numbers, queries)
         scores = maxsim + np.float32(self.options.weight) * self._index.metric.nearness(found.scores)
-        order = np.argsort(-scores, axis=1, kind="stable")  # equal ones as before; NaN last
+        order = np.argsort(-scores, axis=1, kind="stable")  # equal ones as before
         new = [np.take_along_axis(values, order, 1) for values in (scores, found.numbers, found.scores, maxsim)]
-        return Neighbours(new[0], new[1], ScoreParts(new[2], new[3]))
+        return Neighbours(new[0], new[1], ScoreParts(new[2], new[3]), found.scanned)
 
     def _score(self, numbers: NDArray[np.int64], queries: Sequence["_QueryTokens"]) -> NDArray[np.float32]:
-        """Maxsim of each query with each of its documents ``[Q, depth]``; every document is read once."""
+        """Maxsim of each query with each of its documents ``[Q, K]``; every document is read once."""
         flat = numbers.ravel()
         scores = np.zeros(len(flat), np.float32)
         order = np.argsort(flat, kind="stable")
@@ -122,4 +126,4 @@ class _QueryTokens:
 def _first_hits(found: Neighbours, k: int) -> Neighbours:
     parts = found.parts
     cut = None if parts is None else ScoreParts(parts.first[:, :k], parts.maxsim[:, :k])
-    return Neighbours(found.scores[:, :k], found.numbers[:, :k], cut)
+    return Neighbours(found.scores[:, :k], found.numbers[:, :k], cut, found.scanned)

@@ -184,7 +184,8 @@ def find_token_column(
     if len(pieces) == 1:
         return find_column(pieces, num_layers)
     raise NotDerivableError(
-        f"say by {parameter('rerank_column')} which tokens are compared", remedy=f"stored are: {column_names(pieces)}"
+        f"several columns of tokens fit: {column_names(pieces)}",
+        remedy=f"choose one, for example with {parameter('rerank_column', pieces[0].name)}",
     )
 
 

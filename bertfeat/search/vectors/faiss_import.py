@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.errors import BertfeatError
+from bertfeat.errors import BertfeatError, needed_library
 
 Scored = tuple[NDArray[np.float32], NDArray[np.int64]]
 """The result of FAISS's searches: scores ``[Q, K]``, and the numbers of the vectors ``[Q, K]``."""
@@ -142,13 +142,8 @@ class _LazyFaiss:
     """Stands for the module ``faiss`` until a name of it is used."""
 
     def __getattr__(self, name: str) -> Any:
-        try:
+        with needed_library("an index needs FAISS", "bertfeat[faiss]"):
             module = importlib.import_module("faiss")
-        except ImportError as error:
-            raise BertfeatError(
-                "an index needs FAISS, which is not installed: pip install 'bertfeat[faiss]', or 'bertfeat[faiss-gpu]' "
-                "with CUDA"
-            ) from error
         value = getattr(module, name)
         setattr(self, name, value)  # so this is called once for each name
         return value

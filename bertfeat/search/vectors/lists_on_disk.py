@@ -98,7 +98,7 @@ def _check_space(folder: Path, needed: int) -> None:
     if free < needed + _SPACE_LEFT:
         raise StorageError(
             f"the inverted lists need {needed / 1e6:,.0f} MB, and {free / 1e6:,.0f} MB are free",
-            where=f"cannot write to {folder.parent.parent}",
+            where=f"cannot write to {folder.parent}",
             remedy="free some space, or move the folder to a larger disk",
         )
 

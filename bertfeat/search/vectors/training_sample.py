@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bertfeat.errors import IndexFolderError
 from bertfeat.io import prefetched
-from bertfeat.search.building.build_options import BuildOptions
+from bertfeat.search.options import BuildOptions
 from bertfeat.search.vectors.faiss_import import FaissIndex
 from bertfeat.search.vectors.faiss_index import flat_storage
 from bertfeat.search.vectors.index_types import POINTS_PER_CLUSTER, IndexChoice
@@ -33,11 +33,20 @@ class TrainingSample:
 
 
 def sample_vectors(
-    source: VectorSource, index: FaissIndex, choice: IndexChoice, options: BuildOptions, done: Callable[[int], None]
+    source: VectorSource,
+    index: FaissIndex,
+    choice: IndexChoice,
+    options: BuildOptions,
+    done: Callable[[int], None],
+    *,
+    judged: bool,
 ) -> TrainingSample:
-    """Read the vectors that must be known before the index is filled, in one pass; no pass where none must."""
+    """Read the vectors that must be known before the index is filled, in one pass; no pass where none must.
+
+    Where it is ``judged`` by its own vectors, some are queries, unless the index itself has them all.
+    """
     training_size = 0 if index.is_trained else choice.clusters * POINTS_PER_CLUSTER or SAMPLE_WITHOUT_CLUSTERS
-    judged = options.evaluate and flat_storage(index) is None and source.count > 1
+    judged = judged and flat_storage(index) is None
     numbers = sample_numbers(source.count, training_size + (QUERIES if judged else 0))
     if not len(numbers):
         empty = np.empty((0, source.width), np.float32)

@@ -7,10 +7,8 @@ so that directions of much variance still count for more. FAISS does it, in the 
 Shapes: n vectors, W values in each, R directions in which they vary, K values after whitening.
 """
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Protocol
 
 import numpy as np
@@ -18,18 +16,15 @@ from numpy.typing import NDArray
 
 from bertfeat.errors import UsageError
 from bertfeat.features import RunningMean
-from bertfeat.io import shorten
 from bertfeat.search.vectors.faiss_import import FaissIndex, faiss
 from bertfeat.search.vectors.faiss_transforms import FaissTransform
 from bertfeat.search.vectors.metric import Metric
+from bertfeat.search.vectors.whitening_names import Whitening
 
 LEAST_VARIANCE = 1e-7
 """Directions of less than this share of the largest variance do not count: rounding of float32 would be magnified."""
 
-NONE = "none"  # the name of no transform
 _CHUNK = 2048  # vectors that are in float64 at once
-_VECTORS_PER_VALUE = 4  # that full whitening needs at least
-_NAME = re.compile(r"(half-whiten|whiten)(?::([0-9]{1,9}))?")
 
 
 class WhiteningMatrix(FaissTransform, Protocol):
@@ -50,58 +45,6 @@ class PreTransform(FaissIndex, Protocol):
     def prepend_transform(self, transform: FaissTransform, /) -> None:
         """Apply a transform before all others."""
         ...
-
-
-class WhiteningKind(StrEnum):
-    """How far variances are made equal."""
-
-    WHITEN = "whiten"
-    HALF_WHITEN = "half-whiten"
-
-    @property
-    def power(self) -> float:
-        """The power of the variances by which directions are multiplied."""
-        return -0.5 if self is WhiteningKind.WHITEN else -0.25
-
-
-@dataclass(frozen=True, slots=True)
-class Whitening:
-    """A way to whiten: ``whiten``, ``half-whiten``, or one of them with a width, such as ``whiten:128``."""
-
-    kind: WhiteningKind
-    width: int | None = None  # None: every direction in which the vectors vary
-
-    def __str__(self) -> str:
-        return str(self.kind) if self.width is None else f"{self.kind}:{self.width}"
-
-    @property
-    def power(self) -> float:
-        """See :class:`WhiteningKind`."""
-        return self.kind.power
-
-    def is_wide_for(self, count: int) -> bool:
-        """Whether so few vectors say too little of so many directions, and full whitening makes noise of the last."""
-        return self.kind is WhiteningKind.WHITEN and (self.width or 0) * _VECTORS_PER_VALUE > count
-
-
-def as_whitening(name: Whitening | str | None) -> Whitening | None:
-    """The whitening of a name: ``whiten``, ``half-whiten``, ``whiten:128``, ``half-whiten:128``; ``none`` is None.
-
-    Raises:
-        UsageError: it is something else.
-    """
-    if name is None or isinstance(name, Whitening):
-        return name
-    if name == NONE:
-        return None
-    found = _NAME.fullmatch(name)
-    width = int(found[2]) if found and found[2] else None
-    if found is None or width == 0:
-        raise UsageError(
-            f"transform {shorten(name)!r} is unknown",
-            remedy="there are: none, whiten, half-whiten, the last two also with a width, as in whiten:128",
-        )
-    return Whitening(WhiteningKind(found[1]), width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,11 +125,6 @@ def fit_whitening(whitening: Whitening, spectrum: Spectrum) -> Whitener:
             remedy=f"give a width of {counted:,} or less, or none",
         )
     return Whitener(replace(whitening, width=whitening.width or counted), spectrum)
-
-
-def preparing_metric(metric: Metric, whitening: Whitening | None) -> Metric:
-    """The metric for which vectors are prepared before FAISS gets them: whitened ones are scaled to length 1 later."""
-    return metric if whitening is None else Metric.IP
 
 
 def new_matrix(whitening: Whitening, width: int) -> WhiteningMatrix:

@@ -39,7 +39,7 @@ function indexRows({ documents, vectors, column, metric, type, factory, recall, 
     ["Type", `${type} (${factory})`], ["Kept columns", facets?.map(({ name }) => name).join(", ") || "none"]];
   if (!recall) return [...rows, ["Recall", "not measured: every vector is compared, or the index is small"]];
   for (const [at, share] of Object.entries(recall.at)) rows.push([`Recall at ${at}`, `${(100 * share).toFixed(1)} %`]);
-  rows.push(["Measured on", `${count(recall.queries)} queries${recall.changed_since ? ", before the index was changed" : ""}`]);
+  rows.push(["Measured on", `${count(recall.queries)} ${recall.of} queries${recall.changed_since ? ", before the index was changed" : ""}`]);
   rows.push(["Queries a second", `${count(Math.round(recall.queries_per_second))} (exact: ${count(Math.round(recall.exact_queries_per_second))})`]);
   return rows;
 }

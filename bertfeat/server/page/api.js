@@ -31,7 +31,7 @@ export async function ask(path, { body, signal, binary = false } = {}) {
 }
 
 async function send(path, body, signal) {
-  const headers = {};
+  const headers = { "X-Bertfeat-Client": "page" }; // errors then name the page's fields
   if (hasKey()) headers.Authorization = `Bearer ${sessionStorage.getItem(KEY)}`;
   if (body) headers["Content-Type"] = "application/json";
   const how = { method: body ? "POST" : "GET", headers, signal, body: body && JSON.stringify(body) };

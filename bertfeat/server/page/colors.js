@@ -3,7 +3,7 @@
 import { ask } from "./api.js";
 import { byId, count, element } from "./dom.js";
 
-const VARIABLES = { name: "--n", shade: "--s", others: "--others", none: "--none" };
+const VARIABLES = new Map([["name", "--n"], ["shade", "--s"], ["others", "--others"], ["none", "--none"]]);
 const WEAK = ["others", "none"];
 
 export class Colors {
@@ -57,4 +57,4 @@ export class Colors {
   }
 }
 
-const variableOf = ({ paint, number }) => VARIABLES[paint] + (paint === "name" || paint === "shade" ? number : "");
+const variableOf = ({ paint, number }) => VARIABLES.get(paint) + (paint === "name" || paint === "shade" ? number : "");

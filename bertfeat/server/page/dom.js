@@ -47,6 +47,9 @@ export function cutter(text) {
   return (start, end) => characters.slice(start, end).join("");
 }
 
+/** A kept value of a document; undefined where it has none, though every object inherits a `constructor`. */
+export const valueOf = (values, name) => (values && Object.hasOwn(values, name) ? values[name] : undefined);
+
 /** The kept values of a document as a list of names and values; what it has no value of is left out. */
 export function valueList(values, more = []) {
   const entries = [...more, ...Object.entries(values ?? {})].filter(([, value]) => value !== null && value !== undefined);
@@ -62,7 +65,7 @@ export function rove(list, selector) {
   list.onkeydown = (event) => {
     const buttons = all(), at = buttons.indexOf(document.activeElement);
     const last = buttons.length - 1;
-    const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: last }[event.key];
+    const to = new Map([["ArrowDown", at + 1], ["ArrowUp", at - 1], ["Home", 0], ["End", last]]).get(event.key);
     if (at < 0 || to === undefined) return;
     event.preventDefault();
     const next = buttons[Math.max(0, Math.min(last, to))];

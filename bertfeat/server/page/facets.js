@@ -1,24 +1,25 @@
 // Filters made from the kept columns of the index.
 
-import { byId, count, element, later } from "./dom.js";
+import { byId, count, element, later, shown } from "./dom.js";
 import { wholeCondition } from "./where.js";
 
 // An address can hold anything: only choices of the forms that there are, are taken.
-const FORMS = {
-  values: (value) => Array.isArray(value) && value.length > 0 && value.every((each) => typeof each !== "object"),
-  min: Number.isFinite, max: Number.isFinite, contains: (value) => typeof value === "string",
-};
-
 function sound(read) {
-  const choices = Object.entries(read ?? {}).map(([name, choice]) =>
-    [name, Object.fromEntries(Object.entries(choice ?? {}).filter(([form, value]) => FORMS[form]?.(value)))]);
-  return Object.fromEntries(choices.filter(([, choice]) => Object.keys(choice).length));
+  const choices = new Map();
+  for (const [name, choice] of Array.isArray(read) ? read.filter(Array.isArray) : []) {
+    const { values, min, max, contains } = choice ?? {};
+    if (typeof name !== "string") continue;
+    if (Array.isArray(values) && values.length && values.every((each) => typeof each !== "object")) choices.set(name, { values });
+    else if (Number.isFinite(min) || Number.isFinite(max)) choices.set(name, { min, max });
+    else if (typeof contains === "string" && contains) choices.set(name, { contains });
+  }
+  return choices;
 }
 
 export class Facets {
   /** `changed` is called when the visitor chose something else. */
   constructor(changed) {
-    this.choices = {}; // column → { values } or { min, max } or { contains }
+    this.choices = new Map(); // column → { values } or { min, max } or { contains }
     this.written = "";
     this.facets = [];
     this.changed = changed;
@@ -29,14 +30,20 @@ export class Facets {
   get condition() { return wholeCondition(this.choices, this.written); }
 
   /** The choices as the address has them. */
-  get saved() { return Object.keys(this.choices).length ? JSON.stringify(this.choices) : null; }
+  get saved() { return this.choices.size ? JSON.stringify([...this.choices]) : null; }
+
+  /** The ranges of the columns of numbers that have a choice, or that the visitor wrote of, as a sentence. */
+  ranges() {
+    const meant = this.facets.filter(({ name, min }) => min !== null && (this.choices.has(name) || this.written.includes(name)));
+    return meant.map(({ name, min, max }) => ` ${name} goes from ${shown(min)} to ${shown(max)}.`).join("");
+  }
 
   restore(saved, written) {
     this.written = written ?? "";
     try {
-      this.choices = sound(JSON.parse(saved ?? "{}"));
+      this.choices = sound(JSON.parse(saved ?? "[]"));
     } catch {
-      this.choices = {};
+      this.choices = new Map();
     }
     this.draw();
   }
@@ -52,7 +59,7 @@ export class Facets {
       autocomplete: "off", placeholder: "year > 1900" });
     written.onchange = () => { this.written = written.value; this.#tell(); };
     const clear = element("button", { type: "button" }, "Clear all filters");
-    clear.onclick = () => { this.choices = {}; this.written = ""; this.draw(); this.#tell(); };
+    clear.onclick = () => { this.choices = new Map(); this.written = ""; this.draw(); this.#tell(); };
     const condition = element("fieldset", {}, element("legend", {}, element("label", { for: "where" }, "Condition")), written);
     this.form.replaceChildren(...fields, condition, clear);
     this.#mark();
@@ -67,11 +74,11 @@ export class Facets {
   }
 
   #values(facet) {
-    const chosen = this.choices[facet.name]?.values ?? [];
+    const chosen = this.choices.get(facet.name)?.values ?? [];
     return element("div", { className: "values" }, facet.values.map(({ value, count: documents }) => {
       const box = element("input", { type: "checkbox", checked: chosen.includes(value) });
       box.onchange = () => {
-        const before = this.choices[facet.name]?.values ?? [];
+        const before = this.choices.get(facet.name)?.values ?? [];
         const values = box.checked ? [...before, value] : before.filter((each) => each !== value);
         this.#choose(facet.name, values.length ? { values } : null);
       };
@@ -82,16 +89,17 @@ export class Facets {
   }
 
   #contains(facet) {
-    const input = element("input", { type: "text", value: this.choices[facet.name]?.contains ?? "",
+    const input = element("input", { type: "text", value: this.choices.get(facet.name)?.contains ?? "",
       placeholder: "contains", "aria-label": `${facet.name} contains` });
     input.onchange = () => this.#choose(facet.name, input.value ? { contains: input.value } : null);
     return input;
   }
 
   #range(facet) {
-    const choice = this.choices[facet.name] ?? {};
-    const inputs = ["min", "max"].map((end) => element("input", { type: "number", step: facet.kind === "int64" ? "1" : "any",
-      value: choice[end] ?? "", placeholder: facet[end] ?? "", "aria-label": `${facet.name}, ${end === "min" ? "from" : "to"}` }));
+    const { min, max } = this.choices.get(facet.name) ?? {};
+    const inputs = [[min, facet.min, "from"], [max, facet.max, "to"]].map(([value, end, name]) => element("input", {
+      type: "number", step: facet.kind === "int64" ? "1" : "any", value: value ?? "", placeholder: end ?? "",
+      "aria-label": `${facet.name}, ${name}` }));
     const choose = later(400, () => {
       const [min, max] = inputs.map((input) => (input.value === "" ? null : Number(input.value)));
       this.#choose(facet.name, min === null && max === null ? null : { min, max });
@@ -101,8 +109,8 @@ export class Facets {
   }
 
   #choose(name, choice) {
-    if (choice) this.choices[name] = choice;
-    else delete this.choices[name];
+    if (choice) this.choices.set(name, choice);
+    else this.choices.delete(name);
     this.#tell();
   }
 
@@ -112,7 +120,7 @@ export class Facets {
   }
 
   #mark() {
-    const chosen = Object.keys(this.choices).length + Number(Boolean(this.written.trim()));
+    const chosen = this.choices.size + Number(Boolean(this.written.trim()));
     byId("facet-count").textContent = chosen ? `${chosen} on` : "";
   }
 }

@@ -2,7 +2,8 @@
 
 import { element, rove, shown } from "./dom.js";
 
-const SIDE = 160; // characters of each side in a line; the whole context is below it
+// characters of each side: of a line, which the screen cuts, and of the few lines that a phone shows; the whole context is below
+const SIDE = 160, SIDE_ON_A_PHONE = 70;
 const RIGHT_TO_LEFT = /[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}]/u;
 
 /** A list of lines; `choose` is called with the usage that was clicked. */
@@ -13,8 +14,7 @@ export function drawLines(usages, choose, isCurrent = () => false) {
 }
 
 function drawLine(usage, choose, current) {
-  // characters, not halves of them
-  const left = [...flat(usage.left)].slice(-SIDE).join(""), right = [...flat(usage.right)].slice(0, SIDE).join("");
+  const [left, right] = sides(usage);
   const dir = RIGHT_TO_LEFT.test(usage.word) ? "rtl" : "ltr"; // what comes before the word stands on its right there
   const line = element("button", { type: "button", className: "line", dir, title: "Sort all lines by likeness to this one" },
     element("span", { className: "left" }, element("bdi", {}, left)),
@@ -23,6 +23,15 @@ function drawLine(usage, choose, current) {
   if (current) line.setAttribute("aria-current", "true");
   line.onclick = () => choose(usage);
   return element("li", {}, line, aboutLine(usage));
+}
+
+/** The two sides of a line, in characters and not halves of them; on a phone, where they wrap, in whole words. */
+function sides({ left, right }) {
+  const [before, after] = [left, right].map((text) => [...flat(text)]);
+  if (!matchMedia("(max-width: 760px)").matches) return [before.slice(-SIDE).join(""), after.slice(0, SIDE).join("")];
+  const [near, next] = [before.slice(-SIDE_ON_A_PHONE).join(""), after.slice(0, SIDE_ON_A_PHONE).join("")];
+  return [before.length > SIDE_ON_A_PHONE ? near.replace(/^\S*(?=\s)/, "…") : near,
+    after.length > SIDE_ON_A_PHONE ? next.replace(/(?<=\s)\S*$/, "…") : next];
 }
 
 function aboutLine(usage) {

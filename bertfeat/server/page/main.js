@@ -8,13 +8,14 @@ import { SearchView } from "./search.js";
 import { readAddress, session } from "./state.js";
 import { UsagesView } from "./usages.js";
 
-const views = { search: new SearchView(), usages: new UsagesView(), map: new MapView(), about: new AboutView() };
+const search = new SearchView(), map = new MapView(), about = new AboutView();
+const views = new Map(Object.entries({ search, usages: new UsagesView(), map, about }));
 const opening = new Message("opening");
 let shownView = null;
 
 function learn(state) {
   session.state = state;
-  for (const view of Object.values(views)) view.learn(state);
+  for (const view of views.values()) view.learn(state);
   byId("model").textContent = `${state.model.name}, ${state.model.layers} layers, ${state.precision}`;
   byId("foot").textContent = `bertfeat ${state.version}. This page asks no other server.`;
 }
@@ -27,7 +28,7 @@ function firstView({ index, features }) {
 /** Show the view of the address; `moved` says that the visitor went there, and the focus goes along. */
 function show(moved) {
   const { view, parameters } = readAddress(), name = view ?? firstView(session.state);
-  for (const each of Object.keys(views)) byId(each).hidden = each !== name;
+  for (const each of views.keys()) byId(each).hidden = each !== name;
   for (const link of document.querySelectorAll("nav a")) {
     if (link.hash.slice(1).split("?")[0] === name) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
@@ -35,7 +36,7 @@ function show(moved) {
   document.title = `${byId(`${name}-title`).textContent} · bertfeat`;
   const changed = shownView !== name;
   shownView = name;
-  views[name].show(parameters);
+  views.get(name).show(parameters);
   if (moved && changed) {
     byId(`${name}-title`).focus({ preventScroll: true });
     scrollTo(0, 0);
@@ -49,13 +50,21 @@ async function learnFacets() {
     const { index } = await ask("page/state");
     if (index.facets === null) continue;
     session.state.index = index;
-    views.search.facets.show(index.facets);
-    views.map.colors.offer(index.facets);
-    views.about.learn(session.state);
+    search.facets.show(index.facets);
+    map.colors.offer(index.facets);
+    about.learn(session.state);
   }
 }
 
 byId("skip").onclick = (event) => { event.preventDefault(); byId("main").focus(); };
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select, textarea")) return;
+  const field = byId(shownView === "usages" ? "word" : "query");
+  if (field.offsetParent === null) return;
+  event.preventDefault();
+  field.focus();
+  field.select();
+});
 window.addEventListener("hashchange", () => { if (session.state) show(true); });
 
 try {

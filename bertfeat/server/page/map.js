@@ -2,7 +2,7 @@
 
 import { ask, wasLeft } from "./api.js";
 import { Colors } from "./colors.js";
-import { byId, count, element, later, Message, plural, valueList } from "./dom.js";
+import { byId, count, element, later, Message, plural, valueList, valueOf } from "./dom.js";
 import { citation, exportButtons, keptNames } from "./export.js";
 import { markedText } from "./marks.js";
 import { Stage } from "./stage.js";
@@ -243,7 +243,7 @@ export class MapView {
     const documents = await this.fetch(this.picked.slice(0, MOST_SAVED)), kept = keptNames(documents);
     const names = ["number", "id", "row", "x", "y", "text", "pair", "start", "end"];
     return { names: [...names, ...kept], rows: documents.map((each) =>
-      [...names.map((name) => each[name]), ...kept.map((name) => each.values?.[name])]) };
+      [...names.map((name) => each[name]), ...kept.map((name) => valueOf(each.values, name))]) };
   }
 }
 

@@ -1,22 +1,28 @@
-// The view Search: a query, its hits with their texts, and filters.
+// The view Search: a query, its hits with their texts, a page of them at a time, and filters.
 
 import { Latest, wasLeft } from "./api.js";
-import { byId, count, element, Message, plural, valueList } from "./dom.js";
+import { byId, count, element, Message, plural, valueList, valueOf } from "./dom.js";
 import { citation, exportButtons, keptNames } from "./export.js";
 import { Facets } from "./facets.js";
+import { Highlights } from "./highlights.js";
 import { markedText } from "./marks.js";
 import { session, writeAddress } from "./state.js";
 
 const LONG = 500; // characters, from which a text is folded
+const OF_A_PAGE = 25; // hits
 
 export class SearchView {
   constructor() {
     this.message = new Message("search-message");
     this.latest = new Latest();
     this.facets = new Facets(() => this.run());
+    this.highlights = new Highlights();
     this.answer = null;
+    this.page = 0; // of the hits that are shown
     byId("search-form").onsubmit = (event) => { event.preventDefault(); this.run(); };
     byId("exact").onchange = byId("search-k").onchange = () => this.run();
+    byId("hits-before").onclick = () => this.turn(-1);
+    byId("hits-after").onclick = () => this.turn(1);
     if (matchMedia("(min-width: 761px)").matches) byId("facets").open = true;
   }
 
@@ -32,6 +38,7 @@ export class SearchView {
   show(parameters) {
     const query = parameters.get("q") ?? "";
     if (this.answer && (!parameters.toString() || location.hash === this.address)) return;
+    this.wantedPage = Math.max(0, (parseInt(parameters.get("page"), 10) || 1) - 1);
     byId("query").value = query;
     byId("search-k").value = parameters.get("k") ?? 10;
     byId("exact").checked = parameters.has("exact");
@@ -43,43 +50,69 @@ export class SearchView {
     const query = byId("query").value.trim();
     if (!query) return;
     const k = Math.max(1, Math.min(1000, Number(byId("search-k").value) || 10)), exact = byId("exact").checked;
-    const { condition, saved, written } = this.facets;
-    writeAddress("search", { q: query, k: k === 10 ? null : k, exact, facets: saved, where: written.trim() });
-    this.address = location.hash;
+    const { condition } = this.facets, page = this.wantedPage ?? 0;
+    this.wantedPage = null;
+    this.asked = { query, k, condition, exact };
+    this.write(page);
     this.message.busy("Searching");
+    this.highlights.stop();
     const began = performance.now();
     try {
-      const body = { query, k, where: condition, exact, highlight: true };
+      const body = { query, k, where: condition, exact };
       this.answer = await this.latest.ask("search", { body });
     } catch (error) {
       if (wasLeft(error)) return;
       this.fail(error);
       return;
     }
-    this.asked = { query, k, condition, exact };
-    this.draw(performance.now() - began);
+    this.draw(performance.now() - began, page);
+  }
+
+  /** Put what is asked, and the page that is shown, into the address. */
+  write(page) {
+    const { query, k, exact } = this.asked, { saved, written } = this.facets;
+    writeAddress("search", { q: query, k: k === 10 ? null : k, exact, facets: saved, where: written.trim(), page: page ? page + 1 : null });
+    this.address = location.hash;
   }
 
   fail(error) {
     byId("hits").replaceChildren();
-    byId("search-tools").hidden = true;
+    byId("search-tools").hidden = byId("hit-pages").hidden = true;
     this.answer = null;
     this.message.fail(error);
   }
 
-  draw(milliseconds) {
-    const { hits, highlights } = this.answer;
+  draw(milliseconds, page) {
+    const { hits } = this.answer;
     const { query, k, condition: where } = this.asked;
     Object.assign(session, { query, asked: { query, k, where }, hits, searched: session.searched + 1 });
     const { condition } = this.asked;
     const told = hits.length ? plural(hits.length, "hit") : "No hits";
     this.message.tell(`${told} in ${count(Math.round(milliseconds))} ms${condition ? `, where ${condition}` : ""}.`
-      + (hits.length || !condition ? "" : " No document meets the condition."));
-    byId("hits").replaceChildren(...hits.map((hit, at) => drawHit(hit, hit.highlights ?? highlights?.[at])));
+      + (hits.length || !condition ? "" : ` No document meets the condition.${this.facets.ranges()}`));
+    this.highlights.begin(query, session.state.features.length > 0);
+    this.drawPage(Math.min(page, Math.max(0, Math.ceil(hits.length / OF_A_PAGE) - 1)));
     const tools = byId("search-tools");
     tools.hidden = !hits.length;
     tools.replaceChildren(...exportButtons("search", () => hitTable(hits), () => this.cite()),
       element("a", { href: "#map" }, "Show the hits on the map"));
+  }
+
+  drawPage(page) {
+    const { hits } = this.answer, start = page * OF_A_PAGE, stop = Math.min(hits.length, start + OF_A_PAGE);
+    this.page = page;
+    byId("hits").replaceChildren(...hits.slice(start, stop).map((hit) => drawHit(hit, this.highlights)));
+    byId("hit-pages").hidden = hits.length <= OF_A_PAGE;
+    byId("hit-range").textContent = `${count(start + 1)} to ${count(stop)} of ${count(hits.length)}`;
+    byId("hits-before").disabled = !page;
+    byId("hits-after").disabled = stop >= hits.length;
+  }
+
+  turn(by) {
+    this.drawPage(this.page + by);
+    this.write(this.page);
+    byId("hits").focus({ preventScroll: true });
+    byId("search-message").scrollIntoView();
   }
 
   cite() {
@@ -98,18 +131,22 @@ function hitTable(hits) {
   const kept = keptNames(hits);
   const names = ["rank", "id", "row", "score", "text", "pair", "word"];
   const rows = hits.map(({ rank, id, row, score, text, pair, string, values }) =>
-    [rank, id, row, score, text, pair, string, ...kept.map((name) => values?.[name])]);
+    [rank, id, row, score, text, pair, string, ...kept.map((name) => valueOf(values, name))]);
   return { names: [...names, ...kept], rows };
 }
 
+/** A hit; the words of its text that match the query best are marked once it is on the screen. */
 function drawHit(hit, highlights) {
   const head = element("div", { className: "head" },
     element("span", { className: "score", title: "Score" }, hit.score.toFixed(4)), element("span", {}, `id ${hit.id}`));
-  const marks = hit.start === undefined ? highlights ?? [] : [[hit.start, hit.end, 1]];
+  const isWord = hit.start !== undefined, marks = isWord ? [[hit.start, hit.end, 1]] : [];
   const texts = [[hit.text, hit.in_pair ? [] : marks], [hit.pair, hit.in_pair ? marks : []]].filter(([text]) => text);
   const shown = texts.flatMap(([text, inside]) => drawText(text, inside));
   if (!shown.length) shown.push(element("p", { className: "soft" }, "The index keeps no texts."));
-  return element("li", { value: hit.rank }, head, shown, valueList(hit.values));
+  const item = element("li", { value: hit.rank }, head, shown, valueList(hit.values));
+  if (!isWord && hit.text && hit.number !== undefined)
+    highlights.follow(item, hit.number, (found) => shown[0].replaceChildren(...markedText(hit.text, found)));
+  return item;
 }
 
 function drawText(text, marks) {

@@ -237,13 +237,13 @@ export class Stage {
       const pixels = Math.max(-300, Math.min(300, event.deltaY * [1, 16, 400][event.deltaMode]));
       this.zoom(Math.exp(-pixels * (event.ctrlKey ? 0.01 : 0.002)), x, y); // ctrl: a pinch on a touchpad
     }, { passive: false });
-    const keys = { ArrowLeft: () => this.pan(60, 0), ArrowRight: () => this.pan(-60, 0), ArrowUp: () => this.pan(0, 60),
-      ArrowDown: () => this.pan(0, -60), "+": () => this.zoom(1.4), "=": () => this.zoom(1.4), "-": () => this.zoom(1 / 1.4),
-      0: () => this.showWhole(), ...events.keys };
+    const keys = new Map(Object.entries({ ArrowLeft: () => this.pan(60, 0), ArrowRight: () => this.pan(-60, 0),
+      ArrowUp: () => this.pan(0, 60), ArrowDown: () => this.pan(0, -60), "+": () => this.zoom(1.4), "=": () => this.zoom(1.4),
+      "-": () => this.zoom(1 / 1.4), 0: () => this.showWhole(), ...events.keys }));
     canvas.onkeydown = (event) => {
-      if (!keys[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
+      if (!keys.has(event.key) || event.ctrlKey || event.metaKey || event.altKey) return;
       event.preventDefault();
-      keys[event.key]();
+      keys.get(event.key)();
     };
   }
 }

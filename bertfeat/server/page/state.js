@@ -15,8 +15,8 @@ export function readAddress() {
 export function writeAddress(view, values) {
   const hash = addressOf(view, values);
   if (hash === location.hash) return;
-  const goesOn = readAddress().parameters.toString() !== "";
-  history[goesOn ? "pushState" : "replaceState"](null, "", hash);
+  if (readAddress().parameters.toString() !== "") history.pushState(null, "", hash);
+  else history.replaceState(null, "", hash);
 }
 
 /** Write the state of a view without an entry of the history: for what changes all the time. */

@@ -1,7 +1,7 @@
 // The view Usages: a word in its contexts, sorted by likeness to one of them, grouped into senses, layer by layer.
 
 import { Latest, wasLeft } from "./api.js";
-import { byId, count, element, later, Message, plural } from "./dom.js";
+import { byId, count, element, later, Message, plural, valueOf } from "./dom.js";
 import { citation, exportButtons, keptNames } from "./export.js";
 import { drawLines, likeOf } from "./lines.js";
 import { session, writeAddress } from "./state.js";
@@ -186,7 +186,7 @@ export class UsagesView {
     const kept = keptNames(this.rows);
     const names = ["sense", "score", "id", "row", "left", "word", "right", "start", "end"];
     return { names: [...names, ...kept], rows: this.rows.map((usage) => [
-      ...names.map((name) => usage[name]), ...kept.map((name) => usage.values?.[name])]) };
+      ...names.map((name) => usage[name]), ...kept.map((name) => valueOf(usage.values, name))]) };
   }
 
   cite() {

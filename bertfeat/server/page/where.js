@@ -23,9 +23,9 @@ export function conditionOf(name, choice) {
   return parts.join(" and ");
 }
 
-/** All choices and what the visitor wrote, joined; null where there is nothing. */
+/** All choices (column → choice) and what the visitor wrote, joined; null where there is nothing. */
 export function wholeCondition(choices, written = "") {
-  const parts = Object.entries(choices).map(([name, choice]) => conditionOf(name, choice)).filter(Boolean);
+  const parts = [...choices].map(([name, choice]) => conditionOf(name, choice)).filter(Boolean);
   if (written.trim()) parts.push(parts.length ? `(${written.trim()})` : written.trim());
   return parts.join(" and ") || null;
 }

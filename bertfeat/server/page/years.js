@@ -1,7 +1,7 @@
 // Usages over time: counts by a numeric kept column, a bar a decade.
 
 import { ask } from "./api.js";
-import { byId, count, element, Message } from "./dom.js";
+import { byId, count, element, Message, valueOf } from "./dom.js";
 
 const MOST = 1000; // usages of one answer
 const FEW = 25; // bars; of a wider range a bar is a decade, a century …
@@ -35,7 +35,7 @@ export class Years {
     try {
       const body = { ...rest, k: MOST, context: 0, match: rest.match === "any" ? "exact" : rest.match };
       const { usages, found } = await ask("usages", { body });
-      this.draw(usages.map(({ values }) => values[column]).filter((value) => Number.isFinite(value)), found, column);
+      this.draw(usages.map(({ values }) => valueOf(values, column)).filter((value) => Number.isFinite(value)), found, column);
     } catch (error) {
       this.message.fail(error);
     }

@@ -157,7 +157,7 @@ def test_a_tagger_scores_as_its_predictions_do(trained: Path) -> None:
     (trained / "both.conll").write_text("\n".join(map(" ".join, both)) + "\n")
     assert json.loads(shown.stdout)["f1"] > 0
     assert evaluate(trained / "both.conll", "--json").stdout == shown.stdout
-    stored = run("evaluate", trained / "t.tagger", trained / "train.features", "--json")
+    stored = run("evaluate", trained / "t.tagger", trained / "t.tagger/features/train.features", "--json")
     assert stored.stdout == shown.stdout
 
 
@@ -172,7 +172,7 @@ def test_rows_that_fail_are_told(trained: Path) -> None:
 
 def test_tags_that_were_never_learnt_are_told(trained: Path) -> None:
     shown = run("evaluate", trained / "t.tagger", conll(trained / "new.conll", [("the bank", "O B-NEW")]))
-    assert "has tags that the tagger never learnt: B-NEW" in shown.stderr
+    assert "has tags that the head never learnt: B-NEW" in shown.stderr
 
 
 @pytest.mark.parametrize(
@@ -184,12 +184,17 @@ def test_tags_that_were_never_learnt_are_told(trained: Path) -> None:
         (["t.tagger", "--predictions", "both.conll"], "of the options, only --encoding goes with it"),
         (["--predictions", "both.conll", "--device", "cpu"], "of the options, only --encoding goes with it"),
         (["--predictions", "both.conll", "--tag-column", "2"], "of the options, only --encoding goes with it"),
-        (["t.tagger", "plain.txt"], "plain.txt has no tags to compare with"),
     ],
 )
 def test_wrong_usage(trained: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], told: str) -> None:
-    (trained / "plain.txt").write_text("The bank of the river.\n")
     monkeypatch.chdir(trained)
     shown = run("evaluate", *arguments)
     assert (shown.exit_code, shown.stdout) == (2, "")
     assert told in " ".join(shown.stderr.split())
+
+
+def test_a_text_without_tags_has_no_scores(trained: Path) -> None:
+    (trained / "plain.txt").write_text("The bank of the river.\n")
+    shown = run("evaluate", trained / "t.tagger", trained / "plain.txt")
+    assert (shown.exit_code, shown.stdout) == (1, "")
+    assert "plain.txt: a text file has no tags; CoNLL files bring them" in shown.stderr

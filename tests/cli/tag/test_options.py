@@ -14,12 +14,13 @@ from click.testing import CliRunner, Result
 
 from bertfeat.cli import main
 from bertfeat.extraction import Extractor
-from bertfeat.tagging import Tagger
+from bertfeat.heads import Tagger
 from tests.support.tagging_toy import sentences, write_conll
 from tests.support.tiny_models import Tiny
 
 QUICK = ("--hidden", "4", "--epochs", "1", "--batch-size", "8", "--precision", "fp32")
-SETS = ("--train", "train.features", "--dev", "dev.features")
+MADE = "made/features"
+SETS = ("--train", f"{MADE}/train.features", "--dev", f"{MADE}/dev.features")
 PROGRAM = [sys.executable, "-c", "from bertfeat.cli import run; run()"]
 
 
@@ -52,22 +53,20 @@ def tag(*arguments: str, **settings: object) -> Result:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["train", *SETS, "--format", "conll"], "--format: for corpora, and all sets are features"),
-        (["train", *SETS, "--document-context"], "--document-context: for corpora, and all sets are features"),
-        (["train", *SETS, "--tag-column", "2", "--encoding", "cp1252"], "--encoding, --tag-column: for corpora"),
-        (["train", *SETS, "--revision", "x"], "--revision: for corpora; the feature set that is given"),
-        (["train", *SETS, "--batch-tokens", "9"], "--batch-tokens: for corpora"),
-        (["table7", *SETS, "--pretokenized", "--rows", "last"], "--pretokenized: for corpora, and all sets are"),
-        (["table7", *SETS, "--precision", "fp32", "--rows", "last"], "--precision: for corpora"),
-        (["table7", *SETS, "--model", "model", "--rows", "last"], "--model: for corpora"),
+        (
+            ["train", *SETS, "--tag-column", "2", "--encoding", "cp1252"],
+            "--encoding, --tag-column apply to the reading of corpora; made/features/train.features is a feature "
+            "set, and no corpus is given; leave them out",
+        ),
+        (
+            ["train", *SETS, "--batch-tokens", "9"],
+            "--batch-tokens applies to the extraction of corpora; made/features/train.features is a feature set and "
+            "records its own",
+        ),
         (
             ["predict", "made", "news.txt", "--json", "--to", "conll"],
             "--json is --to jsonl; leave it or --to conll out",
         ),
-        (["predict", "made", "dev.features", "--format", "text"], "--format: for corpora, and dev.features is"),
-        (["predict", "made", "dev.features", "--model", "model"], "--model: for texts, and dev.features is a feature"),
-        (["evaluate", "made", "dev.features", "--id-column", "x"], "--id-column: for corpora, and dev.features is"),
-        (["evaluate", "made", "dev.features", "--model", "model"], "--model: for texts"),
         (["predict", "made", "news.txt", "--keep", "all"], "No such option"),
         (["predict", "made", "dev.conll", "--tag-column", "2"], "No such option"),
         (["evaluate", "made", "dev.conll", "--keep", "all"], "No such option"),
@@ -80,9 +79,9 @@ def tag(*arguments: str, **settings: object) -> Result:
         (["train", *SETS, "--memory", "9" * 400], "is not a possible size of memory"),
         (["train", *SETS, "--memory", "-1G"], "is not a size"),
         (["train", *SETS, "--dropout", "nan"], "dropout nan"),
-        (["train", *SETS, "--learning-rate", "nan"], "learning rate nan"),
-        (["train", *SETS, "--hidden", "10000000"], "hidden 10000000; give at most 65,536"),
-        (["train", *SETS, "--seed", "9" * 30], "give at most"),
+        (["train", *SETS, "--learning-rate", "nan"], "--learning-rate nan: must be a finite number"),
+        (["train", *SETS, "--hidden", "10000000"], "10000000 is not in the range 0<=x<=65536"),
+        (["train", *SETS, "--seed", "9" * 30], "is not in the range"),
     ],
 )
 def test_what_nothing_would_come_of_is_refused(home: Path, arguments: list[str], problem: str) -> None:
@@ -99,12 +98,12 @@ def test_what_nothing_would_come_of_is_refused(home: Path, arguments: list[str],
 def test_memory_is_written_as_everywhere(given: str, size: int, tmp_path: Path) -> None:
     done = tag("train", *SETS, "--hidden", "4", "--epochs", "1", "--memory", given, "-o", str(tmp_path / "t"))
     assert done.exit_code == 0, done.output
-    assert Tagger(tmp_path / "t").settings.training.memory == size
+    assert Tagger(tmp_path / "t").record.training.memory == size
 
 
 def test_the_default_of_memory_is_what_the_help_says(tmp_path: Path) -> None:
     assert "default: 4GiB" in " ".join(tag("train", "--help").stdout.split())
-    assert Tagger("made").settings.training.memory == 4 * 2**30
+    assert Tagger("made").record.training.memory == 4 * 2**30
 
 
 @pytest.mark.parametrize("verb", ["train", "predict", "evaluate", "table7"])
@@ -113,9 +112,11 @@ def test_help_says_every_default_once(verb: str) -> None:
     told = " ".join(shown[shown.index("\nOptions:") :].split())
     defaults = {
         "--hidden": "256", "--seed": "1", "--seeds": "5", "--dropout": "0.5", "--batch-size": "32",
-        "--learning-rate": "0.001", "--epochs": "40", "--patience": "6", "--memory": "4GiB", "--scheme": "BIO",
+        "--learning-rate": "0.001", "--epochs": "40", "--patience": "6, or as many as 100 updates take",
+        "--memory": "4GiB", "--scheme": "BIO",
         "-o,": "", "--schedule": "plateau",
-        "--rows": "paper]", "--grid": "the paper's 18]", "--to": "text on a terminal, else conll]",
+        "--rows": "paper]", "--grid": "32:3e-5:3]" if verb == "train" else "the paper's 18]",
+        "--to": "text on a terminal, else conll]",
     }  # fmt: skip
     there = [name for name in defaults if f" {name} " in told]
     assert len(there) > 1 or verb == "evaluate"
@@ -137,25 +138,6 @@ def test_the_list_of_commands_is_not_cut() -> None:
 def test_a_misspelt_command_gets_a_suggestion() -> None:
     result = tag("trian")
     assert (result.exit_code, "Did you mean 'train'?" in result.stderr) == (2, True)
-
-
-def test_corpora_whose_features_would_meet_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_conll(Path("ner.conll"), sentences(9, 1))
-    write_conll(Path("ner.iob"), sentences(9, 2))
-    result = tag("train", "--train", "ner.conll", "--dev", "ner.iob", *QUICK)
-    assert result.exit_code == 2
-    assert "features of ner.conll and ner.iob would both be kept in ner.features" in " ".join(result.stderr.split())
-
-
-def test_endings_that_name_no_format_keep_features_apart(home: Path, tmp_path: Path) -> None:
-    """CoNLL-2003's files are eng.train, eng.testa and eng.testb."""
-    for number, name in ((40, "eng.train"), (20, "eng.testa")):
-        write_conll(tmp_path / name, sentences(number, number))
-    pair = ("--train", str(tmp_path / "eng.train"), "--dev", str(tmp_path / "eng.testa"), "--format", "conll")
-    done = tag("train", *pair, *QUICK, "--model", "model", "-o", str(tmp_path / "t"))
-    assert done.exit_code == 0, done.output
-    assert sorted(path.name for path in tmp_path.glob("*.features")) == ["eng.testa.features", "eng.train.features"]
 
 
 def test_one_file_may_be_both_sets(home: Path, tmp_path: Path) -> None:
@@ -284,7 +266,7 @@ def test_a_closed_standard_input(home: Path, arguments: list[str]) -> None:
         ["tag", "evaluate", "made", "dev.conll"],
         ["tag", "train", *SETS, "-o", "closed"],
         ["tag", "table7", *SETS, "--rows", "last", "-o", "closed"],
-        ["probe", "dev.features", "--label", "tags"],
+        ["probe", f"{MADE}/dev.features", "--label", "tags"],
     ],
     ids=lambda arguments: " ".join(arguments[:2]),
 )

@@ -12,12 +12,11 @@ import pytest
 from bertfeat.errors import TrainingError, UsageError
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
+from bertfeat.heads import HeadRun, TableRow, format_head_table, verify_head_table7
+from bertfeat.heads.head_files import FORMAT_VERSION
 from bertfeat.io import ResultKind, result_kind
-from bertfeat.tagging import TableRow, TableRun, format_markdown, verify_table7
-from bertfeat.tagging.sentences import sentences_digest
-from bertfeat.tagging.table7.finetune import fine_tune_model
-from bertfeat.training import parts_digest
-from tests.support.tagging_tables import QUICK, ROWS, RUN, SEEDS, Sets, edited, made_sets, made_table
+from tests.support.tagging_golden import GOLDEN, put, rewritten
+from tests.support.tagging_tables import QUICK, RUN, SEEDS, Sets, edited, made_sets, made_table
 from tests.support.tagging_toy import feature_set, sentences, train, write_conll
 from tests.support.tiny_models import Tiny
 
@@ -30,7 +29,7 @@ def test_what_is_made_is_sound_and_not_made_again(sets: Sets, table: Path) -> No
         *(".bertfeat/kind", "_settings.json", "runs/last/seed-1.json", "runs/last/seed-2.json"),
         *("runs/mix4/seed-1.json", "runs/mix4/seed-2.json", "table7.json", "table7.md"),
     ]
-    report = verify_table7(table)
+    report = verify_head_table7(table)
     assert (report.rows, report.runs, report.unfinished) == (2, 4, 0)
     assert {str(state) for state in report.features.values()} == {"the same"}
     told: list[bool] = []
@@ -38,9 +37,9 @@ def test_what_is_made_is_sound_and_not_made_again(sets: Sets, table: Path) -> No
     again = made_table(sets, table, on_run=lambda _row, _run, there: told.append(there))
     assert told == [True] * 4
     assert {path: path.read_bytes() for path in table.rglob("*") if path.is_file()} == before
-    assert (table / "table7.md").read_text() == format_markdown(again)
+    assert (table / "table7.md").read_text() == format_head_table(again)
     assert [run["dev"] for row in json.loads((table / "table7.json").read_text())["rows"] for run in row["runs"]] == [
-        json.loads((table / "runs" / name / f"seed-{seed}.json").read_text())["dev"]
+        json.loads((table / "runs" / name / f"seed-{seed}.json").read_text())["run"]["dev"]
         for name in ("last", "mix4")
         for seed in SEEDS
     ]
@@ -49,31 +48,31 @@ def test_what_is_made_is_sound_and_not_made_again(sets: Sets, table: Path) -> No
 def test_a_table_that_is_not_finished_is_sound_too(table: Path) -> None:
     (table / "table7.json").unlink()
     with pytest.raises(TrainingError, match=r"table7\.json: it is missing"):  # as long as what is made of it is there
-        verify_table7(table)
+        verify_head_table7(table)
     (table / "table7.md").unlink()
-    (table / "runs" / "last" / "seed-3.tagger").mkdir()
-    assert (verify_table7(table).rows, verify_table7(table).unfinished) == (0, 1)
+    (table / "runs" / "last" / "seed-3.head").mkdir()
+    assert (verify_head_table7(table).rows, verify_head_table7(table).unfinished) == (0, 1)
 
 
 def test_taggers_that_a_killed_run_left_go(sets: Sets, table: Path) -> None:
     """Their runs are kept; what was to be removed is removed, however much of it is still there."""
-    whole = table / "runs" / "last" / "seed-1.tagger"
-    shutil.copytree(Path(__file__).parents[2] / "golden" / "tagger-2" / "tagger", whole)
-    half = table / "runs" / "last" / "seed-2.tagger"
+    whole = table / "runs" / "last" / "seed-1.head"
+    shutil.copytree(GOLDEN / f"tagger-{FORMAT_VERSION}" / "tagger", whole)
+    half = table / "runs" / "last" / "seed-2.head"
     half.mkdir()
-    (half / "tagger.safetensors").write_bytes(b"half")
+    (half / "head.safetensors").write_bytes(b"half")
     made_table(sets, table)
     assert sorted(path.name for path in (table / "runs" / "last").iterdir()) == ["seed-1.json", "seed-2.json"]
 
 
-@pytest.mark.parametrize("left", ["another training", "of other features", "of an older version", "damaged"])
+@pytest.mark.parametrize("left", ["another training", "of other features", "of another version", "damaged"])
 def test_a_begun_training_that_does_not_fit_is_begun_anew(
     sets: Sets, tiny: Callable[[str], Tiny], made: Path, table: Path, tmp_path: Path, left: str
 ) -> None:
     """There is no option to overwrite it with, and it is of no other use."""
-    scores = json.loads((made / RUN).read_text())["dev"]
+    scores = json.loads((made / RUN).read_text())["run"]["dev"]
     (table / RUN).unlink()
-    begun = table / "runs" / "last" / "seed-1.tagger"
+    begun = table / "runs" / "last" / "seed-1.head"
     others = made_sets(tiny("bert").folder, tmp_path, layers="last") if left == "of other features" else sets
 
     class Killed(BaseException):
@@ -85,27 +84,16 @@ def test_a_begun_training_that_does_not_fit_is_begun_anew(
     settings = replace(QUICK, hidden=5) if left == "another training" else QUICK
     with pytest.raises(Killed):
         train(others["train"], others["dev"], begun, layers="last", settings=settings, on_epoch=kill)
-    if left == "of an older version":
-        (begun / "checkpoint.json").write_text('{"weights": "checkpoint-1.safetensors"}')
+    if left == "of another version":
+        rewritten(begun, put("format_version", to=2), "checkpoint.json")
     if left == "damaged":
         (begun / "checkpoint-1.safetensors").write_bytes(b"")
     made_table(sets, table)
-    assert json.loads((table / RUN).read_text())["dev"] == scores
+    assert json.loads((table / RUN).read_text())["run"]["dev"] == scores
     assert not begun.exists()
 
 
 # ── what the runs have in common ────────────────────────────────────────────────────────────────────────────
-
-
-def test_sets_with_other_layers_of_the_same_sentences_go_on(
-    sets: Sets, tiny: Callable[[str], Tiny], table: Path, tmp_path: Path
-) -> None:
-    fewer = made_sets(tiny("bert").folder, tmp_path, layers="last")
-    assert parts_digest(fewer["train"]) != parts_digest(sets["train"])
-    assert sentences_digest(fewer["train"]) == sentences_digest(sets["train"])
-    told: list[bool] = []
-    made_table(fewer, table, rows=ROWS[:1], on_run=lambda _row, _run, there: told.append(there))
-    assert told == [True, True]
 
 
 @pytest.mark.parametrize(
@@ -131,11 +119,11 @@ def test_other_settings_and_ways_are_another_table(sets: Sets, tiny: Callable[[s
     with pytest.raises(TrainingError, match="other training"):
         made_table(sets, table, settings=replace(QUICK, hidden=5))
     made_table(sets, table, settings=replace(QUICK, seed=77))  # a table's seeds are its own
-    edited(table / "_settings.json", lambda raw: raw["extraction"].update(precision="bf16"))
+    edited(table / "_settings.json", lambda raw: raw["identity"]["extraction"].update(precision="bf16"))
     with pytest.raises(TrainingError, match="other extraction"):
         made_table(sets, table)
     with pytest.raises(TrainingError, match="is of another table"):
-        verify_table7(table)
+        verify_head_table7(table)
 
 
 def test_sets_of_two_models_make_no_table(sets: Sets, tiny: Callable[[str], Tiny], tmp_path: Path) -> None:
@@ -153,55 +141,6 @@ def test_a_table_needs_rows_and_seeds(sets: Sets, tmp_path: Path) -> None:
             made_table(sets, tmp_path / "table", **changes)
 
 
-# ── the first format ────────────────────────────────────────────────────────────────────────────────────────
-
-
-def in_first_format(sets: Sets, table: Path) -> None:
-    """Write a table's files as the first version did: no digests, and the features' digests for data."""
-
-    def plain(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
-        raw = json.loads(path.read_text())
-        for name in ("digest", "format_version", "table", "extraction", "numerics", "places"):
-            raw.pop(name, None)
-        change(raw)
-        path.write_text(json.dumps(raw, indent=1))
-
-    data = {name: parts_digest(features) for name, features in sets.items()}
-    plain(table / "_settings.json", lambda raw: raw.update(data=data))
-    for path in (table / "runs").rglob("*.json"):
-        plain(path, lambda raw: None)
-
-    def old(raw: dict[str, Any]) -> None:
-        raw["settings"] = json.loads((table / "_settings.json").read_text())
-
-    plain(table / "table7.json", old)
-    shutil.rmtree(table / ".bertfeat")
-
-
-def test_a_table_of_the_first_version_goes_on(sets: Sets, table: Path) -> None:
-    before = json.loads((table / "table7.json").read_text())["rows"]
-    in_first_format(sets, table)
-    assert result_kind(table) is ResultKind.TABLE7
-    assert (verify_table7(table).rows, verify_table7(table).runs) == (2, 4)
-    told: list[bool] = []
-    made_table(sets, table, seeds=(1, 2, 3), on_run=lambda _row, _run, there: told.append(there))
-    assert told == [True, True, False] * 2
-    after = json.loads((table / "table7.json").read_text())["rows"]
-    assert [row["runs"][:2] for row in after] == [row["runs"] for row in before]
-    assert json.loads((table / "_settings.json").read_text())["format_version"] == 2
-    assert verify_table7(table).runs == 6
-    made_table(sets, table)
-
-
-def test_a_table_of_the_first_version_of_other_data_is_refused(sets: Sets, table: Path) -> None:
-    in_first_format(sets, table)
-    raw = json.loads((table / "_settings.json").read_text())
-    raw["data"]["dev"] = "00"
-    (table / "_settings.json").write_text(json.dumps(raw))
-    with pytest.raises(TrainingError, match="holds a table with other data"):
-        made_table(sets, table)
-
-
 # ── fine-tuning ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -211,7 +150,7 @@ def test_fine_tuning_is_kept_by_point_and_seed(sets: Sets, tiny: Callable[[str],
     from bertfeat.training import GridPoint
 
     points = (GridPoint(8, 1e-3, 1), GridPoint(8, 2e-3, 1))
-    told: list[tuple[TableRun, bool]] = []
+    told: list[tuple[HeadRun, bool]] = []
 
     def run() -> Any:
         return made_table(
@@ -226,20 +165,15 @@ def test_fine_tuning_is_kept_by_point_and_seed(sets: Sets, tiny: Callable[[str],
 
     table = run()
     assert [there for _, there in told] == [False] * 4 + [True, False]  # the first seed chose the point
-    assert verify_table7(tmp_path / "table").rows == 2
-    words = [
-        [([word for word, _ in each], [tag for _, tag in each]) for each in sentences(size, size)] for size in (40, 20)
-    ]
-    alone = fine_tune_model(tiny("bert").model, *words, batch_size=8, learning_rate=1e-3, epochs=1, seed=1)
-    assert told[2][0].dev == alone.dev.value
+    assert verify_head_table7(tmp_path / "table").rows == 2
     told.clear()
     assert run() == table
     assert all(there for _, there in told)
     edited(
-        tmp_path / "table" / "runs/fine-tuning/batch-8-rate-0.001-epochs-1-seed-1.json",
-        lambda raw: raw["grid"].update(batch_size=9),
+        next((tmp_path / "table" / "runs/fine-tuning").glob("*-batch-8-rate-0.001-epochs-1-seed-1.json")),
+        lambda raw: raw["run"]["grid"].update(batch_size=9),
     )
-    with pytest.raises(TrainingError, match="it says of itself that it is fine-tuning/batch-9"):
+    with pytest.raises(TrainingError, match=r"it says of itself that it is fine-tuning/.*batch-9"):
         run()
 
 
@@ -248,6 +182,5 @@ def test_sets_without_texts_cannot_be_fine_tuned(sets: Sets, tiny: Callable[[str
     extractor = Extractor(tiny("bert").folder, layers="all", pooling="word", precision="fp32", device="cpu")
     extractor.extract(corpus, tmp_path / "silent", keep_text=False)
     silent = FeatureSet(tmp_path / "silent")
-    assert sentences_digest(silent) != sentences_digest(sets["train"])
-    with pytest.raises(TrainingError, match="made with keep_text=False, and fine-tuning needs the words"):
+    with pytest.raises(TrainingError, match="it holds no texts; give the corpus"):
         made_table({**sets, "train": silent}, tmp_path / "table", fine_tune=True, model=tiny("bert").folder)

@@ -1,0 +1,229 @@
+/* Rows of bfloat16 values that go through the products of a transformer block, panel by panel: what the stack of blocks
+   and what follows attention share. Whoever includes this defines STACK_CODE, the target of its functions, and, for AMX,
+   WITH_AMX; else products are AVX512-BF16's.
+
+   A panel is kept as tiles of 16 rows of 32 values each, tile after tile along a row of tiles, as AMX reads them.
+   Products are of bfloat16; sums, biases, residuals and norms are float32. */
+
+#ifndef BERTFEAT_BF16_PANELS_H
+#define BERTFEAT_BF16_PANELS_H
+
+#define LANES 16
+
+#include "activations.h"
+#include "kernels.h"
+
+#ifdef BERTFEAT_X86
+
+#define STACK_INLINE STACK_CODE static inline __attribute__((unused))
+
+#ifdef WITH_AMX
+enum { STEP = 32 }; /* rows of a panel are filled up to a multiple of this */
+#else
+enum { STEP = PAIR_ROWS };
+#endif
+enum { CHUNK = 384 /* of the inner width, which goes by in chunks: what is raised is lowered while it is near */ };
+
+/* ── rows ───────────────────────────────────────────────────────────────────────────────────────────────── */
+
+static inline Rows rows_of_panel(uint16_t *panel, int64_t width) {
+    return (Rows){panel, 32, width / 32 * TILE_VALUES, TILE_VALUES};
+}
+
+static inline Rows rows_of_memory(uint16_t *first, int64_t stride) { return (Rows){first, stride, TILE * stride, 32}; }
+
+/* Copy rows; of `padded` rows those from `rows` on become zeros. */
+STACK_CODE static void copy_rows(Rows from, int64_t rows, int64_t padded, int64_t width, Rows to) {
+    for (int64_t r = 0; r < padded; r++)
+        for (int64_t c = 0; c < width; c += 32)
+            _mm512_storeu_si512(values_at(to, r, c),
+                                r < rows ? _mm512_loadu_si512(values_at(from, r, c)) : _mm512_setzero_si512());
+}
+
+STACK_INLINE __m512 low_half(__m512i x) { return widen(_mm512_castsi512_si256(x)); }
+STACK_INLINE __m512 high_half(__m512i x) { return widen(_mm512_extracti64x4_epi64(x, 1)); }
+STACK_INLINE __m512i narrow(__m512 low, __m512 high) { return (__m512i)_mm512_cvtne2ps_pbh(high, low); }
+
+/* ── products ───────────────────────────────────────────────────────────────────────────────────────────── */
+
+/* Rows [begin, end) of a block of 32 × 32 sums, with their biases, activated, to their place. */
+STACK_INLINE void put_rows(Rows to, int64_t row, int64_t column, const float *sums, const float *bias,
+                           int64_t activation, int64_t begin, int64_t end) {
+    const __m512 low_bias = _mm512_loadu_ps(bias), high_bias = _mm512_loadu_ps(bias + 16);
+    for (int64_t r = begin; r < end; r++) {
+        const __m512 low = activated(_mm512_add_ps(_mm512_load_ps(sums + r * 32), low_bias), activation);
+        const __m512 high = activated(_mm512_add_ps(_mm512_load_ps(sums + r * 32 + 16), high_bias), activation);
+        _mm512_storeu_si512(values_at(to, row + r, column), narrow(low, high));
+    }
+}
+
+/* The strip of a weight that makes 32 outputs from n on: tiles of 32 inputs after each other. */
+static inline const uint16_t *strip_of(const Product *p, int64_t n) { return (const uint16_t *)p->weight + n * p->in; }
+
+#ifdef WITH_AMX
+
+/* Four AMX tiles of sums += 32 rows of a panel (so many tiles wide) by 32 outputs. The rows are streamed, so that they do
+   not push the weight's strip out of the nearest cache. */
+#define MULTIPLY_TILES(a, wide, b)                                                                                     \
+    do {                                                                                                               \
+        _tile_stream_loadd(4, a, 64);                                                                                  \
+        _tile_loadd(6, b, 64);                                                                                         \
+        _tile_dpbf16ps(0, 4, 6);                                                                                       \
+        _tile_loadd(7, (b) + TILE_VALUES, 64);                                                                         \
+        _tile_dpbf16ps(1, 4, 7);                                                                                       \
+        _tile_stream_loadd(5, (a) + (wide)*TILE_VALUES, 64);                                                           \
+        _tile_dpbf16ps(2, 5, 6);                                                                                       \
+        _tile_dpbf16ps(3, 5, 7);                                                                                       \
+    } while (0)
+
+#define ZERO_TILES()                                                                                                   \
+    do {                                                                                                               \
+        _tile_zero(0);                                                                                                 \
+        _tile_zero(1);                                                                                                 \
+        _tile_zero(2);                                                                                                 \
+        _tile_zero(3);                                                                                                 \
+    } while (0)
+
+#define STORE_TILES(sums, stride)                                                                                      \
+    do {                                                                                                               \
+        _tile_stored(0, sums, 4 * (stride));                                                                           \
+        _tile_stored(1, (sums) + TILE, 4 * (stride));                                                                  \
+        _tile_stored(2, (sums) + TILE * (stride), 4 * (stride));                                                       \
+        _tile_stored(3, (sums) + TILE * (stride) + TILE, 4 * (stride));                                                \
+    } while (0)
+
+/* Fetch lines [4 step, 4 step + 4) of the next strip, of so many bytes: the strip comes while this one is multiplied. */
+STACK_INLINE void fetch_ahead(const uint16_t *next, int64_t step, int64_t bytes) {
+    for (int64_t at = 256 * step; at < least(256 * step + 256, bytes); at += 64)
+        _mm_prefetch((const char *)next + at, _MM_HINT_T0);
+}
+
+/* The activation of a panel times the outputs [begin, end) of a product, into rows. A block of sums is activated while
+   AMX is at the next. */
+STACK_CODE static void multiply(uint16_t *panel, int64_t padded, const Product *p, int64_t begin, int64_t end,
+                                int64_t activation, Rows out) {
+    const int64_t depth = p->in / 32;
+    float sums[2][32 * 32] __attribute__((aligned(64)));
+    int64_t now = 0, last_row = -1, last_column = 0;
+    for (int64_t n = begin; n < end; n += 32)
+        for (int64_t m = 0; m < padded; m += 32) {
+            const uint16_t *a = panel + m / TILE * depth * TILE_VALUES, *b = strip_of(p, n);
+            int64_t done = 0;
+            ZERO_TILES();
+            for (int64_t k = 0; k < depth; k++, a += TILE_VALUES, b += 2 * TILE_VALUES) {
+                if (n + 32 < end) fetch_ahead(strip_of(p, n + 32), m / 32 * depth + k, 64 * p->in);
+                MULTIPLY_TILES(a, depth, b);
+                if (last_row < 0) continue;
+                const int64_t due = (k + 1) * 32 / depth;
+                put_rows(out, last_row, last_column - begin, sums[1 - now], p->bias + last_column, activation, done, due);
+                done = due;
+            }
+            STORE_TILES(sums[now], 32);
+            last_row = m, last_column = n, now = 1 - now;
+        }
+    put_rows(out, last_row, last_column - begin, sums[1 - now], p->bias + last_column, activation, 0, 32);
+}
+
+/* sums [padded, out] += a panel times the inputs [begin, end) of a product; the first time there is nothing to add to. */
+STACK_CODE static void accumulate(const uint16_t *panel, int64_t padded, const Product *p, int64_t begin, int64_t end,
+                                  float *sums) {
+    const int64_t depth = (end - begin) / 32;
+    for (int64_t n = 0; n < p->out; n += 32)
+        for (int64_t m = 0; m < padded; m += 32) {
+            const uint16_t *a = panel + m / TILE * depth * TILE_VALUES, *b = strip_of(p, n) + begin * 32;
+            float *at = sums + m * p->out + n;
+            if (begin == 0) {
+                ZERO_TILES();
+            } else {
+                _tile_loadd(0, at, 4 * p->out);
+                _tile_loadd(1, at + TILE, 4 * p->out);
+                _tile_loadd(2, at + TILE * p->out, 4 * p->out);
+                _tile_loadd(3, at + TILE * p->out + TILE, 4 * p->out);
+            }
+            for (int64_t k = 0; k < depth; k++, a += TILE_VALUES, b += 2 * TILE_VALUES) {
+                if (n + 32 < p->out) fetch_ahead(strip_of(p, n + 32) + begin * 32, m / 32 * depth + k, 64 * (end - begin));
+                MULTIPLY_TILES(a, depth, b);
+            }
+            STORE_TILES(at, p->out);
+        }
+}
+
+STACK_INLINE void begin_products(void) { configure_tiles(); }
+STACK_INLINE void end_products(void) { release_tiles(); }
+
+#else
+
+/* Sums of PAIR_ROWS rows of a panel by the 32 outputs of a strip. */
+STACK_INLINE void multiply_rows(const uint16_t *rows, const uint16_t *strip, int64_t depth, float *sums, int64_t width,
+                                int add) {
+    multiply_pairs(rows, 32, TILE_VALUES, strip, TILE_VALUES, 2 * TILE_VALUES, depth, sums, width, add);
+}
+
+STACK_CODE static void multiply(uint16_t *panel, int64_t padded, const Product *p, int64_t begin, int64_t end,
+                                int64_t activation, Rows out) {
+    const Rows rows = rows_of_panel(panel, p->in);
+    float sums[PAIR_ROWS * 32] __attribute__((aligned(64)));
+    for (int64_t n = begin; n < end; n += 32)
+        for (int64_t m = 0; m < padded; m += PAIR_ROWS) {
+            if (n + 32 < end) fetch_part(strip_of(p, n + 32), 64 * p->in, m, PAIR_ROWS, padded);
+            multiply_rows(values_at(rows, m, 0), strip_of(p, n), p->in / 32, sums, 32, 0);
+            put_rows(out, m, n - begin, sums, p->bias + n, activation, 0, PAIR_ROWS);
+        }
+}
+
+STACK_CODE static void accumulate(const uint16_t *panel, int64_t padded, const Product *p, int64_t begin, int64_t end,
+                                  float *sums) {
+    const Rows rows = rows_of_panel((uint16_t *)panel, end - begin);
+    for (int64_t n = 0; n < p->out; n += 32)
+        for (int64_t m = 0; m < padded; m += PAIR_ROWS) {
+            if (n + 32 < p->out) fetch_part(strip_of(p, n + 32) + begin * 32, 64 * (end - begin), m, PAIR_ROWS, padded);
+            multiply_rows(values_at(rows, m, 0), strip_of(p, n) + begin * 32, (end - begin) / 32, sums + m * p->out + n, p->out,
+                          begin > 0);
+        }
+}
+
+STACK_INLINE void begin_products(void) {}
+STACK_INLINE void end_products(void) {}
+
+#endif
+
+/* ── residual and layer norm ────────────────────────────────────────────────────────────────────────────── */
+
+/* Layer norm (Ba et al. 2016) of a row x. */
+STACK_INLINE void normalize_row(const float *x, const Norm *norm, int64_t width, Rows out, int64_t row) {
+    __m512 total[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()}, squares[2] = {total[0], total[0]};
+    for (int64_t c = 0; c < width; c += 32)
+        for (int i = 0; i < 2; i++) total[i] = _mm512_add_ps(total[i], _mm512_load_ps(x + c + 16 * i));
+    const __m512 mean = _mm512_set1_ps(_mm512_reduce_add_ps(_mm512_add_ps(total[0], total[1])) / (float)width);
+    for (int64_t c = 0; c < width; c += 32)
+        for (int i = 0; i < 2; i++) {
+            const __m512 centered = _mm512_sub_ps(_mm512_load_ps(x + c + 16 * i), mean);
+            squares[i] = _mm512_fmadd_ps(centered, centered, squares[i]);
+        }
+    const float variance = _mm512_reduce_add_ps(_mm512_add_ps(squares[0], squares[1])) / (float)width;
+    const __m512 scale = _mm512_set1_ps(1.0f / __builtin_sqrtf(variance + norm->eps));
+    for (int64_t c = 0; c < width; c += 32) {
+        __m512 half[2];
+        for (int i = 0; i < 2; i++) {
+            const __m512 unit = _mm512_mul_ps(_mm512_sub_ps(_mm512_load_ps(x + c + 16 * i), mean), scale);
+            half[i] = _mm512_fmadd_ps(unit, _mm512_loadu_ps(norm->weight + c + 16 * i), _mm512_loadu_ps(norm->bias + c + 16 * i));
+        }
+        _mm512_storeu_si512(values_at(out, row, c), narrow(half[0], half[1]));
+    }
+}
+
+/* Layer norm of a row of sums + bias + residual; x is room for a row. */
+STACK_INLINE void normalize(const float *sums, const float *bias, Rows residual, const Norm *norm, int64_t width, float *x,
+                            Rows out, int64_t row) {
+    for (int64_t c = 0; c < width; c += 32) {
+        const __m512i added = _mm512_loadu_si512(values_at(residual, row, c));
+        const __m512 low = _mm512_add_ps(_mm512_load_ps(sums + c), _mm512_loadu_ps(bias + c));
+        const __m512 high = _mm512_add_ps(_mm512_load_ps(sums + c + 16), _mm512_loadu_ps(bias + c + 16));
+        _mm512_store_ps(x + c, _mm512_add_ps(low, low_half(added)));
+        _mm512_store_ps(x + c + 16, _mm512_add_ps(high, high_half(added)));
+    }
+    normalize_row(x, norm, width, out, row);
+}
+
+#endif
+#endif

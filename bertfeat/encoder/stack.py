@@ -1,0 +1,243 @@
+"""All blocks of a batch in one call of a kernel.
+
+A thread takes some hundred rows of whole sequences through all blocks. Nothing goes through main memory between them
+but the layers that somebody wants, and no thread waits for another (``csrc/stack.h``).
+
+A kernel is the default for an instruction set where it was measured, end to end; ``BERTFEAT_STACK=1`` asks for it
+elsewhere too, and ``BERTFEAT_STACK=0`` for none.
+
+Shapes: ``T`` tokens, ``S`` sequences, ``H`` hidden width, ``L`` blocks.
+"""
+
+import ctypes
+import os
+import time
+from collections.abc import Collection, Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertfeat.encoder.int8 import Int8Block, KernelInt8Block
+from bertfeat.encoder.kernels import ACTIVATIONS, ATTENTION_STEP, TYPES, Kernels, find_kernels
+from bertfeat.encoder.native import (
+    EmbeddingsStruct,
+    Int8BlockStruct,
+    NormStruct,
+    ProductStruct,
+    StackBlockStruct,
+    StackStruct,
+)
+from bertfeat.encoder.states import HiddenState
+from bertfeat.encoder.weights import Affine, BlockWeights
+from bertfeat.errors import UsageError
+from bertfeat.io import record_stages
+
+_STEP = 32  # widths of blocks in floating-point numbers are multiples of this
+_STAGES = ("embed", "QKV", "attention", "output", "norms", "FFN")  # of csrc/stack.h
+_MEASURED = {"stack_bf16", "int8_stack_vnni", "int8_stack_avx2"}
+"""Kernels that are the default, each measured against the blocks one by one on 2 threads of an AMD EPYC (Zen 4):
+benchmarks/results/processors-avx512_bf16-zen4.json, and processors-avx2-zen4.json with all held to AVX2."""
+_MEASURED_ON_AMD = {"stack_avx512", "stack_avx2"}
+"""Measured there as well; the blocks one by one are products of oneDNN and MKL, which other processors serve better."""
+
+
+class EmbeddingTables:
+    """The tables whose rows make up a token's embedding, and the norm of their sum."""
+
+    def __init__(self, words: Tensor, positions: Tensor, types: Tensor | None, norm: Affine, eps: float) -> None:
+        tables = [words, positions, *([] if types is None else [types])]
+        self._kept = [table.contiguous() for table in tables]
+        self._norm = _Norm(norm, eps)
+        self.sizes = [len(table) for table in tables]
+        pointers = [table.data_ptr() for table in self._kept]
+        self.native = EmbeddingsStruct(*pointers, *([None] if types is None else []), self._norm.native)
+
+
+class TokenRows(NamedTuple):
+    """The tokens of a batch, as rows of the tables that their embeddings are made of."""
+
+    tables: EmbeddingTables
+    ids: NDArray[np.int32]  # [T] each
+    positions: NDArray[np.int64]
+    types: NDArray[np.int8]
+
+    def check(self) -> None:
+        """Refuse rows that the tables do not have, which a kernel would read all the same."""
+        every: tuple[NDArray[np.integer], ...] = (self.ids, self.positions, self.types)
+        for rows, size in zip(every, self.tables.sizes, strict=False):
+            if len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < size:
+                raise IndexError(f"a table of {size} embeddings has no row {rows.min()} or {rows.max()}")
+
+
+class Stack:
+    """The blocks of an encoder, for a kernel that computes all of them.
+
+    ``blocks`` are of floating-point numbers, or of 8-bit integers between which all is float32.
+    """
+
+    def __init__(
+        self,
+        blocks: "FloatBlocks | Int8Blocks",
+        heads: int,
+        activation: str,
+        kernels: Kernels,
+        function: str,
+        bias: Tensor | None = None,
+    ) -> None:
+        self._scale = (blocks.hidden // heads) ** -0.5
+        self._bias = None if bias is None else (bias / self._scale).contiguous()  # before scores are scaled
+        self._kernels, self._function, self._heads = kernels, f"bertfeat_{function}", heads
+        self._blocks, self._activation = blocks, ACTIVATIONS[activation]
+
+    def __call__(
+        self, inputs: Tensor | TokenRows, lengths: NDArray[np.int64], layers: Collection[int], *, first_token_only: bool
+    ) -> Iterator[HiddenState]:
+        """Yield the chosen layers, ascending; the deepest of first tokens alone with ``first_token_only``.
+
+        Shape: tokens, or the embedding output ``[T, H]`` → ``[T, H]`` each, or ``[S, H]``.
+        """
+        deepest, width, dtype = max(layers), self._blocks.hidden, self._blocks.dtype
+        first_token_only = first_token_only and deepest > 0
+        bounds = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        rows = int(bounds[-1])
+        states = {
+            layer: torch.empty(len(lengths) if first_token_only and layer == deepest else rows, width, dtype=dtype)
+            for layer in sorted(layers)
+        }
+        out = (ctypes.c_void_p * (deepest + 1))()
+        for layer, state in states.items():
+            out[layer] = state.data_ptr()
+        cycles = (ctypes.c_uint64 * len(_STAGES))()
+        attention_dtype = self._blocks.attention_dtype
+        job = StackStruct(
+            bounds=bounds.ctypes.data,
+            blocks=ctypes.addressof(self._blocks.natives),
+            out=ctypes.addressof(out),
+            bias=None if self._bias is None else self._bias.data_ptr(),
+            cycles=ctypes.addressof(cycles),
+            sequences=len(lengths),
+            layers=deepest,
+            heads=self._heads,
+            activation=self._activation,
+            first_only=first_token_only,
+            type=TYPES[attention_dtype],
+            form=self._kernels.attention_form(attention_dtype, width // self._heads),
+            farthest=0 if self._bias is None else self._bias.shape[1] // 2,
+            scale=self._scale,
+        )
+        if isinstance(inputs, Tensor):
+            job.rows = inputs.data_ptr()
+        else:
+            inputs.check()
+            job.tables = ctypes.addressof(inputs.tables.native)
+            job.ids, job.positions, job.types = (
+                each.ctypes.data for each in (inputs.ids, inputs.positions, inputs.types)
+            )
+        begin = time.perf_counter()
+        self._kernels.call(self._function, job)
+        seconds, spent = time.perf_counter() - begin, max(1, sum(cycles))
+        record_stages({name: seconds * each / spent for name, each in zip(_STAGES, cycles, strict=True) if each})
+        for layer, state in states.items():
+            yield HiddenState(layer, state, first_token_only=first_token_only and layer == deepest)
+
+
+class FloatBlocks:
+    """Blocks in bfloat16 or float32, their weights packed in one piece of memory."""
+
+    def __init__(self, blocks: Sequence[BlockWeights], eps: float, kernels: Kernels, dtype: torch.dtype) -> None:
+        self.attention_dtype = self.dtype = dtype
+        self._kernels, self._eps, self.hidden = kernels, eps, blocks[0].up.weight.shape[1]
+        affines = [
+            (each.query_key_value, each.attention_out, each.up, each.down, each.attention_norm, each.out_norm)
+            for each in blocks
+        ]
+        places = np.cumsum([0, *(product.weight.numel() for block in affines for product in block[:4])]).tolist()
+        packed = kernels.huge_room(places[-1], dtype)
+        rooms = (packed[begin:end] for begin, end in pairwise(places))
+        self._kept: list[Tensor | _Norm] = [packed]
+        self.natives = (StackBlockStruct * len(blocks))(
+            *(
+                StackBlockStruct(
+                    *(self._product(product, next(rooms)) for product in block[:4]), *map(self._norm, block[4:])
+                )
+                for block in affines
+            )
+        )
+
+    def _product(self, product: Affine, room: Tensor) -> ProductStruct:
+        outputs, inputs = product.weight.shape
+        if self.dtype is torch.bfloat16:
+            self._kernels.pack(product.weight.bfloat16().contiguous(), room)
+        else:  # csrc/fp32_stack.h
+            strip = 32 if self._kernels.has_avx512 else 16
+            strips = product.weight.float().reshape(outputs // strip, strip, inputs)
+            room.view(outputs // strip, inputs, strip).copy_(strips.transpose(1, 2))
+        bias = product.bias.float().contiguous()
+        self._kept.append(bias)
+        return ProductStruct(room.data_ptr(), bias.data_ptr(), inputs, outputs)
+
+    def _norm(self, norm: Affine) -> NormStruct:
+        made = _Norm(norm, self._eps)
+        self._kept.append(made)
+        return made.native
+
+
+class Int8Blocks:
+    """Blocks whose products are of 8-bit integers; values around attention are of either type."""
+
+    dtype = torch.float32
+
+    def __init__(self, blocks: Sequence[KernelInt8Block], attention_dtype: torch.dtype) -> None:
+        self._kept, self.attention_dtype, self.hidden = blocks, attention_dtype, blocks[0].hidden
+        self.natives = (Int8BlockStruct * len(blocks))(*(block.native for block in blocks))
+
+
+class _Norm:
+    """The weight and bias of a layer norm, where a kernel reads them."""
+
+    def __init__(self, norm: Affine, eps: float) -> None:
+        self._weight, self._bias = norm.weight.float().contiguous(), norm.bias.float().contiguous()
+        self.native = NormStruct(self._weight.data_ptr(), self._bias.data_ptr(), eps)
+
+
+def float_stack(
+    blocks: Sequence[BlockWeights],
+    eps: float,
+    heads: int,
+    activation: str,
+    device: torch.device,
+    dtype: torch.dtype,
+    bias: Tensor | None = None,
+) -> Stack | None:
+    """Make a stack in floating-point numbers, where there is a kernel on this device and it is used; else None."""
+    inner, hidden = blocks[0].up.weight.shape
+    serves = device.type == "cpu" and not (hidden % _STEP or inner % _STEP)
+    kernels = find_kernels() if serves else None
+    form = kernels.stack_form(dtype, hidden // heads) if kernels else ""
+    if kernels is None or not form or not _is_used(f"stack_{form}", amd=kernels.is_amd):
+        return None
+    return Stack(FloatBlocks(blocks, eps, kernels, dtype), heads, activation, kernels, f"stack_{form}", bias)
+
+
+def int8_stack(blocks: Sequence[Int8Block], heads: int, activation: str, bias: Tensor | None = None) -> Stack | None:
+    """Make a stack of blocks of integers, where there is a kernel for it and it is used; else None."""
+    by_kernels = [block.by_kernels for block in blocks if block.by_kernels]
+    if not by_kernels:
+        return None
+    kernels, instructions = by_kernels[0].kernels
+    width, function = by_kernels[0].hidden // heads, f"int8_stack_{instructions}"
+    if width % ATTENTION_STEP or not _is_used(function, amd=kernels.is_amd):
+        return None
+    return Stack(Int8Blocks(by_kernels, blocks[0].attention_dtype), heads, activation, kernels, function, bias)
+
+
+def _is_used(function: str, *, amd: bool) -> bool:
+    """Whether a kernel is asked for, or is the default on such a processor."""
+    wanted = os.environ.get("BERTFEAT_STACK", "")
+    if wanted not in ("", "0", "1"):
+        raise UsageError(f"BERTFEAT_STACK is {wanted!r}", remedy="write 1 to take all blocks in one call, or 0")
+    return wanted == "1" or (not wanted and (function in _MEASURED or (amd and function in _MEASURED_ON_AMD)))

@@ -1,0 +1,47 @@
+"""The options of a run: what it does with a folder that holds parts already, and with rows that fail."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from bertfeat.errors import UsageError, parameter
+from bertfeat.options import Option, check_bounds
+
+PART_ROWS = 16_384
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtractionOptions:
+    """Options of a run; only the rows of a part and ``keep_text`` decide what is written."""
+
+    overwrite: Annotated[
+        bool,
+        Option("Start anew in a folder with parts of another run.", default="go on from there", basic=True),
+    ] = False
+    prune: Annotated[
+        bool,
+        Option(
+            "Remove finished parts whose rows the corpus no longer has, and keep the rest.",
+            default="such a run is refused",
+        ),
+    ] = False
+    part_rows: Annotated[
+        int | None,
+        Option(
+            "Most rows of a part, which also ends at 256 MiB of features or 16 Mi characters.",
+            default=f"{PART_ROWS:,}, or as in the folder",
+            least=1,
+        ),
+    ] = None
+    max_failures: Annotated[int | None, Option("Stop after N failed rows.", least=0)] = None
+    strict: Annotated[bool, Option("Stop at the first row that fails.")] = False
+    keep_text: Annotated[
+        bool, Option("Whether texts, tokens and words are stored beside the features.", default="they are")
+    ] = True
+
+    def __post_init__(self) -> None:
+        check_bounds(self)
+        if self.overwrite and self.prune:
+            raise UsageError(
+                f"{parameter('overwrite', True)} starts anew, so {parameter('prune', True)} has nothing to keep",
+                remedy="give one of them",
+            )

@@ -1,0 +1,106 @@
+"""Options: the description of a setting, which stands at the field of the settings class beside its type and default.
+
+::
+
+    batch_size: Annotated[int, Option("Sequences in a batch.", least=1, most=1 << 20)] = 32
+
+From this one line follow the check in Python (:func:`check_bounds`), the option ``--batch-size`` of the shell with its
+help and its environment variable (``cli/settings_options.py``), and its row in ``docs/options.md``.
+"""
+
+import dataclasses
+import functools
+import math
+import typing
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bertfeat.errors import UsageError, parameter
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+_BEYOND_REACH = 1_000_000  # limits from there on need not be told beforehand
+
+
+class Option(NamedTuple):
+    """The description of a setting; a bound that is None does not limit it."""
+
+    help: str  # a sentence; the default and the bounds are added to it
+    default: str = ""  # the default in words, where its value does not say it
+    basic: bool = False  # whether the help of the shell shows it among the first options
+    metavar: str = ""  # the word for a value; "" for the one that its type suggests
+    least: float | None = None
+    most: float | None = None
+    above: float | None = None  # below which, and at which, it is wrong
+    below: float | None = None  # above which, and at which, it is wrong
+    in_bytes: bool = False  # the shell takes 4G and 500MiB,
+    least_typed: int = 1  # and refuses fewer bytes, of which a unit is missing
+    repeated: bool = False  # the shell takes each item of a list by itself: commas do not separate them
+    aliases: Sequence[str] = ()  # other names of it in the shell
+    python_only: bool = False  # the shell does not set it
+
+    def allows(self, number: float) -> bool:
+        """Whether a finite number is within the bounds."""
+        return (
+            (self.least is None or number >= self.least)
+            and (self.most is None or number <= self.most)
+            and (self.above is None or number > self.above)
+            and (self.below is None or number < self.below)
+        )
+
+    def describe_bounds(self, *, for_help: bool = False) -> str:
+        """The bounds in words: ``from 8 to 65,536``, ``above 0 and below 1``; "" where there are none.
+
+        For a help those are left out that go without saying: beyond reach, or that a number is not negative.
+        """
+        most, below = (
+            None if bound is None or (for_help and bound >= _BEYOND_REACH) else bound
+            for bound in (self.most, self.below)
+        )
+        if for_help and self.least == 0 and most is below is None:
+            return ""
+        if self.least is not None and most is not None:
+            return f"from {self.least:,} to {most:,}"
+        bounds = {"at least": self.least, "above": self.above, "at most": most, "below": below}
+        return " and ".join(f"{word} {bound:,}" for word, bound in bounds.items() if bound is not None)
+
+
+class Setting(NamedTuple):
+    """A field of a settings class that has an :class:`Option`."""
+
+    name: str
+    type: object  # without the option
+    default: Any
+    option: Option
+
+
+@functools.cache
+def described_settings(owner: type) -> Sequence[Setting]:
+    """The fields of a settings class that have an :class:`Option`, in their order."""
+    return tuple(
+        Setting(field.name, typing.get_args(field.type)[0], field.default, each)
+        for field in dataclasses.fields(owner)
+        for each in getattr(field.type, "__metadata__", ())
+        if isinstance(each, Option)
+    )
+
+
+def check_bounds(settings: "DataclassInstance") -> None:
+    """Check the numbers among the settings by the bounds at their fields; the default of a field is always right.
+
+    For the ``__post_init__`` of a settings class, which also runs when settings are read from JSON.
+
+    Raises:
+        UsageError: a number is out of its bounds.
+    """
+    prefix = getattr(settings, "parameter_prefix", "")
+    for field in described_settings(type(settings)):
+        value = getattr(settings, field.name)
+        if not isinstance(value, int | float) or value == field.default:
+            continue
+        where = parameter(f"{prefix}{field.name}", value)
+        if isinstance(value, float) and not math.isfinite(value):
+            raise UsageError("must be a finite number", where=where)
+        if not field.option.allows(value):
+            raise UsageError(f"must be {field.option.describe_bounds()}", where=where)

@@ -1,0 +1,136 @@
+"""The options of a build, and of scoring hits again."""
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+from bertfeat.arguments import checked
+from bertfeat.errors import UsageError
+from bertfeat.options import Option, check_bounds
+from bertfeat.search.vectors.metric import Metric
+from bertfeat.search.vectors.whitening_names import Whitening, as_whitening, preparing_metric
+
+TokenDtype = Literal["int8", "float16"]
+"""The type in which token vectors are kept."""
+
+RERANK_DEPTH = 50
+"""How many hits are scored again, unless more are asked for."""
+MOST_WEIGHT = 1_000_000
+"""Largest weight of the score by vector, beside which maxsim decides between equal ones only."""
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class BuildOptions:
+    """The options of a build."""
+
+    type: Annotated[
+        str,
+        Option("auto, flat (exact), hnsw, ivf, ivfpq, sq8, or a FAISS factory string.", metavar="TYPE", basic=True),
+    ] = "auto"
+    metric: Annotated[Metric, Option("cosine, inner product, or Euclidean distance.", basic=True)] = Metric.COSINE
+    memory: Annotated[
+        int | None,
+        Option(
+            "Memory that the index may take, such as 4G.",
+            default="half of this machine's",
+            metavar="SIZE",
+            in_bytes=True,
+            least=1,
+        ),
+    ] = None
+    target_recall: Annotated[
+        float,
+        Option("Share of the true 10 nearest that a search has to find.", metavar="R", basic=True, above=0, most=1),
+    ] = 0.95
+    evaluate: Annotated[bool, Option("Whether recall is measured against exact search and tuned.", default="it is")] = (
+        True
+    )
+    keep_text: Annotated[bool, Option("Whether the texts go into the index.", default="they do")] = True
+    query_prompt: Annotated[
+        str | None,
+        Option("Text put before each query.", default="the model's own, if it has one", metavar="TEXT"),
+    ] = None
+    device: Annotated[str | None, Option("cuda or cuda:1 with faiss-gpu.", default="cpu", metavar="DEVICE")] = None
+    with_tokens: Annotated[
+        str | None,
+        Option(
+            "Keep these token vectors, such as last_token, for search --rerank.",
+            default="they are read from the feature set",
+            metavar="COLUMN",
+            basic=True,
+        ),
+    ] = None
+    token_dtype: Annotated[TokenDtype, Option("One byte a value of theirs, or two.")] = "int8"
+    transform: Annotated[
+        Whitening | str | None,
+        Option(
+            "whiten or half-whiten, to WIDTH values: for layers not trained for search.",
+            default="none",
+            metavar="NAME[:WIDTH]",
+            basic=True,
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        check_bounds(self)
+        object.__setattr__(self, "transform", as_whitening(self.transform))
+
+    @property
+    def preparation(self) -> Metric:
+        """The metric for which vectors are prepared before FAISS gets them."""
+        return preparing_metric(self.metric, self.whitening)
+
+    @property
+    def whitening(self) -> Whitening | None:
+        """The transform, whether it was given by its name or not."""
+        return as_whitening(self.transform)
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class MaxSim:
+    """Scores the best hits by vector again: ``maxsim + weight * score``, larger is nearer.
+
+    ``column`` names the token or word vectors that are compared, such as ``layer5_token``: a stored column, or a recipe
+    that the stored ones contain. By default they are of the index's own recipe. ``depth`` is how many hits are scored
+    again, by default 50 or as many as are asked for. With ``idf`` rare tokens of the query count for more: each by
+    ``log((N + 1) / (df + 1))``, where ``df`` of the index's ``N`` documents have it. Special tokens, and words without
+    a vector, take no part.
+
+    Raises:
+        UsageError: a depth below 1, or a weight that is negative, no number or too large.
+    """
+
+    parameter_prefix: ClassVar[str] = "rerank_"
+    """Its fields are the options ``--rerank-depth`` and so on, which messages name."""
+
+    column: Annotated[
+        str | None,
+        Option(
+            "Which tokens or words are compared: layer5_token.",
+            default="those of the index's recipe",
+            metavar="NAME",
+        ),
+    ] = None
+    depth: Annotated[int | None, Option("How many hits are scored again.", default=f"{RERANK_DEPTH}", least=1)] = None
+    weight: Annotated[
+        float,
+        Option("Weight of the score by vector, which is added.", metavar="W", least=0, most=MOST_WEIGHT),
+    ] = 0.5
+    idf: Annotated[bool, Option("Whether rare tokens of the query count for more.", default="they do")] = True
+
+    def __post_init__(self) -> None:
+        check_bounds(self)
+
+
+def check_rerank(rerank: "MaxSim | str | None") -> MaxSim | None:
+    """The options of scoring again, also by the name of the method, ``"maxsim"``.
+
+    Raises:
+        UsageError: a method that there is not.
+    """
+    if rerank is None or isinstance(rerank, MaxSim):
+        return rerank
+    if rerank != "maxsim":
+        raise UsageError(f"hits cannot be scored again by {rerank!r}", remedy="there is maxsim")
+    return MaxSim()

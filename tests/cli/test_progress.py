@@ -1,0 +1,50 @@
+"""Progress: a bar on a terminal, drawn seldom, and lines where only a program stands in for one."""
+
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+
+SHOW = """
+import time
+from bertfeat.cli import progress
+from bertfeat.cli.console import Console
+progress.SECONDS_BETWEEN_LINES = 0.5
+with progress.progress_display(Console(False, False), lambda at: progress.ProgressView(at / 300, f"step {at}")) as show:
+    for at in range(300):
+        show(at)
+        time.sleep(0.005)
+"""
+
+
+def shown_on_a_terminal(**environment: str) -> bytes:
+    """What one and a half seconds of progress write to a pseudo-terminal."""
+    ours, theirs = pty.openpty()
+    kept = {name: value for name, value in os.environ.items() if name not in ("CI", "TERM")}
+    process = subprocess.Popen([sys.executable, "-c", SHOW], stderr=theirs, env={**kept, **environment})
+    os.close(theirs)
+    written = b""
+    try:
+        while block := os.read(ours, 4096):
+            written += block
+    except OSError:  # the other end is closed
+        pass
+    finally:
+        os.close(ours)
+    assert process.wait() == 0
+    return written
+
+
+@pytest.mark.parametrize("environment", [{"TERM": "dumb"}, {"TERM": "xterm", "CI": "true"}], ids=["dumb", "CI"])
+def test_lines_where_a_program_stands_in_for_a_terminal(environment: dict[str, str]) -> None:
+    written = shown_on_a_terminal(**environment)
+    assert b"\x1b" not in written
+    assert 1 <= written.count(b"step") <= 4
+
+
+def test_a_bar_is_drawn_twice_a_second() -> None:
+    written = shown_on_a_terminal(TERM="xterm")
+    assert b"\x1b" in written
+    assert 1 <= written.count(b"step") <= 14
