@@ -9,7 +9,7 @@ import importlib.util
 import logging
 import os
 import platform
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -27,7 +27,8 @@ from bertfeat.errors import UsageError
 _log = logging.getLogger(__name__)
 _ABI = 11  # BERTFEAT_ABI of csrc/kernels.h; raise both with every change of a struct or a function
 _AVX512, _AMX, _VNNI, _VECTOR, _BF16, _AVX2_VNNI, _AMD = 1, 2, 4, 8, 16, 32, 64  # HAS_… and IS_AMD of csrc/support.c
-_VECTOR_FORM, _AVX512_FORM, _BF16_FORM, _AMX_FORM = range(4)  # of attention
+_FORMS = ("", "avx512", "bf16", "amx")  # of attention, by their instructions; the first one is of plain vectors
+_VECTOR_FORM, _AVX512_FORM, _BF16_FORM, _AMX_FORM = range(4)
 _AVX2 = _VECTOR | _AMD
 _AVX2_ALL = _AVX2 | _AVX2_VNNI
 _AVX512_ALL = _AVX2_ALL | _AVX512 | _VNNI | _BF16
@@ -63,6 +64,10 @@ class Kernels:
         }
         return [name for name, there in has.items() if there]
 
+    def attends(self, dtype: torch.dtype, width: int) -> bool:
+        """Whether there is attention of such values with heads of this width."""
+        return width % ATTENTION_STEP == 0 and (dtype is torch.float32 or (dtype is torch.bfloat16 and self.has_avx512))
+
     def attends_in_bf16(self, width: int) -> bool:
         """Whether attention of bfloat16 values with heads of this width is faster than that of float32 ones."""
         return (self.has_bf16 and width % _BF16_HEADS == 0) or (self.has_amx and width in _AMX_HEADS)
@@ -71,21 +76,39 @@ class Kernels:
         """Call a kernel on torch's number of threads.
 
         Raises:
+            NotImplementedError: the kernel does not compute such values, or this processor lacks its instructions.
             RuntimeError: memory ran out.
         """
-        if getattr(self._library, name)(ctypes.byref(job), self._parallel, torch.get_num_threads()):
+        kernel = self._function(name, _needed_instructions(name, job))
+        if kernel(ctypes.byref(job), self._parallel, torch.get_num_threads()):
             raise RuntimeError("not enough memory for a kernel's buffers")
+
+    def _function(self, name: str, needed: Iterable[str]) -> Callable[..., int]:
+        """A function of the library, where all instructions that it executes are here."""
+        if missing := [instructions for instructions in needed if not getattr(self, f"has_{instructions}")]:
+            raise NotImplementedError(
+                f"{name} needs {' and '.join(missing)}, which this processor lacks or BERTFEAT_CPU does not allow"
+            )
+        function: Callable[..., int] = getattr(self._library, name)
+        return function
 
     def stack_form(self, dtype: torch.dtype, width: int) -> str:
         """The instructions of a stack of blocks in such values with heads of this width; empty if there are none."""
         if dtype is torch.bfloat16:
-            return {_AMX_FORM: "amx", _BF16_FORM: "bf16"}.get(self.attention_form(dtype, width), "")
+            form = self.attention_form(dtype, width) if self.attends(dtype, width) else _VECTOR_FORM
+            return {_AMX_FORM: "amx", _BF16_FORM: "bf16"}.get(form, "")
         if dtype is not torch.float32 or width % ATTENTION_STEP or not self.has_avx2:
             return ""
         return "avx512" if self.has_avx512 else "avx2"
 
     def attention_form(self, dtype: torch.dtype, width: int) -> int:
-        """The form of attention of such values with heads of this width, as ``csrc/kernels.h`` counts them."""
+        """The form of attention of such values with heads of this width, as ``csrc/kernels.h`` counts them.
+
+        Raises:
+            NotImplementedError: there is none here.
+        """
+        if not self.attends(dtype, width):
+            raise NotImplementedError(f"no kernel here computes attention of {dtype} values with heads of {width}")
         if dtype is torch.bfloat16 and self.has_amx and width in _AMX_HEADS:
             return _AMX_FORM
         if dtype is torch.bfloat16 and self.has_bf16 and width % _BF16_HEADS == 0:
@@ -103,20 +126,47 @@ class Kernels:
 
     def pack(self, weight: Tensor, room: Tensor | None = None) -> Tensor:
         """Repack a bfloat16 weight ``[out, in]`` as the tiles that products read, in room if given."""
-        return self._packed("bertfeat_pack", weight, room)
+        return self._packed(self._function("bertfeat_pack", ["avx512"]), weight, room)
 
     def pack_int8(self, weight: Tensor) -> Tensor:
         """Repack an int8 weight ``[out, in]`` as the strips that products read; ``[out · in]``, aligned."""
-        return self._packed("bertfeat_pack_int8", weight)
+        return self._packed(self._function("bertfeat_pack_int8", []), weight)
 
-    def _packed(self, name: str, weight: Tensor, packed: Tensor | None = None) -> Tensor:
+    @staticmethod
+    def _packed(function: Callable[..., int], weight: Tensor, packed: Tensor | None = None) -> Tensor:
         if packed is None:
             room = torch.empty(weight.numel() + _ALIGNMENT, dtype=weight.dtype)
             begin = -room.data_ptr() % _ALIGNMENT // room.element_size()
             packed = room[begin : begin + weight.numel()]
         sizes = (ctypes.c_int64(weight.shape[1]), ctypes.c_int64(weight.shape[0]))
-        getattr(self._library, name)(*map(ctypes.c_void_p, (weight.data_ptr(), packed.data_ptr())), *sizes)
+        function(*map(ctypes.c_void_p, (weight.data_ptr(), packed.data_ptr())), *sizes)
         return packed
+
+
+def _needed_instructions(name: str, job: ctypes.Structure) -> Iterator[str]:
+    """The instructions that a kernel executes for a job; ``csrc/kernels.h`` has the rules.
+
+    Raises:
+        NotImplementedError: the kernel, or its form of attention, does not take values of the job's type.
+    """
+    suffixes = ("amx", "avx2_vnni", "vnni", "bf16", "avx512", "avx2")
+    own = "amx" if name == "bertfeat_post_attention" else next(filter(name.endswith, suffixes), "")
+    form = _FORMS[job.form] if hasattr(job, "form") else None
+    fp32, bf16 = TYPES[torch.float32], TYPES[torch.bfloat16]
+    taken = {fp32, bf16}
+    if form is not None:
+        taken &= {"": {fp32}, "avx512": {fp32, bf16}, "bf16": {bf16}, "amx": {bf16}}[form]
+    if name.startswith("bertfeat_stack"):
+        taken &= {bf16} if own in ("amx", "bf16") else {fp32}
+    if name.startswith("bertfeat_int8"):
+        taken &= {fp32, bf16} if own in ("amx", "vnni") else {fp32}
+    if hasattr(job, "type") and job.type not in taken:
+        attention = f" with attention by {form or 'plain vectors'}" if form is not None else ""
+        given = next(dtype for dtype, number in TYPES.items() if number == job.type)
+        raise NotImplementedError(f"{name}{attention} takes no {given} values")
+    yield from filter(None, {own, form})
+    if name.startswith("bertfeat_int8") and job.type == bf16:
+        yield "bf16"
 
 
 def find_kernels() -> Kernels | None:
@@ -241,6 +291,7 @@ class KernelAttention:
 
     def _attend(self, query: Tensor, key: Tensor, value: Tensor, bounds: NDArray[np.int64], reach: "_Reach") -> Tensor:
         rows, heads, width = query.shape
+        form = self._kernels.attention_form(query.dtype, width)
         out = torch.empty(rows, heads * width, dtype=query.dtype)
         out[bounds[-1] :] = 0  # rows after the last sequence, which fill a batch up to a usual size
         query, key, value = (each if each.stride(2) == 1 else each.contiguous() for each in (query, key, value))
@@ -271,7 +322,7 @@ class KernelAttention:
             out_column=32,
             longest=self._longest,
             type=TYPES[query.dtype],
-            form=self._kernels.attention_form(query.dtype, width),
+            form=form,
             scale=reach.scale,
         )
         self._kernels.call("bertfeat_attend", job)
@@ -288,6 +339,5 @@ class _Reach(NamedTuple):
 
 def find_attention_kernels(device: torch.device, dtype: torch.dtype, width: int) -> Kernels | None:
     """Find the kernels if they compute attention with heads of this width on this device."""
-    serves = device.type == "cpu" and dtype in TYPES and width % ATTENTION_STEP == 0
-    kernels = find_kernels() if serves else None
-    return kernels if kernels and (kernels.has_avx512 or dtype is torch.float32) else None
+    kernels = find_kernels() if device.type == "cpu" else None
+    return kernels if kernels and kernels.attends(dtype, width) else None

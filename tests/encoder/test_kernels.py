@@ -27,7 +27,14 @@ from bertfeat.encoder.kernels import (
     kernels_in_use,
     kernels_problem,
 )
-from bertfeat.encoder.native import JOBS
+from bertfeat.encoder.native import (
+    JOBS,
+    AttentionStruct,
+    Int8PostAttentionStruct,
+    Int8ProjectionStruct,
+    PostAttentionStruct,
+    StackStruct,
+)
 from bertfeat.encoder.packed import PackedEncoder
 from bertfeat.encoder.transfer import usual_size
 from bertfeat.errors import UsageError
@@ -38,8 +45,10 @@ from tests.support.tiny_models import CPU, Tiny, build, documents, text_states
 
 STRUCTS = ", ".join(str(ctypes.sizeof(job)) for job in JOBS)
 AGAIN = "pip install --force-reinstall --no-deps --no-cache-dir bertfeat"
+INT8_INSTRUCTIONS = ("amx", "vnni", "avx2_vnni", "avx2")
 FINE = 1e-5
 RAGGED = np.array([33, 1, 7, 64, 16, 2, 31])
+DESCENDING = np.sort(RAGGED)[::-1].copy()
 
 Float64s = NDArray[np.float64]
 Int64s = NDArray[np.int64]
@@ -128,12 +137,19 @@ def test_batch_mates_change_no_bit(each: Kernels, width: int, dtype: torch.dtype
 
 
 @pytest.mark.parametrize("dtype", [FP32, BF16], ids=str)
-@pytest.mark.parametrize("kind", [KernelAttention, GroupedAttention])
-def test_rows_after_the_last_sequence_are_zeros(built: Kernels, kind: type, dtype: torch.dtype) -> None:
-    lengths, total = np.sort(RAGGED)[::-1].copy(), int(RAGGED.sum())
+def test_rows_after_the_last_sequence_are_zeros(each: Kernels, dtype: torch.dtype) -> None:
+    assert_zeros_after_the_last_sequence(KernelAttention(DESCENDING, each), dtype)
+
+
+@pytest.mark.parametrize("dtype", [FP32, BF16], ids=str)
+def test_rows_after_the_last_sequence_are_zeros_without_the_kernels(dtype: torch.dtype) -> None:
+    assert_zeros_after_the_last_sequence(GroupedAttention(DESCENDING, CPU), dtype)
+
+
+def assert_zeros_after_the_last_sequence(attention: Attention, dtype: torch.dtype) -> None:
+    lengths, total = DESCENDING, int(DESCENDING.sum())
     qkv = random(total + 9, 3 * 64, dtype=dtype)
     qkv[total:] = torch.nan  # nobody looks at them
-    attention: Attention = kind(lengths, built if kind is KernelAttention else CPU)
     found = attention(qkv, 2)
     assert found.shape == (total + 9, 64)
     assert found[:total].isfinite().all()
@@ -193,6 +209,79 @@ def test_many_threads_at_once(each: Kernels) -> None:
     assert all(equal)
 
 
+# ── what kernels refuse ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(("dtype", "width"), [(FP32, 24), (BF16, 24), (torch.float16, 32), (torch.float64, 32)])
+def test_attention_that_no_kernel_computes_is_refused(built: Kernels, dtype: torch.dtype, width: int) -> None:
+    attention = KernelAttention(RAGGED, built)
+    with pytest.raises(NotImplementedError, match=f"attention of {dtype} values with heads of {width}"):
+        attention(random(int(RAGGED.sum()), 3 * width).to(dtype), 1)
+
+
+def test_bfloat16_is_refused_without_avx512(built: Kernels, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("amx", "bf16", "avx512"):
+        monkeypatch.setattr(built, f"has_{name}", False)
+    attention = KernelAttention(RAGGED, built)
+    with pytest.raises(NotImplementedError, match=r"attention of torch.bfloat16 values with heads of 32"):
+        attention(random(int(RAGGED.sum()), 96, dtype=BF16), 1)
+    with pytest.raises(NotImplementedError, match="bertfeat_pack needs avx512"):
+        built.pack(random(32, 32, dtype=BF16))
+
+
+@pytest.mark.parametrize(
+    ("name", "job", "needed"),
+    [
+        ("attend", AttentionStruct(type=0, form=1), "avx512"),
+        ("attend", AttentionStruct(type=1, form=2), "bf16"),
+        ("attend", AttentionStruct(type=1, form=3), "amx"),
+        ("post_attention", PostAttentionStruct(), "amx"),
+        ("stack_amx", StackStruct(type=1, form=3), "amx"),
+        ("stack_bf16", StackStruct(type=1, form=2), "bf16"),
+        ("stack_avx512", StackStruct(type=0, form=1), "avx512"),
+        ("stack_avx2", StackStruct(type=0, form=0), "avx2"),
+        *((f"int8_project_{each}", Int8ProjectionStruct(type=0), each) for each in INT8_INSTRUCTIONS),
+        *((f"int8_post_attention_{each}", Int8PostAttentionStruct(type=0), each) for each in INT8_INSTRUCTIONS),
+        *((f"int8_stack_{each}", StackStruct(type=0, form=0), each) for each in INT8_INSTRUCTIONS),
+        ("int8_project_vnni", Int8ProjectionStruct(type=1), "bf16"),
+        ("int8_post_attention_vnni", Int8PostAttentionStruct(type=1), "bf16"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_kernel_is_refused_without_its_instructions(
+    built: Kernels, monkeypatch: pytest.MonkeyPatch, name: str, job: ctypes.Structure, needed: str
+) -> None:
+    """No job here has rows, nor any pointer that could be read."""
+    for other in ("amx", "bf16", "vnni", "avx512", "avx2_vnni", "avx2"):
+        monkeypatch.setattr(built, f"has_{other}", other != needed)
+    with pytest.raises(NotImplementedError, match=rf"^bertfeat_{name} needs {needed}, which this processor lacks"):
+        built.call(f"bertfeat_{name}", job)
+
+
+@pytest.mark.parametrize(
+    ("name", "job"),
+    [
+        ("attend", AttentionStruct(type=1, form=0)),
+        ("attend", AttentionStruct(type=0, form=2)),
+        ("attend", AttentionStruct(type=0, form=3)),
+        ("stack_amx", StackStruct(type=0, form=1)),
+        ("stack_bf16", StackStruct(type=0, form=0)),
+        ("stack_avx512", StackStruct(type=1, form=1)),
+        ("stack_avx2", StackStruct(type=1, form=2)),
+        *((f"int8_project_{each}", Int8ProjectionStruct(type=1)) for each in ("avx2", "avx2_vnni")),
+        *((f"int8_post_attention_{each}", Int8PostAttentionStruct(type=1)) for each in ("avx2", "avx2_vnni")),
+        *((f"int8_stack_{each}", StackStruct(type=1, form=2)) for each in ("avx2", "avx2_vnni")),
+        ("int8_stack_vnni", StackStruct(type=1, form=0)),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_values_that_a_kernel_does_not_take_are_refused(built: Kernels, name: str, job: Any) -> None:
+    """Whatever processor this is."""
+    given = ("float32", "bfloat16")[job.type]
+    with pytest.raises(NotImplementedError, match=rf"^bertfeat_{name}.* takes no torch.{given} values"):
+        built.call(f"bertfeat_{name}", job)
+
+
 # ── what serves when ─────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -200,7 +289,9 @@ def test_which_attention_serves(built: Kernels) -> None:
     def chosen(dtype: torch.dtype, width: int, device: str = "cpu") -> type:
         return type(make_attention(RAGGED, torch.device(device), dtype, width))
 
-    assert [chosen(dtype, width) for dtype in (FP32, BF16) for width in (16, 48, 64)] == [KernelAttention] * 6
+    assert [chosen(FP32, width) for width in (16, 48, 64)] == [KernelAttention] * 3
+    of_bf16 = KernelAttention if built.has_avx512 else GroupedAttention
+    assert [chosen(BF16, width) for width in (16, 48, 64)] == [of_bf16] * 3
     assert [chosen(FP32, 8), chosen(BF16, 24), chosen(torch.float16, 64)] == [GroupedAttention] * 3
     assert find_attention_kernels(torch.device("cuda"), BF16, 64) is None
 
@@ -224,7 +315,11 @@ def test_nothing_serves_without_the_kernels() -> None:
 
 
 @pytest.mark.parametrize("level", ["none", "avx2", "avx2_vnni", "avx512", "amx"])
-def test_the_environment_limits_what_is_used(built: Kernels, monkeypatch: pytest.MonkeyPatch, level: str) -> None:
+@pytest.mark.usefixtures("built")
+def test_the_environment_limits_what_is_used(monkeypatch: pytest.MonkeyPatch, level: str) -> None:
+    monkeypatch.delenv("BERTFEAT_CPU", raising=False)  # these tests themselves may be held to a level
+    built = kernels._load_kernels.__wrapped__()
+    assert isinstance(built, Kernels)
     monkeypatch.setenv("BERTFEAT_CPU", level)
     found = kernels._load_kernels.__wrapped__()
     assert isinstance(found, Kernels) == (level != "none")
