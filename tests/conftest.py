@@ -14,8 +14,20 @@ from bertfeat.io import Address
 from tests.support.s3_server import Faults, S3Server
 from tests.support.tiny_models import ALL, PACKED, Tiny, build
 
-settings.register_profile("bertfeat", deadline=None)  # time on shared cores says nothing
-settings.load_profile("bertfeat")
+# Time on shared cores says nothing. make test tries the same examples every time; make slow draws new ones.
+settings.register_profile("same", deadline=None, derandomize=True)
+settings.register_profile("new", deadline=None, print_blob=True)
+settings.load_profile("same")
+
+SECONDS = {"slow": 600, "hostile": 3600}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give the tests that take minutes the time for it."""
+    for item in items:
+        for name in SECONDS:
+            if item.get_closest_marker(name) and not item.get_closest_marker("timeout"):
+                item.add_marker(pytest.mark.timeout(SECONDS[name]))
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 import json
 import os
-import pty
 import re
 import signal
 import subprocess
@@ -18,6 +17,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from bertfeat.cli import main
+from tests.support.terminal import on_a_terminal
 from tests.support.tiny_models import Tiny
 
 ROOT = Path(__file__).parents[2]
@@ -238,17 +238,11 @@ def test_quiet_says_nothing_on_stderr() -> None:
 @pytest.mark.slow
 def test_progress_bar_on_a_terminal() -> None:
     Path("corpus.txt").write_text("one\ntwo\n")
-    reader, terminal = pty.openpty()
-    run = subprocess.run(
-        [*PROGRAM, "extract", "corpus.txt"], stderr=terminal, stdout=subprocess.PIPE, env=os.environ | {"TERM": "xterm"}
-    )
-    os.close(terminal)
-    shown = os.read(reader, 1 << 16).decode()
-    os.close(reader)
-    assert run.returncode == 0
-    assert "2 documents, " in shown
-    assert "tokens/s" in shown
-    assert b"\x1b" not in run.stdout
+    run = on_a_terminal([*PROGRAM, "extract", "corpus.txt"], os.environ | {"TERM": "xterm"}, stream="stderr")
+    assert run.exit_code == 0
+    assert b"2 documents, " in run.terminal
+    assert b"tokens/s" in run.terminal
+    assert b"\x1b" not in run.piped
 
 
 @pytest.mark.slow

@@ -1,11 +1,11 @@
 """Progress: a bar on a terminal, drawn seldom, and lines where only a program stands in for one."""
 
 import os
-import pty
-import subprocess
 import sys
 
 import pytest
+
+from tests.support.terminal import on_a_terminal
 
 SHOW = """
 import time
@@ -21,20 +21,10 @@ with progress.progress_display(Console(False, False), lambda at: progress.Progre
 
 def shown_on_a_terminal(**environment: str) -> bytes:
     """What one and a half seconds of progress write to a pseudo-terminal."""
-    ours, theirs = pty.openpty()
     kept = {name: value for name, value in os.environ.items() if name not in ("CI", "TERM")}
-    process = subprocess.Popen([sys.executable, "-c", SHOW], stderr=theirs, env={**kept, **environment})
-    os.close(theirs)
-    written = b""
-    try:
-        while block := os.read(ours, 4096):
-            written += block
-    except OSError:  # the other end is closed
-        pass
-    finally:
-        os.close(ours)
-    assert process.wait() == 0
-    return written
+    run = on_a_terminal([sys.executable, "-c", SHOW], {**kept, **environment}, stream="stderr")
+    assert run.exit_code == 0
+    return run.terminal
 
 
 @pytest.mark.parametrize("environment", [{"TERM": "dumb"}, {"TERM": "xterm", "CI": "true"}], ids=["dumb", "CI"])

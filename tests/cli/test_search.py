@@ -1,14 +1,9 @@
 """``bertfeat search``: what the command adds: queries from files, lines that fit, kept columns, wrong uses."""
 
-import fcntl
 import json
 import os
-import pty
 import shutil
-import struct
-import subprocess
 import sys
-import termios
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +17,7 @@ from bertfeat.corpus import KeptColumn, Value
 from bertfeat.search import Index
 from tests.search.test_index import Stand
 from tests.support.index_toy import clustered, vector_set
+from tests.support.terminal import on_a_terminal
 
 COUNT = 100
 KEPT: dict[KeptColumn, list[Value]] = {
@@ -173,16 +169,12 @@ def test_lines_are_cut_only_on_a_terminal_or_if_a_width_is_given(index: Path) ->
     whole = run("search", index, "2", *where, env={"COLUMNS": "30"}).stdout
     assert whole == " 1.0000  3  가나다라마바사아자차카타파하  text of 3\n"
     assert cell_width(run("search", index, "2", *where, "--width", "30").stdout.rstrip("\n")) <= 30
-    outer, inner = pty.openpty()
-    fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 44, 0, 0))
     program = [sys.executable, "-c", "from bertfeat.cli import run; run()", "search", str(index)]
     environment = {key: value for key, value in os.environ.items() if key != "COLUMNS"}
     vectors = ["--vectors", "queries.npy", "-k", "2", "--show", "all"]
-    subprocess.run([*program, *vectors], env=environment, stdout=inner, check=True)
-    os.close(inner)
-    shown = os.read(outer, 10_000).decode()
-    os.close(outer)
-    assert max(map(cell_width, shown.splitlines())) == 44
+    on_terminal = on_a_terminal([*program, *vectors], environment, columns=44)
+    assert on_terminal.exit_code == 0, on_terminal.piped
+    assert max(map(cell_width, on_terminal.terminal.decode().splitlines())) == 44
 
 
 def test_a_query_of_the_heading_is_cleaned(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:

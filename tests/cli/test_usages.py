@@ -4,8 +4,6 @@ import csv
 import io
 import json
 import os
-import pty
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +18,7 @@ from bertfeat.corpus import CorpusSettings
 from bertfeat.extraction import Extractor
 from bertfeat.search import build_index
 from bertfeat.usages import Usage, find_senses, find_usages, find_usages_by
+from tests.support.terminal import on_a_terminal
 from tests.support.tiny_models import Tiny
 
 TEXTS = (
@@ -98,17 +97,11 @@ def test_colours_are_for_terminals_that_want_them() -> None:
     code = "from bertfeat.cli import run; run()"
     shown = {}
     for name, changes in {"plain": {}, "no colour": {"NO_COLOR": "1"}, "dumb": {"TERM": "dumb"}}.items():
-        outer, inner = pty.openpty()
         environment = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "COLUMNS")}
-        subprocess.run(
-            [sys.executable, "-c", code, "usages", "word.features", "bank", "-k", "1", "--quiet"],
-            env={**environment, "TERM": "xterm", **changes},
-            stdout=inner,
-            check=True,
-        )
-        os.close(inner)
-        shown[name] = os.read(outer, 10_000).decode()
-        os.close(outer)
+        command = [sys.executable, "-c", code, "usages", "word.features", "bank", "-k", "1", "--quiet"]
+        run = on_a_terminal(command, {**environment, "TERM": "xterm", **changes})
+        assert run.exit_code == 0, run.piped
+        shown[name] = run.terminal.decode()
     assert "\x1b[31m\x1b[1mbank\x1b[0m of the river" in shown["plain"]
     assert "\x1b" not in shown["no colour"] + shown["dumb"]
 

@@ -470,7 +470,7 @@ def test_what_a_single_run_has_begun_is_taken_over(bert: Tiny, made: Path, place
 def test_runs_that_were_not_alike_are_told(place: Path) -> None:
     record = read_shard(place / "shard-1")
     assert record is not None
-    versions = {**record.versions, "torch": "9.9", "kernels": "none"}
+    versions = {**record.versions, "torch": "9.9", "kernels": "others"}
     times = {"finished": "2999-01-01T00:00:00+00:00", "seconds": 1000.0, "device": "cuda:0"}
     write_shard(place / "shard-1", replace(record, versions=versions, times=times))
     report = merge_features(shards(place), place / "merged")

@@ -97,7 +97,7 @@ class Visit:
         if script is not None:
             context.add_init_script(script)
         page = context.new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(60_000)
         origin = re.match(r"https?://[^/]+/", url)
         assert origin is not None
         page.on("pageerror", lambda error: self.problems.append(str(error)))
