@@ -21,11 +21,12 @@ demo: .venv/.run
 	$(BIN)/bertfeat usages $(DEMO)/corpus.features bank --like "He sat on the bank of the river." -k 10
 
 test: lint types
-	$(BIN)/python -m pytest -n 2 $(TESTS)
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(TESTS)
 
-# The tests that take minutes, which CI runs after the others.
+# The tests that take minutes, and the property tests with new examples. CI leaves them out: whoever changes much runs
+# them before handing it in.
 slow: .venv/.made
-	$(BIN)/python -m pytest -n 2 -m slow $(TESTS)
+	$(BIN)/python -m pytest -n 2 --dist worksteal --hypothesis-profile new -m "slow or hypothesis" $(TESTS)
 
 # Thousands of damaged files, wrong options and kills (tests/hostile), an hour: make hostile TALLY=tally.json
 hostile: .venv/.made
