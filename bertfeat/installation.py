@@ -6,12 +6,13 @@ import platform
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import bertfeat
 from bertfeat.encoder import has_native_bf16, kernels_in_use, kernels_problem, resolve_device, resolve_precision
 from bertfeat.errors import BertfeatError
+from bertfeat.io import installed_version
 from bertfeat.models import DEFAULT_MODEL, find_model
 
 LIBRARIES = ("torch", "transformers", "tokenizers", "safetensors", "pyarrow", "numpy", "msgspec")
@@ -78,7 +79,7 @@ def kernels_note() -> str:
 
 def _version(name: str) -> str | None:
     try:
-        return version(name)
+        return installed_version(name)
     except PackageNotFoundError:
         return None
 

@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from importlib.metadata import version
 
 import torch
 
@@ -24,7 +23,7 @@ from bertfeat.features import (
     remove_manifest,
     write_manifest,
 )
-from bertfeat.io import ContextPool, Location, canonical_json, file_stamp, to_plain
+from bertfeat.io import ContextPool, Location, canonical_json, file_stamp, installed_versions, to_plain
 
 _THREADS = 16  # that ask object storage for the stamps of files
 _RERUN = "run the same command again: it redoes the parts concerned"
@@ -69,7 +68,7 @@ def finished_as(folder: Location, identity: str) -> Manifest | None:
 
 def run_facts(embedder: Embedder, seconds: float) -> RunFacts:
     """When a run ended, how long it took, where, and with which versions."""
-    versions = {name: version(name) for name in _PACKAGES}
+    versions = installed_versions(*_PACKAGES)
     versions["threads"] = str(torch.get_num_threads())
     versions["kernels"] = kernels_in_use(embedder.device, embedder.precision)
     finished = datetime.now(UTC).isoformat(timespec="seconds")

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Unpack
 
@@ -44,7 +43,7 @@ from bertfeat.heads.settings import ExampleColumns, HeadInput, HeadRecord, HeadS
 from bertfeat.heads.tasks.spelling import merged_labels_warnings
 from bertfeat.heads.tasks.table import task_of
 from bertfeat.heads.tuned_training import tune_head
-from bertfeat.io import ResultKind, keep_freed_memory
+from bertfeat.io import ResultKind, installed_versions, keep_freed_memory
 from bertfeat.plots import draw_curves
 from bertfeat.tagging import list_labels
 from bertfeat.training import (
@@ -301,8 +300,7 @@ def _record(loop: HeadLoop, options: HeadOptions, threshold: Threshold) -> HeadR
         threshold=threshold,
         seconds=loop.seconds,
         data=loop.digests,
-        versions={name: version(name) for name in ("bertfeat", "torch", "numpy")}
-        | {"threads": str(torch.get_num_threads())},
+        versions=installed_versions("bertfeat", "torch", "numpy") | {"threads": str(torch.get_num_threads())},
         extraction=loop.reads.extraction,
         pooling=loop.reads.pooling,
         layers=loop.reads.layers.spelling or loop.reads.layers.spec,

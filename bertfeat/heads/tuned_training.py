@@ -4,7 +4,6 @@ import hashlib
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 
 from bertfeat.encoder import resolve_device
@@ -27,7 +26,7 @@ from bertfeat.heads.kinds import PairForm
 from bertfeat.heads.settings import ExampleColumns, HeadRecord, HeadSettings, Outputs
 from bertfeat.heads.tables import CorpusTable, ExampleTable, FeatureTable
 from bertfeat.heads.task import HeadTexts, own_scores
-from bertfeat.io import canonical_json, to_plain
+from bertfeat.io import canonical_json, installed_versions, to_plain
 from bertfeat.models import Model
 from bertfeat.training import GridPoint, OnStep, remove_checkpoint, tuning_precision
 
@@ -143,7 +142,7 @@ def _tuned_record(
         threshold=None,
         seconds=0.0,
         data=data,
-        versions={name: version(name) for name in ("bertfeat", "torch", "transformers")},
+        versions=installed_versions("bertfeat", "torch", "transformers"),
         point=point,
     )
 

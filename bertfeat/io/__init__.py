@@ -60,6 +60,7 @@ from bertfeat.io.storage import (
 from bertfeat.io.threads import ContextPool
 from bertfeat.io.timing import record_stages, recorded_stages, stage, unrecorded_stages
 from bertfeat.io.user_cache import CACHE_VARIABLE, user_cache
+from bertfeat.io.versions import installed_version, installed_versions
 
 __all__ = [
     "CACHE_VARIABLE",
@@ -93,6 +94,8 @@ __all__ = [
     "folder_lock",
     "from_plain",
     "give_back_memory",
+    "installed_version",
+    "installed_versions",
     "is_address",
     "is_own_part",
     "is_special",

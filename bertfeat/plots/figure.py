@@ -133,6 +133,7 @@ def _save_figure(figure: "Figure", path: Path) -> None:
         fit_labels(figure)
         if not all_inside(figure):
             raise UserWarning
+        figure.set_layout_engine("none")  # which would compute the same layout once more
         with output_file(path) as temporary:
             figure.savefig(temporary, format=form, dpi=DPI, metadata=dict(_METADATA[form]))
     except UserWarning as error:  # matplotlib's, of a layout that does not work out, too
@@ -144,14 +145,18 @@ def _save_figure(figure: "Figure", path: Path) -> None:
 
 
 def fit_labels(figure: "Figure") -> None:
-    """Wrap the names of the axes to the lengths that the axes have."""
+    """Lay the figure out, with the names of its axes wrapped to the lengths that the axes have."""
     figure.draw_without_rendering()
+    changed = False
     for axes in figure.axes:
         box = axes.get_window_extent()
         width, height = box.width / figure.dpi, box.height / figure.dpi
         for label, length in ((axes.xaxis.label, width), (axes.yaxis.label, height)):
-            label.set_text(wrapped(figure, label.get_text(), length, float(label.get_fontsize()), lines=2))
-    figure.draw_without_rendering()
+            before = label.get_text()
+            label.set_text(wrapped(figure, before, length, float(label.get_fontsize()), lines=2))
+            changed |= label.get_text() != before
+    if changed:
+        figure.draw_without_rendering()
 
 
 def all_inside(figure: "Figure") -> bool:

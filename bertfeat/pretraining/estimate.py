@@ -19,7 +19,7 @@ from bertfeat.pretraining.training import make_task, seconds_a_step
 
 _ROWS = 20_000  # that are looked at
 _CHARACTERS = 4_000_000
-_SECONDS = 10.0  # of measuring
+SECONDS_MEASURED = 10.0  # of measuring
 
 
 def estimate_run(
@@ -36,7 +36,7 @@ def estimate_run(
         material = prepare_material(Path(scratch_dir), lambda _: rows, replace(settings, held_out=0.0), model, room)
         module = start_network(settings, model, material.tokenizer.size, device).module
         task = make_task(material, module, model)
-        seconds, tokens = seconds_a_step(task, _SECONDS)
+        seconds, tokens = seconds_a_step(task, SECONDS_MEASURED)
         sequences = max(1, round(len(task.examples) / fraction * (1 - settings.held_out)))
         steps = settings.steps or steps_of_epochs(settings, sequences)
         if settings.minutes is not None:

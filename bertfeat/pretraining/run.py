@@ -5,13 +5,12 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, replace
-from importlib.metadata import version
 from pathlib import Path
 
 import torch
 
 from bertfeat.errors import PretrainingError, StorageError, parameter
-from bertfeat.io import make_state_folder, storage_errors, write_json
+from bertfeat.io import installed_versions, make_state_folder, storage_errors, write_json
 from bertfeat.models import Model
 from bertfeat.pretraining.evaluation import SEQUENCES, score_examples
 from bertfeat.pretraining.material import (
@@ -274,8 +273,8 @@ def _warnings_of_corpus(figures: CorpusFigures, size: int, asked: int | None) ->
 
 def _versions() -> dict[str, str]:
     """Versions of the libraries and the number of threads, on which the numbers may depend."""
-    libraries = ("bertfeat", "torch", "transformers", "tokenizers", "numpy")
-    return {name: version(name) for name in libraries} | {"threads": str(torch.get_num_threads())}
+    libraries = installed_versions("bertfeat", "torch", "transformers", "tokenizers", "numpy")
+    return libraries | {"threads": str(torch.get_num_threads())}
 
 
 def steps_of_epochs(settings: PretrainingSettings, sequences: int) -> int:
