@@ -9,6 +9,7 @@ device where the function takes one: pooled_ours:bf16, parquet_ours:bf16:cuda.
 
 import json
 import os
+import shutil
 import sys
 import tempfile
 import time
@@ -66,8 +67,10 @@ def pooled_onnx_int8(model: str, length: int, instructions: str) -> Run:
     with tempfile.TemporaryDirectory() as folder:
         plain = SentenceTransformer(model, device="cpu", backend="onnx", model_kwargs={"export": True})
         plain.save_pretrained(folder)
+        shutil.copy(Path(model, "config.json"), folder)  # which that leaves out
         export_dynamic_quantized_onnx_model(plain, instructions, folder)
-        named = {"file_name": f"onnx/model_qint8_{instructions}.onnx"}
+        (quantized,) = Path(folder).glob(f"onnx/model_q*_{instructions}.onnx")  # quint8 on AVX2, else qint8
+        named = {"file_name": f"onnx/{quantized.name}"}
         return _encode(SentenceTransformer(folder, device="cpu", backend="onnx", model_kwargs=named), length)
 
 

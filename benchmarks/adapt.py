@@ -23,6 +23,11 @@ from table7 import split_by_documents
 
 RESULT = Path(__file__).parent / "results" / "adapt.json"
 SEEDS = (1, 2)
+CORPORA = {
+    "novels": ("novels/dated.csv.gz", "--document-column", "title"),
+    "cranfield": ("cranfield/corpus.jsonl", "--document-column", "_id"),
+}
+TAGGED = ("wnut17", "wikigold")
 ANCHORS = {"": (), "anchored": ("--anchor", "10")}
 MEASURES = ("masked_loss", "ndcg_at_10", "wnut17_f1", "wikigold_f1")
 
@@ -35,19 +40,17 @@ def main() -> None:
     options = parser.parse_args()
     data, work = options.data, options.work
     work.mkdir(parents=True, exist_ok=True)
-    corpora = {
-        "novels": (str(data / "novels" / "dated.csv.gz"), "--document-column", "title"),
-        "cranfield": (str(data / "cranfield" / "corpus.jsonl"), "--document-column", "_id"),
-    }
-    tagged = {"wnut17": data / "wnut17", "wikigold": split_by_documents(data / "wikigold" / "wikigold.conll", work)}
+    places = {"wnut17": data / "wnut17", "wikigold": split_by_documents(data / "wikigold" / "wikigold.conll", work)}
+    tagged = {name: places[name] for name in TAGGED}
     rows = [summary("default", [judged(work / f"default-{seed}", None, seed, data, tagged) for seed in SEEDS])]
-    for corpus, source in corpora.items():
+    for corpus, (file, *reading) in CORPORA.items():
         for anchor, given in ANCHORS.items():
             name = "-".join(filter(None, (corpus, anchor)))
             scores = []
             for seed in SEEDS:
                 model = work / f"{name}-{seed}.model"
-                learnt = adapted(model, source, (*given, "--steps", str(options.steps), "--seed", str(seed)))
+                steps = ("--steps", str(options.steps), "--seed", str(seed))
+                learnt = adapted(model, (str(data / file), *reading), (*given, *steps))
                 scores.append(judged(work / f"{name}-{seed}", model, seed, data, tagged) | learnt)
             rows.append(summary(name, scores))
     told = {"machine": machine(), "steps": options.steps, "tokens": options.steps * 32 * 128, "models": rows}
