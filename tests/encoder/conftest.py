@@ -3,8 +3,7 @@
 import pytest
 
 from bertfeat.encoder.kernels import Kernels, find_kernels
-from tests.encoder.support import BF16, let_find
-from tests.support.emulated import emulated_amx
+from tests.encoder.support import BF16, KINDS, held_to, let_find
 
 
 @pytest.fixture
@@ -16,31 +15,22 @@ def built() -> Kernels:
 
 
 @pytest.fixture
-def amx(built: Kernels) -> Kernels:
+def amx(monkeypatch: pytest.MonkeyPatch) -> Kernels:
     """Give the kernels with AMX, its tiles emulated where the CPU has none."""
-    found = built if built.has_amx else emulated_amx()
-    if found is None:
-        pytest.skip("this CPU has neither AMX nor AVX512-BF16, or there is no gcc")
-    return found
+    return held_to("amx", monkeypatch)
 
 
-@pytest.fixture(params=["amx", "bf16", "avx512", "vector"])
-def each(request: pytest.FixtureRequest, built: Kernels, monkeypatch: pytest.MonkeyPatch) -> Kernels:
-    """Give the kernels with AMX, and without what is beyond AVX512-BF16, AVX-512, or vectors of eight values."""
-    if request.param == "amx":
-        found: Kernels = request.getfixturevalue("amx")
-        let_find(found, monkeypatch)
-        return found
-    if request.param in ("bf16", "avx512") and not getattr(built, f"has_{request.param}"):
-        pytest.skip(f"this CPU has no {request.param}")
-    monkeypatch.setattr(built, "has_bf16", request.param == "bf16")
-    if request.param == "vector":
-        if request.node.callspec.params.get("dtype") is BF16:
-            pytest.skip("vectors of eight values are for float32")
-        monkeypatch.setattr(built, "has_avx512", False)
-        monkeypatch.setattr(built, "has_vnni", False)
-    monkeypatch.setattr(built, "has_amx", False)
-    return built
+@pytest.fixture(params=KINDS)
+def each(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Kernels | None:
+    """Give the kernels as each kind of processor has them; for ``none``, which a test may ask for too, none."""
+    if request.param == "none":
+        let_find(None, monkeypatch)
+        return None
+    if request.param == "avx2" and request.node.callspec.params.get("dtype") is BF16:
+        pytest.skip("vectors of eight values are for float32")
+    if request.param == "avx2" and (neon := find_kernels()) is not None and not neon.has_avx2:
+        return neon
+    return held_to(request.param, monkeypatch)
 
 
 @pytest.fixture

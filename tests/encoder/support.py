@@ -7,6 +7,7 @@ from torch import Tensor
 from bertfeat.encoder import int8, kernels, stack, tiled
 from bertfeat.encoder.kernels import Kernels
 from bertfeat.encoder.weights import Affine, BlockWeights
+from tests.support.emulated import emulated_amx
 
 FP32, BF16 = torch.float32, torch.bfloat16
 HALF_STEP = 2.0**-8  # of bfloat16, relative: what rounding a result once may cost
@@ -20,6 +21,31 @@ def let_find(found: Kernels | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let all that looks for kernels find these."""
     for module in (kernels, int8, stack, tiled):
         monkeypatch.setattr(module, "find_kernels", lambda: found)
+
+
+KINDS = ("amx", "bf16", "avx512", "avx2")
+"""Instructions for which float32 or bfloat16 have kernels of their own."""
+
+BETTER_FIRST = (("amx",), ("bf16", "vnni"), ("avx512",), ("avx2_vnni",), ("avx2",))
+
+
+def held_to(instructions: str, monkeypatch: pytest.MonkeyPatch) -> Kernels:
+    """Let all find the kernels as a processor has them that knows nothing better than these instructions.
+
+    The tiles of AMX are emulated where there are none; a processor that lacks other instructions skips the test.
+    """
+    found = kernels.find_kernels()
+    if instructions == "amx" and found is not None and not found.has_amx:
+        found = emulated_amx()
+    if found is None or not getattr(found, f"has_{instructions}"):
+        pytest.skip(f"the kernels were not built here, or they cannot have {instructions}")
+    for rank in BETTER_FIRST:
+        if instructions in rank:
+            break
+        for better in rank:
+            monkeypatch.setattr(found, f"has_{better}", False)
+    let_find(found, monkeypatch)
+    return found
 
 
 def block_weights(hidden: int, inner: int) -> BlockWeights:

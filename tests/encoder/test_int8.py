@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib.resources
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -35,8 +36,7 @@ from bertfeat.extraction.settings import INT8_VERSION
 from bertfeat.models import Model, find_model
 from bertfeat.recipe import Pooling
 from bertfeat.tokens import TokenBatch
-from tests.encoder.support import let_find, random
-from tests.support.emulated import emulated_amx
+from tests.encoder.support import held_to, let_find, random
 from tests.support.tiny_models import CPU, PACKED, TEXTS, Tiny, build, documents, reference_ids, text_states
 
 Floats = NDArray[np.float64]
@@ -54,15 +54,7 @@ def each(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Int
 
 
 def kernels_of(instructions: str, monkeypatch: pytest.MonkeyPatch) -> Int8Kernels:
-    found = find_kernels()
-    if instructions == "amx" and not (found and found.has_amx):
-        found = emulated_amx()
-    if found is None or instructions not in found.int8_instructions:
-        pytest.skip("the kernels were not built here, or this CPU lacks the instructions")
-    for other in INSTRUCTIONS[: INSTRUCTIONS.index(instructions)]:
-        monkeypatch.setattr(found, f"has_{other}", False)
-    let_find(found, monkeypatch)
-    return Int8Kernels(found, instructions)
+    return Int8Kernels(held_to(instructions, monkeypatch), instructions)
 
 
 def fits(each: Int8Kernels, *widths: int) -> None:
@@ -96,15 +88,15 @@ def block_weights(hidden: int, inner: int) -> BlockWeights:
 
 
 def exact(product: QuantizedProduct, x: Tensor) -> Floats:
-    """The definition, with int64 sums: bytes, a scale and a least value for each group of a row."""
+    """The definition: bytes, a scale and a least value for each group of a row; float64 holds the sums exactly."""
     values = x.double().numpy() * product.factor.double().numpy()
-    weight = product.weight.numpy().astype(np.int64)
+    weight = product.weight.numpy().astype(np.float64)
     result = np.zeros((len(values), len(weight)))
     for begin in range(0, values.shape[1], product.form.group):
         group = values[:, begin : begin + product.form.group]
         least, span = group.min(1, keepdims=True), np.ptp(group, axis=1, keepdims=True)
         scale = np.where(span, span, 1) / product.form.largest
-        whole = np.rint((group - least) / scale).astype(np.int64)
+        whole = np.rint((group - least) / scale)
         assert whole.min() >= 0
         assert whole.max() <= product.form.largest
         part = weight[:, begin : begin + product.form.group]
@@ -162,12 +154,13 @@ def test_torch_multiplies_integers_exactly(out: int, within: int, form: ByteForm
     assert_near(TorchInt8Product(product)(x), exact(product, x), product)
 
 
-@pytest.mark.parametrize("rows", [1, 5, 6, 7, 150])
 @pytest.mark.parametrize(("out", "within"), WIDTHS, ids=str)
-def test_the_kernel_multiplies_integers_exactly(each: Int8Kernels, out: int, within: int, rows: int) -> None:
+def test_the_kernel_multiplies_integers_exactly(each: Int8Kernels, out: int, within: int) -> None:
     fits(each, out, within)
-    product, x = quantized(out, within, each.form), random(rows, within, seed=5)
-    assert_near(KernelInt8Product(product, each)(x), exact(product, x), product)
+    product, x = quantized(out, within, each.form), random(150, within, seed=5)
+    multiply, wanted = KernelInt8Product(product, each), exact(product, x)
+    for rows in (1, 5, 6, 7, 150):
+        assert_near(multiply(x[:rows]), wanted[:rows], product)
 
 
 def test_some_outputs_are_those_of_all(each: Int8Kernels) -> None:
@@ -344,22 +337,21 @@ def test_every_layer_of_every_family_is_near_hugging_face(family: str, tmp_path:
 
 
 @pytest.mark.parametrize("each", [pytest.param("amx", marks=pytest.mark.slow), *INSTRUCTIONS[1:]], indirect=True)
-@pytest.mark.parametrize("pooling", [Pooling.MEAN, Pooling.CLS, Pooling.TOKEN], ids=str)
-def test_a_text_has_the_same_bytes_alone_and_in_any_company(each: Int8Kernels, pooling: Pooling) -> None:
-    many = 1 if each.instructions == "amx" else 8  # emulated tiles are slow
+@pytest.mark.parametrize("poolings", [[Pooling.CLS], [Pooling.MEAN, Pooling.TOKEN]], ids=["cls", "all tokens"])
+def test_a_text_has_the_same_bytes_alone_and_in_any_company(each: Int8Kernels, poolings: list[Pooling]) -> None:
+    many = 1 if each.instructions == "amx" else 4  # emulated tiles are slow
     default = Tiny.load(find_model().folder, Precision.INT8)
     texts = [*(text for text in TEXTS if text), LONGER, " ".join([LONGER] * 3)] * many
-    together = default.features(documents(texts), "last", pooling)
-    column = together.columns[0]
+    together = default.features(documents(texts), "last", *poolings)
     for number in range(many):
-        alone = default.features(documents([texts[number]]), "last", pooling)
-        some = default.features(documents([texts[number], *texts[number : number + 5]]), "last", pooling)
-        for found in (alone, some):
+        alone = default.features(documents([texts[number]]), "last", *poolings)
+        some = default.features(documents([texts[number], *texts[number : number + 5]]), "last", *poolings)
+        for found, column in itertools.product((alone, some), together.columns):
             assert np.array_equal(found.of(column, 0), together.of(column, number))
 
 
-@pytest.mark.parametrize("pooling", [Pooling.MEAN, Pooling.CLS, Pooling.TOKEN], ids=str)
-def test_a_text_has_the_same_bytes_in_bf16_too(pooling: Pooling, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("poolings", [[Pooling.CLS], [Pooling.MEAN, Pooling.TOKEN]], ids=["cls", "all tokens"])
+def test_a_text_has_the_same_bytes_in_bf16_too(poolings: list[Pooling], monkeypatch: pytest.MonkeyPatch) -> None:
     """Where all blocks are one call; oneDNN's products of another number of rows may round otherwise."""
     found = find_kernels()
     if found is None or not found.stack_form(torch.bfloat16, 32):
@@ -367,10 +359,11 @@ def test_a_text_has_the_same_bytes_in_bf16_too(pooling: Pooling, monkeypatch: py
     monkeypatch.setenv("BERTFEAT_STACK", "1")
     default = Tiny.load(find_model().folder, Precision.BF16)
     texts = [*(text for text in TEXTS if text), LONGER, " ".join([LONGER] * 3)] * 4
-    together = default.features(documents(texts), "last", pooling)
+    together = default.features(documents(texts), "last", *poolings)
     for number in range(0, len(texts), 3):
-        alone = default.features(documents([texts[number]]), "last", pooling)
-        assert np.array_equal(alone.of(alone.columns[0], 0), together.of(together.columns[0], number))
+        alone = default.features(documents([texts[number]]), "last", *poolings)
+        for column in together.columns:
+            assert np.array_equal(alone.of(column, 0), together.of(column, number))
 
 
 def states(encoder: PackedEncoder, batch: TokenBatch, *, first: bool) -> Tensor:

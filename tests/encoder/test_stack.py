@@ -20,8 +20,16 @@ from bertfeat.encoder.weights import Affine
 from bertfeat.errors import UsageError
 from bertfeat.models import find_model
 from bertfeat.tokens import TokenBatch
-from tests.encoder.support import BF16, FP32, HALF_STEP, block_weights, let_find, post_attention_in_float64, random
-from tests.support.emulated import emulated_amx
+from tests.encoder.support import (
+    BF16,
+    FP32,
+    HALF_STEP,
+    KINDS,
+    block_weights,
+    held_to,
+    post_attention_in_float64,
+    random,
+)
 from tests.support.tiny_models import CPU
 
 BLOCKS = 3
@@ -34,16 +42,9 @@ class Form(NamedTuple):
     dtype: torch.dtype
 
 
-@pytest.fixture(params=["amx", "bf16", "avx512", "avx2"])
-def form(request: pytest.FixtureRequest, built: Kernels, monkeypatch: pytest.MonkeyPatch) -> Form:
-    if request.param == "amx":
-        return Form(request.getfixturevalue("amx"), BF16)
-    monkeypatch.setattr(built, "has_amx", False)
-    if not {"bf16": built.has_bf16, "avx512": built.has_avx512, "avx2": built.has_avx2}[request.param]:
-        pytest.skip("this CPU lacks the instructions")
-    if request.param == "avx2":
-        monkeypatch.setattr(built, "has_avx512", False)
-    return Form(built, BF16 if request.param == "bf16" else FP32)
+@pytest.fixture(params=KINDS)
+def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Form:
+    return Form(held_to(request.param, monkeypatch), BF16 if request.param in ("amx", "bf16") else FP32)
 
 
 def reference(embedded: Tensor, lengths: Sequence[int], hidden: int, inner: int, heads: int) -> list[Tensor]:
@@ -215,48 +216,35 @@ def test_it_serves_where_it_was_measured_or_is_asked_for(form: Form, monkeypatch
 # ── integers ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def hold_to(instructions: str, built: Kernels, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let kernels with no better instructions be found; skip where there are none."""
-    found = emulated_amx() if instructions == "amx" and not built.has_amx else built
-    if found is None or instructions not in found.int8_instructions:
-        pytest.skip("this CPU lacks the instructions")
-    for other in ("amx", "vnni", "avx2_vnni")[: ("amx", "vnni", "avx2_vnni", "avx2").index(instructions)]:
-        monkeypatch.setattr(found, f"has_{other}", False)
-    if instructions.startswith("avx2"):
-        monkeypatch.setattr(found, "has_bf16", False)
-        monkeypatch.setattr(found, "has_avx512", False)
-    let_find(found, monkeypatch)
-
-
 @pytest.mark.parametrize("instructions", ["vnni", "avx2_vnni", "avx2", pytest.param("amx", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("threads", [1, 2])
-def test_integers_have_the_bytes_of_the_blocks_one_by_one(
-    instructions: str, threads: int, built: Kernels, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hold_to(instructions, built, monkeypatch)
+def test_integers_have_the_bytes_of_the_blocks_one_by_one(instructions: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    held_to(instructions, monkeypatch)
     lengths = np.array([3, 40, 17] if instructions == "amx" else [3, 150, 40, 1, 17, 300, 31, 90, 90, 5, 5, 62])
     ids = np.random.default_rng(1).integers(1000, 20000, lengths.sum())
     batch = TokenBatch(np.arange(len(lengths)), ids.astype(np.int32), np.zeros(len(ids), np.int8), lengths)
-    every, before = list(range(find_model().num_layers + 1)), torch.get_num_threads()
-    states = []
-    torch.set_num_threads(threads)
+    found, before = [], torch.get_num_threads()
     try:
-        for wanted in ("0", "1"):
-            monkeypatch.setenv("BERTFEAT_STACK", wanted)
+        for stack, numbers in (("0", [1]), ("1", [1, 2])):
+            monkeypatch.setenv("BERTFEAT_STACK", stack)
             encoder = PackedEncoder(find_model(), Precision.INT8, CPU)
-            encoder._tables = None  # embeddings are torch's in both
-            states.append([state.values for state in encoder.hidden_states(batch, every)])
-            states[-1] += [state.values for state in encoder.hidden_states(batch, [3, 6], first_token_only=True)]
+            encoder._tables = None  # embeddings are torch's in all
+            for threads in numbers:
+                torch.set_num_threads(threads)
+                whole = encoder.hidden_states(batch, range(encoder.num_layers + 1))
+                first = encoder.hidden_states(batch, [3, 6], first_token_only=True)
+                found.append([state.values for state in (*whole, *first)])
     finally:
         torch.set_num_threads(before)
-    assert [values.shape for values in states[0]] == [values.shape for values in states[1]]
-    assert all(torch.equal(one, together) for one, together in zip(*states, strict=True))
+    one_by_one, *together = found
+    for states in together:
+        assert [values.shape for values in states] == [values.shape for values in one_by_one]
+        assert all(torch.equal(one, other) for one, other in zip(one_by_one, states, strict=True))
 
 
 @pytest.mark.parametrize("instructions", ["vnni", "avx2_vnni", "avx2"])
-def test_embeddings_of_blocks_of_integers(instructions: str, built: Kernels, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_embeddings_of_blocks_of_integers(instructions: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In float32, as torch computes them but for the order of sums."""
-    hold_to(instructions, built, monkeypatch)
+    held_to(instructions, monkeypatch)
     lengths = np.array([3, 150, 40, 1, 17, 300])
     ids = np.random.default_rng(1).integers(1000, 20000, lengths.sum())
     batch = TokenBatch(np.arange(len(lengths)), ids.astype(np.int32), np.zeros(len(ids), np.int8), lengths)

@@ -11,7 +11,7 @@ from torch import Tensor
 from bertfeat.encoder.kernels import Kernels
 from bertfeat.encoder.registered import NotPackable, find_reach
 from bertfeat.encoder.text_attention import AttentionTerms, TextAttention
-from tests.encoder.support import BF16, FP32, HALF_STEP, let_find, random
+from tests.encoder.support import BF16, FP32, HALF_STEP, KINDS, random
 from tests.support.tiny_models import CPU
 
 LENGTHS = np.array([300, 130, 64, 33, 33, 17, 16, 3, 1, 1])
@@ -70,11 +70,8 @@ def assert_attends(query: Tensor, key: Tensor, value: Tensor, terms: AttentionTe
 
 @pytest.mark.parametrize("dtype", [FP32, BF16], ids=str)
 @pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS.keys())
-@pytest.mark.parametrize("kernel", ["kernels", "torch"])
-def test_windows_and_shared_heads(
-    kernel: str, window: tuple[int, int], dtype: torch.dtype, each: Kernels, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    let_find(each if kernel == "kernels" else None, monkeypatch)
+@pytest.mark.parametrize("each", [*KINDS, "none"], indirect=True)
+def test_windows_and_shared_heads(window: tuple[int, int], dtype: torch.dtype, each: Kernels | None) -> None:
     for width, key_heads in ((32, 1), (48, 2), (64, 4)):
         query, key, value = (
             heads(4, width, 1, dtype),
@@ -86,11 +83,8 @@ def test_windows_and_shared_heads(
 
 @pytest.mark.parametrize("dtype", [FP32, BF16], ids=str)
 @pytest.mark.parametrize("window", [WINDOWS["everything"], WINDOWS["uneven"]], ids=str)
-@pytest.mark.parametrize("kernel", ["kernels", "torch"])
-def test_a_bias_by_distance(
-    kernel: str, window: tuple[int, int], dtype: torch.dtype, each: Kernels, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    let_find(each if kernel == "kernels" else None, monkeypatch)
+@pytest.mark.parametrize("each", [*KINDS, "none"], indirect=True)
+def test_a_bias_by_distance(window: tuple[int, int], dtype: torch.dtype, each: Kernels | None) -> None:
     bias = random(4, 2 * 299 + 1, seed=9)
     for scale in (1.0, 0.125):
         query, key, value = (heads(4, 32, seed, dtype) * 0.5 for seed in (1, 2, 3))
@@ -114,8 +108,7 @@ def test_queries_of_a_long_text_in_several_steps(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("layout", ["heads first", "one product", "every second value"])
-def test_wherever_heads_lie_in_memory(layout: str, each: Kernels, monkeypatch: pytest.MonkeyPatch) -> None:
-    let_find(each, monkeypatch)
+def test_wherever_heads_lie_in_memory(layout: str, each: Kernels) -> None:
     if layout == "heads first":
         query, key, value = (random(4, TOKENS + AFTER, 32, seed=seed).transpose(0, 1) for seed in (1, 2, 3))
     elif layout == "one product":
@@ -125,8 +118,7 @@ def test_wherever_heads_lie_in_memory(layout: str, each: Kernels, monkeypatch: p
     assert_attends(query, key, value, AttentionTerms(0.2, 9, 4))
 
 
-def test_batch_mates_change_no_bit(each: Kernels, monkeypatch: pytest.MonkeyPatch) -> None:
-    let_find(each, monkeypatch)
+def test_batch_mates_change_no_bit(each: Kernels) -> None:
     query, key, value = heads(4, 32, 1), heads(2, 32, 2), heads(2, 32, 3)
     terms = AttentionTerms(0.2, 20, 0)
     together = TextAttention(LENGTHS, CPU)(query, key, value, terms)
