@@ -1,4 +1,4 @@
-# make demo | test | slow | hostile | sanitize | aarch64 | gpu | fake-gpu | lint | types | docs | ecosystem | bench | peers | clean
+# make demo | quick | test | processors | slow | hostile | sanitize | aarch64 | gpu | fake-gpu | lint | types | docs | ecosystem | bench | peers | clean
 # make demo first builds .venv with what bertfeat needs; the others add the tools, which takes a few minutes.
 
 PYTHON ?= python3
@@ -8,10 +8,14 @@ KERNELS := setup.py $(wildcard bertfeat/encoder/csrc/*)
 
 # OMP_NUM_THREADS=1: the test workers share the cores, so each gets one thread.
 # HF_HUB_OFFLINE=1: no test and no demo may need the network.
-test slow hostile ecosystem: export OMP_NUM_THREADS = 1
-test slow hostile demo ecosystem: export HF_HUB_OFFLINE = 1
+test quick processors slow hostile ecosystem: export OMP_NUM_THREADS = 1
+test quick processors slow hostile demo ecosystem: export HF_HUB_OFFLINE = 1
 
-.PHONY: demo test slow hostile sanitize aarch64 gpu fake-gpu lint types docs ecosystem bench bench-guard peers clean
+# Three suit two cores: one works while another waits for storage or for a process. Each takes 2 GB: make test WORKERS=8
+WORKERS ?= 3
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
+.PHONY: demo quick test processors slow hostile sanitize aarch64 gpu fake-gpu lint types docs ecosystem bench bench-guard peers clean
 
 demo: .venv/.run
 	rm -rf $(DEMO)
@@ -20,17 +24,28 @@ demo: .venv/.run
 	$(BIN)/bertfeat search $(DEMO)/corpus.index "where does the river flow into the sea?" -k 5
 	$(BIN)/bertfeat usages $(DEMO)/corpus.features bank --like "He sat on the bank of the river." -k 10
 
+# Lint, and the tests of the rooms that changed since a commit: make quick SINCE=main
+SINCE ?= HEAD
+quick: lint
+	@changed=$$($(BIN)/python .ci/changed.py $(SINCE)) && echo "tests: $$changed" \
+	&& $(PYTEST) -q --durations=5 $$changed
+
 test: lint types
-	$(BIN)/python -m pytest -n 2 --dist worksteal $(TESTS)
+	$(PYTEST) $(TESTS)
 
 # The tests that take minutes, and the property tests with new examples. CI leaves them out: whoever changes much runs
 # them before handing it in.
 slow: .venv/.made
-	$(BIN)/python -m pytest -n 2 --dist worksteal --hypothesis-profile new -m "slow or hypothesis" $(TESTS)
+	$(PYTEST) --hypothesis-profile new -m "slow or hypothesis" $(TESTS)
+	$(if $(TESTS),,@$(MAKE) --no-print-directory processors)
+
+# The encoder and int8 at each level of instructions that this processor has (BERTFEAT_CPU).
+processors: .venv/.made
+	$(BIN)/python .ci/processors.py -q -n $(WORKERS) --dist worksteal $(or $(TESTS),tests/encoder tests/test_speed.py)
 
 # Thousands of damaged files, wrong options and kills (tests/hostile), an hour: make hostile TALLY=tally.json
 hostile: .venv/.made
-	$(BIN)/python -m pytest -n 2 -q -m "hostile or slow" $(if $(TALLY),--tally $(TALLY)) $(or $(TESTS),tests/hostile)
+	$(PYTEST) -q -m "hostile or slow" $(if $(TALLY),--tally $(TALLY)) $(or $(TESTS),tests/hostile tests/cli/test_twins.py tests/test_wrong_arguments.py)
 
 # The tests of the kernels over a copy of the sources, whose kernels are built with AddressSanitizer and UBSan.
 SANITIZED := build/sanitize

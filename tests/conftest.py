@@ -1,6 +1,10 @@
 """Tiny models, built once a session, and no network for anyone."""
 
+import atexit
+import gc
+import logging
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -8,9 +12,15 @@ os.environ["HF_HUB_OFFLINE"] = "1"  # before huggingface_hub is imported
 os.environ["BERTFEAT_CACHE"] = ""  # no test reads or writes the user's own cache of digests
 
 import pytest
+import torch
 from hypothesis import settings
 
+from bertfeat.encoder import Encoder, Precision, load_encoder
+from bertfeat.extraction import embedder
 from bertfeat.io import Address
+from bertfeat.models import Model, find_model
+from bertfeat.pretraining import estimate
+from bertfeat.search.evaluation import recall
 from tests.support.s3_server import Faults, S3Server
 from tests.support.tiny_models import ALL, PACKED, Tiny, build
 
@@ -18,6 +28,23 @@ from tests.support.tiny_models import ALL, PACKED, Tiny, build
 settings.register_profile("same", deadline=None, derandomize=True)
 settings.register_profile("new", deadline=None, print_blob=True)
 settings.load_profile("same")
+
+# No test compares speeds, so nothing is measured for longer than once.
+recall.SECONDS_TIMED = 0.0
+estimate.SECONDS_MEASURED = 0.0
+
+
+def _not_waited_for(fd: object) -> None:
+    """Stands for ``os.fsync``: no test pulls the plug, and waiting for a disk took more than a tenth of the time."""
+
+
+os.fsync = _not_waited_for
+
+# What a script starts in the background ignores Ctrl-C, and so would all that tests start to be interrupted.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Set once: pytest's own log_level sets it before and after each test, and each time all loggers forget what they know.
+logging.getLogger().setLevel(logging.INFO)
 
 SECONDS = {"slow": 600, "hostile": 3600}
 
@@ -28,6 +55,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for name in SECONDS:
             if item.get_closest_marker(name) and not item.get_closest_marker("timeout"):
                 item.add_marker(pytest.mark.timeout(SECONDS[name]))
+
+
+def pytest_collection_finish() -> None:
+    """Let collections of garbage look at what tests make, and not at what was imported for them."""
+    gc.collect()
+    gc.freeze()
+    atexit.register(gc.unfreeze)  # else libraries report at Python's end what was not collected as leaks
 
 
 @pytest.fixture(scope="session")
@@ -51,12 +85,31 @@ def _state(folder: Path) -> dict[str, int]:
     return {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def shared_models_stay_as_they_are() -> Iterator[None]:
-    """Fail the test that changes a model which others read too."""
+    """Fail the module whose tests change a model which others read too."""
     yield
     for family, loaded in _LOADED.items():
         assert _state(loaded.folder) == _BUILT[family], family
+
+
+@pytest.fixture(scope="session", autouse=True)
+def shared_models_are_loaded_once() -> Iterator[None]:
+    """Let extractors share an encoder of each model that all tests read: to load one takes longer than most tests."""
+    encoders: dict[tuple[object, ...], Encoder] = {}
+
+    def load_shared(model: Model, precision: Precision, device: torch.device) -> Encoder:
+        if model.folder not in (find_model().folder, *(tiny.folder for tiny in _LOADED.values())):
+            return load_encoder(model, precision, device)
+        held = sorted(each for each in os.environ.items() if each[0].startswith("BERTFEAT_"))
+        key = (model.folder, precision, device, torch.get_num_threads(), *held)
+        if key not in encoders:
+            encoders[key] = load_encoder(model, precision, device)
+        return encoders[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(embedder, "load_encoder", load_shared)
+        yield
 
 
 @pytest.fixture(params=ALL)

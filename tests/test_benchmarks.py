@@ -37,7 +37,15 @@ NEEDS_FLAIR = "Flair stands in an environment of its own (make peers)"
 
 TOYS: dict[str, Toy | str] = {
     "ablation": "it judges models on 4,000 examples of each task, which a toy does not have",
-    "adapt": Toy("--data {data} --work {work} --steps 2", {"SEEDS": (1,), "ANCHORS": {"": ()}}),
+    "adapt": Toy(
+        "--data {data} --work {work} --steps 2",
+        {
+            "SEEDS": (1,),
+            "ANCHORS": {"": ()},
+            "CORPORA": {"cranfield": ("cranfield/corpus.jsonl", "--document-column", "_id")},
+            "TAGGED": ("wikigold",),
+        },
+    ),
     "architectures": Toy("--only bert gpt2", result=None),
     "attention": Toy("--repeats 1"),
     "block": Toy("--repeats 1"),

@@ -2,7 +2,8 @@
 
 ``console`` blocks: a line ``$ command`` has to end with exit code 0, or that of ``# exit N`` behind it, and print the
 lines below it. ``python`` blocks of a page share their names. In front of a block, HTML comments may say
-``<!-- first: COMMAND -->``, which is run before it, or ``<!-- not run: REASON -->``.
+``<!-- first: COMMAND -->``, which is run before it, or ``<!-- not run: REASON -->``. After a line ``<!-- anew -->`` the
+page goes on in another copy of examples/, as a test of its own; after ``<!-- anew, slow -->`` as one of ``make slow``.
 """
 
 import glob
@@ -10,6 +11,7 @@ import re
 import shlex
 import shutil
 import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,6 +59,17 @@ def name_of(path: Path) -> str:
 
 
 def blocks(path: Path) -> list[CodeBlock]:
+    return [block for part, _ in parts(path) for block in part]
+
+
+def parts(path: Path) -> list[tuple[list[CodeBlock], bool]]:
+    """The blocks of a page by the tests that run them, and whether a test is slow."""
+    first, *more = re.split(r"<!-- anew(, slow)? -->\n", path.read_text("utf-8"))
+    texts = [(first, None), *zip(more[1::2], more[::2], strict=True)]
+    return [(_blocks(text), path.name in LONG or slow is not None) for text, slow in texts]
+
+
+def _blocks(text: str) -> list[CodeBlock]:
     return [
         CodeBlock(
             language,
@@ -64,7 +77,7 @@ def blocks(path: Path) -> list[CodeBlock]:
             tuple(re.findall(r"<!-- first: (.+) -->", notes)),
             "".join(re.findall(r"<!-- not run: (.+) -->", notes)),
         )
-        for notes, language, source in BLOCK.findall(path.read_text("utf-8"))
+        for notes, language, source in BLOCK.findall(text)
     ]
 
 
@@ -108,31 +121,31 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def with_code() -> list[Path]:
-    return [path for path in PAGES if any(not block.reason for block in blocks(path)) and path.name not in ELSEWHERE]
+def with_code() -> Iterator[Any]:
+    for path in PAGES:
+        for number, (part, slow) in enumerate(parts(path), 1):
+            run = [block for block in part if not block.reason]
+            if run and path.name not in ELSEWHERE:
+                name = f"{name_of(path)}, {number}" if len(parts(path)) > 1 else name_of(path)
+                yield pytest.param(path, run, marks=[pytest.mark.slow] * slow, id=name)
 
 
 @pytest.mark.filterwarnings("default")
-@pytest.mark.parametrize(
-    "path",
-    [pytest.param(path, marks=[pytest.mark.slow] * (path.name in LONG), id=name_of(path)) for path in with_code()],
-)
-def test_page_runs(path: Path, folder: Path) -> None:
+@pytest.mark.parametrize(("path", "run"), [*with_code()])
+def test_page_runs(path: Path, run: list[CodeBlock], folder: Path) -> None:
     names: dict[str, Any] = {"__name__": "page"}
-    for block in blocks(path):
-        if not block.reason:
-            run_block(block, names)
+    for block in run:
+        run_block(block, names)
     for name in {"vectors", "matrix", "weighted"} & set(names):
         assert names[name].dtype in (np.float16, np.float32)
         assert names[name].ndim == 2
     if path.name == "storage-format.md":
         assert names["rows"][0][0] == "1"  # the document nearest to "1" is itself
-    if path == ROOT / "README.md":
+    if path == ROOT / "README.md" and "features" in names:
         assert names["vectors"].shape == (2, 1536)
         assert names["features"].matrix("sum4_mean").shape == (303, 384)
         assert names["matrix"].shape == (16, 1536)
         assert np.array_equal(names["matrix"].astype("f4"), names["features"][3].matrix("concat4_word"))
-        assert (folder / "corpus.index").is_dir()
 
 
 @pytest.mark.parametrize(

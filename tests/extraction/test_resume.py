@@ -137,38 +137,43 @@ def changed(records: list[Any]) -> list[Any]:
     return [*records[:13], {"text": "another text"}, *records[14:]]
 
 
+CHANGES = [
+    pytest.param(lambda records: [*records, {"text": "one"}], 4, "", id="grown within a part"),
+    pytest.param(lambda records: records + [{"text": t} for t in lines(9, 50)], 4, "", id="grown"),
+    pytest.param(lambda records: records + [{"text": "one"}] * 7, 4, "", id="grown by a part"),
+    pytest.param(changed, 4, "1 (part-00002.parquet) with 6 rows", id="changed"),
+    pytest.param(
+        lambda records: [*records[:28], {"text": "another"}, {"text": "more"}],
+        4,
+        "1 (part-00004.parquet) with 5 rows",
+        id="grown and changed in the last part",
+    ),
+    pytest.param(lambda records: records[:24], 4, "1 (part-00004.parquet) with 5 rows", id="shrunk to whole parts"),
+    pytest.param(lambda records: records[:15], 2, "3 (part-00002.parquet …) with 17 rows", id="shrunk within a part"),
+    pytest.param(
+        lambda records: [{"text": "before"}, *records],
+        0,
+        "5 (part-00000.parquet …) with 29 rows",
+        id="put in at the beginning",
+    ),
+    pytest.param(
+        lambda records: [*records[:8], {"text": "mended"}, *records[9:]],
+        4,
+        "1 (part-00001.parquet) with 6 rows",
+        id="failed row mended",
+    ),
+]
+JOINED = ("grown", "changed", "shrunk within a part", "put in at the beginning")
+"""Of a run that joins the plan is the same; how it reads and removes is another."""
+
+
 @pytest.mark.parametrize(
-    ("change", "kept", "removed"),
+    ("change", "kept", "removed", "sharing"),
     [
-        pytest.param(lambda records: [*records, {"text": "one"}], 4, "", id="grown within a part"),
-        pytest.param(lambda records: records + [{"text": t} for t in lines(9, 50)], 4, "", id="grown"),
-        pytest.param(lambda records: records + [{"text": "one"}] * 7, 4, "", id="grown by a part"),
-        pytest.param(changed, 4, "1 (part-00002.parquet) with 6 rows", id="changed"),
-        pytest.param(
-            lambda records: [*records[:28], {"text": "another"}, {"text": "more"}],
-            4,
-            "1 (part-00004.parquet) with 5 rows",
-            id="grown and changed in the last part",
-        ),
-        pytest.param(lambda records: records[:24], 4, "1 (part-00004.parquet) with 5 rows", id="shrunk to whole parts"),
-        pytest.param(
-            lambda records: records[:15], 2, "3 (part-00002.parquet …) with 17 rows", id="shrunk within a part"
-        ),
-        pytest.param(
-            lambda records: [{"text": "before"}, *records],
-            0,
-            "5 (part-00000.parquet …) with 29 rows",
-            id="put in at the beginning",
-        ),
-        pytest.param(
-            lambda records: [*records[:8], {"text": "mended"}, *records[9:]],
-            4,
-            "1 (part-00001.parquet) with 6 rows",
-            id="failed row mended",
-        ),
+        *(pytest.param(*each.values, Sharing, id=each.id) for each in CHANGES),
+        *(pytest.param(*each.values, Join, id=f"{each.id}, joined") for each in CHANGES if each.id in JOINED),
     ],
 )
-@pytest.mark.parametrize("way", ["plain", "join"])
 def test_finished_parts_go_only_when_asked(
     bert: Tiny,
     corpus: Path,
@@ -177,11 +182,10 @@ def test_finished_parts_go_only_when_asked(
     change: Callable[[list[Any]], list[Any]],
     kept: int,
     removed: str,
-    way: str,
+    sharing: type[Sharing],
 ) -> None:
     before = everything(done)
     jsonl_file(corpus, change(RECORDS))
-    sharing = {"plain": Sharing, "join": Join}[way]
     if removed:
         with pytest.raises(RemovalError) as error:
             run(bert, corpus, done, sharing=sharing())
@@ -189,7 +193,7 @@ def test_finished_parts_go_only_when_asked(
         assert "prune=True" in str(error.value)
         assert everything(done) == before
     report = run(bert, corpus, done, sharing=sharing(), prune=bool(removed))
-    if way == "plain":
+    if sharing is Sharing:
         assert report.kept_parts == kept
     assert contents(done) == fresh(bert, corpus, tmp_path / "fresh")
 

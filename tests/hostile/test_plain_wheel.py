@@ -1,9 +1,10 @@
 """Every verb runs from a wheel that was installed without extras, or says which extra it needs.
 
-The wheel is built from the tree, and the processes that use it see of all installed packages only those that it
-depends on.
+The wheel is built from the tree, and the process that uses it sees of all installed packages only those that it
+depends on. One process runs all commands, since to start it takes longer than any of them.
 """
 
+import json
 import os
 import re
 import shutil
@@ -139,21 +140,38 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {**kept, "PYTHONPATH": f"{site}:{target}", "HF_HUB_OFFLINE": "1", "HF_HOME": str(base / "hf")}
 
 
-def run(wheel: dict[str, str], place: Path, arguments: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
-    code = "from bertfeat.cli import run; run()"
-    return subprocess.run(
-        [sys.executable, "-c", code, *arguments], cwd=place, env=wheel, capture_output=True, text=True, timeout=300
+RUN = """
+import json, os, sys, traceback
+from click.testing import CliRunner
+from bertfeat.cli import main
+
+for name, (place, arguments) in json.load(sys.stdin).items():
+    os.chdir(place)
+    done = CliRunner().invoke(main, arguments)
+    failed = [] if isinstance(done.exception, SystemExit | None) else traceback.format_exception(done.exception)
+    print(json.dumps([name, done.exit_code, done.stderr + "".join(failed)]), flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def outcomes(yard: Yard, wheel: dict[str, str]) -> dict[str, tuple[int, str]]:
+    """The exit code and the messages of each command."""
+    commands = {name: (str(yard.fresh(use.needs)), use.command.arguments) for name, use in BASES.items()}
+    commands |= {line: (str(yard.fresh(needs.split())), words(line)) for needs, line, _ in BRANCHES}
+    told = subprocess.run(
+        [sys.executable, "-c", RUN], input=json.dumps(commands), env=wheel, capture_output=True, text=True, timeout=300
     )
+    assert told.returncode == 0, told.stderr
+    return {name: (code, messages) for name, code, messages in map(json.loads, told.stdout.splitlines())}
 
 
-def check(wheel: dict[str, str], place: Path, arguments: tuple[str, ...], extra: str) -> None:
-    """Run it: it does its work, or names the one extra that it needs."""
-    done = run(wheel, place, arguments)
-    assert "Traceback" not in done.stderr, done.stderr
-    assert "this is a bug" not in done.stderr, done.stderr
-    errors = "\n".join(line for line in done.stderr.splitlines() if not line.startswith("warning: no picture"))
+def check(code: int, messages: str, extra: str) -> None:
+    """Check that a command did its work, or named the one extra that it needs."""
+    assert "Traceback" not in messages, messages
+    assert "this is a bug" not in messages, messages
+    errors = "\n".join(line for line in messages.splitlines() if not line.startswith("warning: no picture"))
     named = re.findall(r"pip install 'bertfeat\[([\w-]+)\]'", errors)
-    assert (done.returncode, named) == ((1, [extra]) if extra else (0, [])), done.stderr
+    assert (code, named) == ((1, [extra]) if extra else (0, [])), messages
 
 
 def test_the_wheel_is_what_runs(wheel: dict[str, str], tmp_path: Path) -> None:
@@ -172,11 +190,10 @@ def test_every_verb_has_a_case() -> None:
 
 
 @pytest.mark.parametrize("name", BASES)
-def test_a_verb_without_extras(yard: Yard, wheel: dict[str, str], name: str) -> None:
-    use = BASES[name]
-    check(wheel, yard.fresh(use.needs), use.command.arguments, NEEDED.get(name, ""))
+def test_a_verb_without_extras(outcomes: dict[str, tuple[int, str]], name: str) -> None:
+    check(*outcomes[name], NEEDED.get(name, ""))
 
 
-@pytest.mark.parametrize(("needs", "command", "extra"), BRANCHES, ids=[command for _, command, _ in BRANCHES])
-def test_a_branch_without_extras(yard: Yard, wheel: dict[str, str], needs: str, command: str, extra: str) -> None:
-    check(wheel, yard.fresh(needs.split()), words(command), extra)
+@pytest.mark.parametrize(("command", "extra"), [(command, extra) for _, command, extra in BRANCHES])
+def test_a_branch_without_extras(outcomes: dict[str, tuple[int, str]], command: str, extra: str) -> None:
+    check(*outcomes[command], extra)

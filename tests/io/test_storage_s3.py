@@ -430,7 +430,7 @@ def test_a_hundred_processes_under_load_end_well(bucket: Address, s3: S3Server) 
 
 
 @pytest.mark.slow
-def test_two_hundred_commands_under_load_end_well(bucket: Address, s3: S3Server, tmp_path: Path) -> None:
+def test_commands_under_load_end_well(bucket: Address, s3: S3Server, tmp_path: Path) -> None:
     vectors = clustered(50)
     features, index = vector_set(tmp_path / "corpus.features", vectors), tmp_path / "corpus.index"
     build_index(features, index, options=BuildOptions(evaluate=False))
@@ -453,7 +453,7 @@ def test_two_hundred_commands_under_load_end_well(bucket: Address, s3: S3Server,
         (("search", str(bucket / "corpus.index"), *query, "--exact"), hits, ("8",)),
     ]
     command = [sys.executable, "-c", "from bertfeat.cli import run; run()"]
-    chosen = [verbs[number % len(verbs)] for number in range(200)]
+    chosen = [verbs[number % len(verbs)] for number in range(60)]
     found = outputs_under_load(([*command, *arguments, "--json"] for arguments, _, _ in chosen), s3)
     for (arguments, told, expected), output in zip(chosen, found, strict=True):
         assert told(json.loads(output)) == expected, arguments

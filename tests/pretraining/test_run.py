@@ -502,8 +502,7 @@ def test_scratch_settings_for_a_model_that_goes_on(bert: Tiny, corpus: Path, tmp
 # ── beforehand ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_an_estimate_writes_nothing(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bertfeat.pretraining.estimate._SECONDS", 0.1)
+def test_an_estimate_writes_nothing(corpus: Path, tmp_path: Path) -> None:
     estimate = estimate_pretraining(corpus, settings=replace(SETTINGS, held_out=0), device="cpu")
     record = pretrain(corpus, tmp_path / "m", replace(SETTINGS, held_out=0)).record
     assert estimate.pieces == record.figures.pieces

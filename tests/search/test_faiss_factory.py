@@ -30,11 +30,6 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return old, vector_set(folder / "new.features", clustered(NEW, seed=3), ids=new)
 
 
-@pytest.fixture(autouse=True)
-def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bertfeat.search.evaluation.recall.SECONDS_TIMED", 0.0)
-
-
 ABORTS = (
     *("HNSW0", "HNSW1", "HNSW0,Flat", "IVF8_HNSW0,Flat", "IVF8_HNSW1,Flat", "PQ4x0", "IVF0,Flat", "RR0,Flat"),
     *("PCAR0,Flat", "OPQ4_0,PQ4", "LSQ0x4", "RQ4x0", "PQ4x4fs_0", "ZnLattice0x8_6", "NSG0", "NSG16"),
@@ -82,7 +77,12 @@ WHOLE = (
 CODED = ("PQ4x4fs", "PQ4", "PQ4,Refine(SQ8)", "RQ2x4", "IVF4,PQ4x4fs", "PCA8,PQ4x4fs", "LSH", "RaBitQ", "IVF4,RaBitQfs")
 
 
-@pytest.mark.parametrize("factory", [*WHOLE, *CODED])
+FEW = ("HNSW2", "IVF8_HNSW8,Flat", "PQ4x4fs,RFlat", "OPQ4_8,IVF4,PQ4x4fs,RFlat", "IVF4,PQ4x4fs", "PCA8,PQ4x4fs", "LSH")
+
+
+@pytest.mark.parametrize(
+    "factory", [pytest.param(each, marks=[pytest.mark.slow] * (each not in FEW)) for each in (*WHOLE, *CODED)]
+)
 def test_what_is_left_does_all_that_an_index_does(factory: str, sets: tuple[Path, Path], tmp_path: Path) -> None:
     """Built, read, removed from, appended to, emptied: always exactly the living documents are found."""
     folder = tmp_path / "toy.index"

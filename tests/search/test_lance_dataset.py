@@ -126,7 +126,7 @@ def test_an_index_and_what_its_recall_needs(tmp_path: Path) -> None:
             found = dataset.to_table(columns=["row", "_distance"], nearest=query)["row"].to_pylist()
             true = neighbours(vectors, vectors[number : number + 1], "cosine")[1][0][:11]
             shares.append(len(set(found) & set(true.tolist()) - {number}) / 10)
-        assert abs(np.mean(shares) - expected) < 0.08
+        assert abs(np.mean(shares) - expected) < 0.12  # of other queries, in cells that Lance draws at random
 
 
 def test_large_sets_get_an_index_by_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

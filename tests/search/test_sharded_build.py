@@ -39,6 +39,7 @@ from tests.support.s3_server import Faults, S3Server
 
 YEAR = KeptColumn("year", "int64")
 WIDTH = 16
+FEW = ["flat", "ivf on disk", "ivfpq", "PCAW8,L2norm,IVF7,Flat"]
 TYPES = ["flat", "ivf", "ivf on disk", "sq8", "ivfpq", "IVF7,SQ8", "PCA8,Flat", "PCAW8,L2norm,IVF7,Flat", "PQ4np"]
 
 
@@ -148,8 +149,14 @@ def test_the_size_of_shards_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 # ── the index ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("metric", ["cosine", pytest.param("l2", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("type_", TYPES)
+@pytest.mark.parametrize(
+    ("type_", "metric"),
+    [
+        *((type_, "cosine") for type_ in FEW),
+        *(pytest.param(type_, "cosine", marks=pytest.mark.slow) for type_ in TYPES if type_ not in FEW),
+        *(pytest.param(type_, "l2", marks=pytest.mark.slow) for type_ in TYPES),
+    ],
+)
 def test_it_is_the_index_of_one_process(type_: str, metric: str, sets: list[Path], tmp_path: Path) -> None:
     wanted = build(sets, tmp_path / "one.index", type_, metric)
     engine = Here()

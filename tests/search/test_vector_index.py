@@ -1,6 +1,6 @@
 """Every index type under every metric, held against NumPy's brute force."""
 
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -24,14 +24,6 @@ def features(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return vector_set(tmp_path_factory.mktemp("sets") / "toy.features", clustered(COUNT, WIDTH))
 
 
-@pytest.fixture(scope="module", autouse=True)
-def hurried() -> Iterator[None]:
-    """Time searches once: nobody here asks how fast they are."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bertfeat.search.evaluation.recall.SECONDS_TIMED", 0.0)
-        yield
-
-
 @pytest.fixture(scope="module", params=[(kind, metric) for kind in TYPES for metric in METRICS], ids="-".join)
 def index(request: pytest.FixtureRequest, features: Path, tmp_path_factory: pytest.TempPathFactory) -> VectorIndex:
     kind, metric = request.param
@@ -50,11 +42,17 @@ def asked() -> NDArray[np.float32]:
     return clustered(300, WIDTH, seed=1)
 
 
+@cache
+def truth(metric: Metric) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """The scores of all stored vectors for each that is asked, best first, and whose they are."""
+    return neighbours(stored(), asked(), metric)
+
+
 def test_exact_types_find_what_brute_force_finds(index: VectorIndex) -> None:
     if index.settings.type not in EXACT:
         pytest.skip("not an exact type")
     found = index.search(asked(), K)
-    scores, order = neighbours(stored(), asked(), index.metric)
+    scores, order = truth(index.metric)
     np.testing.assert_allclose(found.scores, scores[:, :K], atol=1e-5, rtol=1e-6)
     assert (found.numbers == order[:, :K]).mean() > 0.999  # but for ties
 
@@ -63,7 +61,7 @@ def test_scores_are_those_of_the_vectors_found(index: VectorIndex) -> None:
     if index.settings.type not in WHOLE_VECTORS:
         pytest.skip("its scores are those of quantised vectors")
     found = index.search(asked(), K)
-    scores, order = neighbours(stored(), asked(), index.metric)
+    scores, order = truth(index.metric)
     back = np.argsort(order, axis=1)
     expected = np.take_along_axis(scores, np.take_along_axis(back, found.numbers, 1), 1)
     np.testing.assert_allclose(found.scores, expected, atol=1e-5, rtol=1e-6)
@@ -72,7 +70,7 @@ def test_scores_are_those_of_the_vectors_found(index: VectorIndex) -> None:
 def test_recall_is_what_the_index_says(index: VectorIndex) -> None:
     judging = asked()[len(asked()) // 2 :]  # the first half tuned
     found = index.search(judging, K)
-    _, order = neighbours(stored(), judging, index.metric)
+    order = truth(index.metric)[1][len(asked()) // 2 :]
     hits = [len({*row.tolist()} & {*best[:K].tolist()}) for row, best in zip(found.numbers, order, strict=True)]
     evaluation = index.settings.evaluation
     assert evaluation is not None
@@ -99,7 +97,7 @@ def test_exact_asks_every_vector(index: VectorIndex) -> None:
     if index.settings.type not in WHOLE_VECTORS:
         pytest.skip("it stores quantised vectors")
     found = index.search(asked(), K, exact=True)
-    scores, _ = neighbours(stored(), asked(), index.metric)
+    scores, _ = truth(index.metric)
     np.testing.assert_allclose(found.scores, scores[:, :K], atol=1e-5, rtol=1e-6)
 
 

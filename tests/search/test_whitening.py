@@ -27,7 +27,6 @@ from bertfeat.search import (
     verify_index,
 )
 from bertfeat.search.building import shard_plan
-from bertfeat.search.evaluation import recall
 from bertfeat.search.folder import measure_file
 from bertfeat.search.settings import read_index_settings, write_index_settings
 from bertfeat.search.vectors.whitening import fit_whitening, measure_spectrum
@@ -35,11 +34,6 @@ from tests.search.test_sharded_build import Here, check_same
 from tests.support.index_toy import clustered, neighbours, vector_set, version_of, whitened
 
 COUNT, WIDTH = 700, 16
-
-
-@pytest.fixture(autouse=True)
-def _timed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recall, "SECONDS_TIMED", 0.0)
 
 
 def stored() -> NDArray[np.float32]:

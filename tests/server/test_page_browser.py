@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shutil
+import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,6 +29,8 @@ from tests.support.tiny_models import Tiny
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 expect = sync_api.expect
+SECONDS = 60  # before a condition that does not come true fails its test
+expect.set_options(timeout=SECONDS * 1000)
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = [
@@ -97,7 +100,7 @@ class Visit:
         if script is not None:
             context.add_init_script(script)
         page = context.new_page()
-        page.set_default_timeout(60_000)
+        page.set_default_timeout(SECONDS * 1000)
         origin = re.match(r"https?://[^/]+/", url)
         assert origin is not None
         page.on("pageerror", lambda error: self.problems.append(str(error)))
@@ -290,6 +293,14 @@ def points_of(page: Any, address: str) -> tuple[NDArray[np.float32], dict[str, f
     return places, box
 
 
+def eventually(page: Any, holds: Callable[[], bool]) -> None:
+    """Wait until something holds that no locator tells: a color, an address."""
+    end = time.monotonic() + SECONDS
+    while not holds():
+        assert time.monotonic() < end, "this did not come true"
+        page.wait_for_timeout(50)
+
+
 def painted(page: Any, places: NDArray[np.float32]) -> list[str]:
     """The colours that places of the screen have."""
     shot = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
@@ -317,15 +328,13 @@ def test_a_lasso_picks_and_lists_what_is_inside(visit: Visit, address: str, scri
     expect(page.locator("#picked h3")).to_have_text(f"{inside.sum()} documents inside of the lasso")
     rows = saved(page, "#picked >> text=Save as CSV").splitlines()[1:]
     assert sorted(int(row.split(",")[0]) for row in rows) == np.flatnonzero(inside).tolist()
-    page.wait_for_timeout(400)
     places, _ = points_of(page, address)
     far = np.abs(places[:, None] - places[None]).max(axis=2)
     apart = ~((far < 16) & (inside[:, None] != inside[None])).any(axis=1)  # from points of the other kind
     assert apart[inside].sum() > 3
     assert apart[~inside].sum() > 3
-    colors = painted(page, places)
-    assert {colors[at] for at in np.flatnonzero(inside & apart)} == {"#037364"}
-    assert "#037364" not in {colors[at] for at in np.flatnonzero(~inside & apart)}
+    eventually(page, lambda: set(painted(page, places[inside & apart])) == {"#037364"})
+    assert "#037364" not in painted(page, places[~inside & apart])
     check_by_axe(page)
 
 
@@ -347,16 +356,14 @@ def test_colors_hits_and_keys_of_the_map(visit: Visit, address: str) -> None:
     legend.nth(2).click()
     expect(page.locator("#picked")).to_contain_text(HEBREW)
     places, _ = points_of(page, address)
-    page.wait_for_timeout(300)
-    assert painted(page, places[-1:]) == ["#56aeee"]  # the third of names; a picked point is painted fully
+    picked = "#56aeee"  # the third color of names; a picked point is painted fully
+    eventually(page, lambda: painted(page, places[-1:]) == [picked])
     again = visit.open(page.url, color_scheme="dark")
     expect(again.locator("#legend button")).to_have_count(3)
     again.locator("#legend button").nth(2).click()
     expect(again.locator("#picked")).to_contain_text(HEBREW)
-    again.wait_for_timeout(300)
     places, _ = points_of(again, address)
-    again.wait_for_timeout(100)
-    assert painted(again, places[-1:]) == ["#95a4bc"]
+    eventually(again, lambda: painted(again, places[-1:]) == ["#95a4bc"])
 
 
 def test_a_lasso_by_touch_leaves_nothing_behind(visit: Visit, address: str) -> None:
@@ -369,7 +376,7 @@ def test_a_lasso_by_touch_leaves_nothing_behind(visit: Visit, address: str) -> N
     def touch(kind: str, *points: tuple[float, float]) -> None:
         touched = [{"x": x, "y": y, "id": at} for at, (x, y) in enumerate(points)]
         session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": touched})
-        page.wait_for_timeout(15)
+        page.evaluate("() => new Promise(requestAnimationFrame)")  # the page has seen this touch before the next
 
     x, y, wide, high = box["x"] + 4, box["y"] + 4, box["width"] - 8, box["height"] - 8
     touch("touchStart", (x, y))
@@ -377,10 +384,9 @@ def test_a_lasso_by_touch_leaves_nothing_behind(visit: Visit, address: str) -> N
         touch("touchMove", (x + right * wide, y + down * high))
     touch("touchEnd")
     expect(page.locator("#picked h3")).to_have_text("41 documents inside of the lasso")
-    page.wait_for_timeout(300)
     ink = """() => { const canvas = document.querySelector("#overlay"), pen = canvas.getContext("2d");
       return pen.getImageData(0, 0, canvas.width, canvas.height).data.some((part) => part); }"""
-    assert not page.evaluate(ink)
+    eventually(page, lambda: not page.evaluate(ink))
     page.click("#lasso")
     scrolled = page.evaluate("scrollY")
     page.locator("#points").scroll_into_view_if_needed()
@@ -390,8 +396,12 @@ def test_a_lasso_by_touch_leaves_nothing_behind(visit: Visit, address: str) -> N
     for step in range(1, 6):
         touch("touchMove", (x - 20 - 12 * step, y), (x + 20 + 12 * step, y))
     touch("touchEnd")
-    page.wait_for_timeout(500)
-    assert float(re.search(r"zoom=([\d.]+)", page.url)[1]) == pytest.approx(4, rel=0.1)  # type: ignore[index]
+
+    def zoomed() -> bool:
+        found = re.search(r"zoom=([\d.]+)", page.url)
+        return found is not None and float(found[1]) == pytest.approx(4, rel=0.1)
+
+    eventually(page, zoomed)
     assert scrolled >= 0
 
 

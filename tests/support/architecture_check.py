@@ -28,7 +28,7 @@ class Checked:
     windows: int = 0  # texts, pairs, and the windows of a long text
     alone: float = 0.0
     in_company: float = 0.0
-    repeated: bool = True  # whether a model that was loaded again gives the same bytes, in another order too
+    repeated: bool = True  # whether the same bytes come again, in another order and from a model that was loaded anew
     sentence: str = ""
     notes: tuple[str, ...] = ()
 
@@ -43,7 +43,13 @@ SPELLED = ("The <pad> bank <mask> </s> <s> of", "[MASK] the [PAD] river [SEP] [C
 EVERYTHING = (*TEXTS, *PAIRS, *SPELLED, LONG_TEXT)
 
 
-def check(architecture: Architecture, folder: Path, texts: Sequence[str | tuple[str, str]] = EVERYTHING) -> Checked:
+def check(
+    architecture: Architecture,
+    folder: Path,
+    texts: Sequence[str | tuple[str, str]] = EVERYTHING,
+    *,
+    load_again: bool = True,
+) -> Checked:
     """Build an architecture, compute it in fp32 alone and in company, and hold it against transformers."""
     architecture.build(folder)
     try:
@@ -59,7 +65,7 @@ def check(architecture: Architecture, folder: Path, texts: Sequence[str | tuple[
         for at, each in _windows(singles)
     }
     together, alone = _states(tiny, company), _states(tiny, singles)
-    again = _states(Tiny.load(folder), reversed(company))
+    again = _states(Tiny.load(folder) if load_again else tiny, reversed(company))
     return Checked(
         form=tiny.encoder.path.form,
         windows=len(wanted),

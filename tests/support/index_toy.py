@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
 
 from bertfeat.corpus import KeptColumn, Value
 from bertfeat.features import (
@@ -63,7 +64,7 @@ def neighbours(
     """Every score ``[Q, n]`` in float64, best first, and whose it is."""
     stored, asked = vectors.astype(np.float64), queries.astype(np.float64)
     if metric == "l2":
-        scores = np.sqrt(((asked[:, None] - stored[None]) ** 2).sum(-1))
+        scores = cdist(asked, stored)
         order = np.argsort(scores, axis=1, kind="stable")
     else:
         if metric == "cosine":

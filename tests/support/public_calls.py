@@ -47,7 +47,8 @@ def checked_names() -> dict[str, str]:
     for path in PACKAGE.rglob("*.py"):
         room, *inner = path.relative_to(PACKAGE).with_suffix("").parts
         module = f"bertfeat.{room}" + (f".{inner[-1]}" if room == "adapters" else "")
-        for node in ast.parse(path.read_text("utf-8")).body:
+        text = path.read_text("utf-8")
+        for node in ast.parse(text).body if "@checked" in text else ():
             if isinstance(node, ast.ClassDef | ast.FunctionDef) and _is_checked(node):
                 found[node.name] = module
                 bases |= {ast.unparse(base) for base in node.bases} if isinstance(node, ast.ClassDef) else set()
