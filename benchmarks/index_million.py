@@ -20,6 +20,7 @@ from _machine import machine
 from bertfeat.search.vectors.index_types import POINTS_PER_CLUSTER, cluster_count
 
 HERE = Path(__file__).parent
+SHELL_RUNS = 5
 AUTOFAISS = """
 import json, resource, sys, time
 from autofaiss import build_index
@@ -112,7 +113,7 @@ def shell(features: str, work: Path, options: argparse.Namespace) -> dict[str, A
         "from bertfeat.extraction import Extractor; e = Extractor(layers='6', pooling='mean'); e.model; e.encode(['x'])"
     )
     found: dict[str, list[float]] = {"search": [], "model_alone": []}
-    for _ in range(5):
+    for _ in range(SHELL_RUNS):
         for name, code, arguments in (
             ("search", COMMAND, ["search", str(work / "auto.index"), "The sea was calm that night.", "--quiet"]),
             ("model_alone", model, []),

@@ -35,6 +35,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tests.support.s3_server import S3Server
 
 RESULTS = Path(__file__).parent / "results" / "ways.json"
+MEMORY_ROWS = (20_000, 200_000)
 PROGRAM = [sys.executable, "-c", "from bertfeat.cli import run; run()", "extract"]
 WAYS: dict[str, list[str]] = {
     "one process": [],
@@ -123,7 +124,7 @@ def digest_of(folder: Path) -> str:
 def memory(work: Path, options: argparse.Namespace) -> dict[str, Any]:
     tiny = random_model(work / "tiny", TINY)
     peaks = {}
-    for rows in (20_000, 200_000):
+    for rows in MEMORY_ROWS:
         corpus = work / f"{rows}.txt"
         corpus.write_text("".join(f"the old mill by the river, number {n}\n" for n in range(rows)))
         words = [*PROGRAM, str(corpus), "-o", str(work / f"{rows}.features"), "--model", str(tiny), "--quiet"]

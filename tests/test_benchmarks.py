@@ -64,7 +64,9 @@ TOYS: dict[str, Toy | str] = {
     "growth": Toy("--sizes 100 --tiny-sizes 100 --shapes= --work {work}"),
     "heads": Toy("--data {data} --work {work} --no-fine-tune banking77", result="heads-banking77"),
     "heads_page": Toy("--data {data} --work {work} --tasks banking77,restaurant8k-slots,xquad --seeds 1"),
-    "index_million": Toy("--data {data} --work {work} --count 2000 --rounds 1 --only builds,auto,search,exact,shell"),
+    "index_million": Toy(
+        "--data {data} --work {work} --count 2000 --rounds 1 --only builds,auto,search,exact,shell", {"SHELL_RUNS": 1}
+    ),
     "index_recipes": Toy("--data {data} --work {work}"),
     "int8_quality": Toy("--data {data} --paragraphs 20 --seeds 1"),
     "kill_and_resume": Toy("--kills 1 --rows 200 --work {work}"),
@@ -83,10 +85,10 @@ TOYS: dict[str, Toy | str] = {
         {"TABLES": {"wikigold": ("--rows", "last", "--seeds", "1", "--epochs", "1")}},
     ),
     "tagger_flair": NEEDS_FLAIR,
-    "tagger_memory": Toy("--work {work}", {"SENTENCES": (50, 100, 150)}),
+    "tagger_memory": Toy("--work {work}", {"SENTENCES": (50, 100)}),
     "torture": Toy("--trials 3 --lanes 1 --ways plain-local --faults kill,term,corrupt --work {work}"),
     "vectors": Toy("--parts 1 --work {work}"),
-    "ways": Toy("--data {data} --rows 200 --rounds 1 --parts 20 --work {work}"),
+    "ways": Toy("--data {data} --rows 200 --rounds 1 --parts 20 --work {work}", {"MEMORY_ROWS": (400, 800)}),
     "whitening": Toy("--data {data} --work {work}"),
 }
 
@@ -96,6 +98,9 @@ folder, name, constants, *sys.argv[1:] = sys.argv[1:]
 sys.path.insert(0, folder)
 sys.argv[0] = f"{folder}/{name}.py"
 script = importlib.import_module(name)
+if "_duel" in sys.modules and name != "pooled":  # one has its ways in processes of their own, as all have them else
+    from tests.support.one_process import run_in_this_process
+    run_in_this_process(sys.modules["_duel"])
 for constant, value in json.loads(constants).items():
     assert hasattr(script, constant), constant
     setattr(script, constant, value)
