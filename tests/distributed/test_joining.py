@@ -32,7 +32,8 @@ from bertfeat.io import Address, Lease, folder_lock, list_files, read_claim, rea
 from tests.support.runs import everything, extractor, lines, text_file
 from tests.support.s3_server import Faults, S3Server
 from tests.support.tiny_models import Tiny
-from tests.support.ways import end_all, is_alive, joined, kill, made, options, start_run, wait_for
+from tests.support.waiting import wait_for
+from tests.support.ways import end_all, is_alive, joined, kill, made, options, start_run
 
 LEASE = 1.0
 PART, PARTS = 20, 24  # rows of a part, and parts of the corpus

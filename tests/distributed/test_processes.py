@@ -25,7 +25,8 @@ from bertfeat.features import check_part, list_parts
 from tests.support.runs import contents, extractor, jsonl_file, lines, text_file
 from tests.support.steps import Running
 from tests.support.tiny_models import Tiny
-from tests.support.ways import children, fails, is_alive, kill, local_workers, made, options, start_run, wait_for
+from tests.support.waiting import wait_for
+from tests.support.ways import children, fails, is_alive, kill, local_workers, made, options, start_run
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # it is forked
 

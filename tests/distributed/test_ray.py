@@ -27,7 +27,8 @@ from bertfeat.extraction.agenda import ScanningAgenda
 from bertfeat.features import check_part, list_parts
 from tests.support.runs import extractor, lines, text_file
 from tests.support.tiny_models import Tiny
-from tests.support.ways import CORPORA, is_alive, kill, made, options, wait_for
+from tests.support.waiting import wait_for
+from tests.support.ways import CORPORA, is_alive, kill, made, options
 
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's own

@@ -10,7 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.metadata import distribution, packages_distributions
 from pathlib import Path
 
@@ -154,12 +154,19 @@ for name, (place, arguments) in json.load(sys.stdin).items():
 
 
 @pytest.fixture(scope="module")
-def outcomes(yard: Yard, wheel: dict[str, str]) -> dict[str, tuple[int, str]]:
+def outcomes(yard: Yard, wheel: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str]]:
     """The exit code and the messages of each command."""
-    commands = {name: (str(yard.fresh(use.needs)), use.command.arguments) for name, use in BASES.items()}
-    commands |= {line: (str(yard.fresh(needs.split())), words(line)) for needs, line, _ in BRANCHES}
+    base = tmp_path_factory.mktemp("places")
+
+    def place_with(needs: Iterable[str]) -> str:
+        """A folder of its own with these results; the yard has one, which the next use finds anew."""
+        return str(shutil.copytree(yard.fresh(needs), base / str(len(os.listdir(base))), symlinks=True))
+
+    commands = {name: (place_with(use.needs), use.command.arguments) for name, use in BASES.items()}
+    commands |= {line: (place_with(needs.split()), words(line)) for needs, line, _ in BRANCHES}
+    given = json.dumps(commands)
     told = subprocess.run(
-        [sys.executable, "-c", RUN], input=json.dumps(commands), env=wheel, capture_output=True, text=True, timeout=300
+        [sys.executable, "-c", RUN], cwd=base, input=given, env=wheel, capture_output=True, text=True, timeout=300
     )
     assert told.returncode == 0, told.stderr
     return {name: (code, messages) for name, code, messages in map(json.loads, told.stdout.splitlines())}
@@ -194,6 +201,8 @@ def test_a_verb_without_extras(outcomes: dict[str, tuple[int, str]], name: str) 
     check(*outcomes[name], NEEDED.get(name, ""))
 
 
-@pytest.mark.parametrize(("command", "extra"), [(command, extra) for _, command, extra in BRANCHES])
+@pytest.mark.parametrize(
+    ("command", "extra"), [pytest.param(command, extra, id=command) for _, command, extra in BRANCHES]
+)
 def test_a_branch_without_extras(outcomes: dict[str, tuple[int, str]], command: str, extra: str) -> None:
     check(*outcomes[command], extra)

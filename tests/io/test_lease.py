@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
@@ -36,6 +36,7 @@ from bertfeat.io import (
     replace_file,
 )
 from tests.support.s3_server import Faults, S3Server
+from tests.support.waiting import wait_for
 
 ROOT = Path(__file__).parents[2]
 NUMBERS = count()
@@ -339,18 +340,11 @@ def test_a_process_that_cannot_be_seen_from_here_is_not_judged(tmp_path: Path, c
 # ── in the time that passes ─────────────────────────────────────────────────────────────────────────────────
 
 
-def eventually(ask: Callable[[], object], seconds: float = 30) -> None:
-    end = time.monotonic() + seconds
-    while not ask():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
 def test_a_lease_is_renewed_as_long_as_it_is_held(folder: Location) -> None:
     place = folder / "part"
     with take(place, 0.3) as lease:
         seen = stamp_of(place)
-        eventually(lambda: claim_at(place).renewals >= 3)
+        wait_for(lambda: claim_at(place).renewals >= 3)
         assert stamp_of(place) != seen
         assert not lease.is_lost()
     assert file_stamp(place) is None
@@ -403,7 +397,7 @@ def test_who_was_stopped_learns_that_the_claim_is_lost(folder: Location, request
         assert holder.stdout.readline() == "held\n"
         holder.send_signal(signal.SIGSTOP)
         watch = LeaseWatch(1.0)
-        eventually(lambda: watch.take(place))
+        wait_for(lambda: watch.take(place))
         holder.send_signal(signal.SIGCONT)
         holder.stdin.write("\n")
         holder.stdin.flush()
@@ -476,7 +470,7 @@ def test_a_run_is_told_that_its_lock_is_lost(remote: Address) -> None:
     with folder_lock(remote) as lock:
         put_file(place, other)
 
-        eventually(lambda: "was taken over by process 4711 on node7" in told_by(lock))
+        wait_for(lambda: "was taken over by process 4711 on node7" in told_by(lock))
     assert read_file(place) == other
 
 

@@ -33,7 +33,7 @@ from bertfeat.io import (
 from bertfeat.search import BuildOptions, build_index
 from tests.support.index_toy import clustered, vector_set
 from tests.support.s3_server import Faults, S3Server
-from tests.support.ways import wait_for
+from tests.support.waiting import wait_for
 
 ROOT = Path(__file__).parents[2]
 CONTENT = bytes(range(256)) * 8192  # 2 MiB

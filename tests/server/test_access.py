@@ -21,6 +21,7 @@ from bertfeat.io import ContextPool
 from bertfeat.server import ServerSettings, log_as_json, open_service
 from tests.support.live_server import Live, Replies, assert_refused, head, hold_encoder, read_reply, serving
 from tests.support.tiny_models import Tiny
+from tests.support.waiting import wait_for
 
 # ── settings ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -190,9 +191,7 @@ def test_what_the_grace_does_not_suffice_for_is_told_so(
         for path, name in asked.items():
             body = json.dumps({name: "a river"}).encode()
             opened[path].sendall(head(path, len(body)) + body)
-        end = time.monotonic() + 5
-        while live.service.batcher.requests < len(asked) and time.monotonic() < end:
-            time.sleep(0.01)
+        wait_for(lambda: live.service.batcher.requests == len(asked))
         live.server.should_exit = True
         for path, connection in opened.items():
             reply = read_reply(connection)
@@ -287,10 +286,7 @@ def test_a_pipeline_is_held_as_bytes_within_a_bound(served: Live) -> None:
         connection.settimeout(20)
         following = Replies(connection)
         assert [following.next().status for _ in range(2000)] == [200] * 2000
-    end = time.monotonic() + 5
-    while served.server.server_state.connections and time.monotonic() < end:
-        time.sleep(0.02)
-    assert not served.server.server_state.connections
+    wait_for(lambda: not served.server.server_state.connections)
 
 
 def most_held(live: Live) -> int:

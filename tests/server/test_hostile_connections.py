@@ -24,6 +24,7 @@ from tests.support.live_server import (
     serving,
 )
 from tests.support.tiny_models import Tiny
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.slow  # many and quick, but for CI alone
 
@@ -176,10 +177,7 @@ def test_those_who_do_not_read_are_closed(live: Live) -> None:
             connection.settimeout(20)
             connection.sendall(request * 20)
             opened.append(connection)
-        end = time.monotonic() + 15
-        while len(live.server.server_state.connections) > 0 and time.monotonic() < end:
-            time.sleep(0.05)
-        assert not live.server.server_state.connections
+        wait_for(lambda: not live.server.server_state.connections)
 
 
 def test_connections_are_bounded_and_a_real_client_still_gets_in(live: Live) -> None:
@@ -210,16 +208,10 @@ def test_the_work_of_clients_that_went_away_is_dropped(
         opened.append(connection)
     half = live.connect()
     half.sendall(head("/embed", 1000) + b'{"inputs": ')
-    end = time.monotonic() + 5
-    while live.service.batcher.requests < 22 and time.monotonic() < end:
-        time.sleep(0.01)
-    assert live.service.batcher.requests == 22  # and two searches, which have two threads
+    wait_for(lambda: live.service.batcher.requests == 22)  # and two searches, which have two threads
     for connection in (*opened, half):
         connection.close()
-    end = time.monotonic() + 5
-    while live.service.batcher.requests > 2 and time.monotonic() < end:
-        time.sleep(0.01)
-    assert live.service.batcher.requests <= 2  # searches that have begun
+    wait_for(lambda: live.service.batcher.requests <= 2)  # searches that have begun
     go.set()
     live.wait_until_idle()
     assert len([text for text in computed if text.startswith("gone")]) < 20

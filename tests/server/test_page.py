@@ -2,7 +2,6 @@
 
 import json
 import re
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,7 +14,9 @@ from bertfeat import CorpusSettings, Extractor, Index, build_index
 from bertfeat.server import ServerSettings, open_service
 from bertfeat.server.app import create_app
 from bertfeat.server.page_assets import is_page_asset, page_assets
+from tests.support.live_server import answered
 from tests.support.tiny_models import Tiny
+from tests.support.waiting import wait_for
 
 TEXTS = ["He sat on the bank of the river.", "The bank lends money.", "Water runs under the old mill."]
 
@@ -40,16 +41,6 @@ def client(place: Path) -> Iterator[TestClient]:
     service = open_service([place / "c.index", place / "c.features"], ServerSettings())
     with TestClient(create_app(service), "http://localhost") as client:
         yield client
-
-
-def wait_for(client: TestClient, path: str) -> object:
-    for _ in range(100):
-        answer = client.get(path)
-        if answer.status_code != 202:
-            return answer
-        assert answer.headers["retry-after"] == "1"
-        time.sleep(0.05)
-    raise AssertionError("the map is not done")
 
 
 def test_every_address_in_the_page_is_one_of_its_files(client: TestClient) -> None:
@@ -88,8 +79,7 @@ def test_nothing_else_is_sent(client: TestClient, path: str) -> None:
 
 
 def test_state(client: TestClient) -> None:
-    client.get("/page/state")
-    time.sleep(0.3)
+    wait_for(lambda: client.get("/page/state").json()["index"]["facets"])
     state = client.get("/page/state").json()
     index, (words,) = state["index"], state["features"]
     assert (index["documents"], index["unit"], index["column"]) == (30, "document", "last_mean")
@@ -100,9 +90,9 @@ def test_state(client: TestClient) -> None:
 
 
 def test_map_is_pca(client: TestClient, place: Path) -> None:
-    answer = wait_for(client, "/page/map")
-    count = int(answer.headers["x-points"])  # type: ignore[attr-defined]
-    body = answer.content  # type: ignore[attr-defined]
+    answer = answered(client, "/page/map")
+    count = int(answer.headers["x-points"])
+    body = answer.content
     x, y = (np.frombuffer(body, "<f4", count, 4 * count * at) for at in (0, 1))
     numbers = np.frombuffer(body, "<u4", count, 8 * count)
     assert numbers.tolist() == list(range(30))
@@ -111,17 +101,17 @@ def test_map_is_pca(client: TestClient, place: Path) -> None:
     flat = oracle.transform(vectors)
     for ours, theirs in ((x, flat[:, 0]), (y, flat[:, 1])):
         np.testing.assert_allclose(np.abs(ours), np.abs(theirs), atol=2e-4)
-    shares = [float(share) for share in answer.headers["x-shares"].split(",")]  # type: ignore[attr-defined]
+    shares = [float(share) for share in answer.headers["x-shares"].split(",")]
     np.testing.assert_allclose(shares, oracle.explained_variance_ratio_, atol=1e-3)
 
 
 def test_documents(client: TestClient) -> None:
-    x = wait_for(client, "/page/map")
+    x = answered(client, "/page/map")
     found = client.get("/page/documents", params={"numbers": "5,1"}).json()["documents"]
     assert [each["number"] for each in found] == [5, 1]
     assert found[0]["text"] == f"{TEXTS[2]} 5"
     assert found[0]["values"] == {"year": 1905, "lang": "de"}
-    places = np.frombuffer(x.content, "<f4", 60).reshape(2, 30)  # type: ignore[attr-defined]
+    places = np.frombuffer(x.content, "<f4", 60).reshape(2, 30)
     np.testing.assert_allclose([found[0]["x"], found[0]["y"]], places[:, 5], atol=1e-5)
     by_row = client.get("/page/documents", params={"rows": "7"}).json()["documents"]
     assert [(each["number"], each["row"]) for each in by_row] == [(7, 7)]

@@ -3,7 +3,6 @@
 import base64
 import json
 import re
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,6 +16,7 @@ from bertfeat.plots import palette
 from bertfeat.server import ServerSettings, open_service
 from bertfeat.server.app import create_app
 from bertfeat.server.page_assets import page_assets
+from tests.support.live_server import answered
 from tests.support.tiny_models import Tiny
 
 KEPT = ("year", "lang", "town", "rating", "printed", "short", "shelf")
@@ -48,11 +48,7 @@ def client(tiny: Callable[[str], Tiny], tmp_path_factory: pytest.TempPathFactory
 
 def colors(client: TestClient, column: str) -> tuple[list[dict[str, Any]], list[int]]:
     """The entries of a column, and each point's; the map has all documents in their order."""
-    for _ in range(100):
-        answer = client.get("/page/colors", params={"column": column})
-        if answer.status_code != 202:
-            break
-        time.sleep(0.05)
+    answer = answered(client, "/page/colors", column=column)
     assert answer.status_code == 200, answer.text
     body = answer.json()
     codes = np.frombuffer(base64.b64decode(body["codes"]), np.uint8).tolist()

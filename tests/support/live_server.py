@@ -5,7 +5,6 @@ import io
 import json
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from email.message import Message
@@ -20,6 +19,7 @@ from bertfeat import Extractor
 from bertfeat.server import create_app
 from bertfeat.server.connections import bounded_protocol
 from bertfeat.server.service import Service
+from tests.support.waiting import wait_for
 
 ROOT = Path(__file__).parents[2]
 TEXTS = ("He sat on the bank of the river.", "The bank lends money.", "Water runs under the old mill.")
@@ -136,12 +136,9 @@ class Live(Address):
     service: Service
     server: uvicorn.Server
 
-    def wait_until_idle(self, seconds: float = 5.0) -> None:
+    def wait_until_idle(self) -> None:
         """Wait until nothing waits, and nothing of a request is held."""
-        end = time.monotonic() + seconds
-        while self.service.batcher.requests or self.service.batcher.waiting_tokens:
-            assert time.monotonic() < end, (self.service.batcher.requests, self.service.batcher.waiting_tokens)
-            time.sleep(0.01)
+        wait_for(lambda: not self.service.batcher.requests and not self.service.batcher.waiting_tokens)
 
 
 @contextlib.contextmanager
@@ -160,15 +157,27 @@ def serving(service: Service) -> Iterator[Live]:
     server = uvicorn.Server(config)
     thread = threading.Thread(target=lambda: server.run(sockets=[listening]), daemon=True)
     thread.start()
-    while not server.started:
-        assert thread.is_alive()
-        time.sleep(0.01)
+    wait_for(lambda: server.started or not thread.is_alive())
+    assert thread.is_alive()
     try:
         yield Live(listening.getsockname()[1], service, server)
     finally:
         server.should_exit = True
         thread.join(15)
         assert not thread.is_alive()
+
+
+def answered(client: Any, path: str, **params: str) -> Any:
+    """The answer of a route that computes beside requests, once it is no longer "not yet" (202)."""
+
+    def ask() -> Any:
+        answer = client.get(path, params=params)
+        if answer.status_code != 202:
+            return answer
+        assert answer.headers["retry-after"] == "1"
+        return None
+
+    return wait_for(ask)
 
 
 def hold_encoder(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, list[str]]:

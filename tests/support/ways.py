@@ -10,7 +10,6 @@ import multiprocessing
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -109,16 +108,6 @@ def is_alive(pid: int) -> bool:
             if task.read_text().rpartition(")")[2].split()[0] not in "XZ":
                 return True
     return False
-
-
-def wait_for(happened: Callable[[], Any], seconds: float = 60) -> Any:
-    """Wait until something has happened, and give what it gives."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if found := happened():
-            return found
-        time.sleep(0.005)
-    raise TimeoutError(f"{happened} did not happen")
 
 
 def kill(pid: int, number: int = signal.SIGKILL) -> None:
