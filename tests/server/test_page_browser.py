@@ -13,7 +13,7 @@ import shutil
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +67,7 @@ def place(tiny: Callable[[str], Tiny], tmp_path_factory: pytest.TempPathFactory)
 
 @contextmanager
 def page_of(folders: list[Path], settings: ServerSettings) -> Iterator[str]:
-    """The address of the page of a server."""
+    """The address of the page of a server; what visits it is closed first, since its pages go on asking."""
     with serving(open_service(folders, settings)) as live:
         yield f"http://127.0.0.1:{live.port}{settings.prefix}/"
 
@@ -118,8 +118,8 @@ class Visit:
             self.problems.append(f"asked {url}")
 
     def close(self) -> None:
-        for context in self._contexts:
-            context.close()
+        while self._contexts:
+            self._contexts.pop().close()
 
 
 @pytest.fixture
@@ -366,6 +366,17 @@ def test_colors_hits_and_keys_of_the_map(visit: Visit, address: str) -> None:
     eventually(again, lambda: painted(again, places[-1:]) == ["#95a4bc"])
 
 
+def test_a_color_that_is_chosen_while_the_map_is_loading(visit: Visit, address: str) -> None:
+    page = visit.open(address)
+    held: list[Any] = []
+    page.route("**/page/map", lambda route: held.append(route))
+    page.click("nav >> text=Map")
+    eventually(page, lambda: bool(held))
+    page.select_option("#color", "lang")
+    held[0].continue_()
+    expect(page.locator("#legend button")).to_have_count(3)
+
+
 def test_a_lasso_by_touch_leaves_nothing_behind(visit: Visit, address: str) -> None:
     page = visit.open(f"{address}#map", has_touch=True, viewport={"width": 360, "height": 740})
     expect(page.locator("#map-note")).to_contain_text("all 41")
@@ -475,7 +486,7 @@ def test_every_view_on_a_phone(visit: Visit, address: str, scheme: str) -> None:
 
 def test_words_and_several_sets_behind_a_key(visit: Visit, place: Path) -> None:
     folders = [place / "words.index", place / "c.features", place / "tokens.features"]
-    with page_of(folders, ServerSettings(api_keys=("secret",))) as address:
+    with page_of(folders, ServerSettings(api_keys=("secret",))) as address, closing(visit):
         page = visit.open(address)
         for key in ("wrong", "secret"):
             expect(page.locator("#key-form")).to_be_visible()
@@ -553,7 +564,10 @@ def test_columns_and_values_that_are_names_of_javascript(
         tmp_path / "c.jsonl", tmp_path / "f", corpus_settings=CorpusSettings(keep=(*HOSTILE_NAMES, "year"))
     )
     build_index(tmp_path / "f", tmp_path / "i", column="last_mean")
-    with page_of([tmp_path / "i", tmp_path / "f"], ServerSettings()) as address:
+    with (
+        page_of([tmp_path / "i", tmp_path / "f"], ServerSettings()) as address,
+        closing(visit),
+    ):
         page = visit.open(address)
         search(page, "bank")
         for number, name in enumerate(HOSTILE_NAMES):
@@ -599,7 +613,7 @@ def test_a_line_on_a_phone_has_more_than_six_words_and_labels_are_whole(
         f"{before} bank of the river until it was dark and nobody looked for him any more at all\n" * 3
     )
     Extractor(tiny("bert").folder, pooling="word", precision="fp32").extract(tmp_path / "c.txt", tmp_path / "f")
-    with page_of([tmp_path / "f"], ServerSettings()) as address:
+    with page_of([tmp_path / "f"], ServerSettings()) as address, closing(visit):
         page = visit.open(f"{address}#usages", viewport={"width": 360, "height": 740})
         usages(page, "bank")
         line = page.locator(".line").first

@@ -16,7 +16,7 @@ Work = Callable[[], Any]
 
 
 def run_in_this_process(duel: ModuleType) -> None:
-    """Let a duel make its ways here. One that cannot be made fails the toy, where a duel would only record it."""
+    """Let a duel make its ways here. One that fails inside fails the toy, where a duel would only record it."""
     duel._running = _made  # type: ignore[attr-defined]
     duel._ask = _timed  # type: ignore[attr-defined]
 
@@ -27,7 +27,10 @@ def _made(way: Any, corpus: Path, model: Path, length: int) -> Iterator[tuple[Wo
     name, *settings = way.function.split(":")
     texts = json.loads(corpus.read_text("utf-8"))
     with mock.patch.dict(os.environ):  # a way may set variables of its process
-        run = getattr(importlib.import_module("_peer"), name)(str(model), length, *settings)
+        try:
+            run = getattr(importlib.import_module("_peer"), name)(str(model), length, *settings)
+        except ImportError as error:  # of a peer that is not installed, which a duel records
+            raise RuntimeError(str(error)) from error
 
         def work() -> Any:
             return run(texts)

@@ -43,14 +43,13 @@ export class MapView {
 
   async show(parameters) {
     if (!session.state?.index) return;
+    const color = parameters.get("color") ?? "";
+    if (color !== this.colors.column) this.colors.wanted = color; // until the visitor chooses another, while the map is loading
     try {
       if (!this.stage) await this.load();
       const [x, y, zoom] = ["x", "y", "zoom"].map((name) => Number(parameters.get(name)));
       if (parameters.has("zoom") && [x, y, zoom].every(Number.isFinite)) this.stage.go({ x, y, zoom });
-      if ((parameters.get("color") ?? "") !== this.colors.column) {
-        this.colors.wanted = parameters.get("color") ?? "";
-        await this.paint();
-      }
+      if (this.colors.wanted !== this.colors.column) await this.paint();
       if (parameters.has("q") && !session.searched) await this.search(parameters);
       await this.light();
     } catch (error) {
