@@ -19,13 +19,12 @@ It takes hours, and goes on where it was stopped: the result holds the scores of
 import argparse
 import json
 import statistics
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from _commands import bertfeat
 from _judge import judge, tasks_for
 from _machine import machine
 from table7 import split_by_documents
@@ -121,8 +120,7 @@ def measured(setting: Setting, seed: int, options: argparse.Namespace) -> dict[s
     corpus = str(options.data / "novels" / "dated.csv.gz")
     steps = () if "--steps" in setting.options else ("--steps", str(options.steps))
     training = (*steps, "--seed", str(seed), "-o", str(folder), "--quiet")
-    command = [str(Path(sys.executable).with_name("bertfeat")), "pretrain", corpus, *SOURCE]
-    subprocess.run([*command, *shape, *setting.options, *training], check=True, stdout=subprocess.DEVNULL)
+    bertfeat("pretrain", corpus, *SOURCE, *shape, *setting.options, *training)
     held_out = json.loads((folder / "pretraining.json").read_text())["after"]
     scores = dict(judged(folder, setting, seed, options)) | {"held_out_loss": held_out["loss"]}
     if held_out.get("next_accuracy") is not None:

@@ -11,13 +11,11 @@ documents as in table7.py) with the same seed. What --work holds is not done aga
 
 import argparse
 import json
-import shutil
 import statistics
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from _commands import bertfeat_json, search_score, tagger_score
 from _machine import machine
 from table7 import split_by_documents
 
@@ -40,8 +38,9 @@ def main() -> None:
     options = parser.parse_args()
     data, work = options.data, options.work
     work.mkdir(parents=True, exist_ok=True)
-    places = {"wnut17": data / "wnut17", "wikigold": split_by_documents(data / "wikigold" / "wikigold.conll", work)}
-    tagged = {name: places[name] for name in TAGGED}
+    tagged = {name: data / name for name in TAGGED}
+    if "wikigold" in tagged:
+        tagged["wikigold"] = split_by_documents(data / "wikigold" / "wikigold.conll", work)
     rows = [summary("default", [judged(work / f"default-{seed}", None, seed, data, tagged) for seed in SEEDS])]
     for corpus, (file, *reading) in CORPORA.items():
         for anchor, given in ANCHORS.items():
@@ -61,9 +60,9 @@ def adapted(model: Path, source: Sequence[str], settings: Sequence[str]) -> dict
     """Train a model further; the losses of masked words before and after, and those of a unigram model."""
     kept = model.with_suffix(".json")
     if not kept.exists():
-        started = ("--model", "sentence-transformers/all-MiniLM-L6-v2", "-o", str(model), "--json", "--quiet")
-        kept.write_text(run("pretrain", *source, *started, *settings))
-    result = json.loads(kept.read_text().splitlines()[-1])
+        started = ("--model", "sentence-transformers/all-MiniLM-L6-v2", "-o", str(model))
+        kept.write_text(json.dumps(bertfeat_json("pretrain", *source, *started, *settings)))
+    result = json.loads(kept.read_text())
     return {
         "masked_loss": result["after"]["loss"],
         "masked_loss_before": result["before"]["loss"],
@@ -80,29 +79,10 @@ def judged(folder: Path, model: Path | None, seed: int, data: Path, tagged: Mapp
         named = () if model is None else ("--model", str(model))
         scores = {"ndcg_at_10": search_score(folder, named, data / "cranfield")}
         for name, place in tagged.items():
-            tagger = folder / f"{name}.tagger"
-            copied = folder / name  # features are kept beside a file, and are of one model
-            copied.mkdir(exist_ok=True)
-            files = {which: str(shutil.copy(place / f"{which}.conll", copied)) for which in ("train", "dev", "test")}
-            given = ("--train", files["train"], "--dev", files["dev"])
-            run("tag", "train", *given, *named, "--seed", str(seed), "-o", str(tagger), "--quiet")
-            told = run("tag", "evaluate", str(tagger), files["test"], "--json", "--quiet")
-            scores[f"{name}_f1"] = json.loads(told.splitlines()[-1])["f1"]
+            scores[f"{name}_f1"] = tagger_score(folder / name, (*named, "--seed", str(seed)), place)
         kept.write_text(json.dumps(scores))
     stored: dict[str, float] = json.loads(kept.read_text())
     return stored
-
-
-def search_score(folder: Path, named: Sequence[str], beir: Path) -> float:
-    """nDCG@10 of the mean vectors of a model's last layer."""
-    features, index = folder / "cranfield.features", folder / "cranfield.index"
-    folder.mkdir(parents=True, exist_ok=True)
-    corpus = (str(beir / "corpus.jsonl"), "--text-column", "title,text")
-    run("extract", *corpus, *named, "--layers", "last", "--pooling", "mean", "-o", str(features), "--quiet")
-    run("index", str(features), "-o", str(index), "--quiet")
-    told = run("evaluate", str(index), "--beir", str(beir), "--exact", "--json", "--quiet")
-    score: float = json.loads(told.splitlines()[-1])["ndcg_at_10"]
-    return score
 
 
 def summary(name: str, scores: Sequence[Mapping[str, float]]) -> dict[str, object]:
@@ -115,12 +95,6 @@ def summary(name: str, scores: Sequence[Mapping[str, float]]) -> dict[str, objec
                 "spread": statistics.stdev(values) if len(values) > 1 else 0.0,
             }
     return told
-
-
-def run(*words: str) -> str:
-    """What a command of ours prints."""
-    command = [str(Path(sys.executable).with_name("bertfeat")), *words]
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 if __name__ == "__main__":

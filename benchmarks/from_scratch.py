@@ -9,10 +9,9 @@ not done again.
 
 import argparse
 import json
-import subprocess
-import sys
 from pathlib import Path
 
+from _commands import bertfeat
 from _machine import machine
 
 RESULT = Path(__file__).parent / "results" / "from_scratch.json"
@@ -27,9 +26,8 @@ def main() -> None:
     options.work.mkdir(parents=True, exist_ok=True)
     settings = ["--shape", "mini", "--vocabulary", "8000", "--minutes", f"{options.minutes:g}"]
     corpus = [str(options.data / "novels" / "dated.csv.gz"), "--document-column", "title"]
-    command = [str(Path(sys.executable).with_name("bertfeat")), "pretrain", *corpus, *settings]
     folder = options.work / "novels-mini.model"
-    subprocess.run([*command, "-o", str(folder), "--quiet"], check=True)
+    bertfeat("pretrain", *corpus, *settings, "-o", str(folder), "--quiet")
     record = json.loads((folder / "pretraining.json").read_text("utf-8"))
     told = {name: record[name] for name in ("figures", "steps", "tokens", "seconds", "before", "after", "versions")}
     result = {"machine": machine(), "settings": settings, **told}

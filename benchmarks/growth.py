@@ -15,7 +15,6 @@ import json
 import random
 import resource
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -24,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from _commands import json_printed
 from _machine import machine
 from _models import TINY, random_model
 
@@ -86,8 +86,7 @@ def shaped(work: Path, name: str, model: str) -> dict[str, Any]:
 
 def _in_its_own_process(path: Path, work: Path, model: str) -> dict[str, Any]:
     command = [sys.executable, __file__, "--step", str(path), str(work / "features"), model]
-    told = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
-    result: dict[str, Any] = json.loads(told.splitlines()[-1])
+    result = json_printed(command)
     shutil.rmtree(work / "features")
     path.unlink()
     print(result, flush=True)

@@ -23,12 +23,11 @@ import json
 import random
 import re
 import shutil
-import subprocess
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from _commands import bertfeat
 from _machine import machine
 
 RESULTS = Path(__file__).parent / "results"
@@ -67,8 +66,7 @@ def main() -> None:
         word for name, path in zip(("train", "dev", "test"), parts, strict=True) for word in (f"--{name}", str(path))
     ]
     measured_on = machine()
-    command = [str(Path(sys.executable).with_name("bertfeat")), kind, "table7", *given, "-o", str(folder / "table")]
-    subprocess.run([*command, *settings], check=True)
+    print(bertfeat(kind, "table7", *given, "-o", str(folder / "table"), *settings))
     table = json.loads((folder / "table" / "table7.json").read_text())
     told = {"machine": measured_on, "options": [kind, *settings]} | table
     (RESULTS / f"heads-{options.table}.json").write_text(json.dumps(told, indent=1) + "\n")

@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from _commands import json_printed
 from _machine import machine
 
 from bertfeat.search.vectors.index_types import POINTS_PER_CLUSTER, cluster_count
@@ -102,7 +103,7 @@ def autofaiss(features: str, work: Path, options: argparse.Namespace) -> dict[st
         return {"skipped": "no --autofaiss"}
     file = str(work / "autofaiss.faiss")
     _step("normalised", features, str(work / "normalised"))
-    built = _run([str(options.autofaiss), "-c", AUTOFAISS, str(work / "normalised"), file])
+    built = json_printed([str(options.autofaiss), "-c", AUTOFAISS, str(work / "normalised"), file])
     del built["infos"]["index_path"]
     return {"build": built, "judged": _step("judge", features, str(work / "auto.index"), "1000", file)}
 
@@ -129,13 +130,7 @@ PARTS = {"builds": builds, "auto": auto, "search": search, "exact": exact, "auto
 
 
 def _step(*arguments: str) -> dict[str, Any]:
-    return _run([sys.executable, str(HERE / "_index_step.py"), *arguments])
-
-
-def _run(command: list[str]) -> dict[str, Any]:
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return result
+    return json_printed([sys.executable, str(HERE / "_index_step.py"), *arguments])
 
 
 def _options() -> argparse.Namespace:

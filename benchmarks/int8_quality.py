@@ -11,15 +11,13 @@ AVX2, and vectors alone are compared.
 import argparse
 import json
 import os
-import shutil
 import statistics
-import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from _commands import search_score, tagger_score
 from _duel import distinct_lines
 from _machine import machine
 from numpy.typing import NDArray
@@ -50,11 +48,20 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
-        told["ndcg_at_10"] = {each: search_score(work / each, each, options.data / "cranfield") for each in PRECISIONS}
+        told["ndcg_at_10"] = {
+            each: search_score(work / each, ("--precision", each), options.data / "cranfield") for each in PRECISIONS
+        }
         print(json.dumps(told["ndcg_at_10"]), flush=True)
         corpus = split_by_documents(options.data / "wikigold" / "wikigold.conll", work / "split")
         scores = {
-            each: [tagger_score(work / f"{each}-{seed}", each, seed, corpus) for seed in range(1, options.seeds + 1)]
+            each: [
+                tagger_score(
+                    work / f"{each}-{seed}",
+                    ("--precision", each, "--layers", "concat4", "--seed", str(seed)),
+                    corpus,
+                )
+                for seed in range(1, options.seeds + 1)
+            ]
             for each in ("fp32", "int8")
         }
     told["wikigold_f1"] = {
@@ -108,33 +115,6 @@ def features(extractor: Extractor, texts: Sequence[str]) -> dict[str, NDArray[np
 def cosines(found: NDArray[np.float64], wanted: NDArray[np.float64]) -> NDArray[np.float64]:
     products: NDArray[np.float64] = np.einsum("ij,ij->i", found, wanted)
     return products / np.linalg.norm(found, axis=1) / np.linalg.norm(wanted, axis=1)
-
-
-def search_score(folder: Path, precision: str, beir: Path) -> float:
-    """nDCG@10 of the mean vectors of the last layer."""
-    folder.mkdir()
-    corpus = (str(beir / "corpus.jsonl"), "--text-column", "title,text")
-    run("extract", *corpus, "--precision", precision, "--pooling", "mean", "-o", str(folder / "f"), "--quiet")
-    run("index", str(folder / "f"), "-o", str(folder / "i"), "--quiet")
-    told = run("evaluate", str(folder / "i"), "--beir", str(beir), "--exact", "--json", "--quiet")
-    score: float = json.loads(told.splitlines()[-1])["ndcg_at_10"]
-    return score
-
-
-def tagger_score(folder: Path, precision: str, seed: int, corpus: Path) -> float:
-    folder.mkdir()  # features are kept beside a file
-    train, dev, test = (str(shutil.copy(corpus / f"{part}.conll", folder)) for part in ("train", "dev", "test"))
-    settings = ("--precision", precision, "--layers", "concat4", "--seed", str(seed))
-    run("tag", "train", "--train", train, "--dev", dev, *settings, "-o", str(folder / "t"), "--quiet")
-    told = run("tag", "evaluate", str(folder / "t"), test, "--json", "--quiet")
-    score: float = json.loads(told.splitlines()[-1])["f1"]
-    return score
-
-
-def run(*words: str) -> str:
-    """What a command of ours prints."""
-    command = [str(Path(sys.executable).with_name("bertfeat")), *words]
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 if __name__ == "__main__":

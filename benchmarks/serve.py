@@ -33,6 +33,8 @@ from _machine import machine
 
 RESULTS = Path(__file__).parent / "results" / "serve.json"
 TEXTS = 6000
+ROUNDS = 3  # of offline and served
+WARM_UP = 3.0  # seconds
 OURS = [sys.executable, "-c", "from bertfeat.cli import run; run()", "serve", "--quiet"]
 PEER = """
 import sys, base64
@@ -201,11 +203,11 @@ def beside_offline(texts: Sequence[str], options: argparse.Namespace, *, clients
     """The load in three parts, each after ``encode`` has had the same texts in a process of its own."""
     tokens, load, seconds, rounds = count_tokens(texts), Load(), 0.0, []
     with server([*OURS, "--port"]) as (port, pid):
-        for _ in range(3):
+        for _ in range(ROUNDS):
             alone = offline(texts, tokens)
-            load_of(port, texts, clients=clients, many=many, seconds=3)
+            load_of(port, texts, clients=clients, many=many, seconds=WARM_UP)
             before = time.monotonic()
-            part = load_of(port, texts, clients=clients, many=many, seconds=options.seconds / 3)
+            part = load_of(port, texts, clients=clients, many=many, seconds=options.seconds / ROUNDS)
             took = time.monotonic() - before
             rounds.append({"offline": round(alone), "served": round(part.tokens / took)})
             load.add(part)
@@ -225,7 +227,7 @@ def served(
     command: Sequence[str], texts: Sequence[str], options: argparse.Namespace, *, clients: int, many: int
 ) -> dict[str, Any]:
     with server(command) as (port, pid):
-        load_of(port, texts, clients=clients, many=many, seconds=3)
+        load_of(port, texts, clients=clients, many=many, seconds=WARM_UP)
         before = time.monotonic()
         load = load_of(port, texts, clients=clients, many=many, seconds=options.seconds)
         return load.told(time.monotonic() - before) | {"resident_mib": round(resident(pid))}
@@ -233,7 +235,7 @@ def served(
 
 def overload(texts: Sequence[str], options: argparse.Namespace) -> dict[str, Any]:
     with server([*OURS, "--most-waiting", "50000", "--port"]) as (port, pid):
-        load_of(port, texts, clients=8, many=1, seconds=3)
+        load_of(port, texts, clients=8, many=1, seconds=WARM_UP)
         before = resident(pid)
         began = time.monotonic()
         load = load_of(port, texts, clients=640, many=8, seconds=options.seconds)

@@ -10,9 +10,7 @@ torch's do unless told otherwise, and asleep (OMP_WAIT_POLICY=PASSIVE), as the c
 
 import argparse
 import json
-import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -22,6 +20,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from _commands import json_printed
 from _machine import machine
 
 POLICIES = {"spinning, as in Python": "", "asleep, as on the command line": "PASSIVE"}
@@ -40,11 +39,8 @@ def main() -> None:
         return
     results: dict[str, Any] = {"machine": machine(), "documents": options.documents}
     for name, policy in POLICIES.items():
-        environment = {**os.environ, **({"OMP_WAIT_POLICY": policy} if policy else {})}
-        told = subprocess.run(
-            [sys.executable, *sys.argv, "--step"], env=environment, check=True, stdout=subprocess.PIPE
-        )
-        results[name] = json.loads(told.stdout.splitlines()[-1])
+        policies = {"OMP_WAIT_POLICY": policy} if policy else {}
+        results[name] = json_printed([sys.executable, *sys.argv, "--step"], **policies)
         print(name, results[name], flush=True)
     options.out.write_text(json.dumps(results, indent=1) + "\n")
 

@@ -12,10 +12,9 @@ Runs ``bertfeat tag table7``, and keeps its table, its picture and its JSON. Wha
 import argparse
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
+from _commands import bertfeat
 from _machine import machine
 
 RESULTS = Path(__file__).parent / "results"
@@ -44,8 +43,7 @@ def main() -> None:
     folder = options.work / f"{options.table}.table7"
     given = [part for name in ("train", "dev", "test") for part in (f"--{name}", str(data / f"{name}.conll"))]
     measured_on = machine()
-    command = [str(Path(sys.executable).with_name("bertfeat")), "tag", "table7", *given, "-o", str(folder)]
-    subprocess.run([*command, *TABLES[options.table]], check=True)
+    print(bertfeat("tag", "table7", *given, "-o", str(folder), *TABLES[options.table]))
     told = {"machine": measured_on, "options": TABLES[options.table]} | json.loads((folder / "table7.json").read_text())
     (RESULTS / f"table7-{options.table}.json").write_text(json.dumps(told, indent=1) + "\n")
     for ending in ("md", "png"):

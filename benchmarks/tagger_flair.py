@@ -14,13 +14,13 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import Any
 
+from _commands import bertfeat, bertfeat_json
 from _machine import machine
 from table7 import split_by_documents
 
@@ -28,7 +28,6 @@ from bertfeat.corpus import Document, open_corpus
 from bertfeat.models import find_model
 from bertfeat.tagging.schemes import to_bio
 
-BERTFEAT = str(Path(sys.executable).with_name("bertfeat"))
 FLAIR = """
 import csv, datetime, json, sys, time
 import flair, torch
@@ -109,15 +108,13 @@ def ours(data: Path, folder: Path, seed: int, _: argparse.Namespace) -> dict[str
     folder.mkdir()
     given = ["--train", str(data / "train.conll"), "--dev", str(data / "dev.conll")]
     wanted = ["--layers", "concat4", "--crf", "--seed", str(seed), "-o", str(folder / "ner.tagger"), "--quiet"]
-    subprocess.run([BERTFEAT, "tag", "train", *given, *wanted], check=True)
+    bertfeat("tag", "train", *given, *wanted)
     told = json.loads((folder / "ner.tagger" / "head.json").read_text())
     return {"dev": told["score"], "best_epoch": told["best_epoch"], "epochs": len(told["history"])}
 
 
 def test_score(folder: Path, data: Path) -> float:
-    command = [BERTFEAT, "tag", "evaluate", str(folder / "ner.tagger"), str(data / "test.conll"), "--json", "--quiet"]
-    told = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
-    return float(told["f1"])
+    return float(bertfeat_json("tag", "evaluate", str(folder / "ner.tagger"), str(data / "test.conll"))["f1"])
 
 
 def flair(data: Path, folder: Path, seed: int, options: argparse.Namespace) -> dict[str, Any]:

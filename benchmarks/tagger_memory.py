@@ -17,10 +17,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+from _commands import BERTFEAT, bertfeat
 from _machine import machine
 from growth import WORDS
 
-BERTFEAT = str(Path(sys.executable).with_name("bertfeat"))
 SENTENCES = (4_000, 18_000, 54_000)
 LENGTH = 20  # words
 MEMORY = 0.5
@@ -53,7 +53,7 @@ def features(corpus: Path, sentences: int) -> Path:
             file.write("\n")
     folder = corpus.with_suffix(".features")
     asked = ["-o", str(folder), "--layers", "concat4", "--pooling", "word", "--quiet"]
-    subprocess.run([BERTFEAT, "extract", str(corpus), *asked], check=True)
+    bertfeat("extract", str(corpus), *asked)
     return folder
 
 

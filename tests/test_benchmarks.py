@@ -52,7 +52,7 @@ TOYS: dict[str, Toy | str] = {
     "change": Toy("--data {data} --work {work}", {"PLANTED": 1, "USAGES": 24, "OFTEN": (60, 10_000)}),
     "compiled": "torch.compile takes minutes for each way and corpus",
     "concat4": Toy("--data {data} --tokens 300 --repeats 1"),
-    "concurrent_updates": Toy("--pairs 2 --kills 2 --work {work}"),
+    "concurrent_updates": Toy("--cases index,extract --pairs 2 --kills 1 --work {work}"),
     "exact_flair": NEEDS_FLAIR,
     "exact_sentence_transformers": Toy("--data {data}/paragraphs.txt --paragraphs 8"),
     "exact_transformers": Toy("--data {data}/paragraphs.txt --paragraphs 2"),
@@ -77,8 +77,8 @@ TOYS: dict[str, Toy | str] = {
     "processors": Toy("--data {data} --tokens 300 --repeats 1"),
     "recall": Toy("--data {data} --work {work} --only banking77"),
     "rerank": Toy("--data {data} --work {work}"),
-    "serve": Toy("--data {data} --seconds 1 --requests 50", {"TEXTS": 100}),
-    "shapes": Toy("--data {data} --repeats 1"),
+    "serve": Toy("--data {data} --seconds 1 --requests 50", {"TEXTS": 100, "ROUNDS": 1, "WARM_UP": 0.5}),
+    "shapes": Toy("--data {data} --repeats 1", {"SHAPES": {"bert-base": TINY_SHAPE}}),
     "storing": Toy("--data {data} --documents 40 --repeats 1"),
     "table7": Toy(
         "--data {data} --work {work} wikigold",
@@ -91,21 +91,6 @@ TOYS: dict[str, Toy | str] = {
     "ways": Toy("--data {data} --rows 200 --rounds 1 --parts 20 --work {work}", {"MEMORY_ROWS": (400, 800)}),
     "whitening": Toy("--data {data} --work {work}"),
 }
-
-RUN = """
-import importlib, json, sys
-folder, name, constants, *sys.argv[1:] = sys.argv[1:]
-sys.path.insert(0, folder)
-sys.argv[0] = f"{folder}/{name}.py"
-script = importlib.import_module(name)
-if "_duel" in sys.modules and name != "pooled":  # one has its ways in processes of their own, as all have them else
-    from tests.support.one_process import run_in_this_process
-    run_in_this_process(sys.modules["_duel"])
-for constant, value in json.loads(constants).items():
-    assert hasattr(script, constant), constant
-    setattr(script, constant, value)
-script.main()
-"""
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +117,7 @@ def test_runs_at_toy_size(name: str, data: Path, tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
     arguments = toy.arguments.format(data=data, work=work).split()
-    command = [sys.executable, "-c", RUN, str(copied), name, json.dumps(toy.constants), *arguments]
+    command = [sys.executable, "-m", "tests.support.toy_run", str(copied), name, json.dumps(toy.constants), *arguments]
     ended = subprocess.run(
         command, cwd=copied.parent, env=os.environ | {"OMP_NUM_THREADS": "1"}, capture_output=True, text=True
     )
