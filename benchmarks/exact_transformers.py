@@ -18,6 +18,7 @@ from _machine import machine
 from _models import BERT_BASE, BERT_LARGE, random_model
 
 BOUND = 3e-5
+SHAPES = {"bert-base": BERT_BASE, "bert-large": BERT_LARGE}
 
 
 def main() -> None:
@@ -30,7 +31,7 @@ def main() -> None:
 
     lines = [line for line in options.data.read_text("utf-8").splitlines() if line.strip()][: options.paragraphs]
     found = {"all-MiniLM-L6-v2": difference(find_model().folder, lines)}
-    for name, shape in (("bert-base", BERT_BASE), ("bert-large", BERT_LARGE)):
+    for name, shape in SHAPES.items():
         with tempfile.TemporaryDirectory() as work:
             found[f"{name}, random weights"] = difference(random_model(Path(work), shape), lines[:12])
     results: dict[str, Any] = {"machine": machine(), "bound": BOUND, "max_absolute_difference": found}

@@ -33,6 +33,7 @@ from _machine import machine
 
 RESULTS = Path(__file__).parent / "results" / "serve.json"
 TEXTS = 6000
+CLIENTS = 64
 ROUNDS = 3  # of offline and served
 WARM_UP = 3.0  # seconds
 OURS = [sys.executable, "-c", "from bertfeat.cli import run; run()", "serve", "--quiet"]
@@ -186,9 +187,9 @@ def main() -> None:
         options.seconds,
     )
     steps = {
-        "clients": lambda: beside_offline(mixed, options, clients=64, many=1),
+        "clients": lambda: beside_offline(mixed, options, clients=CLIENTS, many=1),
         "bulk": lambda: beside_offline(short, options, clients=1, many=2048),
-        "peer": lambda: served([sys.executable, "-c", PEER], mixed, options, clients=64, many=1),
+        "peer": lambda: served([sys.executable, "-c", PEER], mixed, options, clients=CLIENTS, many=1),
         "overload": lambda: overload(mixed, options),
         "memory": lambda: memory(mixed, options),
     }
@@ -238,7 +239,7 @@ def overload(texts: Sequence[str], options: argparse.Namespace) -> dict[str, Any
         load_of(port, texts, clients=8, many=1, seconds=WARM_UP)
         before = resident(pid)
         began = time.monotonic()
-        load = load_of(port, texts, clients=640, many=8, seconds=options.seconds)
+        load = load_of(port, texts, clients=10 * CLIENTS, many=8, seconds=options.seconds)
         told = load.told(time.monotonic() - began) | {"resident_mib": [round(before), round(resident(pid))]}
         after = load_of(port, texts, clients=1, many=1, seconds=1.0)
         return told | {"one_client_afterwards": after.told(1.0)}
@@ -250,7 +251,7 @@ def memory(texts: Sequence[str], options: argparse.Namespace) -> dict[str, Any]:
     with server([*OURS, "--port"]) as (port, pid):
         done, first = 0, min(1000, options.requests)
         while done < options.requests:
-            load = load_of(port, texts, clients=32, many=1, seconds=2.0 if done < first else 20.0)
+            load = load_of(port, texts, clients=CLIENTS // 2, many=1, seconds=2.0 if done < first else 20.0)
             told["largest_mib_under_load"] = max(told["largest_mib_under_load"], round(resident(pid)))
             done += sum(load.statuses.values())
             if done >= first and "first" not in told:

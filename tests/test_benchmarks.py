@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.support.benchmark_data import write_benchmark_data
+from tests.support.tiny_models import Tiny
 
 ROOT = Path(__file__).resolve().parent.parent
 NO_QUESTION = {"quoted.py", "chart.py", "provenance.py"}
@@ -47,7 +48,7 @@ TOYS: dict[str, Toy | str] = {
         },
     ),
     "architectures": Toy("--only bert gpt2", result=None),
-    "attention": Toy("--repeats 1"),
+    "attention": Toy("--repeats 1", {"TOKENS": 512, "LENGTHS": (8, 512)}),
     "block": Toy("--repeats 1"),
     "change": Toy("--data {data} --work {work}", {"PLANTED": 1, "USAGES": 24, "OFTEN": (60, 10_000)}),
     "compiled": "torch.compile takes minutes for each way and corpus",
@@ -55,7 +56,7 @@ TOYS: dict[str, Toy | str] = {
     "concurrent_updates": Toy("--cases index,extract --pairs 2 --kills 1 --work {work}"),
     "exact_flair": NEEDS_FLAIR,
     "exact_sentence_transformers": Toy("--data {data}/paragraphs.txt --paragraphs 8"),
-    "exact_transformers": Toy("--data {data}/paragraphs.txt --paragraphs 2"),
+    "exact_transformers": Toy("--data {data}/paragraphs.txt --paragraphs 2", {"SHAPES": {"tiny": TINY_SHAPE}}),
     "factory_strings": Toy("--count 3"),
     "families": Toy("--data {data} --tokens 300 --repeats 1", {"SHAPES": {"tiny": ["modernbert", TINY_SHAPE]}}),
     "from_scratch": Toy("--data {data} --minutes 0.05 --work {work}"),
@@ -65,7 +66,7 @@ TOYS: dict[str, Toy | str] = {
     "heads": Toy("--data {data} --work {work} --no-fine-tune banking77", result="heads-banking77"),
     "heads_page": Toy("--data {data} --work {work} --tasks banking77,restaurant8k-slots,xquad --seeds 1"),
     "index_million": Toy(
-        "--data {data} --work {work} --count 2000 --rounds 1 --only builds,auto,search,exact,shell", {"SHELL_RUNS": 1}
+        "--data {data} --work {work} --count 1000 --rounds 1 --only builds,search,exact,shell", {"SHELL_RUNS": 1}
     ),
     "index_recipes": Toy("--data {data} --work {work}"),
     "int8_quality": Toy("--data {data} --paragraphs 20 --seeds 1"),
@@ -76,8 +77,8 @@ TOYS: dict[str, Toy | str] = {
     "pooled": Toy("--data {data} --tokens 300 --repeats 1"),
     "processors": Toy("--data {data} --tokens 300 --repeats 1"),
     "recall": Toy("--data {data} --work {work} --only banking77"),
-    "rerank": Toy("--data {data} --work {work}"),
-    "serve": Toy("--data {data} --seconds 1 --requests 50", {"TEXTS": 100, "ROUNDS": 1, "WARM_UP": 0.5}),
+    "rerank": Toy("--data {data} --work {work}", {"COLUMNS": ("layer6_token",), "TIMED": 2}),
+    "serve": Toy("--data {data} --seconds 1 --requests 50", {"TEXTS": 100, "CLIENTS": 4, "ROUNDS": 1, "WARM_UP": 0.5}),
     "shapes": Toy("--data {data} --repeats 1", {"SHAPES": {"bert-base": TINY_SHAPE}}),
     "storing": Toy("--data {data} --documents 40 --repeats 1"),
     "table7": Toy(
@@ -98,6 +99,15 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_benchmark_data(tmp_path_factory.mktemp("data"))
 
 
+@pytest.fixture(scope="module")
+def toy_runs() -> Iterator["subprocess.Popen[str]"]:
+    """A process that runs scripts at toy size."""
+    command, pipe = [sys.executable, "-m", "tests.support.toy_run"], subprocess.PIPE
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(command, cwd=ROOT, env=environment, stdin=pipe, stdout=pipe, text=True) as process:
+        yield process
+
+
 def test_every_script_has_a_toy() -> None:
     scripts = {path.name for path in (ROOT / "benchmarks").glob("[!_]*.py")} - NO_QUESTION
     assert {f"{name}.py" for name in TOYS} == scripts
@@ -105,7 +115,7 @@ def test_every_script_has_a_toy() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TOYS)
-def test_runs_at_toy_size(name: str, data: Path, tmp_path: Path) -> None:
+def test_runs_at_toy_size(name: str, toy_runs: "subprocess.Popen[str]", data: Path, tmp_path: Path) -> None:
     toy = TOYS[name]
     if isinstance(toy, str):
         pytest.skip(toy)
@@ -117,16 +127,33 @@ def test_runs_at_toy_size(name: str, data: Path, tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
     arguments = toy.arguments.format(data=data, work=work).split()
-    command = [sys.executable, "-m", "tests.support.toy_run", str(copied), name, json.dumps(toy.constants), *arguments]
-    ended = subprocess.run(
-        command, cwd=copied.parent, env=os.environ | {"OMP_NUM_THREADS": "1"}, capture_output=True, text=True
-    )
-    if "this CPU has no" in ended.stderr or "there is no Chromium" in ended.stderr:
-        pytest.skip(ended.stderr.strip())
-    assert ended.returncode == 0, ended.stdout[-3000:] + ended.stderr[-3000:]
+    output = tmp_path / "output"
+    asked = {"folder": str(copied), "script": name, "constants": toy.constants, "arguments": arguments}
+    assert toy_runs.stdin
+    assert toy_runs.stdout
+    print(json.dumps({**asked, "output": str(output)}), file=toy_runs.stdin, flush=True)
+    exit_code = toy_runs.stdout.readline()
+    told = output.read_text("utf-8")
+    if "this CPU has no" in told or "there is no Chromium" in told:
+        pytest.skip(told.strip())
+    assert exit_code == "0\n", told[-6000:]
     if toy.result is not None:
         (written,) = (copied / "results").glob(f"{toy.result or name}*.json")
         assert commits(json.loads(written.read_text("utf-8"))), "a result says at which commit it was measured"
+
+
+@pytest.mark.slow
+def test_ways_of_a_duel_have_processes_of_their_own(bert: Tiny) -> None:
+    code = (
+        "import json, pathlib, sys; sys.path.insert(0, 'benchmarks'); from _duel import Way, duel\n"
+        "ways = [Way('pooled_ours:fp32'), Way('pooled_nobody:fp32')]\n"
+        "print(json.dumps(duel(ways, ['The river.', 'A bank.'] * 4, pathlib.Path(sys.argv[1]), 64, 2)))"
+    )
+    command = [sys.executable, "-c", code, str(bert.folder)]
+    told = json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout)
+    assert [len(runs) for runs in told["runs"].values()] == [2]
+    assert told["tokens_per_second"]["pooled_ours:fp32"] > 0
+    assert told["failed"] == {"pooled_nobody:fp32": "KeyError: 'pooled_nobody'"}
 
 
 def commits(told: Any) -> list[str]:

@@ -54,12 +54,20 @@ def first_of_its_kind(name: str) -> bool:
     return name == next(other for other in COMPUTED if ARCHITECTURES[other].kind == ARCHITECTURES[name].kind)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] * (not first_of_its_kind(name))) for name in COMPUTED]
-)
+@pytest.mark.parametrize("name", [name for name in COMPUTED if first_of_its_kind(name)])
 def test_exact_alone_and_in_company(name: str, tmp_path: Path) -> None:
+    _check_exact(name, tmp_path, load_again=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COMPUTED)
+def test_exact_when_loaded_again(name: str, tmp_path: Path) -> None:
+    _check_exact(name, tmp_path, load_again=True)
+
+
+def _check_exact(name: str, tmp_path: Path, *, load_again: bool) -> None:
     architecture = ARCHITECTURES[name]
-    found = check(architecture, tmp_path / "model", FEW, load_again=not first_of_its_kind(name))
+    found = check(architecture, tmp_path / "model", FEW, load_again=load_again)
     assert found.form is architecture.form, found
     assert found.exact, found
 

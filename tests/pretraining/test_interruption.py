@@ -21,7 +21,7 @@ preload("transformers.models.bert", "accelerate", "torch._dynamo")
 pytestmark = pytest.mark.slow
 
 EVERY = int(os.environ.get("BERTFEAT_TEST_STEPS", "0"))
-SOME = 12  # steps that are tried otherwise
+SOME = 6  # steps that are tried otherwise
 TIMES = ("seconds", "digest", "stamps")  # what differs from run to run, and the digest of a file that says so
 COMMAND = (
     *("pretrain", "toy.txt", "-o", "made", "--shape", "L=1,H=16,A=2", "--vocabulary", "120", "--steps", "6"),

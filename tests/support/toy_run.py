@@ -1,7 +1,10 @@
-"""A benchmark at toy size, in this process: python -m tests.support.toy_run FOLDER NAME CONSTANTS ARGUMENTS
+"""Benchmarks at toy size: python -m tests.support.toy_run
 
-What a script starts a process for takes less than the start of that process, so commands of bertfeat and the ways of a
-duel run here.
+A line on stdin (JSON: folder, script, constants, arguments, output) is one run, which is answered by its exit code;
+what it prints goes to the file ``output``.
+
+A start of Python takes longer than what a toy does. So each run is forked from this process, which has imported the
+libraries; and what a script starts a process for, which are commands of bertfeat and the ways of a duel, stays in it.
 """
 
 import contextlib
@@ -13,49 +16,86 @@ import runpy
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
+PRELOADED = ("torch", "transformers.models.bert", "sentence_transformers", "bertfeat.cli", "bertfeat.extraction")
+
 Work = Callable[[], Any]
 
 
-def run_toy(folder: str, name: str, constants: str, *arguments: str) -> None:
-    """Run the script of a name in ``folder``, with other values for constants of its module (JSON) and of ours."""
+def serve() -> None:
+    """Fork a process for each line."""
+    for name in PRELOADED:
+        importlib.import_module(name)
+    for line in sys.stdin:
+        asked = json.loads(line)
+        output = Path(asked.pop("output"))
+        if child := os.fork():
+            sys.stdout.write(f"{os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])}\n")
+            sys.stdout.flush()
+        else:
+            os._exit(_exit_code(partial(run_toy, **asked), output))
+
+
+def _exit_code(work: Work, output: Path) -> int:
+    """Do the work of a process whose streams are a file, and which reads nothing."""
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    for stream in (1, 2):
+        os.dup2(os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND), stream)
+    try:
+        work()
+    except SystemExit as end:
+        if isinstance(end.code, str):
+            sys.stderr.write(f"{end.code}\n")
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    return 0
+
+
+def run_toy(folder: str, script: str, constants: Mapping[str, object], arguments: Sequence[str]) -> None:
+    """Run a script of ``folder``, beside which it works, with other values for constants of its module."""
+    os.chdir(Path(folder).parent)
     sys.path.insert(0, folder)
-    sys.argv = [f"{folder}/{name}.py", *arguments]
+    sys.argv = [f"{folder}/{script}.py", *arguments]
     _do_little()
     _stay_in_this_process()
-    script = importlib.import_module(name)
-    for constant, value in json.loads(constants).items():
-        assert hasattr(script, constant), constant
-        setattr(script, constant, value)
-    script.main()
+    module = _module(script)
+    for constant, value in constants.items():
+        assert hasattr(module, constant), constant
+        setattr(module, constant, value)
+    module.main()
 
 
 def _do_little() -> None:
     """Measure once and not for some time, train for an epoch, and wait for no disk."""
-    from bertfeat import encoder
-    from bertfeat.pretraining import estimate
-    from bertfeat.search.evaluation import recall
-    from bertfeat.training import loop
-
-    def product_rate(*shape: Any, rows: int) -> float:
-        return rate(*shape, rows=min(rows, 64), repeats=1)
-
-    rate, encoder.product_rate = encoder.product_rate, product_rate
-    recall.SECONDS_TIMED = estimate.SECONDS_MEASURED = 0.0
-    loop.is_over = lambda history, _settings: bool(history)
-    importlib.import_module("_machine").digest_of_room = lambda _room: "not looked at"
-    os.fsync = lambda _file: None
+    rate = _module("bertfeat.encoder").product_rate
+    _module("bertfeat.encoder").product_rate = lambda *shape, rows: rate(*shape, rows=min(rows, 64), repeats=1)
+    _module("bertfeat.search.evaluation.recall").SECONDS_TIMED = 0.0
+    _module("bertfeat.pretraining.estimate").SECONDS_MEASURED = 0.0
+    _module("bertfeat.training.loop").is_over = lambda history, _settings: bool(history)
+    _module("_machine").digest_of_room = lambda _room: "not looked at"
+    _module("os").fsync = lambda _file: None
 
 
 def _stay_in_this_process() -> None:
-    commands, duel = (importlib.import_module(name) for name in ("_commands", "_duel"))
-    commands.printed = _printed
-    duel._running, duel._ask = _way, _seconds
+    _module("_commands").printed = _printed
+    _module("_duel")._running = _way
+    _module("_duel")._ask = _seconds
+
+
+def _module(name: str) -> Any:
+    """A module whose names are replaced."""
+    return importlib.import_module(name)
 
 
 def _printed(command: Sequence[str], **environment: str) -> str:
@@ -99,4 +139,4 @@ def _seconds(work: Work) -> float:
 
 
 if __name__ == "__main__":
-    run_toy(*sys.argv[1:])
+    serve()
