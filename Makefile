@@ -11,9 +11,10 @@ KERNELS := setup.py $(wildcard bertfeat/encoder/csrc/*)
 test quick processors slow hostile ecosystem: export OMP_NUM_THREADS = 1
 test quick processors slow hostile demo ecosystem: export HF_HUB_OFFLINE = 1
 
-# Three suit two cores: one works while another waits for storage or for a process. Each takes 2 GB: make test WORKERS=8
+# Three suit two cores: one works while another waits for storage or for a process, and of the slow tests more wait. Each
+# takes 2 GB: make test WORKERS=8
 WORKERS ?= 3
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 .PHONY: demo quick test processors slow hostile sanitize aarch64 gpu fake-gpu lint types docs ecosystem bench bench-guard peers clean
 
