@@ -39,15 +39,16 @@ test: lint types
 slow: WORKERS = 4
 slow: .venv/.made
 	$(PYTEST) --hypothesis-profile new -m "slow or hypothesis" $(TESTS)
-	$(if $(TESTS),,@$(MAKE) --no-print-directory processors)
+	$(if $(TESTS),,@$(MAKE) --no-print-directory processors LEVELS=--below)
 
-# The encoder and int8 at each level of instructions that this processor has (BERTFEAT_CPU).
+# The encoder and int8 at each level of instructions that this processor has (BERTFEAT_CPU); LEVELS=--below leaves out the
+# best one, which make test runs.
 processors: .venv/.made
-	$(BIN)/python .ci/processors.py -q -n $(WORKERS) --dist worksteal $(or $(TESTS),tests/encoder tests/test_speed.py)
+	$(BIN)/python .ci/processors.py $(LEVELS) -q -n $(WORKERS) --dist worksteal $(or $(TESTS),tests/encoder tests/test_speed.py)
 
 # Thousands of damaged files, wrong options and kills (tests/hostile), an hour: make hostile TALLY=tally.json
 hostile: .venv/.made
-	$(PYTEST) -q -m "hostile or slow" $(if $(TALLY),--tally $(TALLY)) $(or $(TESTS),tests/hostile tests/cli/test_twins.py tests/test_wrong_arguments.py)
+	$(PYTEST) -q -m "hostile or slow" $(if $(TALLY),--tally $(TALLY)) $(or $(TESTS),tests/hostile tests/cli/test_twins.py tests/test_wrong_arguments.py tests/distributed/test_ray.py)
 
 # The tests of the kernels over a copy of the sources, whose kernels are built with AddressSanitizer and UBSan.
 SANITIZED := build/sanitize

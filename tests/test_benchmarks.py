@@ -66,7 +66,7 @@ TOYS: dict[str, Toy | str] = {
     "heads": Toy("--data {data} --work {work} --no-fine-tune banking77", result="heads-banking77"),
     "heads_page": Toy("--data {data} --work {work} --tasks banking77,restaurant8k-slots,xquad --seeds 1"),
     "index_million": Toy(
-        "--data {data} --work {work} --count 1000 --rounds 1 --only builds,search,exact,shell", {"SHELL_RUNS": 1}
+        "--data {data} --work {work} --count 2000 --rounds 1 --only builds,search,exact,shell", {"SHELL_RUNS": 1}
     ),
     "index_recipes": Toy("--data {data} --work {work}"),
     "int8_quality": Toy("--data {data} --paragraphs 20 --seeds 1"),
@@ -78,7 +78,10 @@ TOYS: dict[str, Toy | str] = {
     "processors": Toy("--data {data} --tokens 300 --repeats 1"),
     "recall": Toy("--data {data} --work {work} --only banking77"),
     "rerank": Toy("--data {data} --work {work}", {"COLUMNS": ("layer6_token",), "TIMED": 2}),
-    "serve": Toy("--data {data} --seconds 1 --requests 50", {"TEXTS": 100, "CLIENTS": 4, "ROUNDS": 1, "WARM_UP": 0.5}),
+    "serve": Toy(
+        "--data {data} --seconds 1 --requests 50 --steps bulk,peer,memory",
+        {"TEXTS": 100, "CLIENTS": 4, "ROUNDS": 1, "WARM_UP": 0.5},
+    ),
     "shapes": Toy("--data {data} --repeats 1", {"SHAPES": {"bert-base": TINY_SHAPE}}),
     "storing": Toy("--data {data} --documents 40 --repeats 1"),
     "table7": Toy(
@@ -86,10 +89,13 @@ TOYS: dict[str, Toy | str] = {
         {"TABLES": {"wikigold": ("--rows", "last", "--seeds", "1", "--epochs", "1")}},
     ),
     "tagger_flair": NEEDS_FLAIR,
-    "tagger_memory": Toy("--work {work}", {"SENTENCES": (50, 100)}),
+    "tagger_memory": Toy("--work {work}", {"SENTENCES": (50,)}),
     "torture": Toy("--trials 3 --lanes 1 --ways plain-local --faults kill,term,corrupt --work {work}"),
     "vectors": Toy("--parts 1 --work {work}"),
-    "ways": Toy("--data {data} --rows 200 --rounds 1 --parts 20 --work {work}", {"MEMORY_ROWS": (400, 800)}),
+    "ways": Toy(
+        "--data {data} --rows 200 --rounds 1 --parts 20 --work {work}",
+        {"MEMORY_ROWS": (400,), "WAYS": {"one process": (), "join": ("--join",)}},
+    ),
     "whitening": Toy("--data {data} --work {work}"),
 }
 

@@ -100,7 +100,7 @@ def test_two_workers_on_two_nodes(
     assert shown[-1].fraction == pytest.approx(1.0, abs=0.01)
 
 
-@pytest.mark.slow
+@pytest.mark.hostile
 def test_killed_workers_and_a_lost_node(bert: Tiny, cluster: Any, tmp_path: Path) -> None:
     corpus = text_file(tmp_path / "c.txt", lines(3000))
     extractor(bert).extract(corpus, tmp_path / "alone", part_rows=30)
@@ -213,7 +213,7 @@ def test_a_cluster_that_is_not_there(bert: Tiny, tmp_path: Path) -> None:
         RayCluster(workers=0)
 
 
-@pytest.mark.slow
+@pytest.mark.hostile
 def test_the_head_gone_in_the_middle_is_told_and_the_run_goes_on_elsewhere(bert: Tiny, tmp_path: Path) -> None:
     from ray.cluster_utils import Cluster
 

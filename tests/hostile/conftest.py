@@ -28,9 +28,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def yard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yard]:
-    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
-    base = tmp_path_factory.getbasetemp()
-    opened = open_yard(base.parent if worker else base, worker or "only")
+    opened = open_yard(tmp_path_factory)
     yield opened
     opened.close()
 

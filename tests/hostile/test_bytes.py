@@ -119,7 +119,7 @@ PAIRS = [
     for damage in damages(target.path)
     if not (target.stream and damage.name in ENDLESS)
 ]
-SAMPLE = PAIRS[::23]
+SAMPLE = PAIRS[::47]
 
 
 def test_every_file_of_a_result_is_a_target(yard: Yard) -> None:

@@ -24,6 +24,7 @@ from tests.hostile.process import ROOT, words
 from tests.hostile.verbs import BASES
 from tests.hostile.world import HEADS
 from tests.hostile.yard import GROUPS, Yard
+from tests.support.once import made_once
 
 # Of the base use of a verb the extra that it cannot do without.
 NEEDED = {
@@ -114,7 +115,14 @@ def plain_packages() -> set[str]:
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """An environment in which the wheel is installed without extras."""
-    base = tmp_path_factory.mktemp("wheel")
+    base = made_once(tmp_path_factory, "wheel", install_wheel)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("BERTFEAT_")}
+    path = f"{base / 'site'}:{base / 'target'}"
+    return {**kept, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1", "HF_HOME": str(base / "hf")}
+
+
+def install_wheel(base: Path) -> None:
+    """Build the wheel, and install it into a folder of ``base``, beside one that hides what it does not depend on."""
     source, target, site = base / "source", base / "target", base / "site"
     for name in ("bertfeat", "cli"):
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
@@ -136,8 +144,6 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     assert {"faiss", "sklearn", "obstore", "pytest"} <= set(hidden)
     site.mkdir()
     (site / "sitecustomize.py").write_text(HIDE.format(hidden=hidden))
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("BERTFEAT_")}
-    return {**kept, "PYTHONPATH": f"{site}:{target}", "HF_HUB_OFFLINE": "1", "HF_HOME": str(base / "hf")}
 
 
 RUN = """
@@ -156,20 +162,32 @@ for name, (place, arguments) in json.load(sys.stdin).items():
 @pytest.fixture(scope="module")
 def outcomes(yard: Yard, wheel: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str]]:
     """The exit code and the messages of each command."""
-    base = tmp_path_factory.mktemp("places")
+    base = made_once(tmp_path_factory, "plain", lambda base: run_all(yard, wheel, base))
+    told = map(json.loads, (base / "told").read_text("utf-8").splitlines())
+    return {name: (code, messages) for name, code, messages in told}
+
+
+def run_all(yard: Yard, wheel: dict[str, str], base: Path) -> None:
+    """Run each command in a folder of its own below ``base``, and write there what came of it."""
 
     def place_with(needs: Iterable[str]) -> str:
-        """A folder of its own with these results; the yard has one, which the next use finds anew."""
+        """A folder with these results; the yard has one, which the next use finds anew."""
         return str(shutil.copytree(yard.fresh(needs), base / str(len(os.listdir(base))), symlinks=True))
 
+    base.mkdir()
     commands = {name: (place_with(use.needs), use.command.arguments) for name, use in BASES.items()}
     commands |= {line: (place_with(needs.split()), words(line)) for needs, line, _ in BRANCHES}
-    given = json.dumps(commands)
-    told = subprocess.run(
-        [sys.executable, "-c", RUN], cwd=base, input=given, env=wheel, capture_output=True, text=True, timeout=300
+    done = subprocess.run(
+        [sys.executable, "-c", RUN],
+        cwd=base,
+        input=json.dumps(commands),
+        env=wheel,
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
-    assert told.returncode == 0, told.stderr
-    return {name: (code, messages) for name, code, messages in map(json.loads, told.stdout.splitlines())}
+    assert done.returncode == 0, done.stderr
+    (base / "told").write_text(done.stdout, "utf-8")
 
 
 def check(code: int, messages: str, extra: str) -> None:

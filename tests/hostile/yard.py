@@ -1,19 +1,20 @@
 """Where cases run: copies of the world's results, a command over them, and what became of it."""
 
-import fcntl
 import os
 import shutil
 import stat
 import tempfile
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+import pytest
 
 from tests.hostile.judge import ANY_END, Rule, problems
 from tests.hostile.process import Command, Ended, Server
 from tests.hostile.snapshot import Snapshot, contents, snapshot, timeless_text
 from tests.hostile.world import make_world
+from tests.support.once import made_once
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,20 +129,12 @@ class Yard:
         return self._sound[use.name]
 
 
-def open_yard(base: Path, worker: str) -> Yard:
+def open_yard(factory: pytest.TempPathFactory) -> Yard:
     """The yard of a test process; the first one builds the world that all of them share."""
-    base.chmod(0o755)
-    private = Path(tempfile.mkdtemp(prefix=f"hostile-{worker}-", dir=_roomy()))
+    private = Path(tempfile.mkdtemp(prefix="hostile-", dir=_roomy()))
     private.chmod(0o755)  # some cases run as nobody
     server = Server(private)
-    world = base / "world"
-    with (base / "world.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (base / "world.made").exists():
-            started = time.monotonic()
-            shutil.rmtree(world, ignore_errors=True)
-            make_world(world, server)
-            (base / "world.made").write_text(f"{time.monotonic() - started:.1f} s\n")
+    world = made_once(factory, "world", lambda folder: make_world(folder, server))
     return Yard(world, private / "place", server, private / "temporary")
 
 
