@@ -48,7 +48,8 @@ processors: .venv/.made
 
 # Thousands of damaged files, wrong options and kills (tests/hostile), an hour: make hostile TALLY=tally.json
 hostile: .venv/.made
-	$(PYTEST) -q -m "hostile or slow" $(if $(TALLY),--tally $(TALLY)) $(or $(TESTS),tests/hostile tests/cli/test_twins.py tests/test_wrong_arguments.py tests/distributed/test_ray.py)
+	$(PYTEST) -q -m "hostile or slow" $(if $(TALLY),--tally $(TALLY)) $(or $(TESTS),tests/hostile tests/cli/test_twins.py tests/test_wrong_arguments.py \
+	tests/distributed/test_ray.py tests/io/test_storage_s3.py)
 
 # The tests of the kernels over a copy of the sources, whose kernels are built with AddressSanitizer and UBSan.
 SANITIZED := build/sanitize

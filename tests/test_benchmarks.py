@@ -66,7 +66,7 @@ TOYS: dict[str, Toy | str] = {
     "heads": Toy("--data {data} --work {work} --no-fine-tune banking77", result="heads-banking77"),
     "heads_page": Toy("--data {data} --work {work} --tasks banking77,restaurant8k-slots,xquad --seeds 1"),
     "index_million": Toy(
-        "--data {data} --work {work} --count 2000 --rounds 1 --only builds,search,exact,shell", {"SHELL_RUNS": 1}
+        "--data {data} --work {work} --count 2000 --rounds 1 --only builds,auto,search,exact,shell", {"SHELL_RUNS": 1}
     ),
     "index_recipes": Toy("--data {data} --work {work}"),
     "int8_quality": Toy("--data {data} --paragraphs 20 --seeds 1"),

@@ -140,7 +140,7 @@ def actors() -> list[int]:
     return sorted(found)
 
 
-@pytest.mark.slow
+@pytest.mark.hostile
 def test_an_error_of_a_worker_ends_the_run(
     bert: Tiny, cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,7 +157,7 @@ def test_an_error_of_a_worker_ends_the_run(
     wait_for(lambda: not actors(), 20)
 
 
-@pytest.mark.slow
+@pytest.mark.hostile
 def test_a_task_that_kills_its_worker_is_told(cluster: Any) -> None:
     class Deadly:
         """A job whose second task ends the process that does it, as a row that takes all memory would."""
@@ -186,7 +186,7 @@ def test_a_task_that_kills_its_worker_is_told(cluster: Any) -> None:
     wait_for(lambda: not actors(), 20)
 
 
-@pytest.mark.slow
+@pytest.mark.hostile
 def test_sigterm(bert: Tiny, cluster: Any, tmp_path: Path) -> None:
     corpus = text_file(tmp_path / "c.txt", lines(60_000))
     with start(bert, cluster, corpus, tmp_path / "out", "--workers", "2") as process:

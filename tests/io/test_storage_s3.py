@@ -423,13 +423,13 @@ def test_no_thread_of_rust_is_inside_python_when_the_process_ends(bucket: Addres
         assert (told.returncode, told.stderr) == (0, b"")
 
 
-@pytest.mark.slow
+@pytest.mark.hostile
 def test_a_hundred_processes_under_load_end_well(bucket: Address, s3: S3Server) -> None:
     commands = ([sys.executable, "-c", _WORK, str(bucket / f"{number}")] for number in range(100))
     assert outputs_under_load(commands, s3) == [b""] * 100
 
 
-@pytest.mark.slow
+@pytest.mark.hostile
 def test_commands_under_load_end_well(bucket: Address, s3: S3Server, tmp_path: Path) -> None:
     vectors = clustered(50)
     features, index = vector_set(tmp_path / "corpus.features", vectors), tmp_path / "corpus.index"
