@@ -36,8 +36,11 @@ def look_into(sources: Sequence[Source], settings: CorpusSettings) -> list[Look]
         if not source.format.binary:
             head = _read_head(source)
             encoding = detect_encoding(head, settings.encoding, source.name)
+            text = _decode(head, encoding)
             if settings.format is None:
-                source = replace(source, format=recognise_format(source.format, _decode(head, encoding)))
+                source = replace(source, format=recognise_format(source.format, text))
+            if source.format.beginning is None:  # it has lines
+                _refuse_returns(text, source.name)
         return look_again(CorpusFile(source, encoding, settings, prefix), size)
 
     def look_again(file: CorpusFile, size: int) -> Look:
@@ -69,6 +72,16 @@ def _read_head(source: Source) -> bytes:
         if not head:
             raise
     return head[:_HEAD]
+
+
+def _refuse_returns(text: str, name: str) -> None:
+    """Refuse a file whose lines end with a carriage return alone: it would be taken for one line."""
+    if "\n" not in text and text.count("\r") > 1:
+        raise CorpusError(
+            "its lines end with a carriage return alone, as those of old Macs do",
+            where=name,
+            remedy="write it with line feeds: tr '\\r' '\\n' < old > new",
+        )
 
 
 def _decode(head: bytes, encoding: TextEncoding) -> str:

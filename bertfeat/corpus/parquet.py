@@ -123,7 +123,7 @@ def _records(batch: pa.RecordBatch, before: int) -> Iterator[Record]:
 
 
 def _python_values(column: pa.Array) -> list[object]:
-    """Python values of a column: dates, times and decimals as strings, bytes as hexadecimal digits."""
+    """Python values of a column: dates, times and decimals as strings, and bytes, which some writers have for them."""
     kind = column.type
     if pa.types.is_temporal(kind) or pa.types.is_decimal(kind):
         column = column.cast(pa.string())
@@ -131,9 +131,20 @@ def _python_values(column: pa.Array) -> list[object]:
         values: list[object] = column.to_pylist()
     except UnicodeDecodeError:
         values = [_python_value(value) for value in column]
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
-        values = [value.hex() if isinstance(value, bytes) else value for value in values]
-    return values
+    return [_decoded(value) for value in values] if "binary" in str(kind) else values
+
+
+def _decoded(value: object) -> object:
+    """A value with strings in place of bytes, in lists too."""
+    if isinstance(value, list):
+        items = [_decoded(item) for item in value]
+        return _NOT_UTF8 if _NOT_UTF8 in items else items
+    if not isinstance(value, bytes):
+        return value
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return _NOT_UTF8
 
 
 def _python_value(value: pa.Scalar) -> object:

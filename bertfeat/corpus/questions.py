@@ -60,16 +60,23 @@ def _read_question(question: object, paragraph: _Object, article: _Object, where
     try:
         if not isinstance(question, dict):
             raise _BadQuestionError(f"{type_name(question)}, not an object; correct it")
-        name = _string_in(question, "id")
-        if not name:
-            raise _BadQuestionError("its id is empty; give it one")
-        return _make_record(question, paragraph, article)
+        name = _id_of(question)
+        return _make_record(name, question, paragraph, article)
     except _BadQuestionError as bad:
         place = where if not name else f"question '{shorten(name)}'"
         return BadRecord(place, bad.reason, bad.value, None if not name else shorten(name))
 
 
-def _make_record(question: _Object, paragraph: _Object, article: _Object) -> Record:
+def _id_of(question: _Object) -> str:
+    """The id of a question, which some data sets number."""
+    number = question.get("id")
+    name = str(number) if isinstance(number, int) and not isinstance(number, bool) else _string_in(question, "id")
+    if not name:
+        raise _BadQuestionError("its id is empty; give it one")
+    return name
+
+
+def _make_record(name: str, question: _Object, paragraph: _Object, article: _Object) -> Record:
     context = _string_in(paragraph, "context")
     answers = _gold_answers(question, context)
     impossible = question.get("is_impossible", False)
@@ -78,7 +85,7 @@ def _make_record(question: _Object, paragraph: _Object, article: _Object) -> Rec
     if impossible and answers:
         raise _BadQuestionError("is_impossible, but there are answers; correct it, or call them plausible_answers")
     return {
-        "id": question["id"],
+        "id": name,
         "title": "" if article.get("title") is None else _string_in(article, "title"),
         "question": _string_in(question, "question"),
         "context": context,

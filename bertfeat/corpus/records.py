@@ -1,6 +1,7 @@
 """From a record with named fields to a document: one way for JSONL, CSV, Parquet, SQuAD and lists of mappings."""
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -98,9 +99,9 @@ class RecordShape:
         value = fields.get(self.id)
         if type(value) is str:
             return value
-        if value is None and not self.needs_id:
+        if is_null(value) and not self.needs_id:
             return number
-        if isinstance(value, bool) or not isinstance(value, str | int | float):
+        if is_null(value) or isinstance(value, bool) or not isinstance(value, str | int | float):
             raise _BadFieldError(_field_problem(fields, self.id, "a string or a number", "id_column"), _display(value))
         return str(value)
 
@@ -141,6 +142,11 @@ class RecordShape:
             raise _BadFieldError(str(error), _display([fields.get(column.name) for column in self.kept])) from None
 
 
+def is_null(value: object) -> bool:
+    """Whether a value is missing: null, or NaN, which pandas makes of it among numbers."""
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
 def is_storable(value: object) -> bool:
     """Whether a value can be written as UTF-8: JSON and Python strings may hold half of a surrogate pair."""
     try:
@@ -171,7 +177,7 @@ def _field_problem(fields: Fields, name: str, expected: str, field_of_settings: 
     option = shell_spelling(field_of_settings)
     if name not in fields:
         return f"no field '{name}'; there are {quote_names(tuple(map(str, fields)))}: name one with {option}"
-    if fields[name] is None:
+    if is_null(fields[name]):
         return f"field '{name}' is null; fill it, or name another with {option}"
     return f"field '{name}' is {type_name(fields[name])}, not {expected}; correct it, or name another with {option}"
 

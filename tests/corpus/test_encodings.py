@@ -96,3 +96,32 @@ def test_random_bytes_get_no_proposal(tmp_path: Path) -> None:
     noise = bytes((n * n * 7919 + n * 31 + 17) % 251 + 5 for n in range(20_000))
     with pytest.raises(CorpusError, match=r"give the file's encoding, for example encoding='cp1252'"):
         open_corpus([text_file(tmp_path, noise)])
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.txt", "one line\rand another\rand a third"),
+        ("a.csv", "text,year\rthe bank,1900\ra river,1901\r"),
+        ("a.tsv", "text\tyear\rthe bank\t1900\ra river\t1901\r"),
+        ("a.jsonl", '{"text": "a"}\r{"text": "b"}\r'),
+        ("a.json", '{"text": "a"}\r{"text": "b"}\r'),
+        ("a.conll", "The O\rbank B-LOC\r\rA O\r"),
+        ("a.fasta", ">one\rMKV\r>two\rMA\r"),
+    ],
+)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_lines_that_end_with_a_carriage_return_alone_are_refused(
+    tmp_path: Path, name: str, content: str, encoding: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content.encode(encoding))
+    with pytest.raises(CorpusError, match=rf"{name}: its lines end with a carriage return alone.*tr '\\r' '\\n'"):
+        open_corpus([path])
+    path.write_bytes(content.replace("\r", "\r\n").encode(encoding))
+    assert len(rows_of(path)) >= 2
+
+
+def test_a_carriage_return_inside_of_a_line_is_text(tmp_path: Path) -> None:
+    assert texts_of(text_file(tmp_path, b"10 %\r20 %\r30 %\nthe end\n")) == ["10 %\r20 %\r30 %", "the end"]
+    assert texts_of(text_file(tmp_path, b"one\rline")) == ["one\rline"]

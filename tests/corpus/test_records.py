@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertfeat.corpus import BlankLine, CorpusSettings, Document, Failure, KeptColumn, open_corpus
+from bertfeat.corpus import BlankLine, CorpusSettings, Document, Failure, KeptColumn, memory_corpus, open_corpus
 from bertfeat.errors import CorpusError, UsageError, WrongColumnsError
 from tests.support.corpus_writers import documents_of, failures_of, rows_of, texts_of
 
@@ -62,6 +62,19 @@ def test_a_wanted_id_column_must_be_filled(tmp_path: Path) -> None:
     assert [type(row) for row in rows] == [Document, Failure, Failure, Failure]
     assert [row.id for row in rows if not isinstance(row, BlankLine)] == ["k", "2", "3", "4"]
     assert "id_column" in rows[1].reason  # type: ignore[union-attr]
+
+
+def test_a_number_that_is_none_is_no_id(tmp_path: Path) -> None:
+    """pandas makes floats of whole numbers where one is missing, and NaN of that one."""
+    nan = float("nan")
+    missing = parquet(tmp_path, text=["a", "b", "c"], id=[1.0, nan, nan])
+    assert [d.id for d in documents_of(missing)] == ["1.0", "2", "3"]
+    rows = rows_of(missing, CorpusSettings(id_column="id"))
+    assert [type(row) for row in rows] == [Document, Failure, Failure]
+    assert "field 'id' is null" in rows[1].reason  # type: ignore[union-attr]
+    (text,) = memory_corpus([{"text": nan}]).rows()
+    assert isinstance(text, Failure)
+    assert "field 'text' is null" in text.reason
 
 
 def test_numbers_as_ids_take_the_files_name_before_them(tmp_path: Path) -> None:
@@ -199,8 +212,31 @@ def test_parquet_rows_that_fail(tmp_path: Path) -> None:
 
 
 def test_parquet_reads_every_kind_of_string(tmp_path: Path) -> None:
-    for kind in (pa.string(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())):
-        assert texts_of(parquet(tmp_path, text=pa.array(["a", "b"]).cast(kind))) == ["a", "b"]
+    kinds = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary(), pa.binary(4))
+    for kind in (*kinds, pa.dictionary(pa.int8(), pa.string()), pa.dictionary(pa.int8(), pa.binary())):
+        values = pa.array([b"bank", "은a".encode()], pa.binary())
+        plain = values.cast(kind.value_type if pa.types.is_dictionary(kind) else kind)
+        column = plain.dictionary_encode() if pa.types.is_dictionary(kind) else plain
+        assert texts_of(parquet(tmp_path, text=column)) == ["bank", "은a"]
+
+
+def test_parquet_reads_bytes_of_old_writers_as_strings_wherever_they_stand(tmp_path: Path) -> None:
+    """Impala, Hive and old versions of Spark write strings as bytes without saying that they are UTF-8."""
+    path = parquet(
+        tmp_path,
+        text=pa.array([[b"the", "Fluß".encode()], [b"bank"], [b"\xff"]]),
+        ner=pa.array([[b"O", b"B-LOC"], [b"O"], [b"O"]]),
+        id=pa.array([b"one", b"two", b"three"]),
+        year=pa.array([b"1900", None, b"1901"]),
+    )
+    settings = CorpusSettings(pretokenized=True, tag_column="ner", keep=("year",))
+    first, second, bad = rows_of(path, settings)
+    assert isinstance(first, Document)
+    assert isinstance(second, Document)
+    assert isinstance(bad, Failure)
+    assert (first.words, first.tags, first.id, first.kept) == (("the", "Fluß"), ("O", "B-LOC"), "one", ("1900",))
+    assert (second.id, second.kept) == ("two", (None,))
+    assert "field 'text' is not UTF-8; write it as UTF-8" in bad.reason
 
 
 def test_parquet_is_read_in_batches_of_bounded_size(tmp_path: Path) -> None:
@@ -297,12 +333,12 @@ def test_types_of_kept_parquet_columns(tmp_path: Path) -> None:
         at=pa.array([1], pa.timestamp("ns")),
         price=[decimal.Decimal("1.10")],
         list=[["x"]],
-        raw=[b"\xff"],
+        raw=[b"\xc3\xa4"],
         kind=pa.array([3]).dictionary_encode(),
     )
     columns, values = kept_of(path, "all")
     assert [column.type for column in columns] == ["int64", "float64", "bool", *["string"] * 5, "int64"]
-    assert values == [(1, 0.5, True, "2020-01-02", "1970-01-01 00:00:00.000000001", "1.10", '["x"]', "ff", 3)]
+    assert values == [(1, 0.5, True, "2020-01-02", "1970-01-01 00:00:00.000000001", "1.10", '["x"]', "ä", 3)]
 
 
 def test_a_later_value_that_does_not_fit_fails_with_the_remedy(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bertfeat.corpus import CorpusSettings, Document, open_corpus, squad
+from bertfeat.corpus import CorpusSettings, Document, Failure, open_corpus, squad
 from bertfeat.errors import CorpusError, UsageError
 from tests.support.corpus_writers import (
     COMPRESS,
@@ -77,6 +77,13 @@ def test_every_question_is_read_in_order(tmp_path: Path) -> None:
         (row.id, row.text, row.pair, row.kept[0], [a["text"] for a in json.loads(str(row.kept[1]))])
         for row in documents
     ] == expected
+
+
+def test_ids_may_be_numbers(tmp_path: Path) -> None:
+    path = write(tmp_path, file_of(question(id=7), question(id=1 << 70), question(id=True), question(id=1.5)))
+    rows = rows_of(path)
+    assert [row.id for row in rows if isinstance(row, Document)] == ["7", str(1 << 70)]
+    assert ["id is true or false" in row.reason for row in rows if isinstance(row, Failure)] == [True, False]
 
 
 def test_columns_are_named_as_in_any_records(tmp_path: Path) -> None:
