@@ -16,6 +16,7 @@ ACTIVATIONS = ("gelu", "gelu_new", "gelu_pytorch_tanh", "relu")
 class WeightNames:
     """Where an architecture keeps its weights, below the model's own prefix."""
 
+    prefix: str  # that transformers puts before them where a head lies beside
     block: str  # of block {}
     query: str
     key: str
@@ -31,6 +32,7 @@ class WeightNames:
 
 
 _BERT = WeightNames(
+    prefix="bert.",
     block="encoder.layer.{}.",
     query="attention.self.query",
     key="attention.self.key",
@@ -42,6 +44,7 @@ _BERT = WeightNames(
     out_norm="output.LayerNorm",
 )
 _DISTILBERT = WeightNames(
+    prefix="distilbert.",
     block="transformer.layer.{}.",
     query="attention.q_lin",
     key="attention.k_lin",
@@ -55,6 +58,7 @@ _DISTILBERT = WeightNames(
 )
 _MPNET = replace(
     _BERT,
+    prefix="mpnet.",
     query="attention.attn.q",
     key="attention.attn.k",
     value="attention.attn.v",
@@ -63,12 +67,13 @@ _MPNET = replace(
     types=False,
     relative_bias="encoder.relative_attention_bias.weight",
 )
+_ROBERTA = replace(_BERT, prefix="roberta.")
 WEIGHT_NAMES: Mapping[str, WeightNames] = {
     "bert": _BERT,
-    "roberta": _BERT,
-    "xlm-roberta": _BERT,
-    "camembert": _BERT,
-    "electra": replace(_BERT, projected=True),
+    "roberta": _ROBERTA,
+    "xlm-roberta": _ROBERTA,
+    "camembert": _ROBERTA,
+    "electra": replace(_BERT, prefix="electra.", projected=True),
     "distilbert": _DISTILBERT,
     "mpnet": _MPNET,
 }

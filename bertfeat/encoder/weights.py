@@ -73,8 +73,8 @@ def read_weights(model: Model) -> EncoderWeights:
         ModelError: a weight is missing, of another shape than the configuration asks for, or no floating-point
             numbers; or a file is damaged.
     """
-    sizes, weights = model.sizes, _NamedTensors(model)
-    names = WEIGHT_NAMES[model.config.model_type]
+    sizes, names = model.sizes, WEIGHT_NAMES[model.config.model_type]
+    weights = _NamedTensors(model, names.prefix)
     hidden = sizes.hidden_size
     embedded = (sizes.embedding_size or hidden) if names.projected else hidden
     return EncoderWeights(
@@ -111,16 +111,28 @@ class _NamedTensors:
 
     _ANCHOR = "embeddings.word_embeddings.weight"
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, own_prefix: str) -> None:
         self.model, self._stored = model, StoredTensors(model)
         self._names: dict[str, str] = {}  # as they are called today → as they are stored
         for name in self._stored.shapes:
             if self._names.setdefault(_modern(name), name) != name:
                 raise ModelError(f"its weights hold {_modern(name)} twice, once as {name}", where=model.name)
-        anchors = sorted((name for name in self._names if name.endswith(self._ANCHOR)), key=len)
-        if not anchors:
-            raise ModelError("its weights hold no word embeddings, so they are no encoder's", where=model.name)
-        self._prefix = anchors[0].removesuffix(self._ANCHOR)
+        self._prefix = self._find_prefix(own_prefix)
+
+    def _find_prefix(self, own: str) -> str:
+        """The family's own prefix, or none, as transformers finds it; or the only other one."""
+        found = [name.removesuffix(self._ANCHOR) for name in self._names if name.endswith(self._ANCHOR)]
+        if not found:
+            raise ModelError("its weights hold no word embeddings, so they are no encoder's", where=self.model.name)
+        usual = [prefix for prefix in ("", own) if prefix in found]
+        chosen = usual or found
+        if len(chosen) > 1:
+            raise ModelError(
+                "its weights hold several encoders: " + " and ".join(f"{p}{self._ANCHOR}" for p in sorted(chosen)),
+                where=self.model.name,
+                remedy="save the one that is wanted with save_pretrained() into a folder of its own",
+            )
+        return chosen[0]
 
     def affine(self, name: str, *shape: int) -> Affine:
         """A weight of this shape and its bias."""

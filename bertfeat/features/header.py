@@ -21,7 +21,7 @@ class ModelIdentity:
     """Which model made the features: its name, and a fingerprint that is equal for equal weights only."""
 
     name: str
-    fingerprint: str  # sha256 of weights and tokenizer
+    fingerprint: str  # sha256 of weights, tokenizer, and the settings of both
     revision: str | None  # hub commit, where the model came from the hub
     num_layers: Annotated[int, Meta(ge=0)]
     hidden_size: Annotated[int, Meta(ge=1)]

@@ -8,7 +8,6 @@ another folder; where it is empty, no file is kept.
 import hashlib
 import os
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -76,14 +75,6 @@ def file_digest(file: Path) -> str:
             _known_digests[before] = sha256
             _store(before, sha256)
     return sha256
-
-
-def combined_digest(files: Sequence[Path]) -> str:
-    """Compute one sha256 over several files, in their order and by their names."""
-    together = hashlib.sha256()
-    for file in files:
-        together.update(f"{file.name}:{file_digest(file)}\n".encode())
-    return together.hexdigest()
 
 
 # ── the cache on disk ───────────────────────────────────────────────────────────────────────────────────────

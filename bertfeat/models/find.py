@@ -6,8 +6,10 @@ from pathlib import Path
 
 from bertfeat.errors import ModelError, parameter
 from bertfeat.models.digests import file_digest
+from bertfeat.models.files import path_inside_model
 from bertfeat.models.foreign import one_line_message
 from bertfeat.models.model import Model
+from bertfeat.models.sentence_files import read_modules
 
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 DEFAULT_WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -50,7 +52,7 @@ def find_model(name: str | Path | None = None, *, revision: str | None = None) -
             raise ModelError(
                 f"{parameter('revision', revision)} was given, but {chosen} is a folder, which has no revisions"
             )
-        return Model(chosen, folder)
+        return _open(chosen, folder)
     if chosen.startswith((".", "/", "~")) or chosen.count("/") > 1 or not chosen.isprintable() or not chosen.strip():
         raise ModelError(f"{_quote_name(chosen)} is no folder, and it cannot be a model of the Hugging Face hub")
     if revision is not None and (not revision.isprintable() or not revision.strip()):
@@ -61,7 +63,15 @@ def find_model(name: str | Path | None = None, *, revision: str | None = None) -
     if chosen != DEFAULT_MODEL:
         return _from_hub(chosen, revision)
     packaged = _packaged_default() if revision is None else None
-    return _check_published_weights(Model(chosen, packaged) if packaged else _from_hub(chosen, revision))
+    return _check_published_weights(_open(chosen, packaged) if packaged else _from_hub(chosen, revision))
+
+
+def _open(name: str, folder: Path, revision: str | None = None) -> Model:
+    """The model in a folder, or in the folder below it where its ``modules.json`` says that the encoder lies."""
+    modules = () if (folder / "config.json").exists() else read_modules(name, folder)
+    if modules and modules[0].kind == "Transformer" and modules[0].path:
+        return Model(name, path_inside_model(name, folder, modules[0].path, "modules.json"), revision, home=folder)
+    return Model(name, folder, revision)
 
 
 def _existing_folder(name: str) -> Path | None:
@@ -110,7 +120,7 @@ def _from_hub(name: str, revision: str | None) -> Model:
         raise ModelError(
             f"there is no folder {_quote_name(name)}, and no such model{at} in the cache, and {reason}", remedy=remedy
         ) from error
-    return Model(name, folder, revision=folder.name)
+    return _open(name, folder, revision=folder.name)
 
 
 def _near_names(name: str) -> list[str]:

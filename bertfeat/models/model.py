@@ -8,16 +8,18 @@ from pathlib import Path
 from bertfeat.errors import ModelError
 from bertfeat.io import MOST_BYTES
 from bertfeat.models.config import ModelConfig, ModelSizes, read_config, read_config_file, read_library_config
-from bertfeat.models.digests import combined_digest
-from bertfeat.models.families import POSITIONS_AFTER_PADDING
+from bertfeat.models.families import PACKED_FAMILIES, POSITIONS_AFTER_PADDING
 from bertfeat.models.files import find_weight_files, open_weights, path_inside_model, refuse_special_files
+from bertfeat.models.fingerprint import config_settings, digest_of_model, tokenizer_settings, vocabulary_files
 from bertfeat.models.foreign import read_model_json
 from bertfeat.models.library import LibraryConfig
 from bertfeat.models.sentence_files import (
     Prompts,
     SentenceModule,
     read_limits,
+    read_lower_case,
     read_modules,
+    read_not_applied,
     read_pooling,
     read_prompts,
 )
@@ -25,14 +27,6 @@ from bertfeat.recipe import Pooling
 
 LEAST_TOKENS = 8
 """Tokens that a model must be able to read at once: special ones, and some of a text."""
-_TOKENIZER_FILES = (
-    "tokenizer.json",
-    "vocab.txt",
-    "vocab.json",
-    "merges.txt",
-    "sentencepiece.bpe.model",
-    "spiece.model",
-)
 _WITHOUT_LIMIT = 512  # tokens, where neither positions nor the tokenizer set one
 
 
@@ -51,6 +45,7 @@ class Model:
     name: str
     folder: Path
     revision: str | None = None  # the hub's commit, where the files came from there
+    home: Path | None = None  # of sentence-transformers' own files, where the encoder lies in a folder below them
 
     @cached_property
     def _raw_config(self) -> dict[str, object]:
@@ -83,7 +78,10 @@ class Model:
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes for the user on how this model is read, a sentence each."""
-        return self.config.notes
+        if not self.settings_not_applied:
+            return self.config.notes
+        named = "; ".join(self.settings_not_applied)
+        return (*self.config.notes, f"sentence-transformers has settings for it that are not applied here: {named}")
 
     @property
     def causal(self) -> bool:
@@ -147,28 +145,34 @@ class Model:
 
     @cached_property
     def fingerprint(self) -> str:
-        """sha256 over weights and tokenizer files: equal fingerprints give equal features.
+        """sha256 over all that decides vectors: weights, tokenizer, and the settings of both.
+
+        Equal fingerprints give equal features.
 
         Raises:
             ModelError: a file cannot be read.
         """
-        names = [self.folder / name for name in _TOKENIZER_FILES]
-        # tokenizer.json says all; the older files count only where it is missing
-        tokenizer = [name for name in names if name.is_file()][: 1 if names[0].is_file() else None]
-        for file in tokenizer:
+        vocabulary = vocabulary_files(self.folder)
+        for file in vocabulary:
             if file.stat().st_size > MOST_BYTES:
                 raise ModelError(f"{file} has more than {MOST_BYTES:,} bytes, which is no tokenizer", where=self.name)
         for file in self.weight_files:  # a file that holds no weights need not be read whole
             open_weights(self.name, file, "np")
+        library_config = None if self.config.model_type in PACKED_FAMILIES else self.library_config
+        settings = {
+            "config": config_settings(self.config, library_config),
+            "tokenizer": tokenizer_settings(self.name, self.folder),
+            "lowercase": self.lower_cases,
+        }
         try:
-            return combined_digest([*self.weight_files, *tokenizer])
+            return digest_of_model([*self.weight_files, *vocabulary], settings)
         except OSError as error:
             raise ModelError(f"its files cannot be read: {error}", where=self.name) from error
 
     @cached_property
     def pooling(self) -> Pooling:
         """The pooling of the model's own sentence-transformers configuration, else mean."""
-        return read_pooling(self.name, self.folder, self._modules)
+        return read_pooling(self.name, self._sentence_files, self._modules)
 
     @cached_property
     def heads_not_applied(self) -> tuple[str, ...]:
@@ -186,17 +190,31 @@ class Model:
         return self._prompts.default
 
     @cached_property
+    def settings_not_applied(self) -> tuple[str, ...]:
+        """Settings of sentence-transformers' files that ask for something that bertfeat does not do."""
+        return read_not_applied(self.name, self._sentence_files, self.folder, self._modules)
+
+    @cached_property
+    def lower_cases(self) -> bool:
+        """Whether sentence-transformers lowercases each text before the tokenizer sees it."""
+        return read_lower_case(self.name, self.folder, self._modules)
+
+    @cached_property
     def stored_limits(self) -> Mapping[str, int]:
         """Length limits that the files carry and bertfeat switches off, by the file that carries them."""
         return read_limits(self.name, self.folder)
 
+    @property
+    def _sentence_files(self) -> Path:
+        return self.home or self.folder
+
     @cached_property
     def _modules(self) -> tuple[SentenceModule, ...]:
-        return read_modules(self.name, self.folder)
+        return read_modules(self.name, self._sentence_files)
 
     @cached_property
     def _prompts(self) -> Prompts:
-        return read_prompts(self.name, self.folder)
+        return read_prompts(self.name, self._sentence_files)
 
     @cached_property
     def _tokenizer_config(self) -> _TokenizerConfig:

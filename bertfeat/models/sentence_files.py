@@ -1,5 +1,6 @@
 """sentence-transformers' own files in a model's folder: pooling, prompts, and the modules after pooling."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,33 @@ from bertfeat.recipe import Pooling
 
 _MODULES = "modules.json"
 _SETTINGS = "config_sentence_transformers.json"
+_ENCODER = "sentence_bert_config.json"
+_POOLING = "config.json"
+_READ: Mapping[str, frozenset[str]] = {
+    _SETTINGS: frozenset({"__version__", "default_prompt_name", "model_type", "prompts", "similarity_fn_name"}),
+    _ENCODER: frozenset({"do_lower_case", "max_seq_length", "unpad_inputs"}),
+    _POOLING: frozenset(
+        {
+            "embedding_dimension",
+            "pooling_mode",
+            "pooling_mode_cls_token",
+            "pooling_mode_lasttoken",
+            "pooling_mode_max_tokens",
+            "pooling_mode_mean_sqrt_len_tokens",
+            "pooling_mode_mean_tokens",
+            "pooling_mode_weightedmean_tokens",
+            "word_embedding_dimension",
+        }
+    ),
+}
+"""Keys of sentence-transformers' files that are applied here, or that change no vector."""
+_USUAL: Mapping[str, object] = {
+    "include_prompt": True,
+    "modality_config": {"text": {"method": "forward", "method_output_name": "last_hidden_state"}},
+    "module_output_name": "token_embeddings",
+    "transformer_task": "feature-extraction",
+}
+"""The values of other keys that ask for what is done here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +104,11 @@ class Prompts:
 
 
 @dataclass(frozen=True, slots=True)
-class _Limit:
+class _EncoderFile:
+    """``sentence_bert_config.json``."""
+
     max_seq_length: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    do_lower_case: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +156,27 @@ def _known_pooling(name: str, modes: list[str]) -> Pooling:
     )
 
 
+def read_lower_case(name: str, folder: Path, modules: tuple[SentenceModule, ...]) -> bool:
+    """Read whether texts are lowercased before the tokenizer sees them, whatever it does itself."""
+    settings = read_model_json(name, folder, _ENCODER, _EncoderFile) if modules else None
+    return bool(settings and settings.do_lower_case)
+
+
+def read_not_applied(name: str, folder: Path, encoder: Path, modules: tuple[SentenceModule, ...]) -> tuple[str, ...]:
+    """Read which settings of sentence-transformers' files ask for something that is not done here, as JSON has them."""
+    pooling = [f"{module.path or '.'}/{_POOLING}" for module in modules if module.kind == "Pooling"]
+    files = [folder / _SETTINGS, encoder / _ENCODER, *(path_inside_model(name, folder, p, _MODULES) for p in pooling)]
+    found = []
+    for path in files if modules else ():
+        said = read_model_json(name, path.parent, path.name, dict[str, object]) or {}
+        found += [
+            f"{key}: {json.dumps(value)}"
+            for key, value in said.items()
+            if key not in _READ[path.name] and value not in (None, {}, []) and value != _USUAL.get(key)
+        ]
+    return tuple(found)
+
+
 def read_prompts(name: str, folder: Path) -> Prompts:
     """Read the model's prompts.
 
@@ -141,10 +193,10 @@ def read_prompts(name: str, folder: Path) -> Prompts:
 def read_limits(name: str, folder: Path) -> Mapping[str, int]:
     """Read the length limits that the files carry and bertfeat switches off, by the file that carries them."""
     tokenizer = read_model_json(name, folder, "tokenizer.json", _TokenizerLimits)
-    own = read_model_json(name, folder, "sentence_bert_config.json", _Limit)
+    own = read_model_json(name, folder, _ENCODER, _EncoderFile)
     limits = {
         "tokenizer.json": tokenizer.truncation.max_length if tokenizer and tokenizer.truncation else None,
-        "sentence_bert_config.json": own.max_seq_length if own else None,
+        _ENCODER: own.max_seq_length if own else None,
     }
     return {file: limit for file, limit in limits.items() if limit}
 

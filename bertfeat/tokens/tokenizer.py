@@ -4,19 +4,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Encoding, Tokenizer as FastTokenizer
+from tokenizers import Encoding, Tokenizer as FastTokenizer, normalizers
 
 from bertfeat.errors import ModelError
-from bertfeat.models import Model, silence_transformers, wrap_library_errors
+from bertfeat.models import TOKENIZER_FILES, Model, silence_transformers, wrap_library_errors
 from bertfeat.tokens.tokenizer_file import LoadedTokenizer, read_tokenizer_file
 from bertfeat.words import CharSpans
 
 _MOST_SPECIAL = 7  # less than the least length of a window
 _MOST_SEGMENT = 127  # what a byte holds
-_FILES = ("tokenizer.json", "vocab.*", "merges.txt", "bpe.codes", "*.model", "tekken.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ def _token_origins(encoding: Encoding) -> list[tuple[bool, int | None]]:
 def _load(model: Model) -> LoadedTokenizer:
     """Load a model's tokenizer, which neither cuts texts nor pads them."""
     # without its files transformers makes up a tokenizer that knows no word
-    if not any(file.is_file() for pattern in _FILES for file in model.folder.glob(pattern)):
+    if not any(file.is_file() for pattern in TOKENIZER_FILES for file in model.folder.glob(pattern)):
         raise ModelError(
             f"{model.folder} has no tokenizer files", where=model.name, remedy="put its tokenizer.json there"
         )
@@ -155,7 +155,19 @@ def _load(model: Model) -> LoadedTokenizer:
     loaded = read_tokenizer_file(model) or _load_by_transformers(model)
     loaded.tokenizer.no_truncation()
     loaded.tokenizer.no_padding()
+    if model.lower_cases:
+        _lower_case(loaded.tokenizer)
     return loaded
+
+
+def _lower_case(tokenizer: FastTokenizer) -> None:
+    """Lowercase texts before all that a tokenizer does, as sentence-transformers has it, unless it does so itself."""
+    own = tokenizer.normalizer
+    steps = [] if own is None else [own]
+    if isinstance(own, normalizers.Sequence):
+        steps = [*cast(Iterable[normalizers.Normalizer], own)]  # which its stubs do not say
+    if not any(isinstance(step, normalizers.Lowercase) for step in steps):
+        tokenizer.normalizer = normalizers.Sequence([normalizers.Lowercase(), *steps])
 
 
 def _load_by_transformers(model: Model) -> LoadedTokenizer:

@@ -13,36 +13,20 @@ from tokenizers import AddedToken, Tokenizer as FastTokenizer
 
 from bertfeat.errors import ModelError
 from bertfeat.io import decode_json, read_regular
-from bertfeat.models import PACKED_FAMILIES, Model, wrap_library_errors
+from bertfeat.models import PACKED_FAMILIES, TOKENIZER_KEYS_WITHOUT_EFFECT, Model, wrap_library_errors
 from bertfeat.tokens.tokenizer_classes import TOKENIZER_CLASSES, Json, ModelPart, TokenizerCandidate
 
 _SPECIAL = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 _MORE_SPECIAL = ("extra_special_tokens", "additional_special_tokens")
 _OPTIONS = ("do_lower_case", "tokenize_chinese_chars", "strip_accents", "add_prefix_space", "trim_offsets")
-_WITHOUT_EFFECT = (
-    "backend",
-    "clean_up_tokenization_spaces",
-    "do_basic_tokenize",
-    "errors",
-    "is_local",
-    "max_len",
-    "max_length",
-    "model_input_names",
-    "model_max_length",
-    "name_or_path",
-    "never_split",
-    "pad_to_multiple_of",
-    "pad_token_type_id",
-    "padding_side",
-    "sp_model_kwargs",
-    "special_tokens_map_file",
-    "stride",
-    "tokenizer_file",
-    "truncation_side",
-    "truncation_strategy",
-)
-"""Keys of ``tokenizer_config.json`` that change neither ids nor offsets."""
-_UNDERSTOOD = {"tokenizer_class", "added_tokens_decoder", *_SPECIAL, *_MORE_SPECIAL, *_OPTIONS, *_WITHOUT_EFFECT}
+_UNDERSTOOD = {
+    "tokenizer_class",
+    "added_tokens_decoder",
+    *_SPECIAL,
+    *_MORE_SPECIAL,
+    *_OPTIONS,
+    *TOKENIZER_KEYS_WITHOUT_EFFECT,
+}
 
 
 @dataclass(frozen=True, slots=True)

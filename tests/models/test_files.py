@@ -150,6 +150,29 @@ def test_weights_below_a_prefix_beside_a_head(bert_folder: Path) -> None:
     np.testing.assert_array_equal(found["layer5_mean"], wanted["layer5_mean"])
 
 
+@pytest.mark.parametrize("own", ["", "bert."])
+def test_of_two_encoders_in_a_file_the_own_one_counts(bert_folder: Path, own: str) -> None:
+    wanted = load(bert_folder).features(documents(TEXTS), "all", Pooling.MEAN)
+
+    def with_others(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        others = {f"{other}{name}": t + 1 for other in ("a.", "encoder_k.") for name, t in tensors.items()}
+        return others | {f"{own}{name}": tensor for name, tensor in tensors.items()}
+
+    rewrite(bert_folder, with_others)
+    found = load(bert_folder).features(documents(TEXTS), "all", Pooling.MEAN)
+    np.testing.assert_array_equal(found["layer5_mean"], wanted["layer5_mean"])
+
+
+@pytest.mark.parametrize("prefixes", [("encoder_q.", "encoder_k."), ("a.b.", "query_encoder.", "c."), ("", "bert.")])
+def test_two_encoders_in_a_file_none_of_them_the_own_one_are_refused(
+    bert_folder: Path, prefixes: tuple[str, ...]
+) -> None:
+    rewrite(bert_folder, lambda tensors: {f"{prefix}{n}": t.clone() for prefix in prefixes for n, t in tensors.items()})
+    with pytest.raises(ModelError, match="its weights hold several encoders: ") as caught:
+        load(bert_folder)
+    assert all(f"{prefix}embeddings.word_embeddings.weight" in str(caught.value) for prefix in prefixes)
+
+
 def test_weights_of_the_library_below_a_prefix_beside_a_head(tmp_path: Path) -> None:
     folder = build("albert", tmp_path / "albert")
     wanted = load(folder).features(documents(TEXTS), "all", Pooling.MEAN)
