@@ -68,7 +68,7 @@ class SimilarityInputs(Body):
     """A sentence and those that it is compared with."""
 
     source_sentence: str
-    sentences: Annotated[list[str], Field(min_length=1, fail_fast=True)]
+    sentences: Annotated[list[str], Field(fail_fast=True)]
 
 
 class SimilarityParameters(Body):
@@ -131,6 +131,8 @@ def tei_routes(service: Service, errors: dict[int | str, dict[str, Any]]) -> API
     @router.post("/similarity", summary="Cosines of a sentence and others")
     async def similarity(body: SimilarityBody, request: Request) -> Response:
         with service.metrics.request("similarity"):
+            if not body.inputs.sentences:
+                raise Problem(Kind.EMPTY, "there are no sentences to compare with", "inputs.sentences")
             texts = [body.inputs.source_sentence, *body.inputs.sentences]
             given = TeiBody(inputs=texts, **body.parameters.model_dump())
             wanted = _wanted(service, given)
@@ -169,6 +171,8 @@ def _add_tokenizing(router: APIRouter, service: Service) -> None:
 
 async def _decode(service: Service, body: DecodeBody, request: Request) -> list[str]:
     tokenizer = service.extractor.tokenizer
+    if not body.ids:
+        raise Problem(Kind.EMPTY, "there are no ids", "ids")
     lists = [[each] if isinstance(each, int) else each for each in body.ids]
     if any(isinstance(each, int) for each in body.ids):
         lists = [[number for (number,) in lists]]
@@ -251,6 +255,7 @@ def _info(service: Service) -> dict[str, Any]:
     extractor, limits = service.extractor, service.settings
     return {
         "model_id": service.name,
+        "served_model_name": service.name,
         "model_sha": extractor.model.revision or extractor.model.fingerprint,
         "model_dtype": str(extractor.precision.dtype).removeprefix("torch."),
         "model_type": {"embedding": {"pooling": extractor.columns[0].pooling.value}},

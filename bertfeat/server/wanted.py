@@ -5,7 +5,9 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from bertfeat.corpus import MAX_TEXT, Document
 from bertfeat.extraction import Embedder
@@ -27,9 +29,35 @@ Specs = Annotated[
 
 
 class Body(BaseModel):
-    """The JSON of a request. A field that it does not have is refused: to ignore it would answer another question."""
+    """The JSON of a request.
+
+    A field that it does not have is refused: to ignore it would answer another question. An option that is null is one
+    that is left out, as clients send it.
+    """
 
     model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, given: object) -> object:
+        if not isinstance(given, dict):
+            return given
+        options = {name for name, field in cls.model_fields.items() if not field.is_required()}
+        return {name: value for name, value in given.items() if value is not None or name not in options}
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        shown = handler(schema)
+        fields: dict[str, JsonSchemaValue] = handler.resolve_ref_schema(shown)["properties"]
+        for name, field in cls.model_fields.items():
+            told = fields[name]
+            if not field.is_required() and _NULL not in told.get("anyOf", ()):
+                about = [key for key in ("title", "description", "default", "examples") if key in told]
+                fields[name] = {key: told.pop(key) for key in about} | {"anyOf": [told, _NULL]}
+        return shown
+
+
+_NULL = {"type": "null"}
 
 
 class WantedBody(Body):

@@ -165,6 +165,7 @@ def test_other_tei_routes(client: TestClient, extractor: Extractor) -> None:
     (text,) = client.post("/decode", json={"ids": [token["id"] for token in tokens]}).json()
     assert "bank" in text
     info = client.get("/info").json()
+    assert info["served_model_name"] == info["model_id"]
     assert info["max_client_batch_size"] == 100
     assert info["model_type"] == {"embedding": {"pooling": "mean"}}
     assert client.get("/health").status_code == client.get("/ping").status_code == 200
@@ -273,32 +274,51 @@ def test_wrong_ways_to_score_again(client: TestClient, body: dict[str, Any], tol
     assert told in answer.json()["error"]
 
 
+RIGHT: dict[str, dict[str, Any]] = {
+    "/v1/embeddings": {"input": "a"},
+    "/embed": {"inputs": "a"},
+    "/": {"inputs": "a"},
+    "/invocations": {"inputs": "a"},
+    "/embed_all": {"inputs": "a"},
+    "/similarity": {"inputs": {"source_sentence": "a", "sentences": ["b"]}},
+    "/tokenize": {"inputs": "a"},
+    "/decode": {"ids": [1]},
+    "/features": {"texts": "a"},
+    "/search": {"query": "money"},
+    "/usages": {"word": "bank", "layers": "last"},
+    "/tag": {"texts": "a"},
+}
+"""A body that each route takes."""
+
+
+@pytest.mark.parametrize("path", RIGHT)
+def test_an_option_that_is_null_is_left_out(client: TestClient, path: str) -> None:
+    schema = client.get("/openapi.json").json()
+    reference = schema["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]["$ref"]
+    body = schema["components"]["schemas"][reference.rpartition("/")[2]]
+    options = sorted(set(body["properties"]) - set(body.get("required", ())) - set(RIGHT[path]))
+    without = client.post(path, json=RIGHT[path])
+    for names in [*([name] for name in options), options]:
+        answer = client.post(path, json=RIGHT[path] | dict.fromkeys(names))
+        assert (answer.status_code, answer.content) == (without.status_code, without.content), names
+    for name in options:
+        assert {"type": "null"} in body["properties"][name]["anyOf"]
+    needed = dict.fromkeys(body.get("required", ()))
+    assert client.post(path, json=needed or {"query": None}).status_code in (400, 422)
+
+
 def test_unknown_fields_are_refused_with_those_that_there_are(client: TestClient) -> None:
     """To ignore one would be to answer another question."""
-    right: dict[str, dict[str, Any]] = {
-        "/v1/embeddings": {"input": "a"},
-        "/embed": {"inputs": "a"},
-        "/": {"inputs": "a"},
-        "/invocations": {"inputs": "a"},
-        "/embed_all": {"inputs": "a"},
-        "/similarity": {"inputs": {"source_sentence": "a", "sentences": ["b"]}},
-        "/tokenize": {"inputs": "a"},
-        "/decode": {"ids": [1]},
-        "/features": {"texts": "a"},
-        "/search": {"query": "money"},
-        "/usages": {"word": "bank", "layers": "last"},
-        "/tag": {"texts": "a"},
-    }
-    for path, body in right.items():
+    for path, body in RIGHT.items():
         answer = client.post(path, json={**body, "rerankk": "maxsim"})
         assert answer.status_code == (400 if path.startswith("/v1/") else 422), (path, answer.text)
         assert "rerankk: there is no such field; the fields are " in answer.text
         assert next(iter(body)) in answer.text.partition("the fields are")[2]
         assert client.post(path, json={**body, "x" * 5000: 1}).status_code == (400 if path.startswith("/v1/") else 422)
-    nested = client.post("/similarity", json=right["/similarity"] | {"parameters": {"normalise": True}})
+    nested = client.post("/similarity", json=RIGHT["/similarity"] | {"parameters": {"normalise": True}})
     assert nested.status_code == 422
     assert "parameters.normalise: there is no such field; the fields are truncate, " in nested.json()["error"]
-    for path, body in right.items():  # fields that are put into the address
+    for path, body in RIGHT.items():  # fields that are put into the address
         answer = client.post(f"{path}?rerank=maxsim", json=body)
         assert answer.status_code == (400 if path.startswith("/v1/") else 422), (path, answer.text)
         assert "rerank: there is no such query parameter; the body takes " in answer.text

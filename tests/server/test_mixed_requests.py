@@ -40,7 +40,7 @@ WRONG: list[tuple[str, Any, int]] = [
     ("/embed", {"inputs": "x" * 3_000_000}, 413),
     ("/embed", {"inputs": ["a"] * 3000}, 413),
     ("/embed_all", {"inputs": "a", "pooling": "mean"}, 422),
-    ("/similarity", {"inputs": {"source_sentence": "a", "sentences": []}}, 422),
+    ("/similarity", {"inputs": {"source_sentence": "a", "sentences": []}}, 400),
     ("/tokenize", {"inputs": []}, 400),
     ("/decode", {"ids": [-1]}, 422),
     ("/features", {"texts": "a", "layers": "99"}, 422),
