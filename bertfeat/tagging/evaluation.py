@@ -2,7 +2,7 @@
 
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from bertfeat.arguments import checked
 from bertfeat.errors import CorpusError, errors_within
 from bertfeat.tagging.prediction_files import TagPredictions, read_predictions
-from bertfeat.tagging.schemes import detect_scheme
+from bertfeat.tagging.schemes import OUTSIDE, detect_scheme
 from bertfeat.tagging.scores import Scores, score_tags
 
 STDIN = "-"
@@ -39,7 +39,23 @@ def evaluate_predictions(path: str | Path, *, encoding: str | None = None) -> Ta
         predictions = read_predictions(path, encoding=encoding)
     with errors_within(path):
         scores = score_tags(predictions.gold, predictions.predicted)
-    return TagEvaluation(scores, _warn_of_schemes(predictions))
+    return TagEvaluation(scores, (*_warn_of_labels(predictions), *_warn_of_schemes(predictions)))
+
+
+def _warn_of_labels(predictions: TagPredictions) -> tuple[str, ...]:
+    """Say that no label is in both columns, which may be two others than are meant."""
+    gold, predicted = _labels_in(predictions.gold), _labels_in(predictions.predicted)
+    if not gold or not predicted or set(gold) & set(predicted):
+        return ()
+    return (
+        f"the gold and the predicted tags, which are the last two columns, have no label in common, such as "
+        f"{gold[0]!r} and {predicted[0]!r}",
+    )
+
+
+def _labels_in(sentences: Iterable[Sequence[str]]) -> list[str]:
+    """The labels of tags, without their prefixes, sorted."""
+    return sorted({tag.partition("-")[2] or tag for tags in sentences for tag in tags} - {OUTSIDE})
 
 
 def _warn_of_schemes(predictions: TagPredictions) -> tuple[str, ...]:

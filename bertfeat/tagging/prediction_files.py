@@ -1,13 +1,13 @@
 """Files with gold and predicted tags side by side, as conlleval reads them and most taggers write them."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from bertfeat.arguments import checked
 from bertfeat.corpus import CorpusSettings, Document, Failure, open_corpus
 from bertfeat.errors import CorpusError
-from bertfeat.tagging.schemes import OUTSIDE, detect_scheme
+from bertfeat.tagging.schemes import detect_scheme
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,19 +36,7 @@ def read_predictions(path: str | Path, *, encoding: str | None = None, name: str
             detect_scheme(sentences)
         except CorpusError as error:
             raise error.within(f"{where}, {side} tags") from error
-    first, second = _labels_in(gold), _labels_in(predicted)
-    if first and second and not set(first) & set(second):
-        raise CorpusError(
-            f"the last two columns ought to be gold and predicted tags, but they have nothing in common, such as "
-            f"{first[0]!r} and {second[0]!r}",
-            where=where,
-        )
     return TagPredictions(gold, predicted)
-
-
-def _labels_in(sentences: Iterable[Sequence[str]]) -> list[str]:
-    """The labels of tags, without their prefixes, sorted."""
-    return sorted({tag.partition("-")[2] or tag for tags in sentences for tag in tags} - {OUTSIDE})
 
 
 def _read_column(path: str | Path, column: str, encoding: str | None, name: str) -> Iterator[tuple[str, ...]]:

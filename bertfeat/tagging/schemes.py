@@ -14,6 +14,7 @@ NO_LABEL = "_"
 """Label of a span whose tags are plain ``B`` and ``I``."""
 
 _SPAN_TAG = re.compile(r"[BIESLU](-.*)?", re.DOTALL)
+_SMALL_SPAN_TAG = re.compile(r"[bieslu]-.+", re.DOTALL)
 _SAME = {"L": "E", "U": "S"}  # BILOU's names for what IOBES calls E and S
 
 
@@ -102,9 +103,9 @@ def detect_scheme(sentences: Sequence[Sequence[str]]) -> Scheme:
         CorpusError: tags of spans, but for one that has no prefix.
     """
     seen = dict.fromkeys(tag for tags in sentences for tag in tags)
-    others = [tag for tag in seen if not _is_span_tag(tag)]
+    others = [tag for tag in seen if not is_span_tag(tag)]
     if others:
-        _refuse_mixture(seen, others[0], sentences)
+        _refuse_mixture(seen, others, sentences)
         return Scheme.PLAIN
     if any(tag[0] in "ESLU" for tag in seen):
         return Scheme.IOBES
@@ -126,16 +127,17 @@ def is_tag_of(scheme: Scheme, tag: str) -> bool:
     return tag == OUTSIDE or (tag[:1] in prefixes and tag[1:2] == "-")
 
 
+def is_span_tag(tag: str) -> bool:
+    """Whether a tag may stand for a span, or for none."""
+    return tag == OUTSIDE or _SPAN_TAG.fullmatch(tag) is not None
+
+
 def _bio(span: TagSpan) -> list[str]:
     return [f"B-{span.label}", *[f"I-{span.label}"] * (span.stop - span.start - 1)]
 
 
-def _is_span_tag(tag: str) -> bool:
-    return tag == OUTSIDE or _SPAN_TAG.fullmatch(tag) is not None
-
-
 def _parse_tag(tag: str) -> _ParsedTag:
-    if not _is_span_tag(tag):
+    if not is_span_tag(tag):
         raise CorpusError(f"{tag!r} is no tag of a span: those are O, and labels after B-, I-, E-, S-, L- or U-")
     return _ParsedTag(_SAME.get(tag[0], tag[0]), tag[2:] or NO_LABEL)
 
@@ -160,13 +162,17 @@ def _scheme_of_beginning(before: _ParsedTag, tag: _ParsedTag) -> Scheme | None:
     return None
 
 
-def _refuse_mixture(seen: Iterable[str], other: str, sentences: Sequence[Sequence[str]]) -> None:
-    """One mistyped tag must not turn a file of spans into one of plain tags."""
-    spans = [tag for tag in seen if tag[:2] in ("B-", "I-")]
-    if OUTSIDE in seen and spans:
-        number = next(number for number, tags in enumerate(sentences, 1) if other in tags)
-        raise CorpusError(
-            f"{other!r} stands among tags of spans such as {spans[0]!r}",
-            where=f"sentence {number:,}",
-            remedy="write it with B- or I- before its label, or O",
-        )
+def _refuse_mixture(seen: Iterable[str], others: Sequence[str], sentences: Sequence[Sequence[str]]) -> None:
+    """One mistyped tag, or small letters, must not turn a file of spans into one of plain tags."""
+    small = set(others) <= {"o"} or ("o" in others and any(_SMALL_SPAN_TAG.fullmatch(tag) for tag in others))
+    spans = [tag for tag in seen if tag[:2] in ("B-", "I-") or (small and _SMALL_SPAN_TAG.fullmatch(tag))]
+    if not spans or not (small or OUTSIDE in seen):
+        return
+    number = next(number for number, tags in enumerate(sentences, 1) if others[0] in tags)
+    if small:
+        problem = f"{others[0]!r} is a tag of spans in small letters"
+        remedy = "write a scheme in capitals: O, and B- and I- before labels"
+    else:
+        problem = f"{others[0]!r} stands among tags of spans such as {spans[0]!r}"
+        remedy = "write it with B- or I- before its label, or O"
+    raise CorpusError(problem, where=f"sentence {number:,}", remedy=remedy)

@@ -7,7 +7,7 @@ from itertools import chain
 
 from bertfeat.arguments import checked
 from bertfeat.errors import CorpusError, UsageError
-from bertfeat.tagging.schemes import OUTSIDE, Scheme, detect_scheme, label_of, read_spans, to_bio
+from bertfeat.tagging.schemes import OUTSIDE, Scheme, detect_scheme, is_span_tag, label_of, read_spans, to_bio
 
 TagSequences = Sequence[Sequence[str]]
 """The tags of each sentence."""
@@ -96,7 +96,7 @@ def _have_spans(gold: TagSequences, predicted: TagSequences, schemes: tuple[Sche
         return schemes[0].has_spans
     span = next((tag for tags in spans for tag in tags if tag != OUTSIDE), None)
     if span is not None:
-        other = next(tag for tags in plain for tag in tags if tag != OUTSIDE)
+        other = next(tag for tags in plain for tag in tags if not is_span_tag(tag))
         which = "predicted" if spans is predicted else "gold"
         raise CorpusError(f"the {which} tags stand for spans, such as {span!r}, but not the others, such as {other!r}")
     return False

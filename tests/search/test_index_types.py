@@ -19,6 +19,16 @@ GB = 10**9
         (10_000_000, 384, GB, 0.95, "IVF12649,SQ8", "its lists on disk"),
         (10_000_000, 384, GB, 0.7, "IVF12649,PQ48np", "a byte for 8 values"),
         (10_000_000, 384, 4 * GB, 1.0, "IVF12649,Flat", "its lists on disk"),
+        (
+            10,
+            384,
+            1_000,
+            0.8,
+            "IVF1,SQ8",
+            "0 MB pass the memory of 0 MB, and smaller codes need 256 vectors",
+        ),
+        (255, 384, 1_000, 0.5, "IVF6,SQ8", "smaller codes need 256 vectors"),
+        (256, 384, 1_000, 0.5, "IVF6,PQ384np", "a byte a value, and its lists on disk"),
     ],
 )
 def test_auto(count: int, width: int, memory: int, recall: float, factory: str, reason: str) -> None:

@@ -103,6 +103,16 @@ def test_tags_without_labels_make_spans() -> None:
     assert read_spans([]) == []
 
 
+@pytest.mark.parametrize(
+    ("tags", "wrong"), [("B-PER o", "o"), ("o I-PER I-PER o", "o"), ("b-per i-per o", "b-per"), ("o b-loc O", "o")]
+)
+def test_tags_in_small_letters_are_no_plain_ones(tags: str, wrong: str) -> None:
+    with pytest.raises(CorpusError, match=f"sentence 1: '{wrong}' is a tag of spans in small letters; write a"):
+        detect_scheme([tags.split()])
+    assert detect_scheme([["o", "a"]]) is Scheme.PLAIN
+    assert detect_scheme([["b-x", "c"]]) is Scheme.PLAIN
+
+
 def test_a_mistyped_tag_does_not_make_all_tags_plain() -> None:
     with pytest.raises(CorpusError, match="sentence 2: 'PER' stands among tags of spans such as 'B-PER'"):
         detect_scheme([["O", "B-PER"], ["PER"]])

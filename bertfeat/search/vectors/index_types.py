@@ -17,6 +17,7 @@ POINTS_PER_CLUSTER = 64  # to train on; FAISS itself asks for 39 to 256
 NEIGHBOURS = 32  # links of a vector in an HNSW graph; its bottom layer has twice as many
 # "np" in a factory string: no polysemous training, which takes seconds to hours and is never used here
 CODE_WIDTHS = (2, 4, 8, 16)  # values that one byte of a product quantiser stands for, best first
+_CODE_VALUES = 256  # that a byte of it has, which need as many vectors to be trained on
 RECALL_OF_CODES = 0.8  # what product quantisation reaches without the vectors at hand; more is not promised
 
 
@@ -99,10 +100,10 @@ def _choose_automatically(count: int, width: int, budget: int, recall: float) ->
     if bytewise <= budget and recall < 1.0:
         reason = f"{why}; a byte a value, for {_over_budget(whole, budget)}"
         return IndexChoice(f"{lists},SQ8", reason, bytewise, clusters)
-    if recall > RECALL_OF_CODES:
+    if recall > RECALL_OF_CODES or count < _CODE_VALUES:
         code, size = ("Flat", whole) if recall >= 1.0 else ("SQ8", bytewise)
-        over = _over_budget(size, budget)
-        reason = f"{why}; its lists on disk: {over}, and smaller codes do not reach recall {recall}"
+        no_less = f"do not reach recall {recall}" if recall > RECALL_OF_CODES else f"need {_CODE_VALUES} vectors"
+        reason = f"{why}; its lists on disk: {_over_budget(size, budget)}, and smaller codes {no_less}"
         return IndexChoice(f"{lists},{code}", reason, size, clusters, on_disk=True)
     return _choose_codes(lists, clusters, count, width, budget, why)
 
@@ -116,6 +117,8 @@ def _choose_codes(lists: str, clusters: int, count: int, width: int, budget: int
     else:
         values, size = 1, count * (width + 8) + clusters * width * 4
     reason = f"{why}; a byte for {values} values, the best that fits {_gigabytes(budget)}"
+    if size > budget:
+        reason = f"{why}; a byte a value, and its lists on disk: {_over_budget(size, budget)}"
     return IndexChoice(f"{lists},PQ{width // values}np", reason, size, clusters, on_disk=size > budget)
 
 
@@ -133,9 +136,9 @@ def _plan_ivf(reason: str, count: int, width: int) -> IndexChoice:
 
 
 def _plan_ivfpq(reason: str, count: int, width: int) -> IndexChoice:
-    if count < 256:
+    if count < _CODE_VALUES:
         raise UsageError(
-            f"ivfpq cannot be trained on {count:,} vectors: its codes have 256 values each",
+            f"ivfpq cannot be trained on {count:,} vectors: its codes have {_CODE_VALUES} values each",
             remedy="choose flat, or sq8",
         )
     clusters = cluster_count(count)

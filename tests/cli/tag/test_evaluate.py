@@ -86,8 +86,12 @@ def test_many_plain_tags_show_the_mistakes(tmp_path: Path) -> None:
             1,
             "predicted tags: sentence 1: 'ORG' stands among tags of spans such as",
         ),
-        ("EU B-NP B-ORG\nrejects O O\n", 1, "nothing in common, such as 'NP' and 'ORG'"),
-        ("EU NNP VB\n", 1, "nothing in common, such as 'NNP' and 'VB'"),
+        (
+            "EU B-ORG B-ORG\nrejects O o\ncall O o\n",
+            1,
+            "predicted tags: sentence 1: 'o' is a tag of spans in small letters; write a scheme in capitals: O, and",
+        ),
+        ("EU B-ORG b-org\nrejects O o\n", 1, "predicted tags: sentence 1: 'b-org' is a tag of spans in small letters"),
         ("\n\n", 1, "there are no sentences in it"),
         ("", 1, "there are no sentences in it"),
     ],
@@ -198,3 +202,12 @@ def test_a_text_without_tags_has_no_scores(trained: Path) -> None:
     shown = run("evaluate", trained / "t.tagger", trained / "plain.txt")
     assert (shown.exit_code, shown.stdout) == (1, "")
     assert "plain.txt: a text file has no tags; CoNLL files bring them" in shown.stderr
+
+
+@pytest.mark.parametrize("text", ["EU B-NP B-ORG\nrejects O O\n", "EU NNP VB\n"])
+def test_no_label_in_common_scores_nothing_with_a_warning(tmp_path: Path, text: str) -> None:
+    (tmp_path / "eng.out").write_text(text)
+    shown = evaluate(tmp_path / "eng.out", "--json")
+    assert shown.exit_code == 0, shown.stderr
+    assert json.loads(shown.stdout)["f1"] == 0
+    assert "which are the last two columns, have no label in common, such as '" in shown.stderr
