@@ -11,12 +11,13 @@ from pathlib import Path
 from bertfeat.io import canonical_json, to_plain
 from bertfeat.models.config import ModelConfig
 from bertfeat.models.digests import file_digest
+from bertfeat.models.families import PACKED_FAMILIES
 from bertfeat.models.foreign import read_model_json
-from bertfeat.models.library import LibraryConfig
+from bertfeat.models.library import IGNORED_KEYS
 
-TOKENIZER_FILES = ("tokenizer.json", "vocab.*", "merges.txt", "bpe.codes", "*.model", "tekken.json")
+_VOCABULARIES = ("tokenizer.json", "vocab.*", "merges.txt", "bpe.codes", "*.model", "tekken.json")
 """Files of a tokenizer's vocabulary; where the first one is there, it says all."""
-TOKENIZER_SETTINGS = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
+_TOKENIZER_SETTINGS = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
 """Files that say what a tokenizer does with its vocabulary."""
 TOKENIZER_KEYS_WITHOUT_EFFECT = frozenset(
     {
@@ -47,6 +48,7 @@ TOKENIZER_KEYS_WITHOUT_EFFECT = frozenset(
 """Keys of ``tokenizer_config.json`` that change neither ids nor offsets."""
 _CONFIG_KEYS = frozenset(
     {
+        *IGNORED_KEYS,
         "_name_or_path",
         "architectures",
         "attention_dropout",
@@ -61,7 +63,6 @@ _CONFIG_KEYS = frozenset(
         "decoder_bias",
         "dropout",
         "dropout_rate",
-        "dtype",
         "embd_pdrop",
         "embedding_dropout",
         "finetuning_task",
@@ -95,30 +96,39 @@ def digest_of_model(files: Sequence[Path], settings: Mapping[str, object]) -> st
     return together.hexdigest()
 
 
+def tokenizer_files(folder: Path) -> tuple[Path, ...]:
+    """Find all files of a tokenizer: of its vocabulary, and of its settings."""
+    patterns = (*_VOCABULARIES, *_TOKENIZER_SETTINGS)
+    return tuple(dict.fromkeys(file for each in patterns for file in sorted(folder.glob(each)) if file.is_file()))
+
+
 def vocabulary_files(folder: Path) -> tuple[Path, ...]:
     """Find the files of a tokenizer's vocabulary that count; none where there is no tokenizer."""
-    files = {file: None for pattern in TOKENIZER_FILES for file in sorted(folder.glob(pattern)) if file.is_file()}
-    whole = folder / TOKENIZER_FILES[0]
+    files = [file for file in tokenizer_files(folder) if file.name not in _TOKENIZER_SETTINGS]
+    whole = folder / _VOCABULARIES[0]
     return (whole,) if whole in files else tuple(files)
 
 
 def tokenizer_settings(name: str, folder: Path) -> Mapping[str, object]:
     """Read what the files of a tokenizer's settings say, without what has no effect."""
-    read = {file: read_model_json(name, folder, file, dict[str, object]) or {} for file in TOKENIZER_SETTINGS}
+    read = {file: read_model_json(name, folder, file, dict[str, object]) or {} for file in _TOKENIZER_SETTINGS}
     return {file: _that_count(said, TOKENIZER_KEYS_WITHOUT_EFFECT) for file, said in read.items()}
 
 
-def config_settings(config: ModelConfig, library_config: LibraryConfig | None) -> Mapping[str, object]:
-    """Give what ``config.json`` says, without what has no effect.
+def config_settings(config: ModelConfig, raw: Mapping[str, object]) -> Mapping[str, object]:
+    """Give what ``config.json`` says (``raw``), without what has no effect.
 
-    It is what transformers makes of it, or, of families that are read without transformers, all that is computed with.
+    Of families that are read without transformers it is all that is computed with, defaults included. Of the others it
+    is what the file itself says: another version of transformers may name its settings and defaults otherwise.
     """
-    if library_config is None:
-        own: Mapping[str, object] = {"activation": config.activation, **to_plain(config.sizes)}
-    else:
-        own = library_config.to_diff_dict()
-    return _that_count({**own, "model_type": config.model_type, "tokenizer": config.tokenizer_class}, _CONFIG_KEYS)
+    if config.model_type in PACKED_FAMILIES:
+        raw = {"activation": config.activation, **to_plain(config.sizes)}
+    return _that_count({**raw, "model_type": config.model_type, "tokenizer": config.tokenizer_class}, _CONFIG_KEYS)
 
 
 def _that_count(said: Mapping[str, object], without_effect: Container[str]) -> dict[str, object]:
-    return {key: value for key, value in said.items() if value is not None and key not in without_effect}
+    return {
+        key: _that_count(value, without_effect) if isinstance(value, Mapping) else value
+        for key, value in said.items()
+        if value is not None and key not in without_effect
+    }

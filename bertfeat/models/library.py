@@ -9,7 +9,7 @@ from bertfeat.models.foreign import silence_transformers, wrap_library_errors
 LibraryConfig = Any
 """A configuration of transformers; which attributes it has depends on the family."""
 
-_LEFT_OUT = (
+IGNORED_KEYS = (
     "_attn_implementation",
     "attn_implementation",
     "dtype",
@@ -47,7 +47,7 @@ def build_library_config(name: str, folder: Path, raw: dict[str, object]) -> Lib
         raise ModelError(
             f"transformers loads no model_type {kind!r} by itself; it is a part of another model", where=name
         )
-    content = {key: value for key, value in raw.items() if key not in _LEFT_OUT}
+    content = {key: value for key, value in raw.items() if key not in IGNORED_KEYS}
     with (
         silence_transformers(),
         wrap_library_errors(f"{folder / 'config.json'} does not describe a model of type {kind!r}", where=name),

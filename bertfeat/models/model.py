@@ -8,9 +8,15 @@ from pathlib import Path
 from bertfeat.errors import ModelError
 from bertfeat.io import MOST_BYTES
 from bertfeat.models.config import ModelConfig, ModelSizes, read_config, read_config_file, read_library_config
-from bertfeat.models.families import PACKED_FAMILIES, POSITIONS_AFTER_PADDING
+from bertfeat.models.families import POSITIONS_AFTER_PADDING
 from bertfeat.models.files import find_weight_files, open_weights, path_inside_model, refuse_special_files
-from bertfeat.models.fingerprint import config_settings, digest_of_model, tokenizer_settings, vocabulary_files
+from bertfeat.models.fingerprint import (
+    config_settings,
+    digest_of_model,
+    tokenizer_files,
+    tokenizer_settings,
+    vocabulary_files,
+)
 from bertfeat.models.foreign import read_model_json
 from bertfeat.models.library import LibraryConfig
 from bertfeat.models.sentence_files import (
@@ -158,9 +164,8 @@ class Model:
                 raise ModelError(f"{file} has more than {MOST_BYTES:,} bytes, which is no tokenizer", where=self.name)
         for file in self.weight_files:  # a file that holds no weights need not be read whole
             open_weights(self.name, file, "np")
-        library_config = None if self.config.model_type in PACKED_FAMILIES else self.library_config
         settings = {
-            "config": config_settings(self.config, library_config),
+            "config": config_settings(self.config, self._raw_config),
             "tokenizer": tokenizer_settings(self.name, self.folder),
             "lowercase": self.lower_cases,
         }
@@ -172,7 +177,7 @@ class Model:
     @cached_property
     def pooling(self) -> Pooling:
         """The pooling of the model's own sentence-transformers configuration, else mean."""
-        return read_pooling(self.name, self._sentence_files, self._modules)
+        return read_pooling(self.name, self.sentence_folder, self._modules)
 
     @cached_property
     def heads_not_applied(self) -> tuple[str, ...]:
@@ -192,7 +197,7 @@ class Model:
     @cached_property
     def settings_not_applied(self) -> tuple[str, ...]:
         """Settings of sentence-transformers' files that ask for something that bertfeat does not do."""
-        return read_not_applied(self.name, self._sentence_files, self.folder, self._modules)
+        return read_not_applied(self.name, self.sentence_folder, self.folder, self._modules)
 
     @cached_property
     def lower_cases(self) -> bool:
@@ -205,16 +210,17 @@ class Model:
         return read_limits(self.name, self.folder)
 
     @property
-    def _sentence_files(self) -> Path:
+    def sentence_folder(self) -> Path:
+        """The folder of sentence-transformers' own files, which may be above that of the encoder."""
         return self.home or self.folder
 
     @cached_property
     def _modules(self) -> tuple[SentenceModule, ...]:
-        return read_modules(self.name, self._sentence_files)
+        return read_modules(self.name, self.sentence_folder)
 
     @cached_property
     def _prompts(self) -> Prompts:
-        return read_prompts(self.name, self._sentence_files)
+        return read_prompts(self.name, self.sentence_folder)
 
     @cached_property
     def _tokenizer_config(self) -> _TokenizerConfig:
@@ -225,11 +231,22 @@ class Model:
             path_inside_model(self.name, self.folder, file, "tokenizer_config.json")
         return settings
 
+    @property
+    def tokenizer_files(self) -> tuple[Path, ...]:
+        """The files of the tokenizer: its vocabulary, and the settings beside it."""
+        return tokenizer_files(self.folder)
+
     def check_tokenizer_files(self) -> None:
-        """Check the tokenizer's own settings before a library reads them.
+        """Check that there is a tokenizer, and its settings, before a library reads them.
+
+        Without a vocabulary transformers makes up a tokenizer that knows no word.
 
         Raises:
-            ModelError: they are no JSON, or name files outside of the folder.
+            ModelError: there is none; its settings are no JSON, or name files outside of the folder.
         """
         refuse_special_files(self.name, self.folder)
         _ = self._tokenizer_config
+        if not vocabulary_files(self.folder):
+            raise ModelError(
+                f"{self.folder} has no tokenizer files", where=self.name, remedy="put its tokenizer.json there"
+            )

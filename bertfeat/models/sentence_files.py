@@ -164,7 +164,7 @@ def read_lower_case(name: str, folder: Path, modules: tuple[SentenceModule, ...]
 
 def read_not_applied(name: str, folder: Path, encoder: Path, modules: tuple[SentenceModule, ...]) -> tuple[str, ...]:
     """Read which settings of sentence-transformers' files ask for something that is not done here, as JSON has them."""
-    pooling = [f"{module.path or '.'}/{_POOLING}" for module in modules if module.kind == "Pooling"]
+    pooling = [f"{module.path}/{_POOLING}" for module in modules if module.kind == "Pooling" and module.path]
     files = [folder / _SETTINGS, encoder / _ENCODER, *(path_inside_model(name, folder, p, _MODULES) for p in pooling)]
     found = []
     for path in files if modules else ():

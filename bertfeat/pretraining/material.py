@@ -18,11 +18,11 @@ from bertfeat.pretraining.texts import CorpusText
 from bertfeat.pretraining.token_store import STORE_FILES, TokenStore, write_tokens
 from bertfeat.pretraining.vocabulary import (
     PretrainingTokenizer,
-    copy_tokenizer,
     learn_vocabulary,
     open_tokenizer,
     write_vocabulary,
 )
+from bertfeat.tokens import save_tokenizer
 from bertfeat.training import FileDigest, digest_file
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class TrainingMaterial:
 def prepare_material(
     folder: Path, read: Reading, settings: PretrainingSettings, model: Model | None, room: int | None = None
 ) -> TrainingMaterial:
-    """Learn a vocabulary, or copy the tokenizer of the model that goes on, and tokenize the corpus.
+    """Learn a vocabulary, or take the tokenizer of the model that goes on, and tokenize the corpus.
 
     ``room``: how many pieces a new model has embeddings for, if that is more than its vocabulary has.
     """
@@ -75,7 +75,7 @@ def prepare_material(
         )
         write_vocabulary(folder / TOKENIZER, learnt, cased=settings.cased, positions=positions)
     else:
-        copy_tokenizer(model, folder / TOKENIZER)
+        save_tokenizer(model, folder / TOKENIZER)
     tokenizer = _tokenizer_in(folder, model, room)
     write_tokens(read("tokenizing"), tokenizer.fast, folder, settings.max_length // 2)
     return _with_store(folder, settings, tokenizer)

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 
 from bertfeat.arguments import checked
 from bertfeat.errors import PretrainingError, parameter
-from bertfeat.io import JsonFormat, remove_file, sync, write_json
+from bertfeat.io import JsonFormat, decode_json, encode_json, read_regular, remove_file, sync, write_json
 from bertfeat.models import Model
 from bertfeat.pretraining.report import PretrainingRecord
-from bertfeat.pretraining.vocabulary import TOKENIZER_FILES
 from bertfeat.training import TensorsError, check_recorded_files, digest_file, library_disk_errors
 
 if TYPE_CHECKING:
@@ -25,8 +24,12 @@ FORMAT_VERSION = 1
 RECORD_NAME = "pretraining.json"
 PLAN_NAME = "plan.json"
 PICTURE_NAME = "curves.png"
-_SENTENCE_FILES = ("modules.json", "config_sentence_transformers.json", "sentence_bert_config.json")
-_MODEL_FILES = ("config.json", "generation_config.json", "model.safetensors")
+_MODULES = "modules.json"
+_MODEL_FILES = (
+    *("config.json", "generation_config.json", "model.safetensors"),
+    *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.txt"),
+)
+"""Files of a model whose record is lost: those that may be read in place of another model's."""
 _ONE_FILE = "1000GB"  # weights are never cut into several files
 
 
@@ -64,7 +67,7 @@ def _copy_model_remedy() -> str:
 
 def is_sentence_model(model: Model) -> bool:
     """Whether sentence-transformers trained the model: it has a configuration of its modules."""
-    return (model.folder / _SENTENCE_FILES[0]).is_file()
+    return (model.sentence_folder / _MODULES).is_file()
 
 
 def write_result(
@@ -108,12 +111,20 @@ def check_model_files(folder: Path, record: PretrainingRecord) -> None:
 
 
 def _copy_sentence_files(model: Model, folder: Path) -> None:
-    """Copy sentence-transformers' own files: its modules, their settings, and the weights of later ones."""
-    for name in _SENTENCE_FILES:
-        if (model.folder / name).is_file():
-            shutil.copyfile(model.folder / name, folder / name)
-    for module in model.folder.glob("[0-9]_*"):
-        if module.is_dir() and not module.is_symlink():
+    """Copy sentence-transformers' own files: its modules, their settings, and the weights of later ones.
+
+    An encoder that lies in a folder of its own there lies beside them here.
+    """
+    source = model.sentence_folder
+    for path in (source / "config_sentence_transformers.json", model.folder / "sentence_bert_config.json"):
+        if path.is_file():
+            shutil.copyfile(path, folder / path.name)
+    if is_sentence_model(model):
+        modules = decode_json(read_regular(source / _MODULES), list[dict[str, object]])
+        placed = [module | {"path": ""} if model.home and not at else module for at, module in enumerate(modules)]
+        (folder / _MODULES).write_text(encode_json(placed), "utf-8")
+    for module in source.glob("[0-9]_*"):
+        if module.is_dir() and not module.is_symlink() and not module.samefile(model.folder):
             shutil.copytree(module, folder / module.name)
 
 
@@ -123,7 +134,7 @@ def remove_result(folder: Path) -> None:
         record = read_record(folder)
     except PretrainingError:
         record = None
-    for name in (RECORD_NAME, PICTURE_NAME, *(_MODEL_FILES + TOKENIZER_FILES if record is None else record.files)):
+    for name in (RECORD_NAME, PICTURE_NAME, *(_MODEL_FILES if record is None else record.files)):
         remove_file(folder / name)
 
 

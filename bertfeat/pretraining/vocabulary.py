@@ -1,6 +1,5 @@
 """The tokenizer of a training: a WordPiece vocabulary learnt from the corpus, or that of the model that goes on."""
 
-import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -13,8 +12,8 @@ from tokenizers import Tokenizer as FastTokenizer, decoders, models, normalizers
 from tokenizers.trainers import WordPieceTrainer
 
 from bertfeat.errors import CorpusError, ModelError
-from bertfeat.io import atomic, encode_json, storage_errors
-from bertfeat.models import Model, silence_transformers, wrap_library_errors
+from bertfeat.io import atomic, encode_json
+from bertfeat.models import silence_transformers, wrap_library_errors
 from bertfeat.pretraining.examples import SpecialTokens
 
 if TYPE_CHECKING:
@@ -23,10 +22,6 @@ if TYPE_CHECKING:
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 """The special tokens of a new vocabulary, in the order of their ids from 0 on."""
 
-TOKENIZER_FILES = (
-    *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.txt"),
-    *("vocab.json", "merges.txt", "sentencepiece.bpe.model", "spiece.model"),
-)
 _LEAST_SEEN = 2  # times that a piece occurs
 _MOST_GROWTH = 4  # characters that a normalizer makes of one, at most
 
@@ -133,17 +128,6 @@ def write_vocabulary(folder: Path, tokenizer: FastTokenizer, *, cased: bool, pos
     for name, text in files.items():
         with atomic(folder / name) as temporary:
             temporary.write_text(text, "utf-8")
-
-
-def copy_tokenizer(model: Model, folder: Path) -> None:
-    """Copy the files of a model's tokenizer, as they are."""
-    model.check_tokenizer_files()
-    with storage_errors(folder):
-        for name in TOKENIZER_FILES:
-            if (model.folder / name).is_file():
-                shutil.copyfile(model.folder / name, folder / name)
-    if not any(folder.iterdir()):
-        raise ModelError(f"{model.folder} has no tokenizer files", where=model.name, remedy="put tokenizer.json there")
 
 
 def open_tokenizer(folder: Path, name: str, rows: int | None = None) -> PretrainingTokenizer:

@@ -1,9 +1,11 @@
 """A model's fast tokenizer, without its stored length limits, and the special tokens that it sets around texts."""
 
+import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
+from pathlib import Path
 from typing import cast
 
 import numpy as np
@@ -11,7 +13,8 @@ from numpy.typing import NDArray
 from tokenizers import Encoding, Tokenizer as FastTokenizer, normalizers
 
 from bertfeat.errors import ModelError
-from bertfeat.models import TOKENIZER_FILES, Model, silence_transformers, wrap_library_errors
+from bertfeat.io import storage_errors
+from bertfeat.models import Model, silence_transformers, wrap_library_errors
 from bertfeat.tokens.tokenizer_file import LoadedTokenizer, read_tokenizer_file
 from bertfeat.words import CharSpans
 
@@ -140,17 +143,38 @@ class Tokenizer:
         return Template(before, between, after, before_types, between_types, after_types, text_types)
 
 
+def save_tokenizer(model: Model, folder: Path) -> None:
+    """Write a model's tokenizer into a folder, for a model that is made of it: its own files, as they are.
+
+    Where sentence-transformers has texts lowercased first, the tokenizer is written anew, so that transformers and all
+    that read the new model lowercase them too.
+
+    Raises:
+        ModelError: it cannot be loaded.
+        StorageError: the folder cannot be written.
+    """
+    fast = _load(model).tokenizer
+    if not model.lower_cases:
+        with storage_errors(folder):
+            for file in model.tokenizer_files:
+                shutil.copyfile(file, folder / file.name)
+        return
+    from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+    with silence_transformers(), storage_errors(folder), wrap_library_errors("its tokenizer fails", where=model.name):
+        own = AutoTokenizer.from_pretrained(model.folder, trust_remote_code=False, local_files_only=True)
+        whole = PreTrainedTokenizerFast(
+            tokenizer_object=fast, model_max_length=own.model_max_length, **own.special_tokens_map
+        )
+        whole.save_pretrained(folder)
+
+
 def _token_origins(encoding: Encoding) -> list[tuple[bool, int | None]]:
     return [(bool(s), own) for s, own in zip(encoding.special_tokens_mask, encoding.sequence_ids, strict=True)]
 
 
 def _load(model: Model) -> LoadedTokenizer:
     """Load a model's tokenizer, which neither cuts texts nor pads them."""
-    # without its files transformers makes up a tokenizer that knows no word
-    if not any(file.is_file() for pattern in TOKENIZER_FILES for file in model.folder.glob(pattern)):
-        raise ModelError(
-            f"{model.folder} has no tokenizer files", where=model.name, remedy="put its tokenizer.json there"
-        )
     model.check_tokenizer_files()
     loaded = read_tokenizer_file(model) or _load_by_transformers(model)
     loaded.tokenizer.no_truncation()

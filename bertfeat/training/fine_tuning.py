@@ -20,6 +20,7 @@ from bertfeat.encoder import Precision, resolve_precision
 from bertfeat.errors import BertfeatError, TrainingError, UsageError, parameter
 from bertfeat.features import ModelIdentity
 from bertfeat.models import Model, find_model, silence_transformers
+from bertfeat.tokens import save_tokenizer
 from bertfeat.training.disk_errors import library_disk_errors
 from bertfeat.training.grid import GridPoint
 from bertfeat.training.trainer import (
@@ -53,12 +54,10 @@ class FineTuned:
         Raises:
             StorageError: the folder cannot be written.
         """
-        from transformers import AutoTokenizer
-
         with library_disk_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
             self.module.save_pretrained(folder)
-            AutoTokenizer.from_pretrained(model.folder, local_files_only=True).save_pretrained(folder)
+            save_tokenizer(model, folder)
 
 
 @contextmanager

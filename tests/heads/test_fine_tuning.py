@@ -103,6 +103,24 @@ def test_questions_without_an_answer_have_higher_scores(trained: Trained) -> Non
         assert np.mean(none) > np.mean(some)
 
 
+def test_a_model_that_lowercases_does_so_when_it_is_saved(tiny: Any, tmp_path: Path) -> None:
+    folder = shutil.copytree(tiny("distilbert").folder, tmp_path / "model")
+    (folder / "modules.json").write_text('[{"type": "sentence_transformers.models.Transformer", "path": ""}]', "utf-8")
+    (folder / "sentence_bert_config.json").write_text('{"do_lower_case": true}', "utf-8")
+    train, dev = made_texts("labels", 16, 0), made_texts("labels", 4, 1)
+    capitals = replace(dev, texts=tuple(text.upper() for text in dev.texts))
+    with fine_tuned_head(Model("x", folder), train, outputs_of("labels"), ONCE, seed=3, device="cpu") as head:
+        head.save(tmp_path / "tuned")
+        expected = head.guesses(dev)
+        assert head.guesses(capitals) == expected
+    saved = load_tuned_head(tmp_path / "tuned", train.task, outputs_of("labels"), device="cpu")
+    assert saved.guesses(dev) == expected
+    assert saved.guesses(capitals) == expected
+    theirs, plain = (transformers.AutoTokenizer.from_pretrained(at) for at in (tmp_path / "tuned", folder))
+    for text in capitals.texts:
+        assert theirs(text).input_ids == plain(text.lower()).input_ids != plain(text).input_ids
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("case", ["labels", "answers", "choices"])
 def test_equal_seeds_give_equal_guesses_quietly(bert: Tiny, case: str, capfd: pytest.CaptureFixture[str]) -> None:

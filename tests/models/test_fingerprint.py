@@ -113,6 +113,18 @@ def test_other_vectors_have_another_fingerprint(family: str, tiny: Callable[[str
     assert told["other vectors"] >= 3, told
 
 
+@pytest.mark.parametrize("family", ["albert", "modernbert"])
+def test_another_transformers_gives_the_same_fingerprint(
+    family: str, tiny: Callable[[str], Tiny], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Families that transformers runs: a version that adds a setting, and has another default."""
+    before = Model("x", tiny(family).folder).fingerprint
+    config = type(Model("x", tiny(family).folder).library_config)
+    monkeypatch.setattr(config, "to_dict", lambda self: {"river": 1, "hidden_act": "other"})
+    monkeypatch.setattr(config, "to_diff_dict", lambda self: {"river": 1})
+    assert Model("x", tiny(family).folder).fingerprint == before
+
+
 @pytest.mark.parametrize("family", ["bert", "albert"])
 def test_what_changes_no_vector_is_left_out(family: str, tiny: Callable[[str], Tiny], tmp_path: Path) -> None:
     original = tiny(family).folder

@@ -1,7 +1,6 @@
 """Settings of sentence-transformers' files: applied as sentence-transformers does, or named."""
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from click.testing import CliRunner
 from bertfeat import Extractor
 from bertfeat.cli import main
 from bertfeat.models import Model, find_model
-from tests.support.sentence_models import oracle, peer, sentence_folder
+from tests.support.sentence_models import oracle, peer, sentence_folder, with_encoder_apart
 from tests.support.tiny_models import Tiny
 
 TEXTS = ["The BANK of the River", "Don't STOP: Naïve CAFÉ", "ÀÉÎ İstanbul ẞ", ""]
@@ -43,13 +42,7 @@ def test_texts_are_lowercased_where_it_says_so(family: str, tiny: Callable[[str]
 def test_an_encoder_in_a_folder_of_its_own(tiny: Callable[[str], Tiny], tmp_path: Path) -> None:
     folder = sentence_folder(tiny("bert").folder, tmp_path / "made", pooling="cls", prompts={"query": "find: "})
     whole = peer(folder).encode(TEXTS)
-    (folder / "0_Transformer").mkdir()
-    for path in list(folder.iterdir()):
-        if path.is_file() and path.name not in ("modules.json", "config_sentence_transformers.json"):
-            shutil.move(path, folder / "0_Transformer")
-    modules = json.loads((folder / "modules.json").read_text("utf-8"))
-    modules[0]["path"] = "0_Transformer"
-    (folder / "modules.json").write_text(json.dumps(modules), "utf-8")
+    with_encoder_apart(folder)
     np.testing.assert_array_equal(peer(folder).encode(TEXTS), whole)
     np.testing.assert_allclose(peer(folder).encode(TEXTS), oracle(folder).encode(TEXTS), atol=2e-5)
     found = find_model(folder)

@@ -30,7 +30,7 @@ from bertfeat.pretraining import Objective, PretrainingProgress, PretrainingRepo
 from bertfeat.pretraining.losses import BatchLoss, batch_loss
 from bertfeat.pretraining.token_store import TokenStore
 from tests.support.pretraining_toy import write_corpus
-from tests.support.sentence_models import sentence_folder
+from tests.support.sentence_models import sentence_folder, with_encoder_apart
 from tests.support.tiny_models import Tiny
 
 SETTINGS = PretrainingSettings(
@@ -215,6 +215,30 @@ def test_sentence_models_are_warned_about_and_anchored(bert: Tiny, corpus: Path,
     drift = {name: distances(vectors[name], vectors["sentence"]) for name in ("loose", "held")}
     assert drift["held"].mean() < drift["loose"].mean() / 2
     assert held.record.history[-1].anchor is not None
+
+
+@pytest.mark.parametrize("family", ["roberta", "distilbert"])
+def test_a_model_that_lowercases_learns_from_small_letters(
+    tiny: Callable[[str], Tiny], corpus: Path, tmp_path: Path, family: str
+) -> None:
+    folder = sentence_folder(tiny(family).folder, tmp_path / "sentence", pooling="cls")
+    (folder / "sentence_bert_config.json").write_text('{"do_lower_case": true}', "utf-8")
+    plain = AutoTokenizer.from_pretrained(tiny(family).folder)
+    with_encoder_apart(folder)
+    learnt = {}
+    for name, text in (("own", corpus.read_text("utf-8")), ("capitals", corpus.read_text("utf-8").upper())):
+        (tmp_path / f"{name}.txt").write_text(text, "utf-8")
+        pretrain(tmp_path / f"{name}.txt", tmp_path / name, replace(GOING_ON, steps=2), model=folder)
+        learnt[name] = weights(tmp_path / name)
+    assert {key: value.tolist() for key, value in learnt["own"].items()} == {
+        key: value.tolist() for key, value in learnt["capitals"].items()
+    }
+    made = AutoTokenizer.from_pretrained(tmp_path / "own")
+    for text in ("The BANK of the River", "Don't STOP: Café"):
+        assert made(text).input_ids == plain(text.lower()).input_ids
+    assert (str(find_model(tmp_path / "own").pooling), find_model(tmp_path / "own").lower_cases) == ("cls", True)
+    extractor = Extractor(tmp_path / "own", precision="fp32", device="cpu")
+    np.testing.assert_array_equal(extractor.encode(["The BANK"]), extractor.encode(["the bank"]))
 
 
 # ── again ───────────────────────────────────────────────────────────────────────────────────────────────────

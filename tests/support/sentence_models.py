@@ -43,6 +43,18 @@ def sentence_folder(
     return folder
 
 
+def with_encoder_apart(folder: Path) -> Path:
+    """Move the encoder of a sentence-transformers model into a folder of its own."""
+    (folder / "0_Transformer").mkdir()
+    for path in list(folder.iterdir()):
+        if path.is_file() and path.name not in ("modules.json", "config_sentence_transformers.json"):
+            shutil.move(path, folder / "0_Transformer")
+    modules = json.loads((folder / "modules.json").read_text("utf-8"))
+    modules[0]["path"] = "0_Transformer"
+    _write(folder / "modules.json", modules)
+    return folder
+
+
 def _write(file: Path, content: object) -> None:
     file.write_text(json.dumps(content), "utf-8")
 
