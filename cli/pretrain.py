@@ -117,5 +117,6 @@ def command(
     print_pretraining(report, console)
 
 
-leave_out(command, "keep", "pair_column", "pairs", "id_column", "tag_column", "pretokenized", "document_context")
+leave_out(command, "keep", "pair_column", "pairs", "id_column", "word_column", "tag_column")
+leave_out(command, "pretokenized", "document_context")
 set_aside(command, "text_columns")

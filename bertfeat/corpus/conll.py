@@ -1,35 +1,51 @@
 """CoNLL files: a word a line with its columns, blank lines between sentences, ``-DOCSTART-`` between documents."""
 
-from collections.abc import Generator, Iterator
-from dataclasses import dataclass, field
-from itertools import islice
+import re
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 from typing import ClassVar
 
 from bertfeat.corpus.blocks import Meter, changed_error, read_blocks
 from bertfeat.corpus.context import ContextReader, Sentence
 from bertfeat.corpus.document import MAX_TEXT, Document, Failure, Row
 from bertfeat.corpus.input_file import Columns, CorpusFile
-from bertfeat.corpus.lines import BadLine
-from bertfeat.corpus.positions import Position
+from bertfeat.corpus.lines import BadLine, LineBlock
+from bertfeat.corpus.positions import START, Position
 from bertfeat.errors import CorpusError, parameter, shell_spelling
 from bertfeat.io import shorten
 
 DOCUMENT_START = "-DOCSTART-"
+_NO_WORD = re.compile(r"[0-9]+[-.][0-9]+")  # ranges of words and empty nodes in CoNLL-U
+_LEAST_WORDS = 5  # by which a column is judged that holds no words
+_GLOBAL_COLUMNS = "# global.columns ="  # the first line of a CoNLL-U Plus file
+
+Cells = list[list[str]]
+"""The columns of each word of a sentence."""
 
 
 @dataclass(slots=True)
 class _OpenSentence:
     """The lines of a sentence as far as they have been read."""
 
+    block: LineBlock  # in which it begins
+    begin: int  # lines of the file before it
     first_line: int = 0
-    cells: list[list[str]] = field(default_factory=list)
+    cells: Cells = field(default_factory=list)
     size: int = 0  # characters
+    signs: int = 0  # how many of its lines begin with #
     problem: str = ""
     value: str = ""
 
     @property
     def begun(self) -> bool:
         return bool(self.cells or self.problem)
+
+    @property
+    def has_words(self) -> bool:
+        """Whether it has a line that is no comment for sure."""
+        return bool(self.problem) or len(self.cells) > self.signs
 
     def add(self, line: str, number: int) -> None:
         self.first_line = self.first_line or number
@@ -39,27 +55,39 @@ class _OpenSentence:
             self.fail(number, "too large: no blank line ends the sentence; split it", line)
         elif not self.problem:
             self.cells.append(_split_columns(line))
+            self.signs += line.startswith("#")
 
     def fail(self, number: int, problem: str, value: str) -> None:
         self.first_line = self.first_line or number
         if not self.problem:
             self.problem, self.value = f"line {number}: {problem}", value
 
+    def leave_comments_out(self, width: int) -> None:
+        """Leave out the lines that begin with ``#`` and have not as many columns as its words.
+
+        ``width``: the number of columns of the file's words, or 0 if unknown; by it a sentence is judged that has such
+        lines only.
+        """
+        if not self.signs:
+            return
+        width = next((len(line) for line in self.cells if not line[0].startswith("#")), width)
+        if width:
+            self.cells = [line for line in self.cells if not line[0].startswith("#") or len(line) == width]
+
 
 class ConllReader:
-    """Reads CoNLL files, their words in the first column and their tags in the last, or as ``tag_column`` says.
+    """Reads CoNLL files, their words in the first column and their tags in the last, or as the settings say.
 
     Columns are separated by tabs, or by spaces in a line without tabs.
     """
 
     universal: ClassVar[bool] = False  # whether it is CoNLL-U
-    word_column: ClassVar[int] = 0
-    tag_column: ClassVar[int] = -1  # where the settings name no other; counted from 1, or negative from the end
 
     def __init__(self, file: CorpusFile, start: Position, meter: Meter) -> None:
         self._file, self._start = file, start
-        tag = int(file.settings.tag_column or self.tag_column)
-        self._tag = tag - 1 if tag > 0 else tag
+        word, tag, self._number = self._usual_places()
+        self._word = _place(file.settings.word_column) if file.settings.word_column else word
+        self._tag = _place(file.settings.tag_column) if file.settings.tag_column else tag
         self._lines = file.lines(start, meter)
         self._context = ContextReader() if file.settings.document_context else None
         self._given = start.record  # sentences of the file
@@ -67,10 +95,19 @@ class ConllReader:
 
     @classmethod
     def look(cls, file: CorpusFile, sample_size: int) -> Columns:
-        """CoNLL has no named columns; where context is asked for, there must be documents."""
+        """Look at the columns of the first sentences, which mostly have numbers for names.
+
+        Raises:
+            CorpusError: the first column holds no words, or there are no documents where context is asked for.
+        """
         if file.settings.document_context:
             _require_document_starts(file)
-        return Columns(file.name)
+        names = _global_columns(file) if cls.universal else ()
+        sample = cls(replace(file, columns=names), START, Meter())._sample(sample_size)
+        if not cls.universal and file.settings.word_column is None:
+            _require_words(file.name, sample)
+        width = next((len(line) for cells in sample for line in cells), 0)
+        return Columns(file.name, names or tuple(map(str, range(1, width + 1))))
 
     def rows(self, row: int) -> Generator[Row, None, None]:
         """Read the rows, a sentence each, numbered from ``row``."""
@@ -99,76 +136,164 @@ class ConllReader:
 
     def _sentences(self, row: int) -> Iterator[Sentence | None]:
         """The sentences, with None for each line between documents."""
-        lines = self._lines
         first = row - self._start.record + self._start.skip
-        block, begin = lines.newest, lines.given
-        number = begin
-        sentence = _OpenSentence()
+        for sentence in self._open_sentences():
+            if sentence is None:
+                yield None
+                continue
+            yield Sentence(self._row(row, row - first + 1, sentence), sentence.block, sentence.begin)
+            row += 1
+
+    def _open_sentences(self) -> Iterator[_OpenSentence | None]:
+        """The lines of each sentence, with None for each line between documents."""
+        lines, width = self._lines, len(self._file.columns)
+        number = lines.given
+        sentence = _OpenSentence(lines.newest, number)
         for line in (line for some in lines for line in some):
             number += 1
             if isinstance(line, BadLine):
                 sentence.fail(number, line.reason, line.text)
             elif line.startswith(DOCUMENT_START) or not line or line.isspace():
+                sentence.leave_comments_out(width)
                 if sentence.begun:
-                    yield Sentence(self._row(row, row - first + 1, sentence), block, begin)
-                    row, sentence = row + 1, _OpenSentence()
-                    block, begin = lines.newest, number
+                    yield sentence
+                sentence = _OpenSentence(lines.newest, number)
                 if line.startswith(DOCUMENT_START):
                     yield None
-            elif sentence.begun or not self._is_comment(line):
+            elif not self._is_comment(line, sentence):
                 sentence.add(line, number)
+        sentence.leave_comments_out(width)
         if sentence.begun:
-            yield Sentence(self._row(row, row - first + 1, sentence), block, begin)
+            yield sentence
 
-    def _is_comment(self, line: str) -> bool:
-        """Comments stand before a sentence; elsewhere, and with a tab, ``#`` is a word."""
-        if not line.startswith("#") or "\t" in line:
-            return False
-        return self.universal or " = " in line
+    def _sample(self, size: int) -> list[Cells]:
+        """The first sentences, as far as they can be read; damage is met again when the file is read."""
+        sample = []
+        with suppress(CorpusError):
+            for sentence in islice(self._open_sentences(), size):
+                if sentence is not None and sentence.has_words:
+                    sample.append(sentence.cells)
+        return sample
+
+    def _is_comment(self, line: str, sentence: _OpenSentence) -> bool:
+        """Whether a line is a comment whatever the columns of the words beside it.
+
+        Such are all that begin with ``#`` in CoNLL-U, and elsewhere ``# text = a`` and ``# id a<TAB>b=c`` before a
+        sentence.
+        """
+        if not line.startswith("#") or self.universal:
+            return line.startswith("#")
+        first, tab, _ = line.partition("\t")
+        return not sentence.has_words and (first.rstrip().startswith("# ") if tab else " = " in line)
 
     def _row(self, row: int, number: int, sentence: _OpenSentence) -> Row:
         name = f"{self._file.id_prefix}{number}"
         cells = sentence.cells
-        if self.universal:
-            cells = [line for line in cells if line[0].isdecimal()]  # not the ranges 1-2 and the empty nodes 1.1
+        if (at := self._number) is not None:
+            cells = [line for line in cells if len(line) <= at or not _NO_WORD.fullmatch(line[at])]
         problem = sentence.problem or self._problem(cells, sentence.first_line)
         if problem:
             value = sentence.value or " ".join(line[0] for line in cells[:80])
             return Failure(row, name, f"{self._file.name}, {problem}", shorten(value))
-        words = tuple([line[self.word_column] for line in cells])
+        words = tuple([line[self._word] for line in cells])
         return Document(row, name, " ".join(words), words=words, tags=tuple([line[self._tag] for line in cells]))
 
     def _problem(self, cells: list[list[str]], first_line: int) -> str:
         width = len(cells[0]) if cells else 0
-        place = self._tag + 1 if self._tag >= 0 else -self._tag
+        needed = [_columns_needed(place) for place in (self._word, self._tag)]
         where = f"sentence of line {first_line}"
         if not cells:
             return f"{where}: no words; leave the sentence out"
         if any(len(line) != width for line in cells):
             short = next(i for i, line in enumerate(cells) if len(line) != width)
             return f"{where}: {width} columns at first but {len(cells[short])} for word {short + 1}; correct the line"
-        if width <= self.word_column or width < place or (self._tag == -1 and width == 1):
+        if width < needed[0] and self._file.settings.word_column:
+            return f"{where}: no column {self._file.settings.word_column} for its words ({width} columns)"
+        if width < max(needed) or (self._tag == -1 and width == 1):
             remedy = f"add them, or name their column with {shell_spelling('tag_column')}"
             return f"{where}: words but no tags ({width} columns); {remedy}"
-        if any(not line[self.word_column] or not line[self._tag] for line in cells):
+        if any(not line[self._word] or not line[self._tag] for line in cells):
             return f"{where}: an empty word or tag; correct the line"
-        if not self.universal and width == 10 and [line[0] for line in cells] == [*map(str, range(1, len(cells) + 1))]:
-            return f"{where}: numbers in place of words: this is CoNLL-U; give {shell_spelling('format', 'conllu')}"
         return ""
+
+    def _usual_places(self) -> tuple[int, int, int | None]:
+        """The indices of the columns of words, of tags and of the words' numbers, where the settings name no others."""
+        return 0, -1, None
 
 
 class ConlluReader(ConllReader):
-    """Reads CoNLL-U files: words in the second column, tags in the fourth; multiword and empty tokens are left out."""
+    """Reads CoNLL-U files: words in the second column, tags in the fourth; multiword and empty tokens are left out.
+
+    In CoNLL-U Plus words are the column FORM and tags UPOS (where there is none, the last), as its first line says.
+    """
 
     universal = True
-    word_column = 1
-    tag_column = 4
+
+    def _usual_places(self) -> tuple[int, int, int | None]:
+        names = self._file.columns
+        if "FORM" not in names:
+            return 1, 3, 0
+        number = names.index("ID") if "ID" in names else None
+        return names.index("FORM"), names.index("UPOS") if "UPOS" in names else -1, number
 
 
 def _split_columns(line: str) -> list[str]:
     if "\t" in line:
         return [cell.strip(" ") for cell in line.split("\t")]
     return [cell for cell in line.split(" ") if cell]
+
+
+def _place(column: str) -> int:
+    """The index of a column that is counted from 1, or negative from the end."""
+    number = int(column)
+    return number - 1 if number > 0 else number
+
+
+def _columns_needed(place: int) -> int:
+    return place + 1 if place >= 0 else -place
+
+
+def _global_columns(file: CorpusFile) -> tuple[str, ...]:
+    """The names of the columns in the first line of a CoNLL-U Plus file; none in others."""
+    line = next((line for some in file.lines(START, Meter()) for line in some), "")
+    if isinstance(line, BadLine) or not line.startswith(_GLOBAL_COLUMNS):
+        return ()
+    names = tuple(line.removeprefix(_GLOBAL_COLUMNS).split())
+    if "FORM" not in names:
+        raise CorpusError("its first line names no column FORM, which holds the words", where=file.name)
+    return names
+
+
+def _require_words(name: str, sample: Sequence[Cells]) -> None:
+    """Refuse a file whose first column numbers the words, or says the same of all of them.
+
+    Raises:
+        CorpusError: names the column that may hold the words.
+    """
+    lines = [*chain.from_iterable(sample)]
+    width = min(map(len, lines), default=0)
+    columns = [*zip(*lines, strict=False)]
+    if len(lines) < _LEAST_WORDS or width < 2:
+        return
+    inner = columns[1:-1]
+    if all(_counts(line[0] for line in cells) for cells in sample) and max(map(len, sample)) > 2:
+        problem = "its first column has numbers in place of words"
+    elif len(set(columns[0])) == 1 and any(len(set(column)) > 1 for column in inner):
+        problem = "its first column is the same for all words"
+    else:
+        return
+    letters = [sum(any(map(str.isalpha, cell)) for cell in column) for column in columns]
+    likely = next((n for n, c in enumerate(columns) if n and letters[n] * 2 > len(lines) and len(set(c)) > 1), 1)
+    remedy = f"name the column of the words, such as {parameter('word_column', str(likely + 1))}"
+    if width == 10:
+        remedy = f"if it is CoNLL-U, give {parameter('format', 'conllu')}; else {remedy}"
+    raise CorpusError(problem, where=name, remedy=remedy)
+
+
+def _counts(cells: Iterable[str]) -> bool:
+    """Whether cells count from 0 or 1 on; the ranges 1-2 and the empty nodes 1.1 of CoNLL-U aside."""
+    numbers = [cell for cell in cells if not _NO_WORD.fullmatch(cell)]
+    return any(numbers == [str(number) for number in range(first, first + len(numbers))] for first in (0, 1))
 
 
 def _require_document_starts(file: CorpusFile) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 _RECORD_OPTIONS = frozenset({"text_columns", "pair_column", "id_column", "tag_column", "keep", "pretokenized"})
 _QUESTION_OPTIONS = frozenset({"text_columns", "pair_column", "id_column", "keep"})
-_SENTENCE_OPTIONS = frozenset({"tag_column", "document_context"})
+_SENTENCE_OPTIONS = frozenset({"word_column", "tag_column", "document_context"})
 _SQUAD_BEGINNING = re.compile(
     r"""\s*\{\s*("version"\s*:\s*("[^"\\]*"|[0-9.]+)\s*,\s*)?"data"\s*:\s*\[\s*"""
     r"""\{\s*("title"\s*:\s*("([^"\\]|\\.)*"|null)\s*,\s*)?"paragraphs"\s*:\s*\["""
@@ -52,7 +52,14 @@ FORMATS: Mapping[str, Format] = {
             brings_words=True,
             brings_tags=True,
         ),
-        Format("conllu", (".conllu",), "conll:ConlluReader", _SENTENCE_OPTIONS, brings_words=True, brings_tags=True),
+        Format(
+            "conllu",
+            (".conllu", ".conllup"),
+            "conll:ConlluReader",
+            _SENTENCE_OPTIONS,
+            brings_words=True,
+            brings_tags=True,
+        ),
         Format(
             "fasta",
             (".fasta", ".fa", ".faa", ".fas"),

@@ -53,6 +53,14 @@ class CorpusSettings:
     ] = None
     pairs: Annotated[bool, Option("Lines of text are pairs, written: first ||| second.")] = False
     pretokenized: Annotated[bool, Option("Texts are split into words already: by white space, or as lists.")] = False
+    word_column: Annotated[
+        str | None,
+        Option(
+            "In CoNLL the number of the words' column, -1 for the last.",
+            default="1; in CoNLL-U 2, or FORM",
+            metavar="COL",
+        ),
+    ] = None
     tag_column: Annotated[
         str | None,
         Option("Column of the words' tags: lists; in CoNLL the column's number, -1 for the last.", metavar="COL"),
@@ -114,16 +122,15 @@ class CorpusSettings:
             options = ", ".join(parameter(option) for option in unused)
             remedy = f"leave {'it' if len(unused) == 1 else 'them'} out, or choose another {parameter('format')}"
             raise UsageError(f"{options} cannot be used with {file_format.name} files", where=name, remedy=remedy)
-        if self.tag_column is None:
-            return
-        if file_format.records and not self.pretokenized:
+        if self.tag_column is not None and file_format.records and not self.pretokenized:
             needed = parameter("pretokenized", True)
             raise UsageError(f"{parameter('tag_column')} needs {needed}: tags belong to given words", where=name)
-        if file_format.brings_tags and not _is_column_number(self.tag_column):
-            raise UsageError(
-                "for CoNLL a column number, 1 for the first or -1 for the last",
-                where=f"{name}: {parameter('tag_column', self.tag_column)}",
-            )
+        for option, column in (("word_column", self.word_column), ("tag_column", self.tag_column)):
+            if column is not None and file_format.brings_tags and not _is_column_number(column):
+                raise UsageError(
+                    "for CoNLL a column number, 1 for the first or -1 for the last",
+                    where=f"{name}: {parameter(option, column)}",
+                )
 
     def _set_options(self) -> list[str]:
         options = {
@@ -131,6 +138,7 @@ class CorpusSettings:
             "pair_column": self.pair_column is not None,
             "id_column": self.id_column is not None,
             "keep": bool(self.keep),
+            "word_column": self.word_column is not None,
             "tag_column": self.tag_column is not None,
             "pairs": self.pairs,
             "pretokenized": self.pretokenized,

@@ -40,10 +40,11 @@ def read_predictions(path: str | Path, *, encoding: str | None = None, name: str
 
 
 def _read_column(path: str | Path, column: str, encoding: str | None, name: str) -> Iterator[tuple[str, ...]]:
-    settings = CorpusSettings(format="conll", encoding=encoding, tag_column=column)
+    settings = CorpusSettings(format="conll", encoding=encoding, word_column="-3", tag_column=column)
     for row in open_corpus([path], settings, name=name).rows():
         if isinstance(row, Failure):
-            problem = row.reason.partition(";")[0].replace("words but no tags", "there must be three columns at least")
+            missing, needed = "no column -3 for its words", "there must be three columns at least"
+            problem = row.reason.partition(";")[0].replace(missing, needed)
             remedy = "a line is a word and, in its last two columns, gold and predicted tag"
             raise CorpusError(problem, remedy=remedy)
         if isinstance(row, Document):

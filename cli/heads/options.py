@@ -12,7 +12,7 @@ from ..bundles import leave_out, set_aside
 from ..option_types import listed_option
 from ..settings_options import settings_options
 
-_WORDS = ("tag_column", "pretokenized", "document_context", "crf", "scheme", "predictions", "to")
+_WORDS = ("word_column", "tag_column", "pretokenized", "document_context", "crf", "scheme", "predictions", "to")
 _TEXTS = ("label", "choices", "pair_column", "embed_pairs", "pooling", "weight_decay", "max_answer")
 _UNUSED = {
     "tag": _TEXTS,

@@ -49,12 +49,103 @@ def test_tabs_part_columns_where_there_are_any(tmp_path: Path) -> None:
 
 def test_number_signs_are_words_but_for_comments_before_a_sentence(tmp_path: Path) -> None:
     path = conll(tmp_path, "# text = a # b\na O\n# O\n# = O\nb O\n\n#\tO\n\n# O\n")
-    rows = rows_of(path)
-    assert rows[1:] == [
+    assert rows_of(path) == [  # "# = O" within the sentence has three columns, and its words have two
+        Document(0, "1", "a # b", words=("a", "#", "b"), tags=("O", "O", "O")),
         Document(1, "2", "#", words=("#",), tags=("O",)),
         Document(2, "3", "#", words=("#",), tags=("O",)),
     ]
-    assert isinstance(rows[0], Failure)  # "# = O" within a sentence is a line of three columns
+
+
+@pytest.mark.parametrize(
+    ("comments", "name"),
+    [
+        ("# id a1b2c3\tdomain=en\n{}", "multiconer.conll"),
+        ("#begin document (bc/cctv/00/cctv_0000); part 000\n{}\n#end document\n", "conll2012.conll"),
+        ("#begin document (x); part 000\n\n{}#end document\n", "conll2012.conll"),
+        ("#\thttp://example.org\t2009-10-17\n{}", "germeval.conll"),
+        ("# newdoc\n# sent_id = 1\n# text = #ha EU\n{}", "universal.conll"),
+        ("# global.columns = ID FORM\n{}", "plus.conll"),
+        ("#no-space-and-one-cell\n{}", "cells.conll"),
+    ],
+)
+@pytest.mark.parametrize("cells", ["#ha a b O\nEU a b B-ORG\n", "EU a b B-ORG\n#ha a b O\n", "#ha\ta\tb\tO\n"])
+def test_comments_have_other_columns_than_words(tmp_path: Path, comments: str, name: str, cells: str) -> None:
+    expected = [line.split()[0] for line in cells.splitlines()]
+    content = comments.format(cells) + "\n" + comments.format(cells) + "\nEU a b O\n"
+    rows = rows_of(conll(tmp_path, content, name))
+    assert [row.words for row in rows if isinstance(row, Document)] == [(*expected,), (*expected,), ("EU",)]
+    assert [row.row for row in rows] == [0, 1, 2]
+
+
+def test_number_signs_alone_are_words_where_nothing_says_how_many_columns_words_have(tmp_path: Path) -> None:
+    assert [row.words for row in documents_of(conll(tmp_path, "#a O\n\n#b O\n#c O\n"))] == [("#a",), ("#b", "#c")]
+
+
+FIRST_COLUMNS = {
+    "conll-x": "{n}\t{w}\t_\t_\t_\t_\t_\t_\t_\t{t}\n",
+    "conll-2009": "{n}\t{w}\t_\t_\tN\tN\t_\t_\t0\t0\t_\t_\tY\t{t}\n",
+    "conll-2012": "bc/cctv/00/cctv_0000 0 {n} {w} NN * - - - - {t}\n",
+    "germeval": "{n}\t{w}\t{t}\tO\n",
+    "two columns": "{n} {w}\n",
+    "from 0": "{z}\t{w}\t{t}\n",
+}
+
+
+@pytest.mark.parametrize("kind", FIRST_COLUMNS)
+def test_a_first_column_that_holds_no_words(tmp_path: Path, kind: str) -> None:
+    words = ["The", "river", "bank", "was", "old", "and", "the", "mill", "7"]
+    lines = [FIRST_COLUMNS[kind].format(n=n, z=n - 1, w=word, t="O") for n, word in enumerate(words, 1)]
+    content = "".join(lines) + "\n" + "".join(lines[:1])
+    path = conll(tmp_path, content)
+    column = "4" if kind == "conll-2012" else "2"
+    with pytest.raises(CorpusError, match=rf"a\.conll: its first column .*word_column='{column}'") as told:
+        open_corpus([path])
+    assert ("format='conllu'" in str(told.value)) == (kind == "conll-x")
+    documents = documents_of(path, CorpusSettings(word_column=column))
+    assert [document.words for document in documents] == [tuple(words), ("The",)]
+    assert documents_of(path, CorpusSettings(word_column=str(int(column) - len(lines[0].split()) - 1))) == documents
+
+
+@pytest.mark.parametrize("content", ["1 CD\n2 CD\n\nthe DT\nriver NN\n", "no O\n\n" * 9, "- x O\n- x B\n" * 5, "1 O\n"])
+def test_words_may_be_numbers_or_all_the_same(tmp_path: Path, content: str) -> None:
+    assert not failures_of(conll(tmp_path, content))
+
+
+@pytest.mark.parametrize("column", ["0", "form", "-"])
+def test_a_word_column_that_is_no_number(tmp_path: Path, column: str) -> None:
+    with pytest.raises(UsageError, match="a column number"):
+        open_corpus([conll(tmp_path, "w b\n")], CorpusSettings(word_column=column))
+
+
+def test_a_word_column_that_is_not_there(tmp_path: Path) -> None:
+    (failure,) = failures_of(conll(tmp_path, "w b\n"), CorpusSettings(word_column="3"))
+    assert "no column 3 for its words (2 columns)" in failure.reason
+    path = tmp_path / "a.txt"
+    path.write_text("a\n")
+    with pytest.raises(UsageError, match="word_column cannot be used with text files"):
+        open_corpus([path], CorpusSettings(word_column="1"))
+
+
+@pytest.mark.parametrize(
+    ("first", "tags"),
+    [
+        ("ID FORM UPOS PARSEME:MWE", ("ADP", "DET")),
+        ("ID FORM LEMMA PARSEME:MWE", ("1:x", "*")),
+        ("FORM LEMMA UPOS NE", ("1", "2")),
+    ],
+)
+def test_conllu_plus(tmp_path: Path, first: str, tags: tuple[str, ...]) -> None:
+    names = first.split()
+    rows = [["1-2", "du", "_", "_"], ["1", "de", "ADP", "1:x"], ["2", "le", "DET", "*"], ["2.1", "x", "X", "*"]]
+    if names[0] == "FORM":  # without numbers
+        rows = [["de", "de", "1", "O"], ["le", "le", "2", "O"]]
+    lines = "".join("\t".join(row) + "\n" for row in rows)
+    path = conll(tmp_path, f"# global.columns = {first}\n# newdoc\n{lines}", "a.conllup")
+    (document,) = documents_of(path)
+    assert (document.words, document.tags) == (("de", "le"), tags)
+    bad = conll(tmp_path, f"# global.columns = ID WORD\n{lines}", "b.conllup")
+    with pytest.raises(CorpusError, match="names no column FORM"):
+        open_corpus([bad])
 
 
 @pytest.mark.parametrize(
@@ -64,7 +155,6 @@ def test_number_signs_are_words_but_for_comments_before_a_sentence(tmp_path: Pat
         ("a\nSECRET\n", "words but no tags"),
         ("SECRET\t\n", "an empty word or tag"),
         ("\tSECRET\n", "an empty word or tag"),
-        ("1 SECRET a b c d e f g h\n2 b a b c d e f g h\n", "--format conllu"),
     ],
 )
 def test_a_sentence_that_fails(tmp_path: Path, sentence: str, says: str) -> None:

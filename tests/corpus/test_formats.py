@@ -38,6 +38,7 @@ OPTIONS = {
     "pairs": True,
     "pretokenized": True,
     "document_context": True,
+    "word_column": "1",
 }
 
 
