@@ -2,9 +2,10 @@
 
 ``@checked`` stands on public functions and classes. It reads the annotations once, at the first call, and makes of them
 checks that take about a microsecond a call. Whole numbers are what :func:`operator.index` takes, a list is taken for a
-tuple, and its value for the member of an enum; anything else is a :class:`~bertfeat.errors.UsageError` that names the
-parameter, its value (not one that is :data:`SECRET`) and what is allowed. Limits of numbers, and what fits what, are
-the functions' own checks. A missing argument and an unknown keyword stay Python's ``TypeError``.
+tuple, and its value for the member of an enum. Anything else is a :class:`~bertfeat.errors.UsageError`, of another type
+a :class:`~bertfeat.errors.WrongTypeError`, that names the parameter, its value (not one that is :data:`SECRET`) and
+what is allowed. Limits of numbers, and what fits what, are the functions' own checks. A missing argument and an unknown
+keyword stay Python's ``TypeError``.
 """
 
 import enum
@@ -21,7 +22,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, S
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar, Union, cast
 
-from bertfeat.errors import UsageError, parameter
+from bertfeat.errors import UsageError, WrongTypeError, parameter
 
 if TYPE_CHECKING:
     import numpy as np
@@ -96,9 +97,9 @@ class _Allowed(NamedTuple):
 class _Misfit(Exception):
     """A value that an annotation does not allow, and why, where that says more than what is expected."""
 
-    def __init__(self, problem: str = "", remedy: str = "") -> None:
+    def __init__(self, problem: str = "", remedy: str = "", *, wrong_type: bool = False) -> None:
         super().__init__(problem)
-        self.problem, self.remedy = problem, remedy
+        self.problem, self.remedy, self.wrong_type = problem, remedy, wrong_type or not problem
 
 
 class _Checks(NamedTuple):
@@ -134,9 +135,10 @@ def _take(value: object, check: tuple[str, _Allowed] | None) -> object:
         return kind.fit(value)
     except _Misfit as misfit:
         plain = f"must be {kind.expected}, not {_type_of(value)}"
+        error = WrongTypeError if misfit.wrong_type else UsageError
         if kind.secret:
-            raise UsageError(plain, where=parameter(name)) from None
-        raise UsageError(misfit.problem or plain, where=parameter(name, _Shown(value)), remedy=misfit.remedy) from None
+            raise error(plain, where=parameter(name)) from None
+        raise error(misfit.problem or plain, where=parameter(name, _Shown(value)), remedy=misfit.remedy) from None
 
 
 class _Shown:
@@ -217,7 +219,7 @@ def _kind_of_union(hints: Sequence[Given]) -> _Allowed | None:
                 return kind.fit(value)
             except _Misfit as misfit:
                 said = misfit if misfit.problem else said
-        raise said or _Misfit(f"must be {expected}, not {_type_of(value)}")
+        raise said or _Misfit(f"must be {expected}, not {_type_of(value)}", wrong_type=True)
 
     return _Allowed(expected, fit, frozenset().union(*(kind.plain for kind in known)))
 
@@ -343,7 +345,8 @@ def _fit_item(number: int, value: Given, kind: _Allowed | None) -> object:
         return kind.fit(value)
     except _Misfit as misfit:
         problem = misfit.problem or f"must be {kind.expected}, not {_type_of(value)}"
-        raise _Misfit(f"item {number}, {_Shown(value)}, {problem}", misfit.remedy) from None
+        told = f"item {number}, {_Shown(value)}, {problem}"
+        raise _Misfit(told, misfit.remedy, wrong_type=misfit.wrong_type) from None
 
 
 def _callable_with(arguments: Sequence[Given]) -> _Allowed:
@@ -389,13 +392,13 @@ def _array_of(wanted: Given) -> _Allowed:
         try:
             array = np.asarray(value)
         except (TypeError, ValueError, RuntimeError, OverflowError):
-            raise _Misfit("must be an array, and its lists differ in length or kind") from None
+            raise _Misfit("must be an array, and its lists differ in length or kind", wrong_type=True) from None
         abstract = {np.integer: np.int64, np.floating: np.float64, np.number: np.float64}.get(wanted)
         if issubclass(array.dtype.type, wanted):
             return array
         if array.dtype.kind in "iuf" and (np.can_cast(array.dtype, abstract or wanted, "same_kind") or not array.size):
             return array.astype(abstract or wanted)
-        raise _Misfit(f"must be an array of {wanted.__name__} values, not of {array.dtype}")
+        raise _Misfit(f"must be an array of {wanted.__name__} values, not of {array.dtype}", wrong_type=True)
 
     return _Allowed("an array", fit)
 
@@ -448,9 +451,9 @@ def numbers_below(count: int, numbers: "Sequence[int] | NDArray[np.integer]", wh
     try:
         given = np.asarray(numbers)
     except ValueError as error:  # lists of unequal lengths
-        raise UsageError(f"the numbers of a {what} are a list or an array: {error}") from None
+        raise WrongTypeError(f"the numbers of a {what} are a list or an array: {error}") from None
     if given.dtype.kind not in "iu" and (given.size or given.dtype.kind != "f"):
-        raise UsageError(f"the number of a {what} is a whole number, not of type {given.dtype}")
+        raise WrongTypeError(f"the number of a {what} is a whole number, not of type {given.dtype}")
     vector = given.reshape(-1)
     wrong = vector[(vector < 0) | (vector >= count)]
     if len(wrong):

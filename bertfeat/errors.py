@@ -3,9 +3,9 @@
 ::
 
     BertfeatError                1   something is wrong; the message says where, what, and the remedy
-    ├── UsageError               2   an option or argument that cannot be right
+    ├── UsageError               2   an option or argument that cannot be right; a ``ValueError``
     │   ├── RecipeError          2   a layer specification that does not parse or does not fit the model
-    │   └── NotTextsError        2   something else than texts where scikit-learn hands them over
+    │   └── WrongTypeError       2   an argument of another type than is taken; a ``TypeError``, too
     ├── CorpusError              1   an input that cannot be read at all
     │   └── WrongColumnsError    2   the first 100 rows all failed: wrong format or wrong column names
     ├── ModelError               1   a model that cannot be found, trusted or loaded
@@ -189,8 +189,8 @@ def spell_parameters(spelling: Spelling) -> Iterator[None]:
         _spelling.reset(token)
 
 
-class UsageError(BertfeatError):
-    """An option or argument that cannot be right."""
+class UsageError(BertfeatError, ValueError):
+    """An option or argument that cannot be right: a ``ValueError``, which callers in Python expect."""
 
     exit_code = 2
 
@@ -199,8 +199,8 @@ class RecipeError(UsageError):
     """A layer specification that does not parse or does not fit the model."""
 
 
-class NotTextsError(UsageError, TypeError):
-    """Something else than texts where scikit-learn hands them over, which expects a ``TypeError`` then."""
+class WrongTypeError(UsageError, TypeError):
+    """An argument of another type than is taken: a ``TypeError``, too."""
 
 
 class CorpusError(BertfeatError):

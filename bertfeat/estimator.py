@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from bertfeat.arguments import checked
 from bertfeat.corpus import memory_corpus
-from bertfeat.errors import NotTextsError, UsageError, needed_library
+from bertfeat.errors import UsageError, WrongTypeError, needed_library
 from bertfeat.extraction import Extractor, take_texts
 from bertfeat.features import unit_vectors
 
@@ -60,7 +60,7 @@ class FeatureTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
         Raises:
             UsageError: a setting that cannot be right, token or word pooling among them.
-            NotTextsError: something else than texts, which is a TypeError, too.
+            WrongTypeError: something else than texts.
         """
         _check_texts(X)
         self._extractor_of_settings()
@@ -71,7 +71,7 @@ class FeatureTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Embed texts. Shape: ``[n, width]``, float32, in the order of the texts.
 
         Raises:
-            NotTextsError: something else than texts, which is a TypeError, too.
+            WrongTypeError: something else than texts.
             UsageError: a text that cannot be embedded.
         """
         extractor, texts = self._extractor_of_settings(), _check_texts(X)
@@ -122,14 +122,11 @@ def _check_normalize(*, normalize: bool) -> None:
 
 def _check_texts(X: object) -> list[str]:
     """Take texts as ``encode`` does, several of them, and no pairs."""
-    try:
-        texts = take_texts(X)
-    except UsageError as error:
-        raise NotTextsError(error.problem, where=error.where, remedy=error.remedy) from error
+    texts = take_texts(X)
     if texts.single:
-        raise NotTextsError("give a list of texts, not one string")
+        raise WrongTypeError("give a list of texts, not one string")
     strings = [item for item in texts.items if isinstance(item, str)]
     if len(strings) < len(texts.items):
         number, other = next((at, item) for at, item in enumerate(texts.items, 1) if not isinstance(item, str))
-        raise NotTextsError(f"text {number} is of type {type(other).__name__}, not a string")
+        raise WrongTypeError(f"text {number} is of type {type(other).__name__}, not a string")
     return strings

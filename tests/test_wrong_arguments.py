@@ -137,6 +137,37 @@ def test_what_the_documentation_imports_is_checked() -> None:
     assert set(named) - set(dir(bertfeat)) - checked_names().keys() - modules == to_inherit_from
 
 
+@pytest.mark.parametrize(
+    ("parameter", "value", "kinds"),
+    [
+        ("layers", "no", (ValueError,)),
+        ("device", "zzz", (ValueError,)),
+        ("part_rows", 0, (ValueError,)),
+        ("part_rows", 10**30, (ValueError,)),
+        ("layers", 3, (ValueError, TypeError)),
+        ("part_rows", "9", (ValueError, TypeError)),
+        ("batch_tokens", 1.5, (ValueError, TypeError)),
+    ],
+)
+def test_wrong_arguments_are_errors_of_python_too(
+    tiny: Callable[[str], Tiny], parameter: str, value: object, kinds: tuple[type[Exception], ...]
+) -> None:
+    """Callers catch ``ValueError``, and of wrong types either; the rest is no ``TypeError``."""
+    given: dict[str, Any] = {"device": "cpu", parameter: value}
+    rows = {name: given.pop(name) for name in ("part_rows",) if name in given}
+    with pytest.raises(UsageError) as raised:
+        bertfeat.Extractor(tiny("bert").folder, **given).extract(["a"], "x.features", **rows)
+    assert {kind for kind in (ValueError, TypeError) if isinstance(raised.value, kind)} == set(kinds)
+
+
+def test_texts_of_a_wrong_type_are_type_errors(tiny: Callable[[str], Tiny]) -> None:
+    extractor = bertfeat.Extractor(tiny("bert").folder, device="cpu")
+    wrong: Any
+    for wrong in (3, [None], {"a": 1}, b"a", {"a"}, [3]):
+        with pytest.raises(TypeError):
+            extractor.encode(wrong)
+
+
 def test_a_key_is_not_shown() -> None:
     for given in ("s3cret", [b"s3cret"]):
         with pytest.raises(UsageError, match="api_keys: must be a list") as raised:

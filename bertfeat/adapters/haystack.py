@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from bertfeat.adapters.extractor_check import check_extractor
 from bertfeat.arguments import checked
-from bertfeat.errors import UsageError, needed_library
+from bertfeat.errors import UsageError, WrongTypeError, needed_library
 from bertfeat.extraction import Extractor
 
 with needed_library("this adapter is for haystack-ai", "haystack-ai"):
@@ -69,7 +69,9 @@ class HaystackTextEmbedder(_HaystackEmbedder):
     def run(self, text: str) -> dict[str, list[float]]:
         """Embed one text."""
         if not isinstance(text, str):
-            raise UsageError(f"not a text but {type(text).__name__}", remedy="HaystackDocumentEmbedder takes documents")
+            raise WrongTypeError(
+                f"not a text but {type(text).__name__}", remedy="HaystackDocumentEmbedder takes documents"
+            )
         vector = self.extractor.encode_query(text, normalize_embeddings=self.normalize_embeddings)
         return {"embedding": vector.tolist()}
 

@@ -10,7 +10,7 @@ from bertfeat.corpus.input_file import Columns
 from bertfeat.corpus.records import RecordShape, is_storable
 from bertfeat.corpus.settings import CorpusSettings
 from bertfeat.corpus.tables import SAMPLE, find_kept_columns
-from bertfeat.errors import UsageError, parameter
+from bertfeat.errors import UsageError, WrongTypeError, parameter
 from bertfeat.io import shorten
 
 CorpusItem = str | tuple[str, str] | Sequence[str] | Mapping[str, object] | Document
@@ -122,12 +122,12 @@ def memory_corpus(items: Iterable[CorpusItem], settings: CorpusSettings = _DEFAU
         UsageError: an item of another type (named by its 1-based number), or unlike the others.
     """
     if len(getattr(items, "shape", ())) > 1:  # a table, whose iterator gives the names of its columns
-        raise UsageError(
+        raise WrongTypeError(
             f"a corpus is a list of {_ACCEPTED}, not a table ({type(items).__name__})",
             remedy="give one of its columns, or its rows as mappings, as to_dict('records') and to_pylist() make them",
         )
     if isinstance(items, str | bytes | Mapping | Document) or not isinstance(items, Iterable):
-        raise UsageError(f"a corpus is a list of {_ACCEPTED}, not one {type(items).__name__}")
+        raise WrongTypeError(f"a corpus is a list of {_ACCEPTED}, not one {type(items).__name__}")
     return MemoryCorpus(items if isinstance(items, list | tuple) else list(items), settings)
 
 

@@ -14,7 +14,7 @@ from bertfeat.corpus.positions import Position
 from bertfeat.corpus.records import BadRecord, Record
 from bertfeat.corpus.sources import Source
 from bertfeat.corpus.tables import RecordReader
-from bertfeat.errors import CorpusError
+from bertfeat.errors import CorpusError, UsageError
 from bertfeat.io import Address, open_file, quote_names
 
 _BATCH_BYTES = 32 * 2**20  # of uncompressed values
@@ -36,6 +36,8 @@ class ParquetReader(RecordReader):
         try:
             with _open_parquet(file.source) as parquet:
                 schema: pa.Schema = parquet.schema_arrow
+        except UsageError:  # of the object storage's settings
+            raise
         except (pa.ArrowException, OSError, ValueError) as error:
             raise CorpusError(f"not a sound Parquet file: {error}", where=name) from error
         columns = tuple(schema.names)
@@ -58,6 +60,8 @@ class ParquetReader(RecordReader):
                         number += 1
                         yield record
                     self.meter.read += self.file.source.size * batch.num_rows // rows
+        except UsageError:
+            raise
         except (pa.ArrowException, OSError, ValueError) as error:
             raise CorpusError(f"cannot be read on after record {number:,}: {error}", where=self.file.name) from error
 

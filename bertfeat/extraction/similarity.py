@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertfeat.errors import UsageError
+from bertfeat.errors import UsageError, WrongTypeError
 
 Vectors = Tensor | NDArray[np.generic] | Sequence[Tensor] | Sequence[NDArray[np.generic]]
 """Vectors as ``[n, width]``, one as ``[width]``, or a list of such."""
@@ -75,7 +75,7 @@ def _as_matrix(vectors: Vectors) -> Tensor:
     else:
         array = np.asarray(vectors)
         if array.dtype.kind not in "biuf":
-            raise UsageError(
+            raise WrongTypeError(
                 f"similarity() compares vectors, not {type(vectors).__name__} of texts; encode() them first"
             )
         matrix = torch.from_numpy(array)

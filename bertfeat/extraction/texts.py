@@ -7,7 +7,7 @@ from typing import cast
 import numpy as np
 
 from bertfeat.corpus import CorpusItem, Document
-from bertfeat.errors import UsageError
+from bertfeat.errors import UsageError, WrongTypeError
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +30,11 @@ def take_texts(inputs: object) -> TextInput:
     if isinstance(inputs, np.ndarray) and inputs.ndim == 0:
         return take_texts(inputs.item())
     if problem := _why_no_texts(inputs):
-        raise UsageError(problem[0], remedy=problem[1])
+        raise WrongTypeError(problem[0], remedy=problem[1])
     items = _list_items(inputs)
     for number, item in enumerate(items, 1):
         if type(item) is not str and not isinstance(item, str | tuple | list | Mapping | Document):
-            raise UsageError(f"item {number} is {_describe_item(item)}", remedy="give strings")
+            raise WrongTypeError(f"item {number} is {_describe_item(item)}", remedy="give strings")
     return TextInput(items, single=False)
 
 
@@ -45,7 +45,7 @@ def check_prompt(prompt: object) -> str:
         UsageError: a prompt that is no string, or one that no file can hold.
     """
     if not isinstance(prompt, str):
-        raise UsageError(f"a prompt is a string, not {_describe_item(prompt)}")
+        raise WrongTypeError(f"a prompt is a string, not {_describe_item(prompt)}")
     try:
         prompt.encode()
     except UnicodeEncodeError as error:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bertfeat.corpus import BadLine, encoding_by_mark, read_lines
-from bertfeat.errors import CorpusError, UsageError
+from bertfeat.errors import CorpusError, UsageError, WrongTypeError
 from bertfeat.io import JsonError, decode_json, open_regular, shorten
 
 _BLOCK = 1 << 16
@@ -33,7 +33,7 @@ def query_text(query: object, what: str = "the query") -> str:
         UsageError: it is no such text.
     """
     if not isinstance(query, str):
-        raise UsageError(f"{what} is no text, but {type(query).__name__}")
+        raise WrongTypeError(f"{what} is no text, but {type(query).__name__}")
     if not query.strip():
         raise UsageError(f"{what} is empty")
     try:
@@ -51,7 +51,9 @@ def query_texts(queries: Iterable[str]) -> list[str]:
     """
     unfit = isinstance(queries, str | bytes | Mapping | Set) or not isinstance(queries, Iterable)
     if unfit or getattr(queries, "ndim", 1) != 1:
-        raise UsageError(f"search_batch() takes a list of texts, not {type(queries).__name__}; search() takes one text")
+        raise WrongTypeError(
+            f"search_batch() takes a list of texts, not {type(queries).__name__}; search() takes one text"
+        )
     return [query_text(query, f"query {number}") for number, query in enumerate(queries)]
 
 
@@ -64,9 +66,9 @@ def query_vectors(vectors: ArrayLike, width: int, *, first: int = 0) -> NDArray[
     try:
         matrix = np.asarray(vectors)
     except (TypeError, ValueError, RuntimeError) as error:  # lists of unequal lengths, tensors elsewhere
-        raise UsageError(f"query vectors must be an array [n, {width}] of numbers: {error}") from error
+        raise WrongTypeError(f"query vectors must be an array [n, {width}] of numbers: {error}") from error
     if matrix.dtype.kind not in "fiu":
-        raise UsageError(f"query vectors must be whole or real numbers, not {matrix.dtype}")
+        raise WrongTypeError(f"query vectors must be whole or real numbers, not {matrix.dtype}")
     if matrix.ndim != 2 or matrix.shape[1] != width:
         remedy = "a single vector is given as vector[None]" if matrix.shape == (width,) else ""
         raise UsageError(

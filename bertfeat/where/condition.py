@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from bertfeat.errors import UsageError, parameter
+from bertfeat.errors import WrongTypeError, parameter
 from bertfeat.where.lexer import spell_column
 from bertfeat.where.parse import parse_condition
 from bertfeat.where.tree import NamedColumns
@@ -43,7 +43,7 @@ class Condition:
 
     def __init__(self, text: str, kinds: Mapping[str, str]) -> None:
         if not isinstance(text, str):
-            raise UsageError(f"a condition is a text, and this is {type(text).__name__}", where=parameter("where"))
+            raise WrongTypeError(f"a condition is a text, and this is {type(text).__name__}", where=parameter("where"))
         self.text = text
         self._tree = parse_condition(text)
         columns = NamedColumns(kinds)

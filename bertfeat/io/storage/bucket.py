@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 import obstore
 from obstore import exceptions
 
-from bertfeat.errors import StorageError
+from bertfeat.errors import StorageError, UsageError
 from bertfeat.io.regular import MOST_BYTES
 from bertfeat.io.storage.object_errors import ANSWERS, explain_error, is_passing
 from bertfeat.io.storage.object_file import READ_AHEAD, ObjectFile
@@ -56,6 +56,8 @@ class Bucket:
         address, seconds = f"{scheme}://{bucket}", patience()
         try:
             return cls(open_clients(scheme, bucket, seconds), address, seconds)
+        except UsageError:
+            raise
         except ANSWERS as error:
             raise explain_error(error, address) from error
 

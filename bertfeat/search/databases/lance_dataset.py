@@ -194,6 +194,8 @@ class LanceTable:
     def _errors(self, problem: str) -> Iterator[None]:
         try:
             yield
+        except UsageError:
+            raise
         except (OSError, ValueError, RuntimeError, pa.ArrowException) as error:
             told = _SOURCE.sub("", str(error)).partition("\n")[0]
             raise DatabaseError(f"{problem}: {told}", where=self.where) from error
