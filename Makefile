@@ -36,7 +36,7 @@ test: lint types
 
 # The tests that take minutes, and the property tests with new examples. CI leaves them out: whoever changes much runs
 # them before handing it in.
-slow: WORKERS = 4
+slow: WORKERS = 5
 slow: .venv/.made
 	$(PYTEST) --hypothesis-profile new -m "slow or hypothesis" $(TESTS)
 	$(if $(TESTS),,@$(MAKE) --no-print-directory processors LEVELS=--below)
@@ -49,7 +49,7 @@ processors: .venv/.made
 # Thousands of damaged files, wrong options and kills (tests/hostile), an hour: make hostile TALLY=tally.json
 hostile: .venv/.made
 	$(PYTEST) -q -m "hostile or slow" $(if $(TALLY),--tally $(TALLY)) $(or $(TESTS),tests/hostile tests/cli/test_twins.py tests/test_wrong_arguments.py \
-	tests/distributed/test_ray.py tests/io/test_storage_s3.py)
+	tests/distributed/test_ray.py tests/io/test_storage_s3.py tests/models/test_fingerprint.py tests/search/test_sharded_build.py)
 
 # The tests of the kernels over a copy of the sources, whose kernels are built with AddressSanitizer and UBSan.
 SANITIZED := build/sanitize

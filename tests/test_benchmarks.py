@@ -53,7 +53,7 @@ TOYS: dict[str, Toy | str] = {
     "change": Toy("--data {data} --work {work}", {"PLANTED": 1, "USAGES": 24, "OFTEN": (60, 10_000)}),
     "compiled": "torch.compile takes minutes for each way and corpus",
     "concat4": Toy("--data {data} --tokens 300 --repeats 1"),
-    "concurrent_updates": Toy("--cases index,extract --pairs 2 --kills 1 --work {work}"),
+    "concurrent_updates": Toy("--cases index,extract --pairs 1 --kills 1 --work {work}"),
     "exact_flair": NEEDS_FLAIR,
     "exact_sentence_transformers": Toy("--data {data}/paragraphs.txt --paragraphs 8"),
     "exact_transformers": Toy("--data {data}/paragraphs.txt --paragraphs 2", {"SHAPES": {"tiny": TINY_SHAPE}}),
@@ -66,7 +66,7 @@ TOYS: dict[str, Toy | str] = {
     "heads": Toy("--data {data} --work {work} --no-fine-tune banking77", result="heads-banking77"),
     "heads_page": Toy("--data {data} --work {work} --tasks banking77,restaurant8k-slots,xquad --seeds 1"),
     "index_million": Toy(
-        "--data {data} --work {work} --count 2000 --rounds 1 --only builds,auto,search,exact,shell", {"SHELL_RUNS": 1}
+        "--data {data} --work {work} --count 1000 --rounds 1 --only builds,auto,search,exact,shell", {"SHELL_RUNS": 1}
     ),
     "index_recipes": Toy("--data {data} --work {work}"),
     "int8_quality": Toy("--data {data} --paragraphs 20 --seeds 1"),
@@ -79,7 +79,7 @@ TOYS: dict[str, Toy | str] = {
     "recall": Toy("--data {data} --work {work} --only banking77"),
     "rerank": Toy("--data {data} --work {work}", {"COLUMNS": ("layer6_token",), "TIMED": 2}),
     "serve": Toy(
-        "--data {data} --seconds 1 --requests 50 --steps bulk,peer,memory",
+        "--data {data} --seconds 0.5 --requests 50 --steps bulk,peer,memory",
         {"TEXTS": 100, "CLIENTS": 4, "ROUNDS": 1, "WARM_UP": 0.5},
     ),
     "shapes": Toy("--data {data} --repeats 1", {"SHAPES": {"bert-base": TINY_SHAPE}}),
@@ -93,8 +93,8 @@ TOYS: dict[str, Toy | str] = {
     "torture": Toy("--trials 3 --lanes 1 --ways plain-local --faults kill,term,corrupt --work {work}"),
     "vectors": Toy("--parts 1 --work {work}"),
     "ways": Toy(
-        "--data {data} --rows 200 --rounds 1 --parts 20 --work {work}",
-        {"MEMORY_ROWS": (400,), "WAYS": {"one process": (), "join": ("--join",)}},
+        "--data {data} --rows 80 --rounds 1 --parts 8 --work {work}",
+        {"MEMORY_ROWS": (200,), "WAYS": {"one process": (), "join": ("--join",)}},
     ),
     "whitening": Toy("--data {data} --work {work}"),
 }

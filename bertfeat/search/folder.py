@@ -80,7 +80,8 @@ def check_files(version: Path, settings: IndexSettings, *, digest_up_to: int = D
         path = version / name
         digested = state.bytes <= digest_up_to or (name == FAISS_NAME and LISTS_NAME in settings.files)
         try:
-            now = measure_file(path) if digested else replace(state, bytes=_file_size(path))
+            size = _file_size(path)  # first, so that a huge file in its place is not read
+            now = measure_file(path) if digested and size == state.bytes else replace(state, bytes=size)
         except FileNotFoundError as error:
             raise IndexFolderError(f"{path} is missing", remedy=COPY_OR_REBUILD) from error
         except OSError as error:

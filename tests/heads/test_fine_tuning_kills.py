@@ -21,7 +21,6 @@ preload("transformers.trainer", "transformers.models.bert", "accelerate", "torch
 
 pytestmark = pytest.mark.slow
 
-SOME = 2  # steps that are tried of each command
 TIMES = ("seconds", "digest")  # what differs from run to run, and the digest of a file that says so
 TUNING = ("--fine-tune", "--grid", "8:1e-3:1", "--model", "model", "--device", "cpu", "--precision", "fp32")
 COMMANDS = {
@@ -40,6 +39,12 @@ TABLE = (
     *("classify", "table7", "--train", "train.csv", "--dev", "dev.csv", "--label", "topic"),
     *("--rows", "last", "--seeds", "2", "--hidden", "4", "--epochs", "1", "-o", "made"),
 )
+ENDS = {  # by which signal each is ended, and before which share of its steps
+    "head": [(signal.SIGKILL, 0.3), (signal.SIGTERM, 0.7)],
+    "answers": [(signal.SIGKILL, 0.6)],
+    "choices": [(signal.SIGTERM, 0.4)],
+    "tags": [(signal.SIGKILL, 0.8)],
+}
 PREPARE = f"{__name__}:one_thread"
 
 
@@ -100,9 +105,8 @@ def test_killed_and_started_again_it_ends_as_if_undisturbed(home: Path, tmp_path
     undisturbed = contents(whole)
     counted = fresh(home, tmp_path / "counted")
     count = len(steps((*command, *TUNING), [counted], cwd=counted, prepare=PREPARE))
-    for number in range(SOME):
-        sent = (signal.SIGKILL, signal.SIGTERM)[number % 2]
-        step = count * (number + 1) // (SOME + 1)
+    for sent, share in ENDS[name]:
+        step = round(share * count)
         place = fresh(home, tmp_path / "killed")
         stopped = run(command, place, Stop(step, sent))
         assert stopped.exit_code == (-signal.SIGKILL if sent == signal.SIGKILL else 143), (step, stopped)

@@ -21,7 +21,7 @@ preload("transformers.models.bert", "accelerate", "torch._dynamo")
 pytestmark = pytest.mark.slow
 
 EVERY = int(os.environ.get("BERTFEAT_TEST_STEPS", "0"))
-SOME = 6  # steps that are tried otherwise
+SOME = 3  # steps that are tried otherwise
 TIMES = ("seconds", "digest", "stamps")  # what differs from run to run, and the digest of a file that says so
 COMMAND = (
     *("pretrain", "toy.txt", "-o", "made", "--shape", "L=1,H=16,A=2", "--vocabulary", "120", "--steps", "6"),
@@ -105,7 +105,7 @@ def test_interrupted_it_says_what_it_has_kept_and_goes_on_as_if_undisturbed(
     home: Path, undisturbed: dict[str, str], tmp_path: Path, sent: signal.Signals, code: int
 ) -> None:
     told = set()
-    for step in tried(home, tmp_path)[1::3]:
+    for step in tried(home, tmp_path)[1::SOME]:
         place = fresh(home, tmp_path / "interrupted")
         with start(COMMAND, [place], stop=Stop(step, sent), cwd=place, prepare=PREPARE) as running:
             ended = running.wait()

@@ -246,7 +246,7 @@ def test_one_two_and_three_processes(type_: str, sets: list[Path], tmp_path: Pat
         check_same(tmp_path / "many.index", tmp_path / "one.index", settings, wanted)
 
 
-@pytest.mark.slow
+@pytest.mark.hostile
 def test_workers_on_ray(sets: list[Path], tmp_path: Path) -> None:
     wanted = build(sets, tmp_path / "one.index")
     settings = build(sets, tmp_path / "many.index", engine=RayCluster(workers=2, gpus_per_worker=0))

@@ -19,12 +19,12 @@ def write_benchmark_data(folder: Path) -> Path:
     """Write every set that a benchmark reads, a few hundred lines in all."""
     draw = random.Random(0)
     sentences = [line for line in (ROOT / "examples" / "corpus.txt").read_text("utf-8").splitlines() if line.strip()]
-    paragraphs = [" ".join(draw.sample(sentences, 6)) for _ in range(120)]
+    paragraphs = [" ".join(draw.sample(sentences, 3)) for _ in range(60)]
     _write(folder / "sentences.txt", sentences)
     _write(folder / "paragraphs.txt", paragraphs)
     _write(folder / "novels" / "sentences.txt", sentences)
     _write(folder / "novels" / "paragraphs.txt", paragraphs)
-    _write_novels(folder / "novels" / "dated.csv.gz", paragraphs)
+    _write_novels(folder / "novels" / "dated.csv.gz", [" ".join(draw.sample(sentences, 6)) for _ in range(120)])
     _write_cranfield(folder / "cranfield", paragraphs, sentences)
     _write_tagged(folder, sentences, draw)
     _write_intents(folder / "banking77", sentences)
@@ -65,7 +65,7 @@ def _write_cranfield(folder: Path, documents: Sequence[str], queries: Sequence[s
     judged = [
         f"{query}\t{document}\t1"
         for query in range(20)
-        for document in range(120)
+        for document in range(len(documents))
         if queries[query] in documents[document]
     ]
     _write(folder / "qrels" / "test.tsv", ["query-id\tcorpus-id\tscore", *judged])
