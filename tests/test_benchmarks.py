@@ -52,7 +52,7 @@ TOYS: dict[str, Toy | str] = {
     "block": Toy("--repeats 1"),
     "change": Toy("--data {data} --work {work}", {"PLANTED": 1, "USAGES": 24, "OFTEN": (60, 10_000)}),
     "compiled": "torch.compile takes minutes for each way and corpus",
-    "concat4": Toy("--data {data} --tokens 300 --repeats 1"),
+    "concat4": Toy("--data {data} --tokens 100 --repeats 1"),
     "concurrent_updates": Toy("--cases index,extract --pairs 1 --kills 1 --work {work}"),
     "exact_flair": NEEDS_FLAIR,
     "exact_sentence_transformers": Toy("--data {data}/paragraphs.txt --paragraphs 8"),
@@ -66,16 +66,16 @@ TOYS: dict[str, Toy | str] = {
     "heads": Toy("--data {data} --work {work} --no-fine-tune banking77", result="heads-banking77"),
     "heads_page": Toy("--data {data} --work {work} --tasks banking77,restaurant8k-slots,xquad --seeds 1"),
     "index_million": Toy(
-        "--data {data} --work {work} --count 1000 --rounds 1 --only builds,auto,search,exact,shell", {"SHELL_RUNS": 1}
+        "--data {data} --work {work} --count 600 --rounds 1 --only builds,auto,search,exact,shell", {"SHELL_RUNS": 1}
     ),
     "index_recipes": Toy("--data {data} --work {work}"),
-    "int8_quality": Toy("--data {data} --paragraphs 20 --seeds 1"),
+    "int8_quality": Toy("--data {data} --paragraphs 8 --seeds 1"),
     "kill_and_resume": Toy("--kills 1 --rows 200 --work {work}"),
     "lstm": Toy("--data {data} --work {work} --rounds 1 --seeds 1 --epochs 1 --hidden 8"),
-    "page_million": Toy("--data {data} --work {work} --count 500"),
+    "page_million": Toy("--data {data} --work {work} --count 200"),
     "plan_size": Toy("--files 20 --documents 10000 --scanned 200 --work {work}"),
-    "pooled": Toy("--data {data} --tokens 300 --repeats 1"),
-    "processors": Toy("--data {data} --tokens 300 --repeats 1"),
+    "pooled": Toy("--data {data} --tokens 100 --repeats 1", {"PRECISIONS": ("fp32",)}),
+    "processors": Toy("--data {data} --tokens 100 --repeats 1"),
     "recall": Toy("--data {data} --work {work} --only banking77"),
     "rerank": Toy("--data {data} --work {work}", {"COLUMNS": ("layer6_token",), "TIMED": 2}),
     "serve": Toy(
@@ -91,12 +91,12 @@ TOYS: dict[str, Toy | str] = {
     "tagger_flair": NEEDS_FLAIR,
     "tagger_memory": Toy("--work {work}", {"SENTENCES": (50,)}),
     "torture": Toy("--trials 3 --lanes 1 --ways plain-local --faults kill,term,corrupt --work {work}"),
-    "vectors": Toy("--parts 1 --work {work}"),
+    "vectors": Toy("--parts 1 --work {work}", {"ROUNDS": 1}),
     "ways": Toy(
-        "--data {data} --rows 80 --rounds 1 --parts 8 --work {work}",
-        {"MEMORY_ROWS": (200,), "WAYS": {"one process": (), "join": ("--join",)}},
+        "--data {data} --rows 40 --rounds 1 --parts 4 --work {work}",
+        {"MEMORY_ROWS": (100,), "WAYS": {"one process": (), "join": ("--join",)}},
     ),
-    "whitening": Toy("--data {data} --work {work}"),
+    "whitening": Toy("--data {data} --work {work}", {"LAYERS": ("sum4",), "COLUMNS": ("sum4",)}),
 }
 
 

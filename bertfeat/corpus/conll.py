@@ -275,19 +275,24 @@ def _require_words(name: str, sample: Sequence[Cells]) -> None:
     columns = [*zip(*lines, strict=False)]
     if len(lines) < _LEAST_WORDS or width < 2:
         return
-    inner = columns[1:-1]
     if all(_counts(line[0] for line in cells) for cells in sample) and max(map(len, sample)) > 2:
         problem = "its first column has numbers in place of words"
-    elif len(set(columns[0])) == 1 and any(len(set(column)) > 1 for column in inner):
-        problem = "its first column is the same for all words"
+    elif all(len({line[0] for line in cells}) == 1 for cells in sample) and any(map(_varies_inside, sample)):
+        problem = "its first column is the same for all words of a sentence"
     else:
         return
     letters = [sum(any(map(str.isalpha, cell)) for cell in column) for column in columns]
     likely = next((n for n, c in enumerate(columns) if n and letters[n] * 2 > len(lines) and len(set(c)) > 1), 1)
-    remedy = f"name the column of the words, such as {parameter('word_column', str(likely + 1))}"
+    named = parameter("word_column", str(likely + 1))
+    remedy = f"name the column of the words, such as {named}, and, where it is not the last, {parameter('tag_column')}"
     if width == 10:
         remedy = f"if it is CoNLL-U, give {parameter('format', 'conllu')}; else {remedy}"
     raise CorpusError(problem, where=name, remedy=remedy)
+
+
+def _varies_inside(cells: Cells) -> bool:
+    """Whether the words of a sentence differ in a column between the first and the last."""
+    return len(cells) > 1 and any(len(set(column)) > 1 for column in [*zip(*cells, strict=False)][1:-1])
 
 
 def _counts(cells: Iterable[str]) -> bool:

@@ -15,6 +15,8 @@ NO_LABEL = "_"
 
 _SPAN_TAG = re.compile(r"[BIESLU](-.*)?", re.DOTALL)
 _SMALL_SPAN_TAG = re.compile(r"[bieslu]-.+", re.DOTALL)
+_OTHER_SPELLING = re.compile(r"[BIESLUbieslu][-_:./|].+|.+[-_:./|][BIESLU]", re.DOTALL)  # B_PER, b-per, PER-B
+_OUTSIDE_WORDS = frozenset({"o", "0", "_", "-", "none", "other", "out", "outside"})  # in small letters
 _SAME = {"L": "E", "U": "S"}  # BILOU's names for what IOBES calls E and S
 
 
@@ -163,16 +165,21 @@ def _scheme_of_beginning(before: _ParsedTag, tag: _ParsedTag) -> Scheme | None:
 
 
 def _refuse_mixture(seen: Iterable[str], others: Sequence[str], sentences: Sequence[Sequence[str]]) -> None:
-    """One mistyped tag, or small letters, must not turn a file of spans into one of plain tags."""
-    small = set(others) <= {"o"} or ("o" in others and any(_SMALL_SPAN_TAG.fullmatch(tag) for tag in others))
-    spans = [tag for tag in seen if tag[:2] in ("B-", "I-") or (small and _SMALL_SPAN_TAG.fullmatch(tag))]
-    if not spans or not (small or OUTSIDE in seen):
+    """One mistyped tag, or another spelling, must not turn a file of spans into one of plain tags."""
+    if not any(tag.lower() in _OUTSIDE_WORDS for tag in seen):
+        return  # in none of its spellings is there a tag for words outside of spans
+    spans = [tag for tag in seen if tag[:2] in ("B-", "I-")]
+    misspelt = [tag for tag in others if _OTHER_SPELLING.fullmatch(tag)]
+    if not spans and not (misspelt and all(tag in misspelt or tag.lower() in _OUTSIDE_WORDS for tag in others)):
         return
-    number = next(number for number, tags in enumerate(sentences, 1) if others[0] in tags)
-    if small:
-        problem = f"{others[0]!r} is a tag of spans in small letters"
-        remedy = "write a scheme in capitals: O, and B- and I- before labels"
+    wrong = others[0]
+    remedy = "write a scheme with O, and with B- and I- before labels"
+    if wrong == "o" or _SMALL_SPAN_TAG.fullmatch(wrong):
+        problem = f"{wrong!r} is a tag of spans in small letters"
+    elif wrong in misspelt or wrong.lower() in _OUTSIDE_WORDS:
+        problem = f"{wrong!r} is a tag of spans in another spelling"
     else:
-        problem = f"{others[0]!r} stands among tags of spans such as {spans[0]!r}"
+        problem = f"{wrong!r} stands among tags of spans such as {spans[0]!r}"
         remedy = "write it with B- or I- before its label, or O"
+    number = next(number for number, tags in enumerate(sentences, 1) if wrong in tags)
     raise CorpusError(problem, where=f"sentence {number:,}", remedy=remedy)

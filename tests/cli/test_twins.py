@@ -41,7 +41,17 @@ KINDS = {
 
 VERBS = ("train", "predict", "evaluate", "table7")
 TINY = ("--model", "model", "--precision", "fp32")
-READING = {"text_columns", "pair_column", "id_column", "tag_column", "format", "encoding", "keep", "pretokenized"}
+READING = {
+    "text_columns",
+    "pair_column",
+    "id_column",
+    "word_column",
+    "tag_column",
+    "format",
+    "encoding",
+    "keep",
+    "pretokenized",
+}
 READING |= {"document_context", "pairs"}
 EXTRACTION = {"model", "revision", "precision", "batch_tokens"}
 FROZEN = {"layers", "pooling", "hidden", "dropout", "batch_size", "learning_rate", "epochs", "schedule", "patience"}
@@ -112,6 +122,7 @@ VALUES: dict[str, str] = {
     "to": "text",
     "train": "other",
     "weight_decay": "0.5",
+    "word_column": "9",
     "as_json": "",
     "overwrite": "",
 }
@@ -314,14 +325,14 @@ def test_an_option_that_nothing_reads_is_refused_by_all_in_the_same_words(use: t
 @pytest.mark.parametrize(
     ("use", "every_kind"),
     [
-        *(pytest.param(use, False, marks=pytest.mark.slow, id=named(use)) for use in READ[::6]),
+        *(pytest.param(use, False, marks=pytest.mark.slow, id=named(use)) for use in READ[::5]),
         *(pytest.param(use, True, marks=pytest.mark.hostile, id=f"{named(use)}, every kind") for use in READ),
     ],
 )
 def test_every_other_option_makes_a_difference(
     use: tuple[str, str, str], every_kind: bool, usual: Callable[..., Outcome]
 ) -> None:
-    """For each kind of head; in the shorter run every sixth option, for one of them, each in turn."""
+    """For each kind of head; in the shorter run every fifth option, for one of them, each in turn."""
     verb, beside, name = use
     if f"{verb} {name}" in NOTHING:
         pytest.skip(NOTHING[f"{verb} {name}"])

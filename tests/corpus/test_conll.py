@@ -84,7 +84,7 @@ def test_number_signs_alone_are_words_where_nothing_says_how_many_columns_words_
 FIRST_COLUMNS = {
     "conll-x": "{n}\t{w}\t_\t_\t_\t_\t_\t_\t_\t{t}\n",
     "conll-2009": "{n}\t{w}\t_\t_\tN\tN\t_\t_\t0\t0\t_\t_\tY\t{t}\n",
-    "conll-2012": "bc/cctv/00/cctv_0000 0 {n} {w} NN * - - - - {t}\n",
+    "conll-2012": "bc/cctv/00/cctv_000{s} 0 {n} {w} NN * - - - - {t}\n",
     "germeval": "{n}\t{w}\t{t}\tO\n",
     "two columns": "{n} {w}\n",
     "from 0": "{z}\t{w}\t{t}\n",
@@ -94,8 +94,8 @@ FIRST_COLUMNS = {
 @pytest.mark.parametrize("kind", FIRST_COLUMNS)
 def test_a_first_column_that_holds_no_words(tmp_path: Path, kind: str) -> None:
     words = ["The", "river", "bank", "was", "old", "and", "the", "mill", "7"]
-    lines = [FIRST_COLUMNS[kind].format(n=n, z=n - 1, w=word, t="O") for n, word in enumerate(words, 1)]
-    content = "".join(lines) + "\n" + "".join(lines[:1])
+    lines = [FIRST_COLUMNS[kind].format(s=1, n=n, z=n - 1, w=word, t="O") for n, word in enumerate(words, 1)]
+    content = "".join(lines) + "\n" + lines[0].replace("cctv_0001", "cctv_0002")
     path = conll(tmp_path, content)
     column = "4" if kind == "conll-2012" else "2"
     with pytest.raises(CorpusError, match=rf"a\.conll: its first column .*word_column='{column}'") as told:

@@ -72,6 +72,8 @@ def test_a_number_that_is_none_is_no_id(tmp_path: Path) -> None:
     rows = rows_of(missing, CorpusSettings(id_column="id"))
     assert [type(row) for row in rows] == [Document, Failure, Failure]
     assert "field 'id' is null" in rows[1].reason  # type: ignore[union-attr]
+    given = memory_corpus([{"text": "a", "id": nan}, {"text": "b", "id": "x"}]).rows()
+    assert [row.id for row in given if isinstance(row, Document)] == ["1", "x"]
     (text,) = memory_corpus([{"text": nan}]).rows()
     assert isinstance(text, Failure)
     assert "field 'text' is null" in text.reason

@@ -77,8 +77,10 @@ def parts_of(folder: Path | Address) -> dict[str, str]:
 
 
 def state(folder: Path | Address) -> set[str]:
-    """The files in the state folder, temporary ones too."""
-    return {file.name for file in list_files(folder / ".bertfeat")}
+    """The files in the state folder, temporary ones too, without a lock that was given up too late to be removed."""
+    lock = read_claim(folder / ".bertfeat" / "lock")
+    given_up = {"lock"} if lock and lock[0] and lock[0].released else set()
+    return {file.name for file in list_files(folder / ".bertfeat")} - given_up
 
 
 def claims_of(folder: Path) -> list[str]:

@@ -181,7 +181,7 @@ def _taken(yard: Yard, use: Use) -> Iterator[Result]:
     yield _refused(yard, use, f"{use.name} into a folder with files of others", _foreign(place), (0, 1, 2))
     for what in ("nowhere", place, "/dev/null", "/dev/full", "other"):
         yield _refused(yard, use, f"{use.name} over a link to {what}", _link(place, what), (0, 1, 2))
-    if use.verb not in ("tag predict", "plot map"):  # which write to pipes, and wait for their readers
+    if use.verb != "plot map" and not use.verb.endswith("predict"):  # which write to pipes, and wait for their readers
         yield _refused(yard, use, f"{use.name} over a FIFO", lambda folder: os.mkfifo(folder / place), (0, 1, 2))
     for name in (".bertfeat", ".bertfeat/kind", ".bertfeat/lock"):
         if not makes_file:

@@ -63,6 +63,7 @@ def test_hits_bring_what_belongs_to_them(folder: Path) -> None:
 def test_one_query_has_one_answer_and_several_have_as_many(folder: Path) -> None:
     index = Index(folder, encoder=Stand(clustered(100)))
     assert index.search("3", k=1).hits[0].id == "4"
+    assert index.search("3", k=np.int64(1)) == index.search("3", k=1)  # type: ignore[arg-type]
     assert index.search("3", k=2) == index.search_batch(["3"], k=2)[0]
     assert [answer.query for answer in index.search_batch(iter(("3", "5")))] == ["3", "5"]
     assert [answer.query for answer in index.search_batch(np.array(["3", "5"]))] == ["3", "5"]

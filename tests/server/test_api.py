@@ -164,6 +164,8 @@ def test_other_tei_routes(client: TestClient, extractor: Extractor) -> None:
     assert all(TEXTS[0][token["start"] : token["stop"]] for token in inner)
     (text,) = client.post("/decode", json={"ids": [token["id"] for token in tokens]}).json()
     assert "bank" in text
+    assert client.post("/decode", json={"ids": []}).status_code == 400
+    assert client.post("/similarity", json={"inputs": {"source_sentence": "a", "sentences": []}}).status_code == 400
     info = client.get("/info").json()
     assert info["served_model_name"] == info["model_id"]
     assert info["max_client_batch_size"] == 100

@@ -32,7 +32,7 @@ from tests.support.tiny_models import Tiny
 
 pytestmark = pytest.mark.slow  # many and quick, but for CI alone
 
-REQUESTS = 12_000
+REQUESTS = 6_000
 PIPELINED = float(os.environ.get("BERTFEAT_PIPELINED", "0"))
 
 

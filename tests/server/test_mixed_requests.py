@@ -28,7 +28,7 @@ from tests.support.tiny_models import Tiny
 
 pytestmark = pytest.mark.slow
 
-REQUESTS = int(os.environ.get("BERTFEAT_REQUESTS", "1500"))
+REQUESTS = int(os.environ.get("BERTFEAT_REQUESTS", "800"))
 CLIENTS = 12
 GROWTH = 48 * 2**20  # bytes of memory, after the first part of the requests
 WRONG: list[tuple[str, Any, int]] = [

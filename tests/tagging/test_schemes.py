@@ -113,6 +113,28 @@ def test_tags_in_small_letters_are_no_plain_ones(tags: str, wrong: str) -> None:
     assert detect_scheme([["b-x", "c"]]) is Scheme.PLAIN
 
 
+@pytest.mark.parametrize(
+    ("tags", "wrong"),
+    [
+        ("B-PER 0", "0"),
+        ("_ B-PER I-PER", "_"),
+        ("B-PER Other I-PER", "Other"),
+        ("B_PER I_PER O", "B_PER"),
+        ("O B:LOC I:LOC", "B:LOC"),
+        ("O PER-B PER-I LOC-B", "PER-B"),
+        ("out B/PER", "out"),
+    ],
+)
+def test_tags_of_spans_in_other_spellings_are_no_plain_ones(tags: str, wrong: str) -> None:
+    with pytest.raises(CorpusError, match=f"sentence 1: '{wrong}' is a tag of spans in another spelling; write a"):
+        detect_scheme([tags.split()])
+
+
+@pytest.mark.parametrize("tags", ["NN _ VB", "B_PER NN", "a-b c-d", "0 1 B", "V_S N_S _ other.x"])
+def test_other_tags_are_plain(tags: str) -> None:
+    assert detect_scheme([tags.split()]) is Scheme.PLAIN
+
+
 def test_a_mistyped_tag_does_not_make_all_tags_plain() -> None:
     with pytest.raises(CorpusError, match="sentence 2: 'PER' stands among tags of spans such as 'B-PER'"):
         detect_scheme([["O", "B-PER"], ["PER"]])
