@@ -11,7 +11,7 @@ KERNELS := setup.py $(wildcard bertfeat/encoder/csrc/*)
 test quick processors slow hostile ecosystem: export OMP_NUM_THREADS = 1
 test quick processors slow hostile demo ecosystem: export HF_HUB_OFFLINE = 1
 
-# Three suit two cores: one works while another waits for storage or for a process, and of the slow tests more wait. Each
+# Three suit two cores: one works while another waits for storage or for a process; of the slow tests more wait. Each
 # takes 2 GB: make test WORKERS=8
 WORKERS ?= 3
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
@@ -36,7 +36,7 @@ test: lint types
 
 # The tests that take minutes, and the property tests with new examples. CI leaves them out: whoever changes much runs
 # them before handing it in.
-slow: WORKERS = 5
+slow: WORKERS = 6
 slow: .venv/.made
 	$(PYTEST) --hypothesis-profile new -m "slow or hypothesis" $(TESTS)
 	$(if $(TESTS),,@$(MAKE) --no-print-directory processors LEVELS=--below)
