@@ -36,7 +36,7 @@ test: lint types
 
 # The tests that take minutes, and the property tests with new examples. CI leaves them out: whoever changes much runs
 # them before handing it in.
-slow: WORKERS = 6
+slow: WORKERS = 5
 slow: .venv/.made
 	$(PYTEST) --hypothesis-profile new -m "slow or hypothesis" $(TESTS)
 	$(if $(TESTS),,@$(MAKE) --no-print-directory processors LEVELS=--below)
