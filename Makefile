@@ -79,7 +79,7 @@ GPU_PYTHON ?= $(BIN)/python
 NOVELS ?= ../shared/data/novels
 gpu:
 	@$(GPU_PYTHON) -c "import sys, torch; torch.cuda.is_available() or sys.exit('torch sees no GPU here')"
-	$(GPU_PYTHON) -m pytest -q tests/test_gpu.py
+	OMP_NUM_THREADS=2 $(GPU_PYTHON) -m pytest -q -n 4 tests/test_gpu.py
 	for shape in bert-base minilm; do $(GPU_PYTHON) benchmarks/gpu.py --data $(NOVELS) --shape $$shape || exit 1; done
 
 # The packed encoder on CUDA tensors without values, which need no GPU: devices, formats and shapes. In an environment of

@@ -242,18 +242,6 @@ def parquet_ours(model: str, length: int, precision: str, device: str) -> Run:
     return _stored(_ours(model, length, precision, pooling="mean", device=device))
 
 
-def parquet_ours_compiled(model: str, length: int, precision: str, device: str) -> Run:
-    """The same with blocks that are compiled."""
-    os.environ["BERTFEAT_CUDA"] = "compiled"
-    return parquet_ours(model, length, precision, device)
-
-
-def parquet_ours_graphs(model: str, length: int, precision: str, device: str) -> Run:
-    """The same with blocks that are compiled, and batches that are recorded and replayed."""
-    os.environ["BERTFEAT_CUDA"] = "graphs"
-    return parquet_ours(model, length, precision, device)
-
-
 def parquet_sentence_transformers(model: str, length: int, precision: str, device: str, attention: str = "sdpa") -> Run:
     """The same, by sentence-transformers and one call of pyarrow."""
     from sentence_transformers import SentenceTransformer

@@ -41,7 +41,7 @@ class Speed:
     device: str
     precision: str
     threads: int
-    kernels: str  # our own on CPU: amx, vnni, avx512, avx2, neon or none; on CUDA compiled, graphs or none
+    kernels: str  # our own, on a CPU: amx, vnni, avx512, avx2, neon or none
     columns: tuple[str, ...]
     documents: int
     tokens: int

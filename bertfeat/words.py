@@ -29,6 +29,11 @@ def split_words(text: str) -> CharSpans:
     return CharSpans(spans[:, 0], spans[:, 1])
 
 
+def count_words(text: str) -> int:
+    """How many words :func:`split_words` finds, in a third of the time."""
+    return len(_WORD.findall(text))
+
+
 def locate_words(words: Sequence[str]) -> CharSpans:
     """Where given words are in their text, which is the words joined by single spaces."""
     lengths = np.fromiter(map(len, words), np.int32, len(words))

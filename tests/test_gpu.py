@@ -42,51 +42,14 @@ def test_every_column_in_fp32(any_tiny: Tiny) -> None:
             np.testing.assert_allclose(matrix, other[name], rtol=0, atol=3e-5, err_msg=name)
 
 
-@pytest.fixture(params=["eager", "compiled", "graphs"])
-def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Ask for a form of the forward pass."""
-    monkeypatch.setenv("BERTFEAT_CUDA", request.param)
-    return str(request.param)
-
-
 @pytest.mark.parametrize(("precision", "bound"), [("bf16", 0.9995), ("fp16", 0.9995)])
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's own calls
-@pytest.mark.usefixtures("form")
-def test_documents_in_half_precision(
-    packed_tiny: Tiny, precision: str, bound: float, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_documents_in_half_precision(packed_tiny: Tiny, precision: str, bound: float) -> None:
     texts = [f"{number} {text}" for number in range(12) for text in [*TEXTS, LONG_TEXT]]
     found = features(packed_tiny, DEVICE, precision, texts, pooling="mean,cls,max")
     wanted = features(packed_tiny, "cpu", "fp32", texts, pooling="mean,cls,max")
     for one, other in zip(found, wanted, strict=True):
         for name, matrix in one.items():
             assert cosine(matrix, other[name]) >= bound, name
-    assert "not compiled" not in caplog.text
-    assert "not recorded" not in caplog.text
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_batches_are_recorded_and_replayed(
-    bert: Tiny, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    if DEVICE != "cuda":
-        pytest.skip("graphs are CUDA's")
-    monkeypatch.setenv("BERTFEAT_CUDA", "graphs")
-    texts = [f"{number} {text}" for number in range(40) for text in TEXTS]
-    replayed, replay = [], torch.cuda.CUDAGraph.replay
-
-    def noted(graph: torch.cuda.CUDAGraph) -> None:
-        replayed.append(graph)
-        replay(graph)
-
-    monkeypatch.setattr(torch.cuda.CUDAGraph, "replay", noted)
-    found = features(bert, DEVICE, "bf16", texts)
-    monkeypatch.setenv("BERTFEAT_CUDA", "compiled")
-    wanted = features(bert, DEVICE, "bf16", texts)
-    assert "not recorded" not in caplog.text
-    assert len(replayed) > len({id(graph) for graph in replayed}) > 0
-    for one, other in zip(found, wanted, strict=True):
-        assert all(cosine(one[name].ravel(), matrix.ravel()) >= 0.9999 for name, matrix in other.items())
 
 
 def test_company_changes_little(bert: Tiny) -> None:
@@ -96,8 +59,6 @@ def test_company_changes_little(bert: Tiny) -> None:
         assert all(cosine(alone[name], matrix) >= 0.9999 for name, matrix in one.items())
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.usefixtures("form")
 def test_two_runs_give_the_same_bytes(bert: Tiny, tmp_path: Path) -> None:
     corpus = text_file(tmp_path / "c.txt", lines(200))
     for name in ("one", "two"):

@@ -13,7 +13,7 @@ from bertfeat.cli import main
 from bertfeat.corpus import memory_corpus
 from bertfeat.encoder import Precision, block_flop, product_rate
 from bertfeat.errors import CorpusError
-from bertfeat.io.timing import recorded_stages, stage, unrecorded_stages
+from bertfeat.io.timing import recorded_stages, stage
 from bertfeat.speed import compare_precisions, made_up_documents, measure_speed
 from tests.support.tiny_models import build
 
@@ -56,18 +56,6 @@ def test_stages_add_up_while_recorded_and_only_then() -> None:
     with stage("after"):
         pass
     assert seconds == {"work": 2.0, "other work": 1.0}
-
-
-def test_no_device_is_waited_for_where_stages_are_not_recorded() -> None:
-    waited: list[None] = []
-    with recorded_stages(lambda: waited.append(None)) as seconds:
-        with unrecorded_stages(), stage("captured"):
-            pass
-        assert waited == []
-        with stage("work"):
-            pass
-    assert len(waited) == 2
-    assert list(seconds) == ["work"]
 
 
 @pytest.mark.parametrize("layers", ["last", "1"])

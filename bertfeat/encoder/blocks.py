@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import layer_norm, linear
 
-from bertfeat.encoder.compiled import find_compiled
 from bertfeat.encoder.linear import LinearProduct, make_linear_product
 from bertfeat.encoder.tiled import TiledPostAttention, find_tile_kernels
 from bertfeat.encoder.weights import Affine, BlockWeights
@@ -76,12 +75,11 @@ class FloatBlock:
 def make_post_attention(
     weights: BlockWeights, eps: float, activation: str, device: torch.device, dtype: torch.dtype
 ) -> PostAttention:
-    """Choose the fastest form of what follows attention: our kernel on AMX, a compiled one on CUDA, else torch."""
+    """Choose the fastest form of what follows attention: our kernel on AMX, else torch's operators."""
     inner, hidden = weights.up.weight.shape
     if kernels := find_tile_kernels(device, dtype, hidden, inner):
         return TiledPostAttention(weights, eps, activation, kernels)
-    compiled = find_compiled(weights, eps, activation, device, dtype)
-    return compiled or TorchPostAttention.of(weights, eps, activation, device, dtype)
+    return TorchPostAttention.of(weights, eps, activation, device, dtype)
 
 
 class TorchPostAttention:

@@ -19,7 +19,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertfeat.encoder.cuda import cuda_form
 from bertfeat.encoder.native import JOBS, AttentionStruct
 from bertfeat.encoder.precision import Precision
 from bertfeat.errors import UsageError
@@ -232,11 +231,8 @@ def _listing(numbers: Iterable[int]) -> str:
 def kernels_in_use(device: torch.device, precision: Precision) -> str:
     """Name the instructions of the kernels that compute on a device, as ``BERTFEAT_CPU`` does; ``none`` without them.
 
-    Beside its levels there are ``avx512_bf16``, and for int8 ``vnni``, both parts of ``avx512``, and ``neon``; on CUDA
-    the forms that ``BERTFEAT_CUDA`` asks for, ``compiled`` and ``graphs``.
+    Beside its levels there are ``avx512_bf16``, and for int8 ``vnni``, both parts of ``avx512``, and ``neon``.
     """
-    if form := cuda_form(device):
-        return form.name.lower()
     kernels = find_kernels() if device.type == "cpu" and precision.dtype in TYPES else None
     if kernels is None:
         return "none"

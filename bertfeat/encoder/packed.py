@@ -16,16 +16,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import embedding, layer_norm
 
-from bertfeat.encoder.attention import Attention, Varlen, VarlenAttention, find_varlen, make_attention
+from bertfeat.encoder.attention import Attention, make_attention
 from bertfeat.encoder.blocks import Block, FloatBlock
 from bertfeat.encoder.calibration import calibration_batch, largest_inputs
-from bertfeat.encoder.cuda import CudaForm, cuda_form
 from bertfeat.encoder.forks import tell_of_fork
 from bertfeat.encoder.int8 import Int8Block, int8_note
 from bertfeat.encoder.linear import make_linear_product
 from bertfeat.encoder.path import PACKED_SENTENCE, BatchForm, EncoderPath
 from bertfeat.encoder.precision import Precision
-from bertfeat.encoder.recorded import CudaRecorder, ForwardSize, RecordedForward, Recorder
 from bertfeat.encoder.stack import EmbeddingTables, Stack, TokenRows, float_stack, int8_stack
 from bertfeat.encoder.states import HiddenState
 from bertfeat.encoder.transfer import move_to_device, usual_size
@@ -35,7 +33,6 @@ from bertfeat.io import stage
 from bertfeat.models import Model
 from bertfeat.tokens import TokenBatch
 
-_LENGTH_STEP = 64  # to which the longest sequence of a recorded batch is rounded up
 _CACHED_TOKENS = 384  # whose queries, keys and values a core's caches hold
 
 
@@ -64,7 +61,6 @@ class PackedEncoder:
         self._heads, weights = attention_heads(model), read_weights(model)
         self.num_layers, self.hidden_size = model.num_layers, model.hidden_size
         self.precision, self.device = precision, device
-        self._recorded: RecordedForward | None = None
         self.path = EncoderPath(
             BatchForm.PACKED,
             PACKED_SENTENCE,
@@ -93,20 +89,6 @@ class PackedEncoder:
             else None
         )
         self._attention_dtype = self._blocks[0].attention_dtype if self._blocks else self._dtype
-        varlen = find_varlen(device, self._attention_dtype, model.hidden_size // self._heads)
-        if varlen and self._bias is None and cuda_form(device) is CudaForm.GRAPHS:
-            self.record(CudaRecorder(device), varlen)
-
-    @property
-    def _fills_up(self) -> bool:
-        return (self.device.type == "cpu" and self._stack is None) or self._recorded is not None
-
-    def record(self, recorder: Recorder, varlen: Varlen) -> None:
-        """Record the forward pass once for each size of batch, and replay it from then on.
-
-        For models whose attention has no bias, which varlen attention does not know.
-        """
-        self._recorded, self._varlen = RecordedForward(recorder), varlen
 
     @torch.inference_mode()
     def hidden_states(
@@ -126,13 +108,9 @@ class PackedEncoder:
             return
         with stage("embed"):
             tokens = self._place_tokens(batch)
-        if self._recorded:
-            states = self._recorded_states(self._recorded, tokens, batch, layers, first_token_only=first_token_only)
-        else:
-            whole = self._attention(batch.lengths)
-            runs = self._runs(batch.lengths, whole)
-            states = self._states(tokens, runs, whole, layers, first_token_only=first_token_only)
-        for state in states:
+        whole = self._attention(batch.lengths)
+        runs = self._runs(batch.lengths, whole)
+        for state in self._states(tokens, runs, whole, layers, first_token_only=first_token_only):
             yield state.cut(len(batch.ids), len(batch.lengths))
 
     def _stack_inputs(self, batch: TokenBatch) -> Tensor | TokenRows:
@@ -141,29 +119,6 @@ class PackedEncoder:
             return self._embed(self._place_tokens(batch))
         self._check_types(batch)
         return TokenRows(self._tables, batch.ids, batch.positions(self._first_position), batch.types)
-
-    def _recorded_states(
-        self,
-        recorded: RecordedForward,
-        tokens: _Tokens,
-        batch: TokenBatch,
-        layers: Collection[int],
-        *,
-        first_token_only: bool,
-    ) -> Iterator[HiddenState]:
-        longest = max(1, -(-int(batch.lengths.max()) // _LENGTH_STEP)) * _LENGTH_STEP
-        size = ForwardSize(len(tokens.ids), len(tokens.starts), longest, tuple(sorted(layers)), first_token_only)
-        bounds = np.full(size.sequences + 1, len(batch.ids), np.int32)  # after the batch's sequences, empty ones
-        bounds[: len(batch.lengths)] = batch.starts
-        inputs = [*tokens, move_to_device(bounds, self.device)]
-        return recorded(self._sized_states, inputs, size, len(batch.ids), len(batch.lengths))
-
-    def _sized_states(self, inputs: Sequence[Tensor], size: ForwardSize) -> Iterator[HiddenState]:
-        """The chosen layers, by an attention of which nothing is fixed but the size."""
-        *tokens, bounds = inputs
-        whole = VarlenAttention(bounds, size.longest, self._varlen)
-        runs = [_Run(slice(None), whole)]
-        return self._states(_Tokens(*tokens), runs, whole, size.layers, first_token_only=size.first_token_only)
 
     def _states(
         self,
@@ -269,8 +224,9 @@ class PackedEncoder:
             )
 
     def _rows(self, numbers: NDArray[np.integer]) -> Tensor:
-        """Numbers on the device, and, but for eager CUDA, zeros after them, up to a size that comes again."""
-        size = usual_size(len(numbers)) if self._fills_up else len(numbers)
+        """Numbers on the device; on a CPU zeros after them, up to a size that comes again."""
+        fills_up = self.device.type == "cpu" and self._stack is None
+        size = usual_size(len(numbers)) if fills_up else len(numbers)
         padded = np.zeros(size, np.int64)
         padded[: len(numbers)] = numbers
         return move_to_device(padded, self.device)

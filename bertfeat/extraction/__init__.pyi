@@ -2,6 +2,7 @@ from .agenda import (
     ScanNumbering as ScanNumbering,
     scan_tasks as scan_tasks,
 )
+from .cores import threads_in_use as threads_in_use, use_threads as use_threads
 from .embedder import Embedder as Embedder, PartResult as PartResult, TokenizedRows as TokenizedRows
 from .estimate import Estimate as Estimate, estimate_extraction as estimate_extraction
 from .options import EncodeResult as EncodeResult
@@ -56,4 +57,4 @@ from .verify import (
     compare_embedders as compare_embedders,
     verify_features as verify_features,
 )
-from .worker import PartWorker as PartWorker, threads_in_use as threads_in_use, use_threads as use_threads
+from .worker import PartWorker as PartWorker

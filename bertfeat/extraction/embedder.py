@@ -14,6 +14,7 @@ from bertfeat.corpus import Failure, KeptColumn, Row
 from bertfeat.encoder import Encoder, load_encoder, resolve_device, resolve_precision
 from bertfeat.errors import FeatureSetError, UsageError, parameter
 from bertfeat.extraction.compute import compute_features
+from bertfeat.extraction.cores import held_to_threads, merging_threads
 from bertfeat.extraction.part_content import (
     PartRows,
     assemble_part,
@@ -269,26 +270,28 @@ class Embedder:
         ``tags`` and ``pairs`` say whether the corpus has such, and so whether the content has columns for them;
         ``on_batch`` gets the number of tokens of each batch.
         """
-        matrices = compute_features(
-            self.encoder,
-            tokenized.tokens,
-            self.columns,
-            batch_tokens=batch_tokens or self.batch_tokens,
-            batch_size=batch_size,
-            on_batch=on_batch,
-        )
-        rejected = {**find_overflows(matrices, tokenized.tokens, self.columns), **tokenized.rejected}
-        content = assemble_part(
-            tokenized.rows,
-            rejected,
-            tokenized.tokens,
-            matrices,
-            self.columns,
-            kept=kept,
-            keep_text=keep_text,
-            tags=tags,
-            pairs=pairs,
-        )
+        encoder = self.encoder
+        with held_to_threads(merging_threads(self.device, self.columns)):
+            matrices = compute_features(
+                encoder,
+                tokenized.tokens,
+                self.columns,
+                batch_tokens=batch_tokens or self.batch_tokens,
+                batch_size=batch_size,
+                on_batch=on_batch,
+            )
+            rejected = {**find_overflows(matrices, tokenized.tokens, self.columns), **tokenized.rejected}
+            content = assemble_part(
+                tokenized.rows,
+                rejected,
+                tokenized.tokens,
+                matrices,
+                self.columns,
+                kept=kept,
+                keep_text=keep_text,
+                tags=tags,
+                pairs=pairs,
+            )
         failures = list_failures(tokenized.rows, rejected)
         return PartResult(content, failures, matrices.computed_tokens, matrices.padded_tokens, matrices.split_batches)
 

@@ -4,10 +4,9 @@ import random
 import time
 from dataclasses import dataclass
 
-import torch
-
 from bertfeat.arguments import checked, require_at_least
 from bertfeat.corpus import BlankLine, Corpus, CorpusSettings, Document, Failure, check_readable
+from bertfeat.extraction.cores import held_to_threads, threads_in_use
 from bertfeat.extraction.embedder import Embedder
 from bertfeat.extraction.settings import TOKEN_ITEM_BYTES
 from bertfeat.extraction.source import CorpusSource, open_files
@@ -57,13 +56,8 @@ def estimate_extraction(
     """
     require_at_least(1, workers=workers)
     opened = open_files(corpus, corpus_settings or CorpusSettings(), reader="an estimate")
-    threads = torch.get_num_threads()
-    if workers > 1 and share_cores:
-        torch.set_num_threads(max(1, threads // workers))
-    try:
+    with held_to_threads(max(1, threads_in_use() // workers) if share_cores else threads_in_use()):
         return _estimate(embedder, opened, keep_text, workers)
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _estimate(embedder: Embedder, corpus: Corpus, keep_text: bool, workers: int) -> Estimate:

@@ -11,7 +11,7 @@ from bertfeat.corpus import Document
 from bertfeat.errors import parameter
 from bertfeat.io import shorten
 from bertfeat.tokens import TokenizedDocuments
-from bertfeat.words import split_words
+from bertfeat.words import count_words
 
 MOST_UNKNOWN = 0.05  # share of [UNK] among the tokens of a corpus
 MOST_PIECES = 4.0  # a word
@@ -50,7 +50,7 @@ def corpus_warnings(documents: Sequence[Document], tokenized: TokenizedDocuments
     sample = documents[:_SAMPLE]
     tokens = int(tokenized.n_tokens[: len(sample)].sum())
     unknown = int(tokenized.n_unknown[: len(sample)].sum())
-    words = sum(map(_count_words, sample))
+    words = sum(map(_estimate_words, sample))
     problems = []
     if words >= _LEAST_WORDS and tokens:
         if unknown / tokens > MOST_UNKNOWN:
@@ -98,20 +98,20 @@ def _is_strange(document: Document, tokens: int, unknown: int) -> bool:
         return False
     if unknown > _UNKNOWN_OF_A_TEXT * tokens:
         return True
-    words = _count_words(document) * len(beginning) / max(1, len(text))
+    words = _estimate_words(document) * len(beginning) / max(1, len(text))
     letter_by_letter = pieces - signs - dense > _PIECES_OF_A_LETTER * max(1, letters - dense)
     return letter_by_letter and pieces > _PIECES_OF_A_WORD * words
 
 
-def _count_words(document: Document) -> float:
+def _estimate_words(document: Document) -> float:
     """About how many words a document has: those of each text's beginning, taken for the whole."""
     if document.words is not None:
         return len(document.words)
-    return sum(map(_count_words_of_text, filter(None, (document.text, document.pair))))
+    return sum(map(_estimate_words_of_text, filter(None, (document.text, document.pair))))
 
 
-def _count_words_of_text(text: str) -> float:
+def _estimate_words_of_text(text: str) -> float:
     beginning = text[:_COUNTED]
     runs = _WITHOUT_SPACES.findall(beginning)  # each is counted as one word, or a part of one
-    words = len(split_words(beginning)) + sum(len(run) / _CHARACTERS_OF_A_WORD for run in runs) - len(runs)
+    words = count_words(beginning) + sum(len(run) / _CHARACTERS_OF_A_WORD for run in runs) - len(runs)
     return words * len(text) / max(1, len(beginning))

@@ -1,6 +1,5 @@
 """Parts written behind the encoder, on threads of their own, and the first change to a folder."""
 
-import os
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -10,6 +9,7 @@ from typing import Self
 import torch
 
 from bertfeat.errors import BertfeatError, StorageError
+from bertfeat.extraction.cores import writer_count
 from bertfeat.extraction.resume import remove_parts
 from bertfeat.features import (
     PartContent,
@@ -30,11 +30,6 @@ def _is_written(folder: Location, header: PartHeader) -> bool:
         return read_header(part_path(folder, header.number)).digest == header.digest
     except (BertfeatError, OSError):
         return False
-
-
-def writer_count(device: torch.device) -> int:
-    """How many parts are written at once: one beside an encoder that uses every core, several beside a GPU."""
-    return 1 if device.type == "cpu" else max(1, min(4, len(os.sched_getaffinity(0)) // 4))
 
 
 class ChangedFolder:

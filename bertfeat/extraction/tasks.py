@@ -71,7 +71,8 @@ class ExtractionJob:
             ModelError: the model is not to be found here.
             FeatureSetError: it is another one here.
         """
-        from bertfeat.extraction.worker import PartWorker, use_threads  # here, because it imports torch
+        from bertfeat.extraction.cores import use_threads  # here, because it imports torch
+        from bertfeat.extraction.worker import PartWorker
 
         if threads is not None:
             use_threads(threads)
@@ -79,7 +80,7 @@ class ExtractionJob:
 
     def threads_in_use(self) -> int:
         """With how many threads this process computes."""
-        from bertfeat.extraction.worker import threads_in_use  # here, because it imports torch
+        from bertfeat.extraction.cores import threads_in_use  # here, because it imports torch
 
         return threads_in_use()
 

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import torch
-
 from bertfeat.corpus import Failure
 from bertfeat.errors import DamagedError, RowFailedError, parameter
 from bertfeat.extraction.embedder import Embedder, PartResult, TokenizedRows
@@ -37,16 +35,6 @@ class _TokenizedPart:
     planned: PlannedPart
     tokenized: TokenizedRows
     damage: str
-
-
-def use_threads(count: int) -> None:
-    """Let this process, or a thread of it that is not its first, compute with so many threads."""
-    torch.set_num_threads(count)
-
-
-def threads_in_use() -> int:
-    """How many threads this process computes with: those of its cores, or fewer if the environment says so."""
-    return torch.get_num_threads()
 
 
 class PartWorker:

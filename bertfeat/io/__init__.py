@@ -58,7 +58,7 @@ from bertfeat.io.storage import (
     store_of,
 )
 from bertfeat.io.threads import ContextPool
-from bertfeat.io.timing import record_stages, recorded_stages, stage, unrecorded_stages
+from bertfeat.io.timing import record_stages, recorded_stages, stage
 from bertfeat.io.user_cache import CACHE_VARIABLE, user_cache
 from bertfeat.io.versions import installed_version, installed_versions
 
@@ -136,7 +136,6 @@ __all__ = [
     "sync",
     "to_plain",
     "unfinished_outputs",
-    "unrecorded_stages",
     "use_one_arena",
     "user_cache",
     "write_json",

@@ -64,13 +64,3 @@ def recorded_stages(synchronize: Callable[[], None] = lambda: None) -> Iterator[
         yield recorder.seconds
     finally:
         _recorder.reset(token)
-
-
-@contextmanager
-def unrecorded_stages() -> Iterator[None]:
-    """Time no stage within this block, where a device cannot be waited for."""
-    token = _recorder.set(None)
-    try:
-        yield
-    finally:
-        _recorder.reset(token)

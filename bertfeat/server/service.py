@@ -21,7 +21,7 @@ from bertfeat.server.problems import Kind, Problem
 from bertfeat.server.settings import ServerSettings
 from bertfeat.server.text_request import RequestFeatures, Wanted
 from bertfeat.server.wanted import WantedReader
-from bertfeat.words import split_words
+from bertfeat.words import count_words
 
 _T = TypeVar("_T")
 _SLICE = 2**18  # characters that are counted at a time
@@ -179,7 +179,7 @@ class Service:
         of_piece = sum(column.width for column in wanted.columns) - width
         values = len(texts) * width + most_pieces * of_piece
         if of_piece and values > limits.most_values:
-            words = await self.run(lambda: sum(len(split_words(text).start) for text in texts))
+            words = await self.run(lambda: sum(map(count_words, texts)))
             values = len(texts) * width + max(await self.measure(texts, limits.most_tokens), words) * of_piece
         if values > limits.most_values:
             problem = f"{values:,} numbers are more than the {limits.most_values:,} of an answer; send fewer texts"

@@ -6,19 +6,17 @@ Shapes: ``D`` documents, ``W`` windows, ``M`` tokens of all documents (each once
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.corpus import Document
+from bertfeat.tokens.flat_tokens import FlatTokens, Int64s, concatenate, ranges
 from bertfeat.tokens.sequences import Subword, TokenSequence, TokenSettings, build_sequences
 from bertfeat.tokens.tokenizer import Tokenizer
 from bertfeat.words import CharSpans, align_words, locate_words, split_words
 
-Int64s = NDArray[np.int64]
 Int32s = NDArray[np.int32]  # positions of tokens: half the memory of int64, and a part has fewer than 2³¹
-Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +79,13 @@ def tokenize(documents: Sequence[Document], tokenizer: Tokenizer, settings: Toke
 
     With ``long="error"`` a longer document is rejected; so is a pair whose first text leaves no room for the second.
     """
-    sequences = build_sequences(documents, tokenizer, settings)
-    flat = _FlatTokens(sequences)
-    windows = _WindowLayout(sequences, flat)
+    sequences: Sequence[TokenSequence] = ()
+    if _are_plain(documents, settings):
+        flat = FlatTokens.of_plain_texts([document.text for document in documents], tokenizer, settings)
+    else:
+        sequences = build_sequences(documents, tokenizer, settings)
+        flat = FlatTokens.of_sequences(sequences)
+    windows = _WindowLayout(flat)
     eligible = ~flat.special | settings.special_tokens
     pooled, stored = eligible & flat.counted, eligible & flat.own
     words = _WordLayout(documents, sequences, flat, settings.subword) if settings.with_words else None
@@ -105,73 +107,59 @@ def tokenize(documents: Sequence[Document], tokenizer: Tokenizer, settings: Toke
     )
     return TokenizedDocuments(
         layout=layout,
-        n_tokens=flat.count(flat.counted),
-        n_unknown=flat.count(flat.own & (flat.ids == tokenizer.unknown_id) & ~flat.special),
-        n_truncated=np.array([sequence.truncated for sequence in sequences], np.int32),
-        rejected={at: sequence.rejected for at, sequence in enumerate(sequences) if sequence.rejected},
-        tokens=flat.spans_of(stored, tokenizer) if settings.with_tokens else None,
+        n_tokens=_count(flat, flat.counted),
+        n_unknown=_count(flat, flat.own & (flat.ids == tokenizer.unknown_id) & ~flat.special),
+        n_truncated=flat.truncated,
+        rejected=flat.rejected,
+        tokens=_token_spans(flat, stored, tokenizer) if settings.with_tokens else None,
         words=words.spans if words else None,
     )
 
 
-class _FlatTokens:
-    """All documents' tokens side by side, each once."""
+def _are_plain(documents: Sequence[Document], settings: TokenSettings) -> bool:
+    """Whether all are single texts of which document vectors are wanted, without a prompt or neighbours."""
+    if settings.with_tokens or settings.with_words or settings.prompt or settings.left_words is not None:
+        return False
+    return not any(document.pair is not None or document.before or document.after for document in documents)
 
-    def __init__(self, sequences: Sequence[TokenSequence]) -> None:
-        chunks = [chunk for sequence in sequences for chunk in sequence.chunks]
-        sizes = np.array([len(chunk.ids) for chunk in chunks], np.int64)
-        self.chunks = chunks
-        self.ids = _concatenate([chunk.ids for chunk in chunks], np.int32)
-        self.types = _concatenate([chunk.types for chunk in chunks], np.int8)
-        self.special = np.repeat(np.array([chunk.special for chunk in chunks], bool), sizes)
-        self.segment = np.repeat(np.array([chunk.segment for chunk in chunks], np.int8), sizes)
-        self.own = _concatenate_masks([chunk.own for chunk in chunks], sizes)
-        # a prompt counts for documents, a neighbouring sentence does not
-        self.counted = _concatenate_masks([chunk.counted for chunk in chunks], sizes)
-        self.lengths = np.array([sum(len(chunk.ids) for chunk in sequence.chunks) for sequence in sequences], np.int64)
-        self.offsets = np.concatenate([[0], np.cumsum(self.lengths)])
-        self.document = np.repeat(np.arange(len(sequences), dtype=np.int32), self.lengths)
 
-    def count(self, mask: NDArray[np.bool_]) -> NDArray[np.int32]:
-        """Count the marked tokens of each document."""
-        return np.bincount(self.document[mask], minlength=len(self.lengths)).astype(np.int32)
+def _count(flat: FlatTokens, marked: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """Count the marked tokens of each document. Shape: ``[M]`` → ``[D]``."""
+    return np.bincount(flat.document[marked], minlength=len(flat.lengths)).astype(np.int32)
 
-    def spans_of(self, stored: NDArray[np.bool_], tokenizer: Tokenizer) -> TokenSpans:
-        """The stored tokens with their offsets."""
-        spans = [chunk.spans for chunk in self.chunks if chunk.spans is not None]
-        return TokenSpans(
-            offsets=np.concatenate([[0], np.cumsum(self.count(stored), dtype=np.int64)]),
-            strings=tokenizer.strings(self.ids[stored]),
-            start=_concatenate([text.start for text in spans], np.int32)[stored],
-            end=_concatenate([text.end for text in spans], np.int32)[stored],
-            segment=self.segment[stored],
-        )
+
+def _token_spans(flat: FlatTokens, stored: NDArray[np.bool_], tokenizer: Tokenizer) -> TokenSpans:
+    """The stored tokens with their offsets."""
+    assert flat.spans is not None
+    return TokenSpans(
+        offsets=np.concatenate([[0], np.cumsum(_count(flat, stored), dtype=np.int64)]),
+        strings=tokenizer.strings(flat.ids[stored]),
+        start=flat.spans.start[stored],
+        end=flat.spans.end[stored],
+        segment=flat.segment[stored],
+    )
 
 
 class _WindowLayout:
     """The windows over all documents, and from which window each token is taken."""
 
-    def __init__(self, sequences: Sequence[TokenSequence], flat: _FlatTokens) -> None:
-        if all(len(sequence.windows) <= 1 for sequence in sequences):  # every document is one window
-            self.source: Int32s = np.arange(len(flat.ids), dtype=np.int32)
-            self.offsets = np.concatenate([[0], np.cumsum(flat.lengths[flat.lengths > 0])])
-            self._taken = self.source
-            return
-        sources, masks = [], []
-        for sequence, begin, end in zip(sequences, flat.offsets[:-1], flat.offsets[1:], strict=True):
-            body, tail = begin + sequence.head, end - (len(sequence.chunks[-1].ids) if sequence.chunks else 0)
-            for number, window in enumerate(sequence.windows):
-                positions = np.r_[begin:body, body + window.start : body + window.stop, tail:end]
-                sources.append(positions.astype(np.int32))
-                mask = np.zeros(len(positions), bool)
-                at = body - begin
-                mask[at + window.take_start - window.start : at + window.take_stop - window.start] = True
-                mask[:at] = number == 0
-                mask[at + window.stop - window.start :] = number == len(sequence.windows) - 1
-                masks.append(mask)
-        self.source = _concatenate(sources, np.int32)
-        self.offsets = np.concatenate([[0], np.cumsum([len(source) for source in sources], dtype=np.int64)])
-        self._taken = np.flatnonzero(_concatenate(masks, np.bool_)).astype(np.int32)
+    def __init__(self, flat: FlatTokens) -> None:
+        windows, of = flat.windows, flat.windows.document
+        heads, tails, ends = flat.heads[of], flat.tails[of], flat.offsets[1:][of]
+        bodies = flat.offsets[:-1][of] + heads
+        read = np.stack([heads, windows.stop - windows.start, tails], axis=1)  # [W, 3] tokens of head, body, tail
+        starts = np.stack([bodies - heads, bodies + windows.start, ends - tails], axis=1)
+        self.source = ranges(starts.ravel(), read.ravel()).astype(np.int32)  # [N] in M
+        self.offsets: Int64s = np.concatenate([[0], np.cumsum(read.sum(axis=1))])
+        # the head is taken from a document's first window, the tail from its last one
+        first, last = (np.ones(len(of), bool) for _ in range(2))
+        first[1:] = last[:-1] = of[1:] != of[:-1]
+        begins = self.offsets[:-1]
+        places = np.stack(
+            [begins, begins + heads + windows.take_start - windows.start, self.offsets[1:] - tails], axis=1
+        )
+        taken = np.stack([heads * first, windows.take_stop - windows.take_start, tails * last], axis=1)
+        self._taken = ranges(places.ravel(), taken.ravel()).astype(np.int32)  # [M] in N
 
     def place(self, tokens: Int64s) -> Int32s:
         """Find the position among all windows from which each token is taken. Shape: ``[n]`` in M → ``[n]`` in N."""
@@ -187,20 +175,20 @@ class _WordLayout:
     """The words of all documents and the tokens that give their vectors."""
 
     def __init__(
-        self, documents: Sequence[Document], sequences: Sequence[TokenSequence], flat: _FlatTokens, subword: Subword
+        self, documents: Sequence[Document], sequences: Sequence[TokenSequence], flat: FlatTokens, subword: Subword
     ) -> None:
         by_document = [_words_of(document, sequence) for document, sequence in zip(documents, sequences, strict=True)]
         counts = np.array([sum(len(text.spans) for text in texts) for texts in by_document], np.int64)
         texts = [text for texts in by_document for text in texts]
         shift = np.repeat(flat.offsets[:-1], counts)
-        first = _concatenate([text.first for text in texts], np.int64) + shift
-        stop = _concatenate([text.stop for text in texts], np.int64) + shift
-        aligned = _concatenate([text.aligned for text in texts], np.bool_)
+        first = concatenate([text.first for text in texts], np.int64) + shift
+        stop = concatenate([text.stop for text in texts], np.int64) + shift
+        aligned = concatenate([text.aligned for text in texts], np.bool_)
         self.spans = TokenSpans(
             offsets=np.concatenate([[0], np.cumsum(counts)]),
             strings=[string for text in texts for string in text.strings],
-            start=_concatenate([text.spans.start for text in texts], np.int32),
-            end=_concatenate([text.spans.end for text in texts], np.int32),
+            start=concatenate([text.spans.start for text in texts], np.int32),
+            end=concatenate([text.spans.end for text in texts], np.int32),
             segment=np.repeat(np.array([t.segment for t in texts], np.int8), [len(t.spans) for t in texts]),
             aligned=aligned,
         )
@@ -245,22 +233,3 @@ def _words_of(document: Document, sequence: TokenSequence) -> list[_AlignedWords
         result.append(_AlignedWords(strings, spans, segment, first - start + at, stop - start + at, aligned))
         at += end - start
     return result
-
-
-def ranges(starts: Int64s, lengths: Int64s) -> Int64s:
-    """Concatenate ranges of numbers. Shape: ``[R]``, ``[R]`` → ``[sum of lengths]``."""
-    ends = np.cumsum(lengths)
-    total = int(ends[-1]) if len(ends) else 0
-    shifts: Int64s = np.repeat(starts - (ends - lengths), lengths)
-    return np.arange(total) + shifts
-
-
-def _concatenate_masks(masks: Sequence[NDArray[np.bool_] | None], sizes: Int64s) -> NDArray[np.bool_]:
-    """Concatenate masks, where None means that all are marked."""
-    if all(mask is None for mask in masks):
-        return np.ones(int(sizes.sum()), bool)
-    return np.concatenate([np.ones(n, bool) if m is None else m for m, n in zip(masks, sizes.tolist(), strict=True)])
-
-
-def _concatenate(arrays: Sequence[NDArray[np.generic]], dtype: type[Scalar]) -> NDArray[Scalar]:
-    return np.concatenate(arrays).astype(dtype, copy=False) if arrays else np.zeros(0, dtype)

@@ -15,6 +15,7 @@ from bertfeat.tokens.tokenizer import Template, TextPieces, Tokenizer
 from bertfeat.tokens.windows import LongTextPolicy, TextWindow, cut_left_windows, cut_windows, fit_context
 from bertfeat.words import CharSpans, align_words, locate_words, split_words
 
+NO_TOKENS = "it has no tokens, and the model's tokenizer sets none around texts"
 LEAST_ROOM = 16  # pieces of a pair's second text that a window must have room for
 
 
@@ -118,7 +119,7 @@ class _Text:
             np.full(stop - start, self.kind, np.int8),
             False,
             self.segment,
-            CharSpans(spans.start[start:stop], spans.end[start:stop]) if spans else None,
+            None if spans is None else CharSpans(spans.start[start:stop], spans.end[start:stop]),
             None if own is None else own[start:stop],
             None if counted is None else counted[start:stop],
         )
@@ -152,7 +153,7 @@ def _refuse_nothing(sequence: TokenSequence) -> TokenSequence:
     """Reject a document without a token, such as an empty text where the tokenizer sets no special tokens around it."""
     if sequence.rejected or any(len(chunk.ids) for chunk in sequence.chunks):
         return sequence
-    return TokenSequence(rejected="it has no tokens, and the model's tokenizer sets none around texts")
+    return TokenSequence(rejected=NO_TOKENS)
 
 
 def _lead(document: Document, prompt: str) -> str:
@@ -168,7 +169,7 @@ def _single_sequence(text: _Text, template: Template, settings: TokenSettings, *
     start, stop = _fit_neighbours(text, capacity) if context else (0, text.size)
     excess = max(0, stop - start - capacity)
     if excess and settings.long is LongTextPolicy.ERROR:
-        return TokenSequence(rejected=_too_long_reason(stop - start + template.size, settings.max_length))
+        return TokenSequence(rejected=too_long_reason(stop - start + template.size, settings.max_length))
     truncated = excess if settings.long is LongTextPolicy.TRUNCATE else 0
     stop -= truncated
     chunks = (
@@ -194,7 +195,7 @@ def _left_sequence(document: Document, text: _Text, template: Template, settings
     begins = np.concatenate([np.zeros(min(left, len(first)), np.int64), first[: max(0, len(first) - left)]])
     longest = int((stop - begins).max(initial=0))
     if longest > capacity and settings.long is LongTextPolicy.ERROR:
-        return TokenSequence(rejected=_too_long_reason(longest + template.size, settings.max_length))
+        return TokenSequence(rejected=too_long_reason(longest + template.size, settings.max_length))
     return replace(sequence, windows=tuple(cut_left_windows(begins.tolist(), stop.tolist(), read, capacity)))
 
 
@@ -214,7 +215,7 @@ def _pair_sequence(first: _Text, second: _Text, template: Template, settings: To
     excess = max(0, first.size + second.size - capacity)
     room = capacity - first.size
     if excess and settings.long is LongTextPolicy.ERROR:
-        return TokenSequence(rejected=_too_long_reason(first.size + second.size + template.size, settings.max_length))
+        return TokenSequence(rejected=too_long_reason(first.size + second.size + template.size, settings.max_length))
     if excess and settings.long is LongTextPolicy.WINDOW and room < min(second.size, LEAST_ROOM):
         return TokenSequence(
             rejected=f"the pair's first text has {first.size} tokens and leaves no room for its second within "
@@ -253,6 +254,7 @@ def _special(ids: tuple[int, ...], types: tuple[int, ...], at: int, segment: int
     return Chunk(np.array(ids, np.int32), np.array(types, np.int8), True, segment, CharSpans(place, place))
 
 
-def _too_long_reason(tokens: int, limit: int) -> str:
+def too_long_reason(tokens: int, limit: int) -> str:
+    """Why a document is rejected that must not be cut."""
     remedy = f"use {shell_spelling('long', 'window')} or {shell_spelling('long', 'truncate')}"
     return f"it has {tokens} tokens and the model reads {limit}; {remedy}"

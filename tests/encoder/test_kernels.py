@@ -296,16 +296,13 @@ def test_which_attention_serves(built: Kernels) -> None:
     assert find_attention_kernels(torch.device("cuda"), BF16, 64) is None
 
 
-def test_names_for_records(each: Kernels, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("BERTFEAT_CUDA", raising=False)
+def test_names_for_records(each: Kernels) -> None:
     best = "avx512" if each.has_avx512 else "neon" if platform.machine() == "aarch64" else "avx2"
     with_bf16 = "amx" if each.has_amx else "avx512_bf16" if each.has_bf16 else best if each.has_avx512 else "none"
     assert kernels_in_use(CPU, Precision.FP32) == best
     assert kernels_in_use(CPU, Precision.BF16) == with_bf16
     assert kernels_in_use(CPU, Precision.FP16) == kernels_in_use(torch.device("cuda"), Precision.BF16) == "none"
     assert kernels_in_use(CPU, Precision.INT8) == (each.int8_instructions or [best])[0]
-    monkeypatch.setenv("BERTFEAT_CUDA", "graphs")
-    assert kernels_in_use(torch.device("cuda"), Precision.BF16) == "graphs"
 
 
 @pytest.mark.usefixtures("without")

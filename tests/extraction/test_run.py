@@ -17,9 +17,10 @@ import torch
 from bertfeat.corpus import BlankLine, CorpusSettings, Document, Failure, KeptColumn, Row, memory_corpus
 from bertfeat.errors import BertfeatError, CorpusError, FeatureSetError, RowFailedError, UsageError, WrongColumnsError
 from bertfeat.extraction import Progress
-from bertfeat.extraction.part_writer import writer_count
+from bertfeat.extraction.cores import held_to_threads, merging_threads, writer_count
 from bertfeat.extraction.worker import PartWorker
 from bertfeat.features import FeatureSet, PartContent, PartHeader, check_part, list_parts, read_header, write_part
+from bertfeat.recipe import Pooling
 from tests.support.runs import accounted, contents, extractor, failed_rows, jsonl_file, lines, text_file
 from tests.support.tiny_models import LONG_TEXT, SENTENCES, Tiny, build, rewrite, text_states
 
@@ -439,3 +440,31 @@ def test_a_kept_column_that_would_hide_a_feature(bert: Tiny, tmp_path: Path) -> 
 def test_part_rows_below_one(bert: Tiny, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="part_rows=-1: must be at least 1"):
         extractor(bert).extract(memory_corpus(["a"]), tmp_path, part_rows=-1)
+
+
+def test_beside_a_gpu_few_threads_put_batches_together(bert: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: range(16))
+    monkeypatch.setattr("torch.get_num_threads", lambda: 16)
+    cpu, cuda = torch.device("cpu"), torch.device("cuda")
+    documents, tokens = bert.columns("last", Pooling.MEAN), bert.columns("last", Pooling.MEAN, Pooling.TOKEN)
+    assert [merging_threads(device, columns) for device in (cpu, cuda) for columns in (documents, tokens)] == [
+        16,
+        16,
+        1,
+        4,
+    ]
+
+
+def test_threads_are_as_many_as_before_afterwards() -> None:
+    before = torch.get_num_threads()
+    seen = []
+
+    def fail() -> None:
+        with held_to_threads(before + 1):
+            seen.append(torch.get_num_threads())
+            raise ValueError
+
+    with pytest.raises(ValueError):  # noqa: PT011  # of our own
+        fail()
+    assert seen == [before + 1]
+    assert torch.get_num_threads() == before

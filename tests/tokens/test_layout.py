@@ -24,6 +24,37 @@ def tokenized_by(tiny: Tiny, *rows: Document, **settings: object) -> TokenizedDo
     return tokenize(rows, tiny.tokenizer, tiny.settings(tiny.columns("last", *EVERY), **settings))
 
 
+# ── plain texts, which are laid out all at once ──────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("long", list(LongTextPolicy))
+@pytest.mark.parametrize("max_length", [16, 64])
+def test_plain_texts_are_laid_out_as_one_by_one(any_tiny: Tiny, long: LongTextPolicy, max_length: int) -> None:
+    rows = documents([LONG_TEXT, "", *TEXTS, LONG_TEXT[:90], " ", LONG_TEXT])
+
+    def tokenized(*poolings: Pooling) -> TokenizedDocuments:
+        settings = any_tiny.settings(any_tiny.columns("last", *poolings), max_length=max_length, long=long)
+        return tokenize(rows, any_tiny.tokenizer, settings)
+
+    together, alone = tokenized(Pooling.MEAN), tokenized(Pooling.MEAN, Pooling.TOKEN)
+    assert together.rejected == alone.rejected
+    for name in ("n_tokens", "n_unknown", "n_truncated"):
+        np.testing.assert_array_equal(getattr(together, name), getattr(alone, name), err_msg=name)
+    for name in ("ids", "types", "window_offsets"):
+        np.testing.assert_array_equal(getattr(together.layout, name), getattr(alone.layout, name), err_msg=name)
+    for name in ("first_tokens", "last_tokens", "pooled"):
+        one, other = getattr(together.layout, name), getattr(alone.layout, name)
+        assert one.size == other.size
+        np.testing.assert_array_equal(one.tokens, other.tokens, err_msg=name)
+        np.testing.assert_array_equal(one.targets, other.targets, err_msg=name)
+
+
+@pytest.mark.parametrize("poolings", [(Pooling.MEAN,), (Pooling.MEAN, Pooling.TOKEN)])
+def test_no_documents_at_all(bert: Tiny, poolings: tuple[Pooling, ...]) -> None:
+    found = tokenize((), bert.tokenizer, bert.settings(bert.columns("last", *poolings)))
+    assert (len(found.layout.ids), found.layout.window_offsets.tolist(), found.rejected) == (0, [0], {})
+
+
 # ── prompts ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 

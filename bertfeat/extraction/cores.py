@@ -1,0 +1,59 @@
+"""How many of the processor's cores each part of the work takes.
+
+Beside a GPU, texts are cut into pieces on all cores at once, so nothing else may take them all: threads of torch wait
+for each other in a loop that keeps their cores busy.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+
+from bertfeat.recipe import FeatureColumn
+
+_SHARE = 4  # beside a GPU, a quarter of the cores writes parts, and merges the vectors of tokens
+
+
+def use_threads(count: int) -> None:
+    """Let this process, or a thread of it that is not its first, compute with so many threads."""
+    torch.set_num_threads(count)
+
+
+def threads_in_use() -> int:
+    """How many threads this process computes with: those of its cores, or fewer if the environment says so."""
+    return torch.get_num_threads()
+
+
+@contextmanager
+def held_to_threads(count: int) -> Iterator[None]:
+    """Compute with so many threads within this block."""
+    before = threads_in_use()
+    if count == before:
+        yield
+        return
+    use_threads(count)
+    try:
+        yield
+    finally:
+        use_threads(before)
+
+
+def merging_threads(device: torch.device, columns: Sequence[FeatureColumn]) -> int:
+    """How many threads put computed batches together: on a CPU those of the encoder, beside a GPU few, or one where
+    there is little to put together.
+    """
+    if device.type == "cpu":
+        return threads_in_use()
+    if all(column.pooling.per_document for column in columns):
+        return 1
+    return min(threads_in_use(), _quarter())
+
+
+def writer_count(device: torch.device) -> int:
+    """How many parts are written at once: one beside an encoder that uses every core, several beside a GPU."""
+    return 1 if device.type == "cpu" else min(4, _quarter())
+
+
+def _quarter() -> int:
+    return max(1, len(os.sched_getaffinity(0)) // _SHARE)
