@@ -20,6 +20,7 @@ from tests.support.tagging_toy import feature_set, scored, train
 from tests.support.tiny_models import LONG_TEXT, TEXTS, Tiny
 
 DEVICE = os.environ.get("BERTFEAT_TEST_DEVICE", "cuda")
+MEAN: dict[str, Any] = {"pooling": "mean", "dtype": "float32"}
 EVERY: dict[str, Any] = {"layers": "0,2,last,concat4", "pooling": "mean,cls,max,token,word"}
 pytestmark = pytest.mark.skipif(DEVICE == "cuda" and not torch.cuda.is_available(), reason="there is no GPU")
 
@@ -66,6 +67,24 @@ def test_two_runs_give_the_same_bytes(bert: Tiny, tmp_path: Path) -> None:
         extractor.extract(corpus, tmp_path / name, part_rows=23)
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
     assert len(FeatureSet(tmp_path / "one")) == 200
+
+
+@pytest.mark.skipif(DEVICE != "cuda", reason="a CPU's memory cannot be held small")
+def test_a_batch_that_does_not_fit_is_halved(bert: Tiny, tmp_path: Path) -> None:
+    corpus = text_file(tmp_path / "c.txt", lines(60_000))
+    extractor = Extractor(bert.folder, device=DEVICE, precision="fp32", batch_tokens=2**22, **MEAN)
+    held = 2**28 / torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.empty_cache()
+    torch.cuda.set_per_process_memory_fraction(held)
+    try:
+        report = extractor.extract(corpus, tmp_path / "halved", part_rows=60_000)
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    assert report.split_batches > 0
+    whole = Extractor(bert.folder, device=DEVICE, precision="fp32", **MEAN)
+    whole.extract(corpus, tmp_path / "whole", part_rows=60_000)
+    halved, wanted = (FeatureSet(tmp_path / name).matrix("last_mean") for name in ("halved", "whole"))
+    np.testing.assert_allclose(halved, wanted, rtol=0, atol=3e-5)
 
 
 @pytest.mark.parametrize("crf", [False, True], ids=["softmax", "crf"])
