@@ -22,6 +22,7 @@ TABLES = (
     ("docs/vectors.md", "The order"),
     ("docs/search.md", "Recall for questions"),
     ("docs/search.md", "What scoring again gains"),
+    ("docs/speed.md", "On a GPU"),
     ("docs/speed.md", "Processors"),
     ("docs/numerics.md", "int8"),
     ("docs/search.md", "What whitening gains"),
@@ -35,6 +36,7 @@ def result(name: str) -> Any:
 
 
 POOLED, CONCAT4, COMPILED = (result(name)["corpora"] for name in ("pooled", "concat4", "compiled"))
+GPU = [result(f"gpu-{shape}") for shape in ("bert-base", "minilm")]
 MILLION, GROWTH, SHAPES = result("index_million"), result("growth"), result("shapes")
 UPDATES = result("concurrent_updates")
 FLAIR = [result(f"tagger_flair-{name}") for name in ("wnut17", "wikigold")]
@@ -66,6 +68,11 @@ def ratios(pair: str) -> list[float]:
 
 def shares(precision: str) -> list[float]:
     return [100 * POOLED[corpus]["share_of_ceiling"][precision] for corpus in CORPORA]
+
+
+def on_gpu(way: str) -> list[float]:
+    """Tokens a second from text to Parquet on a GPU, by shape."""
+    return [each["tokens_per_second"][f"parquet_{way}:bf16:cuda"] for each in GPU]
 
 
 def across(measure: str, pair: str) -> list[float]:
@@ -329,6 +336,33 @@ _GROUPS: tuple[tuple[str, dict[str, list[float]]], ...] = (
                 *across("ratios", "compiled to plain, bf16"),
                 *across("warm_up_seconds", "pooled_compiled:bf16"),
                 *across("ratios", "ours to compiled, bf16"),
+            ],
+        },
+    ),
+    (
+        "gpu-bert-base gpu-minilm",
+        {
+            "bertfeat, text to Parquet": on_gpu("ours"),
+            "sentence-transformers, and one call of pyarrow": on_gpu("sentence_transformers"),
+            "a loop over transformers, by length, and one call of pyarrow": on_gpu("transformers"),
+            "bertfeat to sentence-transformers": [
+                each["ratios"]["parquet_ours:bf16:cuda to parquet_sentence_transformers:bf16:cuda"] for each in GPU
+            ],
+            "texts to token ids alone, on 16 cores": [
+                each["steps_alone_tokens_per_second"]["tokenize"] for each in GPU
+            ],
+            "token ids to vectors alone": [each["steps_alone_tokens_per_second"]["compute"] for each in GPU],
+            "these to the ceiling of the model's own products": [
+                100 * each["share_of_ceiling"]["the encoder"] for each in GPU
+            ],
+        },
+    ),
+    (
+        "gpu-bert-base",
+        {
+            "paragraphs to vectors in Parquet on an H100, bert-base's shape, bf16, tokens/s": [
+                on_gpu("ours")[0],
+                on_gpu("sentence_transformers")[0],
             ],
         },
     ),

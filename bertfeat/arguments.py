@@ -166,6 +166,7 @@ def _type_of(value: object) -> str:
 
 def _kind_of(hint: Given) -> _Allowed | None:
     """The values that a type allows; None where it allows anything, or the function checks them by itself."""
+    hint = _without_alias(hint)
     origin: Given = typing.get_origin(hint)
     arguments = typing.get_args(hint)
     if hint in (Given, object, typing.Self, inspect.Parameter.empty) or isinstance(hint, TypeVar) or origin is Iterable:
@@ -197,6 +198,16 @@ def _kind_of(hint: Given) -> _Allowed | None:
     return _Allowed(
         _with_article(kind.__name__), lambda value: _require(value, isinstance(value, kind)), frozenset({kind})
     )
+
+
+def _without_alias(hint: Given) -> Given:
+    """What a name stands for that a ``type`` statement gives (PEP 695), as NumPy 2.5 names its arrays."""
+    origin: Given = typing.get_origin(hint)
+    named: Given = origin or hint
+    if not hasattr(named, "__value__"):
+        return hint
+    arguments = typing.get_args(hint)
+    return _without_alias(named.__value__[arguments] if arguments else named.__value__)
 
 
 def _kind_of_union(hints: Sequence[Given]) -> _Allowed | None:

@@ -17,12 +17,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
+from typing_extensions import TypeAliasType
 
 import bertfeat
+from bertfeat.arguments import checked
 from bertfeat.errors import BertfeatError, MissingLibraryError, UsageError
 from bertfeat.server import ServerSettings
 from tests.support.public_calls import CALLS, METHOD_OWNERS, PACKAGE, PublicWorld, checked_names
@@ -165,6 +167,26 @@ def test_texts_of_a_wrong_type_are_type_errors(tiny: Callable[[str], Tiny]) -> N
     for wrong in (3, [None], {"a": 1}, b"a", {"a"}, [3]):
         with pytest.raises(TypeError):
             extractor.encode(wrong)
+
+
+Number = TypeVar("Number", bound=np.generic)
+Array = TypeAliasType("Array", np.ndarray[Any, np.dtype[Number]], type_params=(Number,))
+Name = TypeAliasType("Name", str)
+
+
+def test_names_of_types_stand_for_what_they_name() -> None:
+    """As NumPy's own arrays are named from 2.5 on, for which Python has to be 3.12."""
+
+    @checked
+    def first(values: Array[np.float32] | None, name: Name = "") -> object:
+        return name or (None if values is None else values[0])
+
+    assert first([1.5, 2]) == np.float32(1.5)  # type: ignore[arg-type]
+    assert first(None, "x") == "x"
+    with pytest.raises(UsageError, match="values='a': must be an array or None, not str"):
+        first("a")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="name=3: must be a text, not int"):
+        first(None, 3)  # type: ignore[arg-type]
 
 
 def test_a_key_is_not_shown() -> None:
