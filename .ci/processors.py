@@ -20,7 +20,8 @@ for level in sys.argv[1:]:
         in_use = {name: kernels_in_use(torch.device("cpu"), Precision(name)) for name in ("fp32", "bf16", "int8")}
         print(level, ", ".join(f"{name} by {kernels}" for name, kernels in in_use.items()), sep="\\t", flush=True)
         os._exit(0)
-    os.wait()
+    if os.wait()[1] != 0:
+        sys.exit(f"the kernels at the level {level} were not found")
 """
 
 
@@ -42,10 +43,10 @@ def main(arguments: list[str]) -> int:
 
 
 def distinct_levels() -> dict[str, str]:
-    """The levels whose kernels are not those of the level before, with what they are."""
+    """The levels whose kernels are not those of a level before, with what they are."""
     found: dict[str, str] = {}
     command = [sys.executable, "-c", KERNELS, *LEVELS]
-    for line in subprocess.run(command, check=True, text=True, capture_output=True).stdout.splitlines():
+    for line in subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE).stdout.splitlines():
         level, _, kernels = line.partition("\t")
         if kernels not in found.values():
             found[level] = kernels

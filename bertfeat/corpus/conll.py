@@ -18,6 +18,7 @@ from bertfeat.io import shorten
 
 DOCUMENT_START = "-DOCSTART-"
 _NO_WORD = re.compile(r"[0-9]+[-.][0-9]+")  # ranges of words and empty nodes in CoNLL-U
+_IS_NUMBER = re.compile(r"[0-9]+")  # of a word
 _LEAST_WORDS = 5  # by which a column is judged that holds no words
 _GLOBAL_COLUMNS = "# global.columns ="  # the first line of a CoNLL-U Plus file
 
@@ -88,6 +89,7 @@ class ConllReader:
         word, tag, self._number = self._usual_places()
         self._word = _place(file.settings.word_column) if file.settings.word_column else word
         self._tag = _place(file.settings.tag_column) if file.settings.tag_column else tag
+        self._needed = [_columns_needed(place) for place in (self._word, self._tag)]
         self._lines = file.lines(start, meter)
         self._context = ContextReader() if file.settings.document_context else None
         self._given = start.record  # sentences of the file
@@ -191,22 +193,25 @@ class ConllReader:
         cells = sentence.cells
         if (at := self._number) is not None:
             cells = [line for line in cells if len(line) <= at or not _NO_WORD.fullmatch(line[at])]
-        problem = sentence.problem or self._problem(cells, sentence.first_line)
+        problem = sentence.problem or self._problem(cells, f"sentence of line {sentence.first_line}")
         if problem:
             value = sentence.value or " ".join(line[0] for line in cells[:80])
             return Failure(row, name, f"{self._file.name}, {problem}", shorten(value))
         words = tuple([line[self._word] for line in cells])
         return Document(row, name, " ".join(words), words=words, tags=tuple([line[self._tag] for line in cells]))
 
-    def _problem(self, cells: list[list[str]], first_line: int) -> str:
+    def _problem(self, cells: Cells, where: str) -> str:
         width = len(cells[0]) if cells else 0
-        needed = [_columns_needed(place) for place in (self._word, self._tag)]
-        where = f"sentence of line {first_line}"
+        needed = self._needed
         if not cells:
             return f"{where}: no words; leave the sentence out"
         if any(len(line) != width for line in cells):
             short = next(i for i, line in enumerate(cells) if len(line) != width)
             return f"{where}: {width} columns at first but {len(cells[short])} for word {short + 1}; correct the line"
+        if (at := self._number) is not None and at < width:
+            odd = next((i for i, line in enumerate(cells) if not _IS_NUMBER.fullmatch(line[at])), None)
+            if odd is not None:
+                return f"{where}: {cells[odd][at]!r} in place of the number of word {odd + 1}; correct the line"
         if width < needed[0] and self._file.settings.word_column:
             return f"{where}: no column {self._file.settings.word_column} for its words ({width} columns)"
         if width < max(needed) or (self._tag == -1 and width == 1):

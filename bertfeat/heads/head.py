@@ -9,7 +9,7 @@ from pathlib import Path
 from bertfeat.arguments import checked
 from bertfeat.corpus import Corpus, CorpusItem, CorpusSettings, Failure, format_of, memory_corpus
 from bertfeat.encoder import resolve_device
-from bertfeat.errors import CorpusError, HeadError, UsageError, parameter
+from bertfeat.errors import CorpusError, HeadError, UsageError, errors_within, parameter
 from bertfeat.extraction import Extractor
 from bertfeat.features import MemoryFeatures
 from bertfeat.heads.datasets import (
@@ -148,14 +148,17 @@ class Head:
         gold: list[Gold] = []
         guesses: list[Guess] = []
         passages: list[str] = []
+        where = ""
         for block in self._guessed(opened, options):
+            where = block.table.where
             rows += self._predictions(block)
             failures += block.table.failures
             gold += block.gold
             guesses += block.guesses
             passages += block.passages
         record = self.record
-        scores = self._task.score(gold, guesses, record.outputs, passages, record.threshold) if gold else None
+        with errors_within(where):
+            scores = self._task.score(gold, guesses, record.outputs, passages, record.threshold) if gold else None
         return HeadPredictions(tuple(rows), tuple(failures), scores)
 
     def stream(

@@ -13,8 +13,8 @@ from tokenizers.trainers import WordPieceTrainer
 
 from bertfeat.errors import CorpusError, ModelError
 from bertfeat.io import atomic, encode_json
-from bertfeat.models import silence_transformers, wrap_library_errors
 from bertfeat.pretraining.examples import SpecialTokens
+from bertfeat.tokens import open_library_tokenizer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -132,11 +132,7 @@ def write_vocabulary(folder: Path, tokenizer: FastTokenizer, *, cased: bool, pos
 
 def open_tokenizer(folder: Path, name: str, rows: int | None = None) -> PretrainingTokenizer:
     """Open a tokenizer's folder; ``rows`` is for how many ids the model has embeddings."""
-    from transformers import AutoTokenizer
-
-    loaded: PreTrainedTokenizerBase
-    with silence_transformers(), wrap_library_errors("transformers cannot load its tokenizer", where=name):
-        loaded = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+    loaded = open_library_tokenizer(folder, name)
     fast = getattr(loaded, "backend_tokenizer", None)
     if not isinstance(fast, FastTokenizer):
         raise ModelError("it has no fast tokenizer (tokenizer.json)", where=name)

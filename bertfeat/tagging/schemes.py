@@ -14,8 +14,7 @@ NO_LABEL = "_"
 """Label of a span whose tags are plain ``B`` and ``I``."""
 
 _SPAN_TAG = re.compile(r"[BIESLU](-.*)?", re.DOTALL)
-_SMALL_SPAN_TAG = re.compile(r"[bieslu]-.+", re.DOTALL)
-_OTHER_SPELLING = re.compile(r"[BIESLUbieslu][-_:./|].+|.+[-_:./|][BIESLU]", re.DOTALL)  # B_PER, b-per, PER-B
+_OTHER_SPELLING = re.compile(r"[BIESLUbieslu]?[-_:./|].+|.+[-_:./|][BIESLU]", re.DOTALL)  # B_PER, b-per, -PER, PER-B
 _OUTSIDE_WORDS = frozenset({"o", "0", "_", "-", "none", "other", "out", "outside"})  # in small letters
 _SAME = {"L": "E", "U": "S"}  # BILOU's names for what IOBES calls E and S
 
@@ -166,18 +165,17 @@ def _scheme_of_beginning(before: _ParsedTag, tag: _ParsedTag) -> Scheme | None:
 
 def _refuse_mixture(seen: Iterable[str], others: Sequence[str], sentences: Sequence[Sequence[str]]) -> None:
     """One mistyped tag, or another spelling, must not turn a file of spans into one of plain tags."""
-    if not any(tag.lower() in _OUTSIDE_WORDS for tag in seen):
-        return  # in none of its spellings is there a tag for words outside of spans
     spans = [tag for tag in seen if tag[:2] in ("B-", "I-")]
+    outside = [tag for tag in seen if tag.lower() in _OUTSIDE_WORDS]
     misspelt = [tag for tag in others if _OTHER_SPELLING.fullmatch(tag)]
-    if not spans and not (misspelt and all(tag in misspelt or tag.lower() in _OUTSIDE_WORDS for tag in others)):
+    only_misspelt = {*others} <= {*misspelt, *outside}
+    is_scheme = OUTSIDE in outside or any(f"B-{tag[2:]}" in spans for tag in spans if tag[0] == "I")
+    if not (is_scheme or only_misspelt if spans else only_misspelt and misspelt and outside):
         return
     wrong = others[0]
-    remedy = "write a scheme with O, and with B- and I- before labels"
-    if wrong == "o" or _SMALL_SPAN_TAG.fullmatch(wrong):
-        problem = f"{wrong!r} is a tag of spans in small letters"
-    elif wrong in misspelt or wrong.lower() in _OUTSIDE_WORDS:
+    if wrong in misspelt or wrong in outside:
         problem = f"{wrong!r} is a tag of spans in another spelling"
+        remedy = "write a scheme with O, and with B- and I- before labels"
     else:
         problem = f"{wrong!r} stands among tags of spans such as {spans[0]!r}"
         remedy = "write it with B- or I- before its label, or O"

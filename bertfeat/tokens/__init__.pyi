@@ -15,5 +15,10 @@ from .layout import (
 )
 from .long_texts import split_texts as split_texts
 from .sequences import Subword as Subword, TokenSettings as TokenSettings
-from .tokenizer import TextPieces as TextPieces, Tokenizer as Tokenizer, save_tokenizer as save_tokenizer
+from .tokenizer import (
+    TextPieces as TextPieces,
+    Tokenizer as Tokenizer,
+    open_library_tokenizer as open_library_tokenizer,
+    save_tokenizer as save_tokenizer,
+)
 from .windows import LongTextPolicy as LongTextPolicy

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,10 @@ from bertfeat.models import Model, silence_transformers, wrap_library_errors
 from bertfeat.tokens.tokenizer_file import LoadedTokenizer, read_tokenizer_file
 from bertfeat.words import CharSpans
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+_UNREADABLE = "transformers cannot load its tokenizer, so its files are damaged or others"
 _MOST_SPECIAL = 7  # less than the least length of a window
 _MOST_SEGMENT = 127  # what a byte holds
 
@@ -159,10 +163,10 @@ def save_tokenizer(model: Model, folder: Path) -> None:
             for file in model.tokenizer_files:
                 shutil.copyfile(file, folder / file.name)
         return
-    from transformers import AutoTokenizer, PreTrainedTokenizerFast
+    from transformers import PreTrainedTokenizerFast
 
+    own = open_library_tokenizer(model.folder, model.name, model.library_config)
     with silence_transformers(), storage_errors(folder), wrap_library_errors("its tokenizer fails", where=model.name):
-        own = AutoTokenizer.from_pretrained(model.folder, trust_remote_code=False, local_files_only=True)
         whole = PreTrainedTokenizerFast(
             tokenizer_object=fast, model_max_length=own.model_max_length, **own.special_tokens_map
         )
@@ -194,19 +198,27 @@ def _lower_case(tokenizer: FastTokenizer) -> None:
         tokenizer.normalizer = normalizers.Sequence([normalizers.Lowercase(), *steps])
 
 
-def _load_by_transformers(model: Model) -> LoadedTokenizer:
+def open_library_tokenizer(folder: Path, where: str, config: object = None) -> "PreTrainedTokenizerBase":
+    """Open the tokenizer of a folder by transformers, without any code from there; ``config`` is the model's, if known.
+
+    Raises:
+        ModelError: it cannot be loaded; ``where`` is what the message names.
+    """
     from transformers import AutoTokenizer
 
-    problem = "transformers cannot load its tokenizer, so its files are damaged or others"
-    with silence_transformers(), wrap_library_errors(problem, where=model.name):
-        loaded = AutoTokenizer.from_pretrained(
-            model.folder, config=model.library_config, trust_remote_code=False, local_files_only=True
-        )
+    loaded: PreTrainedTokenizerBase
+    with silence_transformers(), wrap_library_errors(_UNREADABLE, where=where):
+        loaded = AutoTokenizer.from_pretrained(folder, config=config, trust_remote_code=False, local_files_only=True)
+    return loaded
+
+
+def _load_by_transformers(model: Model) -> LoadedTokenizer:
+    loaded = open_library_tokenizer(model.folder, model.name, model.library_config)
     fast = getattr(loaded, "backend_tokenizer", None)
     if type(loaded).__name__ == "EsmTokenizer":
         from bertfeat.tokens.residue_tokenizer import make_residue_tokenizer
 
-        with wrap_library_errors(problem, where=model.name):
+        with wrap_library_errors(_UNREADABLE, where=model.name):
             fast = make_residue_tokenizer(loaded)
     if not isinstance(fast, FastTokenizer):
         raise ModelError(

@@ -11,7 +11,7 @@ from safetensors import SafetensorError
 
 from bertfeat.io import storage_errors
 
-_WRITERS = ("PytorchStreamWriter", "inline_container")  # what torch's errors of writing name
+_WRITERS = ("PytorchStreamWriter", "inline_container", "iostream error")  # what torch's errors of writing name
 
 
 @contextmanager

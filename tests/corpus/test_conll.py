@@ -188,6 +188,16 @@ def test_conllu(tmp_path: Path) -> None:
     assert lemmas.tags == ("de", "le", "chat")
 
 
+@pytest.mark.parametrize("number", ["x", "1a", "", "-1", "²"])
+def test_a_line_of_conllu_without_a_number_fails(tmp_path: Path, number: str) -> None:
+    path = conll(tmp_path, f"1\tde\tde\tADP\n{number}\tle\tle\tDET\n\n1\tchat\tchat\tNOUN\n\n", "a.conllu")
+    failure, document = rows_of(path)
+    assert isinstance(failure, Failure)
+    assert isinstance(document, Document)
+    assert f"sentence of line 1: {number!r} in place of the number of word 2; correct the line" in failure.reason
+    assert document.words == ("chat",)
+
+
 # ── context ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 

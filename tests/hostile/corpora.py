@@ -55,7 +55,7 @@ def _texts() -> Iterator[Corpus]:
     yield plain("no last line feed", "c.txt", b"a\nb", documents=2, codes=(0,))
     yield plain("NUL bytes", "c.txt", b"a\0b\n\0\nc\n", codes=(0, 3, 2))
     yield plain("only NUL bytes", "c.txt", bytes(100_000), codes=(0, 1, 2, 3))
-    yield plain("lone carriage returns", "c.txt", b"a\rb\rc", documents=1, codes=(0,))
+    yield plain("lone carriage returns", "c.txt", b"a\rb\rc", codes=(1,))
     yield plain("mixed line ends", "c.txt", b"a\r\nb\nc\r\n\r\nd", documents=4, codes=(0,))
     yield plain("UTF-8 mark", "c.txt", b"\xef\xbb\xbfa\nb\n", documents=2, codes=(0,))
     yield plain("two marks", "c.txt", b"\xef\xbb\xbf\xef\xbb\xbfa\nb\n", documents=2, codes=(0,))

@@ -104,18 +104,13 @@ def test_tags_without_labels_make_spans() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tags", "wrong"), [("B-PER o", "o"), ("o I-PER I-PER o", "o"), ("b-per i-per o", "b-per"), ("o b-loc O", "o")]
-)
-def test_tags_in_small_letters_are_no_plain_ones(tags: str, wrong: str) -> None:
-    with pytest.raises(CorpusError, match=f"sentence 1: '{wrong}' is a tag of spans in small letters; write a"):
-        detect_scheme([tags.split()])
-    assert detect_scheme([["o", "a"]]) is Scheme.PLAIN
-    assert detect_scheme([["b-x", "c"]]) is Scheme.PLAIN
-
-
-@pytest.mark.parametrize(
     ("tags", "wrong"),
     [
+        ("B-PER o", "o"),
+        ("o I-PER I-PER o", "o"),
+        ("b-per i-per o", "b-per"),
+        ("o b-loc O", "o"),
+        ("B-PER -PER", "-PER"),
         ("B-PER 0", "0"),
         ("_ B-PER I-PER", "_"),
         ("B-PER Other I-PER", "Other"),
@@ -130,7 +125,9 @@ def test_tags_of_spans_in_other_spellings_are_no_plain_ones(tags: str, wrong: st
         detect_scheme([tags.split()])
 
 
-@pytest.mark.parametrize("tags", ["NN _ VB", "B_PER NN", "a-b c-d", "0 1 B", "V_S N_S _ other.x"])
+@pytest.mark.parametrize(
+    "tags", ["NN _ VB", "B_PER NN", "a-b c-d", "0 1 B", "V_S N_S _ other.x", "B-NN _ VB", "B-NN VB", "o a", "b-x c"]
+)
 def test_other_tags_are_plain(tags: str) -> None:
     assert detect_scheme([tags.split()]) is Scheme.PLAIN
 
@@ -138,5 +135,7 @@ def test_other_tags_are_plain(tags: str) -> None:
 def test_a_mistyped_tag_does_not_make_all_tags_plain() -> None:
     with pytest.raises(CorpusError, match="sentence 2: 'PER' stands among tags of spans such as 'B-PER'"):
         detect_scheme([["O", "B-PER"], ["PER"]])
+    with pytest.raises(CorpusError, match="sentence 1: 'NOUN' stands among tags of spans such as 'B-PER'"):
+        detect_scheme([["B-PER", "I-PER", "NOUN"]])
     with pytest.raises(CorpusError, match="'NN' is no tag of a span"):
         read_spans(["O", "NN"])

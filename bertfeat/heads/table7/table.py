@@ -7,7 +7,7 @@ from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Literal
 
-from bertfeat.errors import TrainingError
+from bertfeat.errors import TrainingError, errors_within
 from bertfeat.features import FeatureSet
 from bertfeat.heads.answer_scores import SpanScores
 from bertfeat.heads.datasets import HeadOptions
@@ -191,10 +191,12 @@ class HeadTableTraining:
         """The scores on the development set, and on the test set by the threshold that is best on the former."""
         task, outputs = self.options.task, self._outputs
         dev, test = opened["dev"], opened.get("test")
-        found, threshold = own_scores(task, dev.gold, guesses("dev"), outputs, dev.passages)
+        with errors_within(dev.origin):
+            found, threshold = own_scores(task, dev.gold, guesses("dev"), outputs, dev.passages)
         if test is None:
             return {"dev": found}
-        return {"dev": found, "test": task.score(test.gold, guesses("test"), outputs, test.passages, threshold)}
+        with errors_within(test.origin):
+            return {"dev": found, "test": task.score(test.gold, guesses("test"), outputs, test.passages, threshold)}
 
     def _run(
         self,

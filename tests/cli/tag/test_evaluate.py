@@ -89,9 +89,13 @@ def test_many_plain_tags_show_the_mistakes(tmp_path: Path) -> None:
         (
             "EU B-ORG B-ORG\nrejects O o\ncall O o\n",
             1,
-            "predicted tags: sentence 1: 'o' is a tag of spans in small letters; write a scheme with O, and",
+            "predicted tags: sentence 1: 'o' is a tag of spans in another spelling; write a scheme with O, and",
         ),
-        ("EU B-ORG b-org\nrejects O o\n", 1, "predicted tags: sentence 1: 'b-org' is a tag of spans in small letters"),
+        (
+            "EU B-ORG b-org\nrejects O o\n",
+            1,
+            "predicted tags: sentence 1: 'b-org' is a tag of spans in another spelling",
+        ),
         ("\n\n", 1, "there are no sentences in it"),
         ("", 1, "there are no sentences in it"),
     ],
