@@ -184,9 +184,7 @@ def _open_loop(
 ) -> HeadLoop:
     reads, opened = open_sources(sets, options, settings)
     train, dev = opened["train"], opened["dev"]
-    outputs = train.learn_outputs(settings)
-    options.task.check_dev(dev.gold, outputs, dev.origin)
-    return HeadLoop(folder, settings, device, train, dev, reads, outputs)
+    return HeadLoop(folder, settings, device, train, dev, reads, train.learn_outputs(settings))
 
 
 def open_sources(
@@ -195,7 +193,8 @@ def open_sources(
     """The features that a head reads of the training set, and the examples of all sets with their gold values.
 
     Raises:
-        HeadError: sets that are not alike, or do not say what is to be predicted as they should.
+        HeadError: sets that are not alike, or do not say what is to be predicted as they should; a development set on
+            which nothing can be right.
     """
     first, reads = sets["train"], head_input(sets["train"], options)
     opened: dict[str, HeadExamples] = {}
@@ -212,6 +211,8 @@ def open_sources(
             options.task, listed, reads.layers, reads.pooling, label=options.label, budget=share, known=known
         )
         known = known or made.learn_outputs(settings)
+        if name == "dev":
+            options.task.check_dev(made.gold, known, made.origin)
     return reads, opened
 
 

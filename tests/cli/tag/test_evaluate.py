@@ -183,6 +183,18 @@ def test_tags_that_were_never_learnt_are_told(trained: Path) -> None:
     assert "has tags that the head never learnt: B-NEW" in shown.stderr
 
 
+def test_tags_of_another_kind_are_refused_with_the_file(trained: Path) -> None:
+    plain = conll(trained / "plain.conll", [(words, "NN " * len(words.split())) for words, _ in SENTENCES])
+    shown = run("evaluate", trained / "t.tagger", plain)
+    assert shown.exit_code == 1
+    told = f"error: {plain}: the predicted tags stand for spans, such as "
+    assert " ".join(shown.stderr.split()).startswith(told), shown.stderr
+    stored, quick = trained / "t.tagger/features/train.features", ("--epochs", "1", "--seeds", "1", "--rows", "last")
+    compared = run("table7", "--train", stored, "--dev", plain, "-o", trained / "t7", *quick, "--device", "cpu")
+    assert compared.exit_code == 1
+    assert "plain.conll): 'NN' is no tag of a span" in compared.stderr, compared.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
