@@ -201,7 +201,7 @@ def _kind_of(hint: Given) -> _Allowed | None:
 
 
 def _without_alias(hint: Given) -> Given:
-    """What a name stands for that a ``type`` statement gives (PEP 695), as NumPy 2.5 names its arrays."""
+    """The type behind a name that a ``type`` statement gives (PEP 695), as NumPy 2.5 names its arrays."""
     origin: Given = typing.get_origin(hint)
     named: Given = origin or hint
     if not hasattr(named, "__value__"):

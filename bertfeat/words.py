@@ -30,7 +30,7 @@ def split_words(text: str) -> CharSpans:
 
 
 def count_words(text: str) -> int:
-    """How many words :func:`split_words` finds, in a third of the time."""
+    """The number of words that :func:`split_words` finds, in a third of the time."""
     return len(_WORD.findall(text))
 
 

@@ -125,10 +125,11 @@ def test_runs_at_toy_size(name: str, toy_runs: "subprocess.Popen[str]", data: Pa
     toy = TOYS[name]
     if isinstance(toy, str):
         pytest.skip(toy)
-    copied = tmp_path / "checkout" / "benchmarks"  # results and pages are written beside the script
+    copied = tmp_path / "checkout" / "benchmarks"  # results, pages and pictures are written beside the script
     shutil.copytree(ROOT / "benchmarks", copied, ignore=shutil.ignore_patterns("results", "__pycache__"))
     (copied / "results").mkdir()
-    for beside in ("tests", "bertfeat", "cli", "docs"):
+    shutil.copytree(ROOT / "docs", copied.parent / "docs")
+    for beside in ("tests", "bertfeat", "cli"):
         (copied.parent / beside).symlink_to(ROOT / beside)
     work = tmp_path / "work"
     work.mkdir()

@@ -1,4 +1,4 @@
-"""How many of the processor's cores each part of the work takes.
+"""Threads for each part of the work, of the cores that there are.
 
 Beside a GPU, texts are cut into pieces on all cores at once, so nothing else may take them all: threads of torch wait
 for each other in a loop that keeps their cores busy.
@@ -21,7 +21,7 @@ def use_threads(count: int) -> None:
 
 
 def threads_in_use() -> int:
-    """How many threads this process computes with: those of its cores, or fewer if the environment says so."""
+    """The number of threads that this process computes with: its cores, or fewer if the environment says so."""
     return torch.get_num_threads()
 
 
@@ -40,8 +40,8 @@ def held_to_threads(count: int) -> Iterator[None]:
 
 
 def merging_threads(device: torch.device, columns: Sequence[FeatureColumn]) -> int:
-    """How many threads put computed batches together: on a CPU those of the encoder, beside a GPU few, or one where
-    there is little to put together.
+    """The number of threads that put computed batches together: on a CPU the encoder's, beside a GPU a quarter of the
+    cores for vectors of tokens or words, and one for those of documents, which are few.
     """
     if device.type == "cpu":
         return threads_in_use()
@@ -51,7 +51,7 @@ def merging_threads(device: torch.device, columns: Sequence[FeatureColumn]) -> i
 
 
 def writer_count(device: torch.device) -> int:
-    """How many parts are written at once: one beside an encoder that uses every core, several beside a GPU."""
+    """The number of parts that are written at once: one beside an encoder on all cores, several beside a GPU."""
     return 1 if device.type == "cpu" else min(4, _quarter())
 
 

@@ -11,12 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.tokens.long_texts import split_texts
-from bertfeat.tokens.sequences import (
-    NO_TOKENS,
-    TokenSequence,
-    TokenSettings,
-    too_long_reason,
-)
+from bertfeat.tokens.sequences import NO_TOKENS, TokenSequence, TokenSettings, too_long_reason
 from bertfeat.tokens.tokenizer import Tokenizer
 from bertfeat.tokens.windows import LongTextPolicy, TextWindow, cut_windows
 from bertfeat.words import CharSpans
@@ -73,7 +68,7 @@ class FlatTokens:
 
     @property
     def offsets(self) -> Int64s:
-        """Where each document begins. Shape: ``[D+1]``."""
+        """The first token of each document, and the number of all. Shape: ``[D+1]``."""
         return np.concatenate([[0], np.cumsum(self.lengths)])
 
     @property
@@ -120,11 +115,8 @@ class FlatTokens:
         bodies, stops = lengths[read] - template.size, np.cumsum(lengths)[read]
         head, tail = len(template.before), len(template.after)
         own_texts = ranges(stops - tail - bodies, bodies)
-        ids, types = (
-            np.empty(int(lengths.sum()), np.int32),
-            np.full(int(lengths.sum()), template.text_types[0], np.int8),
-        )
-        special = np.ones(len(ids), bool)
+        ids, special = np.empty(int(lengths.sum()), np.int32), np.ones(int(lengths.sum()), bool)
+        types = np.full(len(ids), template.text_types[0], np.int8)
         special[own_texts] = False
         ids[own_texts] = concatenate([each.ids for each in pieces], np.int32)[
             ranges((np.cumsum(sizes) - sizes)[read], bodies)
