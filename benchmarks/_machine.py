@@ -5,6 +5,7 @@ import os
 import platform
 import subprocess
 import tokenize
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -75,13 +76,37 @@ def digest_of_room(room: str, root: Path = ROOT) -> str:
 def _code_alone(path: Path) -> bytes:
     """The tokens of a module without comments, layout and statements that are nothing but a string."""
     begins, kept = True, []
-    with path.open("rb") as file:
-        for token in tokenize.tokenize(file.readline):
-            if token.type not in _LAYOUT and not (begins and token.type == tokenize.STRING):
-                kept.append(token.string)
-            begins = token.type in _BEGINS or (begins and token.type in _LAYOUT)
+    for kind, text in _tokens(path):
+        if kind not in _LAYOUT and not (begins and kind == tokenize.STRING):
+            kept.append(text)
+        begins = kind in _BEGINS or (begins and kind in _LAYOUT)
     return " ".join(kept).encode()
 
 
+def _tokens(path: Path) -> Iterator[tuple[int, str]]:
+    """The kind and text of each token. An f-string is one string, as it was before Python 3.12 took it apart."""
+    lines = path.read_text().splitlines(keepends=True)
+    depth, begin = 0, (0, 0)
+    with path.open("rb") as file:
+        for token in tokenize.tokenize(file.readline):
+            opens, closes = token.type == _F_STRING_START, token.type == _F_STRING_END
+            if opens and depth == 0:
+                begin = token.start
+            depth += opens - closes
+            if closes and depth == 0:
+                yield tokenize.STRING, _between(lines, begin, token.end)
+            elif not closes and depth == 0:
+                yield token.type, token.string
+
+
+def _between(lines: list[str], begin: tuple[int, int], end: tuple[int, int]) -> str:
+    """The source from one place to another, each a line from 1 and a column."""
+    spanned = lines[begin[0] - 1 : end[0]]
+    spanned[-1] = spanned[-1][: end[1]]
+    spanned[0] = spanned[0][begin[1] :]
+    return "".join(spanned)
+
+
 _BEGINS = {tokenize.ENCODING, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
+_F_STRING_START, _F_STRING_END = getattr(tokenize, "FSTRING_START", -1), getattr(tokenize, "FSTRING_END", -1)
 _LAYOUT = _BEGINS | {tokenize.COMMENT, tokenize.NL, tokenize.ENDMARKER}

@@ -180,7 +180,7 @@ def test_a_metric_is_a_line_of_the_table(
     beir: Path, index: Index, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("bertfeat.search.index.open_query_encoder", lambda *_: Stand(clustered(COUNT)))
-    success = RetrievalMetric("success_at_1000", "success@1000", "Success@1000")
+    success = RetrievalMetric("success_at_1000", "success@1000", "Success", 1000)
     monkeypatch.setattr("bertfeat.search.evaluation.beir.RETRIEVAL_METRICS", (*RETRIEVAL_METRICS, success))
     command = ["evaluate", str(tmp_path / "toy.index"), "--beir", str(beir)]
     assert "success@1000  1.0000" in run(*command).stdout

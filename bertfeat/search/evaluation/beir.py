@@ -30,14 +30,19 @@ class RetrievalMetric:
     key: str  # in JSON and in :attr:`RetrievalScores.scores`
     title: str  # in tables
     measure: str  # as ir_measures names it: https://ir-measur.es
-    depth: int = DEPTH  # hits a query that it reads, and that are therefore asked for
+    cutoff: int | None = None  # the k of nDCG@k and recall@k
+
+    @property
+    def depth(self) -> int:
+        """Hits a query that it reads, and that are therefore asked for."""
+        return self.cutoff or DEPTH
 
 
 RETRIEVAL_METRICS = (
-    RetrievalMetric("ndcg_at_10", "nDCG@10", "nDCG@10", 10),
+    RetrievalMetric("ndcg_at_10", "nDCG@10", "nDCG", 10),
     RetrievalMetric("map", "MAP", "AP"),
     RetrievalMetric("mrr", "MRR", "RR"),
-    RetrievalMetric("recall_at_100", "recall@100", "R@100", 100),
+    RetrievalMetric("recall_at_100", "recall@100", "R", 100),
 )
 
 _BATCH = 256
@@ -177,7 +182,10 @@ def score_queries(
     import ir_measures
 
     places = {name: at for at, name in enumerate(data.queries)}
-    measures = {ir_measures.parse_measure(metric.measure): at for at, metric in enumerate(metrics)}
+    measures = {}
+    for at, metric in enumerate(metrics):
+        measure = getattr(ir_measures, metric.measure)  # its own parser of "nDCG@10" fails from Python 3.14 on
+        measures[measure if metric.cutoff is None else measure @ metric.cutoff] = at
     scores = np.zeros((len(places), len(measures)))
     for found in ir_measures.iter_calc(list(measures), data.judgements, retrieved.scores):
         scores[places[found.query_id], measures[found.measure]] = found.value
