@@ -73,7 +73,7 @@ def test_columns_that_are_not_those_of_the_features(case: str, kept: Path) -> No
 
 def test_documents_without_texts_may_be_appended(tmp_path: Path) -> None:
     toy_set(tmp_path / "a.features", toy_part(poolings=("mean", "word")))
-    toy_set(tmp_path / "b.features", toy_part(rows=3, poolings=("mean", "word"), text=False))
+    toy_set(tmp_path / "b.features", toy_part(rows=3, poolings=("mean", "word"), text=False, ids="b"))
     for column in ("concat4_mean", "concat4_word"):
         build_index(tmp_path / "a.features", tmp_path / "toy.index", column)
         append_features(tmp_path / "toy.index", [tmp_path / "b.features"])
@@ -83,7 +83,7 @@ def test_documents_without_texts_may_be_appended(tmp_path: Path) -> None:
 
 
 def test_a_column_of_another_type_cannot_be_appended(kept: Path, tmp_path: Path) -> None:
-    vector_set(tmp_path / "more.features", clustered(3), kept={YEAR: [1, 2, 3], AUTHOR: ["x"] * 3})
+    vector_set(tmp_path / "more.features", clustered(3), ids="abc", kept={YEAR: [1, 2, 3], AUTHOR: ["x"] * 3})
     change_documents(kept, lambda table: set_column(table, "year", ["x"] * 20))
     with pytest.raises(IndexFolderError, match=r"'year' is large_string in .*toy\.index and int64 in .*more\.features"):
         append_features(kept, [tmp_path / "more.features"])

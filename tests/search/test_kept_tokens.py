@@ -144,7 +144,7 @@ def test_a_set_without_such_tokens_is_refused_and_nothing_changes(folder: Path) 
     with pytest.raises(NotDerivableError, match="no column with token pooling is stored"):
         append_features(folder, toy_set(folder.with_name("words.features"), toy))
     with pytest.raises(IndexFolderError, match=r"it keeps no texts, and the index keeps tokens"):
-        append_features(folder, toy_set(folder.with_name("bare.features"), toy_part(0, 0, 4, text=False)))
+        append_features(folder, toy_set(folder.with_name("bare.features"), toy_part(0, 0, 4, text=False, ids="b")))
     assert files_of(folder) == before
 
 

@@ -201,3 +201,18 @@ def test_what_is_there_already_is_replaced_by_itself(tmp_path: Path) -> None:
     assert remove_documents(folder, ["1", "2"]).unknown == ("1", "2")
     found = VectorIndex(folder).search(clustered(20)[2:], 1).numbers[:, 0]
     assert found.tolist() == list(range(18))
+
+
+def test_numbers_of_records_replace_no_other_documents(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        vector_set(tmp_path / f"{name}.features", clustered(6))
+    build_index(tmp_path / "a.features", tmp_path / "toy.index")
+    before = (tmp_path / "toy.index" / RECORD).read_bytes()
+    told = r"b\.features: its ids are the numbers of its records, and those of 6 other documents in the index; extract"
+    with pytest.raises(IndexFolderError, match=told):
+        append_features(tmp_path / "toy.index", tmp_path / "b.features")
+    assert (tmp_path / "toy.index" / RECORD).read_bytes() == before
+    vector_set(tmp_path / "own.features", clustered(6), ids=[*"uvwxyz"])
+    assert append_features(tmp_path / "toy.index", tmp_path / "own.features").removed == 0
+    vector_set(tmp_path / "a.features", clustered(8))  # the corpus has grown
+    assert append_features(tmp_path / "toy.index", tmp_path / "a.features").removed == 6

@@ -76,14 +76,14 @@ class Toy:
     documents: list[ToyDocument]
 
 
-def toy_documents(rows: Sequence[int], seed: int = 0) -> list[ToyDocument]:
+def toy_documents(rows: Sequence[int], seed: int = 0, ids: str = "") -> list[ToyDocument]:
     random = np.random.default_rng(seed)
     made = []
     for row in rows:
         text = TEXTS[row % len(TEXTS)]
         hidden = random.standard_normal((L + 1, len(text.split()) + 2, H)).astype(np.float16).astype(np.float32)
         kept = (1900 + row, None if row % 3 == 0 else f"title {row}", row / 3, row % 2 == 0)
-        made.append(ToyDocument(row, str(row + 1), text, kept, hidden))
+        made.append(ToyDocument(row, f"{ids}{row + 1}", text, kept, hidden))
     return made
 
 
@@ -101,10 +101,15 @@ def toy_part(
     pairs: bool = False,
     tags: bool = False,
     settings: dict[str, Any] | None = None,
+    ids: str = "",
 ) -> Toy:
-    """A part of ``rows`` rows of the corpus, of which those in ``failures`` and ``blank`` are no documents."""
+    """A part of ``rows`` rows of the corpus, of which those in ``failures`` and ``blank`` are no documents.
+
+    The ids are numbers of rows after ``ids``.
+    """
     missing = {*failures, *blank}
-    documents = toy_documents([row for row in range(first_row, first_row + rows) if row not in missing], seed=number)
+    present = [row for row in range(first_row, first_row + rows) if row not in missing]
+    documents = toy_documents(present, seed=number, ids=ids)
     columns = feature_columns(
         layers, [Pooling(pooling) for pooling in poolings], num_layers=L, hidden_size=H, dtype=dtype
     )

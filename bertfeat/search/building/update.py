@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bertfeat.arguments import checked
-from bertfeat.errors import IndexFolderError
+from bertfeat.errors import IndexFolderError, parameter
 from bertfeat.features import FeatureSet
 from bertfeat.io import Address
 from bertfeat.search.building.build_progress import BuildProgress, OnBuildProgress, ignore_build_progress
@@ -49,7 +49,9 @@ def append_features(
 ) -> UpdateReport:
     """Append feature sets to an index; documents that have the id of a new one are replaced.
 
-    The type of the index and its tuning stay. Types that cannot remove keep replaced vectors as tombstones.
+    A set that was not among the index's, whose ids are the numbers of its records, must not have those of others: two
+    corpora without ids both have a document 1. The type of the index and its tuning stay. Types that cannot remove keep
+    replaced vectors as tombstones.
 
     Raises:
         IndexFolderError: the features come from another model, recipe or width, or other settings, than the index.
@@ -67,6 +69,9 @@ def append_features(
         if (tokens := index.settings.tokens) is not None:
             check_token_sets(sets, tokens.column, index.settings.model, index.settings.extraction)
         replaced = _with_ids(index, _stored_ids(sets))
+        for features, number in zip(sets, numbers, strict=True):
+            if number >= len(index.settings.sources):
+                _refuse_numbers_as_ids(index, features)
         with held.new_version() as fresh:
             remaining = _RemainingIndex(index, replaced)
             source.first_document = remaining.documents
@@ -208,6 +213,24 @@ def _check_comparable(index: VectorIndex, source: FeatureSource) -> None:
 def _stored_ids(sets: Sequence[FeatureSet]) -> pa.Array:
     batches = [batch.column("id") for features in sets for batch in features.stream(["id"], batch_rows=65_536)]
     return pc.unique(pa.chunked_array(batches, pa.string()))
+
+
+def _refuse_numbers_as_ids(index: VectorIndex, features: FeatureSet) -> None:
+    """Refuse a set that is new to an index, whose ids are numbers of records, where they are those of other documents.
+
+    Raises:
+        IndexFolderError: it is so.
+    """
+    for batch in features.stream(["row", "id"], batch_rows=65_536):
+        if pc.add(batch.column("row"), 1).cast(pa.string()) != batch.column("id").cast(pa.string()):
+            return
+    if number := int(_with_ids(index, _stored_ids([features])).sum()):
+        raise IndexFolderError(
+            f"its ids are the numbers of its records, and those of {number:,} other documents in the index",
+            where=features.folder,
+            remedy=f"extract it with ids of its own ({parameter('id_column')}), build one index over both sets, or "
+            "remove what it is to replace first",
+        )
 
 
 def _with_ids(index: VectorIndex, ids: pa.Array) -> NDArray[np.bool_]:
