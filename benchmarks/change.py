@@ -116,6 +116,21 @@ def write_corpus(target: Path, words: list[PseudoWord], source: Path, draw: rand
                         file.write(json.dumps({"text": text, "year": context.year, "was": name}) + "\n")
 
 
+def extract_planted(work: Path, words: list[PseudoWord], source: Path, draw: random.Random) -> Path:
+    """Features of the words of the planted corpus, of all layers."""
+    work.mkdir(parents=True, exist_ok=True)
+    write_corpus(work / "planted.jsonl", words, source, draw)
+    extractor = Extractor(layers="concat=0..6", pooling="word")
+    extractor.extract(work / "planted.jsonl", work / "planted.features", corpus_settings=CorpusSettings(keep=("year",)))
+    return work / "planted.features"
+
+
+def measure_planted(features: Path, words: list[str], column: str) -> ChangeReport:
+    slices = ",".join(f"{first}-{last}" for first, last in PERIODS)
+    settings = ChangeSettings(slices=slices, column=column, most=USAGES, usages=0)
+    return measure_change(features, words, "year", settings)
+
+
 def judge(report: ChangeReport, measure: ChangeMeasure, changes: Mapping[str, bool]) -> dict[str, float]:
     """Area under the ROC curve, and the means of the words that changed and of the stable ones."""
     values = {change.word: getattr(change.overall, measure).value for change in report.words}
@@ -136,17 +151,11 @@ def main() -> None:
     before = machine("scikit-learn")
     draw = random.Random(1)
     words = choose_words(source, draw)
-    options.work.mkdir(parents=True, exist_ok=True)
-    write_corpus(options.work / "planted.jsonl", words, source, draw)
-    features = options.work / "planted.features"
-    extractor = Extractor(layers="concat=0..6", pooling="word")
-    extractor.extract(options.work / "planted.jsonl", features, corpus_settings=CorpusSettings(keep=("year",)))
+    features = extract_planted(options.work, words, source, draw)
     scores = {}
     changes = {word.form: word.changes for word in words}
-    slices = ",".join(f"{first}-{last}" for first, last in PERIODS)
     for column in COLUMNS:
-        settings = ChangeSettings(slices=slices, column=column, most=USAGES, usages=0)
-        report = measure_change(features, list(changes), "year", settings)
+        report = measure_planted(features, list(changes), column)
         scores[column] = {measure.value: judge(report, measure, changes) for measure in ChangeMeasure}
         print(f"| {column} | {' | '.join(str(score['auc']) for score in scores[column].values())} |", flush=True)
     result = {

@@ -48,6 +48,7 @@ MEASURES: dict[str, tuple[str, ...]] = {
     "index_recipes": ("search",),
     "int8_quality": _ENCODING,
     "kill_and_resume": ("extraction", "features", "io"),
+    "layers_by_task": ("usages", "study", "search", *_HEADS),
     "lstm": _TAGGING,
     "page_million": ("server",),
     "plan_size": ("corpus", "extraction"),

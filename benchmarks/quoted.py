@@ -12,8 +12,10 @@ from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
 TABLES = (
-    ("README.md", "Measured"),
+    ("README.md", "Why"),
+    ("README.md", "Which layer for which task"),
     ("docs/measurements.md", ""),
+    ("docs/layers.md", "Task by layer"),
     ("docs/tagging.md", "Measured"),
     ("docs/learning.md", "Measured"),
     ("docs/pretraining.md", "Measured"),
@@ -185,6 +187,18 @@ def reranking_times(collection: str) -> list[float]:
     ways = [kept[way] for way in ("int8", "float16", "from the feature set")]
     pairs = [(way["milliseconds"]["maxsim"], way["bytes"] / 1e6) for way in ways]
     return [ways[-1]["milliseconds"]["plain"], *(value for pair in pairs for value in pair)]
+
+
+def by_task(task: str) -> list[float]:
+    """A row of docs/layers.md: the score of each layer, and the ends of the best one's interval."""
+    layers = result("layers_by_task")[task]["layers"].values()
+    return [*(score for score, _, _ in layers), *max(layers)[1:]]
+
+
+def by_task_briefly(task: str) -> list[float]:
+    """A row of README.md: the scores of layers 0 and 3, the last one, and the last four."""
+    layers = result("layers_by_task")[task]["layers"]
+    return [layers[name][0] for name in ("embeddings", "3", "last", "concat4")]
 
 
 def planted(column: str) -> list[float]:
@@ -775,6 +789,25 @@ _GROUPS: tuple[tuple[str, dict[str, list[float]]], ...] = (
         },
     ),
     (
+        "layers_by_task",
+        {
+            "senses of a word": by_task("senses"),
+            "usages near a sentence": by_task("usages"),
+            "words that changed": by_task("change"),
+            "search": by_task("search"),
+            "likeness of two sentences": by_task("likeness"),
+            "pairs, learned": by_task("pairs"),
+            "labels of texts, learned": by_task("labels"),
+            "names in texts, learned": by_task("tags"),
+            "finding texts": by_task_briefly("search"),
+            "telling the senses of a word apart": by_task_briefly("senses"),
+            "finding usages near a sentence": by_task_briefly("usages"),
+            "finding words that changed": by_task_briefly("change"),
+            "learning names in texts": by_task_briefly("tags"),
+            "learning what follows from a sentence": by_task_briefly("pairs"),
+        },
+    ),
+    (
         "whitening",
         {
             "Cranfield, nDCG@10: layer 0, mean": whitened("cranfield", "layer0_mean"),
@@ -798,8 +831,25 @@ _GROUPS: tuple[tuple[str, dict[str, list[float]]], ...] = (
         },
     ),
 )
+_HEADLINES = {
+    "**Fast**: MiniLM over sentences, 2 Xeon cores with AMX, bf16, tokens/s": "sentences to vectors, bf16, tokens/s",
+    "**On a GPU**: texts to Parquet on an H100, BERT base's architecture, bf16, tokens/s": (
+        "paragraphs to vectors in Parquet on an H100, bert-base's shape, bf16, tokens/s"
+    ),
+    "**Every word**: its last four layers, the same 2 cores, tokens/s": "concat4 features of every word, tokens/s",
+    "**Exact**: largest difference from Hugging Face's hidden states, fp32": (
+        "largest difference from Hugging Face's hidden states, fp32"
+    ),
+    "**Safe**: runs on several workers, with processes killed and disks and networks failing at random": (
+        "runs shared out, with random faults of processes, disks, clocks and S3"
+    ),
+}
+"""Rows of README.md's first screen, and those of docs/measurements.md that they repeat."""
+
 ROWS = {label: values for _, rows in _GROUPS for label, values in rows.items()}
+ROWS |= {headline: ROWS[label] for headline, label in _HEADLINES.items()}
 SOURCES = {label: names.split() for names, rows in _GROUPS for label in rows}
+SOURCES |= {headline: SOURCES[label] for headline, label in _HEADLINES.items()}
 """The results that the numbers of a row are of."""
 
 UNRECORDED = {

@@ -36,7 +36,7 @@ once, the server for each request.
 
 import enum
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Self
@@ -168,6 +168,15 @@ _spelling: ContextVar[Spelling] = ContextVar("bertfeat.errors.spelling", default
 def parameter(name: str, value: object = UNSET) -> str:
     """A parameter, with a value or without one, as the caller writes it; for messages, so a long text is cut."""
     return _spelling.get()(name, shorten(value, _LONGEST_ARGUMENT) if isinstance(value, str) else value)
+
+
+def did_you_mean(name: str, known: Iterable[str], alike: float = 0.6) -> str:
+    """The beginning of a remedy, ``did you mean year? ``, where a known name is near enough (difflib's ratio)."""
+    from difflib import get_close_matches  # only where something is wrong
+
+    near = get_close_matches(name[:_LONGEST_ARGUMENT], list(known), 1, alike)
+    shown = [each if each.isprintable() else repr(each) for each in near]
+    return f"did you mean {shown[0]}? " if shown else ""
 
 
 def current_spelling() -> Spelling:

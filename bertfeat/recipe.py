@@ -4,15 +4,14 @@ Layer ``0`` is the embedding output and ``1..L`` the outputs of the transformer 
 ``hidden_states``; negative numbers count from the end (``-1`` is L). The convention is fixed here, once.
 """
 
-import difflib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, cast
 
 from bertfeat.arguments import checked
-from bertfeat.errors import RecipeError, UsageError
+from bertfeat.errors import RecipeError, UsageError, did_you_mean
 
 _NAMES = (
     *("embeddings", "last", "second-to-last", "sum4", "mean4", "concat4", "sum-all", "mean-all", "concat-all", "all"),
@@ -22,6 +21,9 @@ GRAMMAR = (
     f"{', '.join(_NAMES)}, a layer number such as 7 or -2, or sum=, mean=, concat= with layers such as -4..-1 or 1+6+12"
 )
 
+TaskName = Literal["search", "usages", "change", "heads"]
+BEST_LAYERS: Mapping[TaskName, str] = {"search": "last", "usages": "last", "change": "concat4", "heads": "concat4"}
+"""The layers that a task reads where none are named: of those measured the best, or as good as it (docs/layers.md)."""
 
 VectorDtype = Literal["float32", "float16", "int8"]
 """The number type of stored vectors: those of documents are float32, tokens that an index keeps may be int8."""
@@ -210,8 +212,7 @@ def parse_poolings(poolings: str | Sequence[str] | None, default: Callable[[], P
     names = _split_commas(poolings)
     unknown = [name for name in names if name not in list(Pooling)]
     if unknown or not names:
-        near = difflib.get_close_matches("".join(unknown[:1]), [*Pooling], n=1)
-        meant = f"did you mean {near[0]}? " if near else ""
+        meant = did_you_mean("".join(unknown[:1]), Pooling)
         raise UsageError(f"unknown pooling {','.join(unknown)!r}", remedy=f"{meant}known are {', '.join(Pooling)}")
     return tuple(dict.fromkeys(map(Pooling, names)))
 
@@ -272,9 +273,9 @@ def _parse_spec(spec: str, num_layers: int) -> list[Recipe]:
         return [Recipe(operation, tuple(range(1, num_layers + 1)), f"{match[1]}_all")]
     if match := _COMBINED.fullmatch(spec):
         return [_combined_layers(Operation(match[1]), match[2], spec, num_layers)]
-    near = difflib.get_close_matches(spec, _NAMES, n=1)
-    meant = f"did you mean {near[0]}? " if near else ""
-    raise RecipeError(f"unknown layer specification {spec!r}", remedy=f"{meant}known are: {GRAMMAR}")
+    raise RecipeError(
+        f"unknown layer specification {spec!r}", remedy=f"{did_you_mean(spec, _NAMES)}known are: {GRAMMAR}"
+    )
 
 
 def _single_layer(layer: int) -> Recipe:

@@ -98,7 +98,12 @@ worker_options = bundle(
     help="The index's folder.",
     show_default="corpus.index for corpus.features",
 )
-@option("--column", metavar="NAME", help="Which column, such as concat4_mean; needed only where there are several.")
+@option(
+    "--column",
+    metavar="NAME",
+    show_default="the last layer, where one pooling has it, else the only one",
+    help="Which column, stored or derived, such as sum4_mean.",
+)
 @option("--append", is_flag=True, help="Add to an existing index; documents with an id that it has are replaced.")
 @option("--remove", type=click.File("rb"), metavar="FILE", help="Remove documents: an id a line; - is stdin.")
 @settings_options("options", BuildOptions)

@@ -1,11 +1,12 @@
 """Kept columns beside hits and usages (``--show``), in lines, in CSV and in JSON; and conditions that none meets."""
 
-import difflib
 import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
+
+from bertfeat.errors import did_you_mean
 
 from .option_types import listed_option
 from .terminal import cell_width, cut_end, pad, single_line
@@ -33,10 +34,9 @@ def columns_to_show(show: Sequence[str], kept: Sequence[str]) -> tuple[str, ...]
         return tuple(kept)
     for name in show:
         if name not in kept:
-            near = difflib.get_close_matches(name, kept, 1)
-            meant = f"; did you mean {near[0]}?" if near else ""
             existing = f"there are: {', '.join(kept)}" if kept else "none was kept (bertfeat extract --keep keeps them)"
-            raise click.UsageError(single_line(f"--show {name}: there is no such kept column; {existing}{meant}"))
+            meant = did_you_mean(name, kept)
+            raise click.UsageError(single_line(f"--show {name}: there is no such kept column; {meant}{existing}"))
     return tuple(show)
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bertfeat.errors import did_you_mean
+
 from .app import Decorator, option
 
 if TYPE_CHECKING:
@@ -31,7 +33,8 @@ class CommaList(click.ParamType):  # type: ignore[type-arg]  # generic only in n
             if not item:
                 self.fail(f"{value!r} has an empty item", param, ctx)
             if self.choices and item not in self.choices:
-                self.fail(f"{item!r} is not one of {', '.join(self.choices)}", param, ctx)
+                meant = did_you_mean(item, self.choices)
+                self.fail(f"{item!r} is unknown; {meant}known are {', '.join(self.choices)}", param, ctx)
         return items
 
 

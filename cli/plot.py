@@ -47,7 +47,12 @@ def command() -> None:
     help="Its ending says the form: .png, .pdf, .svg, or .html, a page with texts and search.",
 )
 @option("--html", "page", type=LOCAL_PATH, metavar="FILE", help="The page of -o FILE.html.")
-@option("--column", metavar="NAME", help="Which document column; needed only where there are several.")
+@option(
+    "--column",
+    metavar="NAME",
+    show_default="the last layer, where one pooling has it, else the only one",
+    help="Which document column, stored or derived.",
+)
 @option(
     "--color", metavar="COL", help="A kept column, row or id that gives the colours; COL:string: its numbers are names."
 )

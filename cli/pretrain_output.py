@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from bertfeat.errors import pluralize
+
 from .console import Console, fields_of, format_duration, two_columns
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ def pretraining_rows(record: "PretrainingRecord") -> list[tuple[str, object]]:
     begun = f"a new {settings.shape}" if record.model is None else f"going on from {record.model}"
     return [
         ("trained", f"{begun}, {settings.objective}, {record.steps:,} steps of {settings.batch_size} sequences"),
-        ("corpus", f"{figures.documents:,} documents, {figures.pieces:,} pieces"),
+        ("corpus", f"{pluralize(figures.documents, 'document')}, {figures.pieces:,} pieces"),
         ("held out", f"{figures.held_out}, {figures.held_out_pieces:,} pieces"),
         *_score_rows(record.before, record.after),
         ("speed", f"{record.tokens / max(record.seconds, 1e-9):,.0f} tokens/s"),

@@ -68,7 +68,8 @@ def print_usages(result: "Usages", form: UsageFormat, match: str) -> None:
         _say_nothing_found(result, form, match)
         return
     form.console.say(
-        f"{result.word}: {len(result.usages):,} of {result.found:,} {_what(match)} in {result.documents:,} documents, "
+        f"{result.word}: {len(result.usages):,} of {result.found:,} {_what(match)} in "
+        f"{pluralize(result.documents, 'document')}, "
         f"{_order(result)} ({result.column})"
     )
     _warn_of_skipped(result.skipped, form.console)
@@ -101,8 +102,8 @@ def print_sliced_usages(result: "SlicedUsages", form: UsageFormat, match: str) -
 def print_senses(result: "Senses", form: UsageFormat, match: str) -> None:
     """Print senses with their most central usages, and their numbers on stderr."""
     if form.as_csv:
-        numbered = enumerate(result.senses, 1)
-        _print_csv([(str(number), "", usage) for number, sense in numbered for usage in sense.usages], form.names)
+        numbered = [(str(number), usage) for number, sense in enumerate(result.senses, 1) for usage in sense.usages]
+        _print_csv([(number, _slice_of(result, usage), usage) for number, usage in numbered], form.names)
     else:
         senses = [fields_of(sense) | {"usages": list(map(form.usage, sense.usages))} for sense in result.senses]
         form.console.result({**fields_of(result), "senses": senses}, [*_sense_lines(result, form)] or ["nothing found"])
@@ -117,6 +118,14 @@ def print_senses(result: "Senses", form: UsageFormat, match: str) -> None:
     if result.grouped < result.found - result.skipped:
         form.console.say(f"grouped are {result.grouped:,} of them")
     _warn_of_skipped(result.skipped, form.console)
+
+
+def _slice_of(result: "Senses", usage: "Usage") -> str:
+    """The name of the slice that a usage is in; empty without slices."""
+    from bertfeat.where import slice_number
+
+    number = None if result.by is None else slice_number(result.slices, usage.values[result.by])
+    return "" if number is None else result.slices[number].name
 
 
 def _what(match: str) -> str:
@@ -142,7 +151,9 @@ def _say_nothing_found(result: "Usages | SlicedUsages | Senses", form: UsageForm
         form.console.say(form.unmet())
         return
     hint = "; --match prefix also looks for words that begin so" if match == "exact" else ""
-    form.console.say(f"{result.word!r} does not stand in the {result.documents:,} documents{hint}")
+    if result.word.endswith("*"):
+        hint = f"; for words that begin so: {result.word.rstrip('*')} --match prefix"
+    form.console.say(f"{result.word!r} does not stand in the {pluralize(result.documents, 'document')}{hint}")
 
 
 def _slice_lines(result: "SlicedUsages", form: UsageFormat) -> Iterator[str]:

@@ -45,7 +45,7 @@ class UsageQuery:
         str | None,
         Option(
             "A stored column, or one derived from it: sum4, -2, last_word.",
-            default="the only one",
+            default="last, where it can be read, else the only one",
             metavar="NAME",
             basic=True,
         ),

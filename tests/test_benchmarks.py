@@ -71,6 +71,10 @@ TOYS: dict[str, Toy | str] = {
     "index_recipes": Toy("--data {data} --work {work}"),
     "int8_quality": Toy("--data {data} --paragraphs 8 --seeds 1"),
     "kill_and_resume": Toy("--kills 1 --rows 200 --work {work}"),
+    "layers_by_task": Toy(
+        "--data {data} --work {work} --senses {data}/senses.csv --only senses,usages,search,likeness,labels",
+        {"LAYERS": ("embeddings", "last", "concat4"), "SEEDS": 1, "RESAMPLES": 10},
+    ),
     "lstm": Toy("--data {data} --work {work} --rounds 1 --seeds 1 --epochs 1 --hidden 8"),
     "page_million": Toy("--data {data} --work {work} --count 200"),
     "plan_size": Toy("--files 20 --documents 10000 --scanned 200 --work {work}"),
@@ -78,6 +82,7 @@ TOYS: dict[str, Toy | str] = {
     "processors": Toy("--data {data} --tokens 100 --repeats 1"),
     "recall": Toy("--data {data} --work {work} --only banking77"),
     "rerank": Toy("--data {data} --work {work}", {"COLUMNS": ("layer6_token",), "TIMED": 2}),
+    "senses": Toy(result=None),
     "serve": Toy(
         "--data {data} --seconds 0.5 --requests 50 --steps bulk,peer,memory",
         {"TEXTS": 100, "CLIENTS": 4, "ROUNDS": 1, "WARM_UP": 0.5},

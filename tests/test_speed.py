@@ -160,7 +160,7 @@ def test_the_ceiling_of_int8_is_that_of_its_own_products() -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--precisions", "int7"], "'int7' is not one of fp32, bf16, fp16, int8"),
+        (["--precisions", "int7"], "'int7' is unknown; did you mean int8? known are fp32, bf16, fp16, int8"),
         (["--precisions", ""], "--precisions"),
         (["--precisions", "fp32", "--precision", "bf16"], "give one of the two"),
         (["nowhere.txt"], "nowhere.txt"),

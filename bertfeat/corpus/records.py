@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from bertfeat.corpus.columns import ConversionError, convert_values
 from bertfeat.corpus.document import Document, Failure, KeptColumn, Value, size_problem
 from bertfeat.corpus.settings import CorpusSettings
-from bertfeat.errors import shell_spelling
+from bertfeat.errors import did_you_mean, shell_spelling
 from bertfeat.io import quote_names, shorten
 
 
@@ -176,7 +176,8 @@ def _string_field(fields: Fields, name: str, option: str) -> str:
 def _field_problem(fields: Fields, name: str, expected: str, field_of_settings: str) -> str:
     option = shell_spelling(field_of_settings)
     if name not in fields:
-        return f"no field '{name}'; there are {quote_names(tuple(map(str, fields)))}: name one with {option}"
+        known = tuple(map(str, fields))
+        return f"no field '{name}'; {did_you_mean(name, known)}there are {quote_names(known)}: name one with {option}"
     if is_null(fields[name]):
         return f"field '{name}' is null; fill it, or name another with {option}"
     return f"field '{name}' is {type_name(fields[name])}, not {expected}; correct it, or name another with {option}"

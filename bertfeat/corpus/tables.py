@@ -11,7 +11,7 @@ from bertfeat.corpus.input_file import Columns, CorpusFile
 from bertfeat.corpus.positions import Position
 from bertfeat.corpus.records import BadRecord, Record, RecordShape, id_column
 from bertfeat.corpus.settings import CorpusSettings
-from bertfeat.errors import CorpusError, UsageError, WrongColumnsError, parameter
+from bertfeat.errors import CorpusError, UsageError, WrongColumnsError, did_you_mean, parameter
 from bertfeat.io import quote_names, shorten
 
 SAMPLE = 1000
@@ -83,7 +83,7 @@ def require_columns(table: Columns, settings: CorpusSettings) -> None:
             raise WrongColumnsError(
                 f"no column '{name}'; there are {quote_names(table.columns)}: name one with {parameter(option)}",
                 where=table.name,
-                remedy=_separator_hint(table.columns),
+                remedy=_separator_hint(table.columns) or did_you_mean(name, table.columns).rstrip(),
             )
 
 
@@ -121,13 +121,18 @@ def _existing(types: Mapping[str, str | None], tables: Sequence[Columns]) -> Ite
         keep = parameter("keep", (name,))
         for table, columns in columns_of:
             if table.complete and name not in columns:
-                raise UsageError(f"no such column in {table.name}; there are {quote_names(table.columns)}", where=keep)
+                raise UsageError(
+                    f"no such column in {table.name}; there are {quote_names(table.columns)}",
+                    where=keep,
+                    remedy=did_you_mean(name, table.columns).rstrip(),
+                )
         if type_ is None and not any(name in columns for _, columns in columns_of):
-            existing = quote_names(tuple(dict.fromkeys(column for table in tables for column in table.columns)))
+            existing = tuple(dict.fromkeys(column for table in tables for column in table.columns))
+            later = f"{parameter('keep', (f'{name}:string',))} takes a field that comes later"
             raise UsageError(
-                f"no such field in the first {SAMPLE:,} records; there are {existing}",
+                f"no such field in the first {SAMPLE:,} records; there are {quote_names(existing)}",
                 where=keep,
-                remedy=f"{parameter('keep', (f'{name}:string',))} takes a field that comes later",
+                remedy=f"{did_you_mean(name, existing)}{later}",
             )
         yield name, type_
 

@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from bertfeat.derivation import Derivation, derive
-from bertfeat.errors import NotDerivableError, RecipeError, parameter
-from bertfeat.recipe import FeatureColumn, Operation, Pooling, Recipe, parse_recipes
+from bertfeat.errors import NotDerivableError, RecipeError, did_you_mean, parameter
+from bertfeat.recipe import BEST_LAYERS, FeatureColumn, Operation, Pooling, Recipe, TaskName, parse_recipes
 
 _COMBINED = re.compile(r"(sum|mean|concat)_(\d+(?:_\d+)*|\d+_plus_\d+)")
 
@@ -37,17 +38,22 @@ def find_column(
     pooling: str | None = None,
     *,
     weights: Sequence[float] | None = None,
+    task: TaskName | None = None,
 ) -> ReadableColumn:
     """Find a column by name (``concat4_mean``), or by recipe (``sum4``, ``-2``, ``sum=9..12``) and pooling.
 
-    ``name`` and ``pooling`` may be left out where there is one candidate only; document columns come first.
+    ``name`` and ``pooling`` may be left out where there is one candidate only; document columns come first. For a
+    ``task`` the layers that are best for it (:data:`bertfeat.recipe.BEST_LAYERS`) come before, where they can be read.
     ``weights`` are those of a sum, one for each of its layers in ascending order, in place of 1.
 
     Raises:
         NotDerivableError: the stored columns do not contain it, or there are several candidates, which are listed.
     """
     if name is None:
-        column = _only_column(stored, pooling)
+        best = [] if task is None else _best_columns(stored, num_layers, pooling, task)
+        if len(best) == 1:
+            return best[0]
+        column = _only_column(stored, pooling, best)
         return ReadableColumn(column.recipe, column.pooling, derive(column.recipe, column.pooling, stored))
     recipe, named_pooling = _parse_name(name, stored, num_layers)
     if pooling is not None and named_pooling not in (None, pooling):
@@ -85,7 +91,20 @@ def column_names(stored: Sequence[FeatureColumn]) -> str:
     return ", ".join(column.name for column in stored) or "none"
 
 
-def _only_column(stored: Sequence[FeatureColumn], pooling: str | None) -> FeatureColumn:
+def _best_columns(
+    stored: Sequence[FeatureColumn], num_layers: int, pooling: str | None, task: TaskName
+) -> list[ReadableColumn]:
+    """The columns of the layers that are best for a task: of each pooling that may be meant and can be read."""
+    columns = []
+    for candidate in _candidate_poolings(pooling, stored):
+        with suppress(NotDerivableError):
+            columns.append(find_column(stored, num_layers, BEST_LAYERS[task], candidate))
+    return columns
+
+
+def _only_column(
+    stored: Sequence[FeatureColumn], pooling: str | None, best: Sequence[ReadableColumn] = ()
+) -> FeatureColumn:
     columns = [column for column in stored if column.pooling == pooling] if pooling else _preferred_columns(stored)
     if len(columns) == 1:
         return columns[0]
@@ -94,7 +113,7 @@ def _only_column(stored: Sequence[FeatureColumn], pooling: str | None) -> Featur
         raise NotDerivableError(
             f"there is no column of {pooling or 'a kind that fits'}", remedy=f"stored are: {column_names(stored)}"
         )
-    remedy = f"choose one, for example with {parameter('column', fitting[0].name)}"
+    remedy = f"choose one, for example with {parameter('column', (best or fitting)[0].name)}"
     raise NotDerivableError(f"several columns fit: {column_names(fitting)}", remedy=remedy)
 
 
@@ -115,8 +134,10 @@ def _parse_name(name: str, stored: Sequence[FeatureColumn], num_layers: int) -> 
     try:
         (parsed,) = parse_recipes(_recipe_spec(recipe), num_layers)
     except RecipeError as error:
+        meant = did_you_mean(name, [column.name for column in stored], alike=0.8)
+        why = "" if meant else f" ({error})"
         raise NotDerivableError(
-            f"there is no column {name!r}", remedy=f"stored are: {column_names(stored)} ({error})"
+            f"there is no column {name!r}", remedy=f"{meant}stored are: {column_names(stored)}{why}"
         ) from error
     except ValueError as error:
         raise NotDerivableError(f"{name!r} means several columns", remedy="name one of them") from error

@@ -21,6 +21,7 @@ from bertfeat.io import (
     Place,
     ResultKind,
     StoredFile,
+    explain_absence,
     is_own_part,
     list_files,
     open_file,
@@ -139,7 +140,8 @@ def part_footers(folder: Location) -> Iterator[PartFooter]:
     """
     paths = list_parts(folder)
     if not paths:
-        raise FeatureSetError("this folder holds no feature set", where=folder, remedy="bertfeat extract makes one")
+        problem, remedy = explain_absence(folder, "this folder holds no feature set", "bertfeat extract makes one")
+        raise FeatureSetError(problem, where=folder, remedy=remedy)
     first: PartHeader | None = None
     for footer in _fetched_footers(paths) if isinstance(folder, Address) else map(read_footer, paths):
         first = first or footer.header

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bertfeat.arguments import checked, require_at_least, resolve_range
 from bertfeat.corpus import Failure, KeptColumn
-from bertfeat.errors import FeatureSetError, NotDerivableError
+from bertfeat.errors import FeatureSetError, NotDerivableError, did_you_mean
 from bertfeat.features.columns import ReadableColumn, column_names, find_column
 from bertfeat.features.document import DocumentFeatures, batch_documents
 from bertfeat.features.header import Counts, PartHeader
@@ -33,7 +33,7 @@ from bertfeat.features.vector_blocks import count_blocks
 from bertfeat.features.vector_stream import VectorStream
 from bertfeat.features.vectors import VectorBatch, join_batches, vector_batch
 from bertfeat.io import Address, Location, as_location, output_file, pickle_by_folder
-from bertfeat.recipe import FeatureColumn
+from bertfeat.recipe import FeatureColumn, TaskName
 
 
 @checked
@@ -123,14 +123,22 @@ class FeatureSet:
     # ── columns ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def find(
-        self, column: str | None = None, pooling: str | None = None, *, weights: Sequence[float] | None = None
+        self,
+        column: str | None = None,
+        pooling: str | None = None,
+        *,
+        weights: Sequence[float] | None = None,
+        task: TaskName | None = None,
     ) -> ReadableColumn:
         """Find a column by name or recipe; what is left out is found where there is one candidate only.
+
+        For a ``task`` (search, usages, change, heads) the layers that are best for it come first, where they can be
+        read.
 
         Raises:
             NotDerivableError: the stored columns, which the message lists, do not contain it.
         """
-        return find_column(self.columns, self.header.model.num_layers, column, pooling, weights=weights)
+        return find_column(self.columns, self.header.model.num_layers, column, pooling, weights=weights, task=task)
 
     def batches(
         self,
@@ -235,7 +243,9 @@ class FeatureSet:
         known = frozenset(self.names)
         if unknown := [name for name in names if name not in known]:
             raise FeatureSetError(
-                f"no column {unknown[0]!r}", where=self.folder, remedy=f"there are: {', '.join(self.names)}"
+                f"no column {unknown[0]!r}",
+                where=self.folder,
+                remedy=f"{did_you_mean(unknown[0], self.names)}there are: {', '.join(self.names)}",
             )
         rows = resolve_range(start, stop, self.entries[-1].last_row)
         require_at_least(1, batch_rows=batch_rows)

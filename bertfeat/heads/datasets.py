@@ -1,7 +1,6 @@
 """The feature sets of a head: those that are given, or extracted from a corpus file into the head's folder."""
 
-import difflib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -18,7 +17,7 @@ from bertfeat.corpus import (
     find_sources,
     open_corpus,
 )
-from bertfeat.errors import CorpusError, HeadError, NotDerivableError, UsageError, parameter
+from bertfeat.errors import CorpusError, HeadError, NotDerivableError, UsageError, did_you_mean, parameter
 from bertfeat.extraction import ExtractionReport, Extractor, OnProgress
 from bertfeat.features import FeatureSet, ModelIdentity, list_parts
 from bertfeat.heads.choices import choice_corpora
@@ -32,10 +31,9 @@ from bertfeat.heads.tasks.multi_labels import MultiLabels, parse_labels
 from bertfeat.heads.tasks.table import TASKS, task_of
 from bertfeat.io import Address, ResultKind, as_location, quote_names, result_kind
 from bertfeat.models import find_model
-from bertfeat.recipe import Pooling
+from bertfeat.recipe import BEST_LAYERS, Pooling
 from bertfeat.tagging import stdin_copy
 from bertfeat.training import (
-    DEFAULT_LAYERS,
     FOLDER_REFUSALS,
     GridPoint,
     Work,
@@ -254,7 +252,7 @@ def check_gold(source: OpenSets, options: HeadOptions) -> None:
                 continue
             remedy = f"give the corpus, or extract it with {parameter('keep', needed)}"
             problem = f"there is no column {column!r}; kept are {quote_names(kept)}"
-            raise HeadError(problem, where=describe_source(source[0]), remedy=f"{_meant(column, kept)}{remedy}")
+            raise HeadError(problem, where=describe_source(source[0]), remedy=f"{did_you_mean(column, kept)}{remedy}")
 
 
 @contextmanager
@@ -321,7 +319,7 @@ def head_extractor(options: HeadOptions, like: FeatureSet | None) -> Extractor:
         )
     pooling = reads or options.pooling
     arguments = options.extractor
-    layers = options.layers or DEFAULT_LAYERS
+    layers = options.layers or BEST_LAYERS["heads"]
     num_layers = find_model(arguments.get("model"), revision=arguments.get("revision")).num_layers
     extracted = (
         [layers] if layers == ALL_LAYERS else [parse_input(spec, num_layers).extracted for spec in layers.split(",")]
@@ -462,14 +460,9 @@ def _no_column_error(corpus: Path, opened: FileCorpus, column: str, options: Hea
     if not file_format.records:
         problem, remedy = f"a {file_format.name} file has no column {column!r}", "give JSONL, CSV or Parquet"
         return HeadError(problem, where=corpus, remedy=remedy)
-    remedy = f"{_meant(column, opened.columns)}name it with {parameter('label')}"
+    remedy = f"{did_you_mean(column, opened.columns)}name it with {parameter('label')}"
     if options.kind is HeadKind.ANSWER:
         remedy = 'it has to hold the answers as JSON lists: [{"text": "in May", "start": 17}], or [] for none'
     named = f", from which the head {options.columns_of} learnt" if options.columns_of else ""
     problem = f"there is no column {column!r}{named}; there are {quote_names(opened.columns)}"
     return HeadError(problem, where=corpus, remedy=remedy)
-
-
-def _meant(name: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"did you mean {near[0]!r}? " if near else ""

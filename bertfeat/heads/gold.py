@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from bertfeat.errors import UsageError, parameter
+from bertfeat.errors import UsageError, did_you_mean, parameter
 from bertfeat.heads.tables import ExampleTable
 from bertfeat.io import quote_names
 
@@ -38,7 +38,7 @@ def gold_values(table: ExampleTable, name: str) -> Iterator[tuple[int, object]]:
         raise UsageError(
             f"there is no column {name!r}; kept are {quote_names(table.kept) or 'none'}",
             where=table.where,
-            remedy=f"extract with {parameter('keep', (name,))}",
+            remedy=f"{did_you_mean(name, table.kept)}extract with {parameter('keep', (name,))}",
         )
     yield from table.column(name)
 

@@ -15,7 +15,7 @@ from bertfeat.heads.networks import HeadNetwork, HeadShape
 from bertfeat.heads.settings import HeadRecord, HeadSettings
 from bertfeat.heads.task import Task
 from bertfeat.heads.tasks.table import task_of
-from bertfeat.io import JsonError, JsonFormat, remove_file, storage_errors, sync, write_json
+from bertfeat.io import JsonError, JsonFormat, explain_absence, remove_file, storage_errors, sync, write_json
 from bertfeat.training import (
     FileDigest,
     TensorForm,
@@ -81,7 +81,8 @@ def read_head_record(folder: Path) -> HeadRecord:
         if problem := _record_problem(record):
             raise HeadError(f"contradicts itself: {problem}", where=path, remedy=_copy_head_remedy())
     except (FileNotFoundError, NotADirectoryError) as error:
-        problem, remedy = f"this is no finished head: it has no {RECORD_NAME}", "bertfeat classify train makes one"
+        problem = f"this is no finished head: it has no {RECORD_NAME}"
+        problem, remedy = explain_absence(folder, problem, "bertfeat classify train makes one")
         raise HeadError(problem, where=folder, remedy=remedy) from error
     except (JsonError, UsageError) as error:
         raise HeadError(f"cannot be read ({error})", where=path, remedy=_copy_head_remedy()) from error

@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
-from bertfeat.errors import StorageError, parameter
+from bertfeat.errors import StorageError, did_you_mean, parameter
 from bertfeat.io.atomic import storage_errors
 from bertfeat.io.json_codec import JsonError, decode_json
 from bertfeat.io.storage import (
@@ -55,6 +55,14 @@ class ResultKind(StrEnum):
         nouns = {"features": "a feature set", "index": "an index"}
         nouns |= {"head": "a head", "model": "a model"}
         return nouns.get(self, "a Table 7")
+
+
+def explain_absence(folder: Location, problem: str, remedy: str) -> tuple[str, str]:
+    """The problem and remedy of a place without a result: that it is not there, and a name like it; else as given."""
+    if isinstance(folder, Address) or os.path.lexists(folder):
+        return problem, remedy
+    beside = [str(path) for path in folder.parent.glob("*") if path.is_dir()]
+    return "there is no such folder", did_you_mean(str(folder), beside).rstrip() or remedy
 
 
 def make_state_folder(folder: Place) -> Place:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.corpus import Value
-from bertfeat.errors import UsageError, parameter
+from bertfeat.errors import UsageError, did_you_mean, parameter
 from bertfeat.features import FeatureSet
 from bertfeat.plots.palette import NAMED
 
@@ -83,7 +83,8 @@ def _color_column(features: FeatureSet, spec: str) -> tuple[str, bool]:
         return spec, False
     if spec.endswith(_AS_NAMES) and (column := spec.removesuffix(_AS_NAMES)) in known:
         return column, True
-    remedy = "" if features.kept else f"extract with {parameter('keep')} to keep columns of the corpus"
+    keep = f"extract with {parameter('keep')} to keep columns of the corpus"
+    remedy = did_you_mean(spec, known).rstrip() if features.kept else keep
     raise UsageError(f"there is no kept column {spec!r} to colour by; there are: {', '.join(known)}", remedy=remedy)
 
 

@@ -46,6 +46,8 @@ def draw_map(
 ) -> MapReport:
     """Draw the vectors of a document column as points, by PCA, t-SNE or UMAP, coloured by a kept column.
 
+    Without a ``column`` it is the last layer, stored or derived, where one pooling has it, else the only one.
+
     The ending of ``path`` says the form: png, pdf or svg, ``width`` and ``height`` in inches; or html, a page in one
     file that shows texts, zooms and searches. At most ``points`` documents are drawn, an even sample of all; their
     colours are decided from all.
@@ -84,7 +86,7 @@ def draw_map(
 
 
 def _document_column(features: FeatureSet, column: str | None) -> ReadableColumn:
-    """The column of that name or recipe, or the only one, among those with one vector a document."""
+    """The column of that name or recipe among those of documents; without one, of the layers that search best."""
     stored = [known for known in features.columns if known.pooling.per_document]
     if not stored:
         remedy = f"extract some with {parameter('pooling', 'mean')}"
@@ -96,7 +98,7 @@ def _document_column(features: FeatureSet, column: str | None) -> ReadableColumn
         raise UsageError(
             f"{column} has a matrix for each document, and a map shows one vector; these fit: {fitting}", remedy=remedy
         )
-    return find_column(stored, features.header.model.num_layers, column)
+    return find_column(stored, features.header.model.num_layers, column, task="search")
 
 
 def _check_sample(features: FeatureSet, column: ReadableColumn, sample: MapSample) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bertfeat.arguments import checked
 from bertfeat.corpus import KeptColumn
-from bertfeat.errors import NotDerivableError, UsageError, needed_library, parameter
+from bertfeat.errors import NotDerivableError, UsageError, did_you_mean, needed_library, parameter
 from bertfeat.features import FeatureSet, ReadableColumn, single_layer_columns
 from bertfeat.io import Address
 from bertfeat.probes.examples import (
@@ -107,7 +107,7 @@ def _choose_pooling(features: FeatureSet, label: str, by_word: bool, asked: str 
         raise UsageError(
             f"there is no label {label!r}; there are: {', '.join([*known, *also]) or 'none'}",
             where=features.folder,
-            remedy=f"extract with {parameter('keep')} to have more",
+            remedy=f"{did_you_mean(label, known)}extract with {parameter('keep')} to have more",
         )
     usable = [pooling for pooling in stored if pooling.per_document and asked in (None, pooling)]
     if not usable:

@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from bertfeat.errors import IndexFolderError
 from bertfeat.features import FeatureSettings, ModelIdentity
-from bertfeat.io import STATE_FOLDER, JsonFormat, Location, write_json
+from bertfeat.io import STATE_FOLDER, JsonFormat, Location, explain_absence, write_json
 from bertfeat.recipe import FeatureColumn, parse_recipes
 from bertfeat.search.options import TokenDtype
 from bertfeat.search.vectors.metric import Metric
@@ -205,11 +205,9 @@ def read_index_settings(folder: Location) -> IndexSettings:
 
 def no_index_error(folder: Location) -> IndexFolderError:
     """The error for a folder that is no index."""
-    return IndexFolderError(
-        f"this is no index: it has no {SETTINGS_NAME}",
-        where=folder,
-        remedy="bertfeat index makes one from a feature set",
-    )
+    remedy = "bertfeat index makes one from a feature set"
+    problem, remedy = explain_absence(folder, f"this is no index: it has no {SETTINGS_NAME}", remedy)
+    return IndexFolderError(problem, where=folder, remedy=remedy)
 
 
 def _find_contradiction(settings: IndexSettings) -> str | None:

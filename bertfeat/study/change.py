@@ -26,6 +26,8 @@ from bertfeat.where import Slice, cut_slices
 OnWord = Callable[[int, int], None]
 """Called with the number of words done, and of all."""
 
+_TOLD = 5  # words that could not be measured, where none could
+
 
 @checked
 def measure_change(
@@ -50,7 +52,7 @@ def measure_change(
     """
     settings = settings or ChangeSettings()
     features = features if isinstance(features, FeatureSet) else FeatureSet(features)
-    column = find_usage_column(features, settings.column)
+    column = find_usage_column(features, settings.column, "change")
     slices = cut_slices(features, by, settings.slices)
     reader = WordReader(features, column, slices, by, settings)
     names = reader.frequent_words() if words is None else list(dict.fromkeys(words))
@@ -63,7 +65,8 @@ def measure_change(
     measured = [result for result in results if isinstance(result, WordChange)]
     unmeasured = [result for result in results if isinstance(result, UnmeasuredWord)]
     if not measured:
-        problem = unmeasured[0].reason if unmeasured else f"no word has {settings.least} usages in every slice of {by}"
+        few = f"no word has {settings.least} usages in every slice of {by}"
+        problem = "; ".join(word.reason for word in unmeasured[:_TOLD]) or few
         raise UsageError(problem, where=features.folder, remedy=f"give a smaller {parameter('least')}, or other slices")
     measured.sort(key=lambda change: (-getattr(change.overall, settings.measure).value, change.word))
     return ChangeReport(
@@ -82,6 +85,8 @@ def _measure_word(sample: WordSample, slices: Sequence[Slice], settings: ChangeS
     if not sample.is_enough:
         counts = ", ".join(f"{number:,} in {name}" for name, number in sample.counts.items())
         problem = f"{sample.word!r} has too few usages to compare {settings.least} of each slice: {counts}"
+        if not any(sample.counts.values()):
+            problem = f"{sample.word!r} does not stand in the documents of any slice"
         return UnmeasuredWord(sample.word, sample.counts, problem)
     compared = sample.equal()
     number = compared.units.shape[1]

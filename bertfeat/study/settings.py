@@ -84,7 +84,7 @@ class ChangeSettings:
         str | None,
         Option(
             "A stored column of words or tokens, or one derived from it: sum4, -2, last_word.",
-            default="the only one",
+            default="concat4, where it can be read, else the only one",
             metavar="NAME",
             aliases=("--layer",),
             basic=True,

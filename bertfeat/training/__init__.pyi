@@ -33,7 +33,6 @@ from .fine_tuning import (
 )
 from .grid import PAPER_GRID as PAPER_GRID, GridPoint as GridPoint
 from .layer_input import (
-    DEFAULT_LAYERS as DEFAULT_LAYERS,
     LayerInput as LayerInput,
     choose_input as choose_input,
     derive_input as derive_input,

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from bertfeat.derivation import Derivation, derive
 from bertfeat.errors import NotDerivableError, RecipeError, parameter
 from bertfeat.features import FeatureSet, MemoryFeatures
-from bertfeat.recipe import FeatureColumn, Operation, Pooling, Recipe, parse_recipes
+from bertfeat.recipe import BEST_LAYERS, FeatureColumn, Operation, Pooling, Recipe, parse_recipes
 
-DEFAULT_LAYERS = "concat4"
 _MIX = "mix"
 _MIXED = re.compile(r"mix(4|-all|=.*)")
 _CALLED = re.compile(r"embeddings|last|second-to-last|(sum|mean|concat)(4|-all)")  # recipes with names of their own
@@ -86,7 +85,7 @@ def choose_input(spec: str | None, columns: tuple[FeatureColumn, ...], num_layer
         name = recipe.name.replace("_", "-")
         known = _CALLED.fullmatch(name) is not None
         return LayerInput(recipe, spelling=name if known else recipe.spec)
-    return parse_input(spec or DEFAULT_LAYERS, num_layers)
+    return parse_input(spec or BEST_LAYERS["heads"], num_layers)
 
 
 def derive_input(layer_input: LayerInput, features: FeatureSet | MemoryFeatures, pooling: Pooling) -> Derivation:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bertfeat.errors import FeatureSetError, NotDerivableError, UsageError, parameter, shorten
 from bertfeat.features import DocumentFeatures, FeatureSet, FeatureSettings, ReadableColumn, unit_vectors
 from bertfeat.io import Address
-from bertfeat.recipe import FeatureColumn, Pooling, Unit
+from bertfeat.recipe import FeatureColumn, Pooling, TaskName, Unit
 from bertfeat.search import WordEncoder, check_same_model, query_text, unmark_words
 from bertfeat.usages.match import Match, Occurrence, WordQuery, combine_vectors, find_occurrences, fold_case, parse_word
 from bertfeat.usages.scan import ScannedGroup, scan_features, subword_rule
@@ -26,8 +26,10 @@ _DOCUMENT_POOLINGS = [pooling.value for pooling in Pooling if pooling.per_docume
 _PIECE_POOLINGS = [pooling for pooling in Pooling if not pooling.per_document]
 
 
-def find_usage_column(features: FeatureSet, column: str | None) -> ReadableColumn:
-    """The word column of that name or recipe, or the token column where there is none; default: the only one.
+def find_usage_column(features: FeatureSet, column: str | None, task: TaskName = "usages") -> ReadableColumn:
+    """The word column of that name or recipe, or the token column where there is none.
+
+    Without a name it is of the layers that are best for the task, or else the only one.
 
     Raises:
         FeatureSetError: the set has no texts, or no vectors of tokens or words; the message gives the remedy.
@@ -54,7 +56,7 @@ def find_usage_column(features: FeatureSet, column: str | None) -> ReadableColum
     problems = []
     for pooling in [None] if named in _PIECE_POOLINGS else poolings if column else poolings[:1]:
         try:
-            return features.find(column, pooling)
+            return features.find(column, pooling, task=task)
         except NotDerivableError as error:
             problems.append(error)
     raise problems[0].within(parameter("column", column)) if column else problems[0]

@@ -38,9 +38,9 @@ def find_usages(
     Without ``like`` they are the first ones of the corpus. The sentence is embedded as the feature set was; where the
     word is in it more than once, stars mark the one that is meant: ``a bank on the *bank* of the river``. With
     ``match="any"`` every word of the corpus is compared. ``column`` names a column of words or tokens, or a recipe that
-    the stored ones contain. Only documents that meet the condition ``where``, such as ``"year > 1900"``, are searched.
-    ``context`` is how many characters are kept on either side. ``model`` says where the set's model is now, if not
-    where it was; ``encoder`` replaces it.
+    the stored ones contain; without one it is the last layer, where they contain it, else the only one. Only documents
+    that meet the condition ``where``, such as ``"year > 1900"``, are searched. ``context`` is how many characters are
+    kept on either side. ``model`` says where the set's model is now, if not where it was; ``encoder`` replaces it.
 
     All texts are read; of the vectors only those row groups in which the word occurs, one at a time.
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from bertfeat.corpus import Value
-from bertfeat.errors import UsageError, parameter
+from bertfeat.errors import UsageError, did_you_mean, parameter
 from bertfeat.features import FeatureSet
 from bertfeat.where.condition import Condition
 
@@ -23,7 +23,7 @@ _SCAN = 8192
 _NUMBER = r"-?\d+(?:\.\d+)?"
 _COUNT = re.compile(r"[0-9]{1,9}")
 _WHOLE_NUMBER = re.compile(r"-?\d+")
-_RANGE = re.compile(rf"({_NUMBER})(?:\s*-\s*({_NUMBER}))?")
+_RANGE = re.compile(rf"({_NUMBER})(?:\s*[-–]\s*({_NUMBER}))?")  # with a hyphen, or as it is printed
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def cut_slices(
         raise UsageError(
             f"there is no kept column {by!r}; there are: {', '.join(types) or 'none'}",
             where=features.folder,
-            remedy=f"extract with {parameter('keep')} to have more",
+            remedy=f"{did_you_mean(by, types)}extract with {parameter('keep')} to have more",
         )
     given = "" if spec is None else str(spec).strip()
     if types[by] in ("int64", "float64"):
@@ -127,7 +127,7 @@ def _equal_slices(features: FeatureSet, by: str, number: int) -> list[Slice]:
     if not 2 <= number <= len(different):
         raise UsageError(
             f"{by!r} has {len(different)} different values, which do not make {number} slices",
-            remedy=f"give a number from 2 to {len(different)}, or ranges: {_example(by)}",
+            remedy=f"give a number from 2 to {len(different)}, or ranges: {_example(by)}" if len(different) > 1 else "",
         )
     until = np.cumsum(np.bincount(members, tokens[known]))
     cuts = [0]  # numbers of the first value of each slice
@@ -147,7 +147,7 @@ def _name_categories(features: FeatureSet, by: str, spec: str) -> list[Slice]:
     """A slice for each value, in the order of ``spec``, else sorted."""
     found: set[str | bool] = set()
     for batch in features.stream([by], batch_rows=_SCAN):
-        found.update(value for value in batch.column(by).to_pylist() if value is not None)
+        found.update(value for value in batch.column(by).to_pylist() if value not in (None, ""))
         if len(found) > _MOST_VALUES:
             raise UsageError(f"{by!r} has more than {_MOST_VALUES:,} different values, which are no slices")
     values = {_category_name(value): value for value in sorted(found)}

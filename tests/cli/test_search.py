@@ -208,7 +208,7 @@ def test_features_that_changed_are_an_error_unless_stale_is_said(index: Path) ->
         (["0", "--where", "_source = 0"], "no column '_source'"),
         (["0", "--where", " and ".join(["year > 1"] * 7_000)], "more than 1,000 comparisons"),
         (["0", "--where", "(" * 9_000], "more than 50 parentheses"),
-        (["0", "--show", "yaer"], "--show yaer: there is no such kept column; there are: year, author, score, good; did you mean year?"),  # noqa: E501
+        (["0", "--show", "yaer"], "--show yaer: there is no such kept column; did you mean year? there are: year, author, score, good"),  # noqa: E501
         (["0", "--show", "text"], "--show text: there is no such kept column"),
         (["0", "--show", "year,"], "has an empty item"),
         (["0", "--width", "60", "--json"], "--width is for lines"),

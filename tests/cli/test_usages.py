@@ -69,7 +69,7 @@ def test_lines_are_aligned_and_say_what_they_are() -> None:
     assert len({line.index("bank") for line in lines}) == 1
     assert lines[1].endswith("He went to the bank to ask for money.")
     assert "\x1b" not in result.stdout
-    assert "bank: 3 of 3 usages in 5 documents, in the order of the corpus (concat4_word)" in result.stderr
+    assert "bank: 3 of 3 usages in 5 documents, in the order of the corpus (last_word)" in result.stderr
 
 
 def test_nearest_first() -> None:
@@ -88,7 +88,7 @@ def test_a_long_sentence_does_not_fill_the_terminal(options: tuple[str, ...]) ->
     (line,) = (line for line in result.stderr.splitlines() if "nearest to" in line)
     assert line.startswith("bank: ")
     assert "nearest to 'the bank of the river of the river" in line
-    assert line.endswith("of the river ' (concat4_word)")
+    assert line.endswith("of the river ' (last_word)")
     assert len(line) <= 1100
 
 
@@ -154,7 +154,7 @@ def test_slices() -> None:
     assert [line for line in result.stdout.splitlines() if ":" in line] == [
         "1850: 1 usage in 1 document", "1920: 1 usage in 1 document",
     ]  # fmt: skip
-    assert "bank: 2 usages in 5 documents by year, in the order of the corpus (concat4_word)" in result.stderr
+    assert "bank: 2 usages in 5 documents by year, in the order of the corpus (last_word)" in result.stderr
     assert "1 usage in documents outside of the slices of year left out" in result.stderr
     told = json.loads(usages("word.features", *options, "--like", "a bank", "--json").stdout)
     found = find_usages_by("word.features", "bank", "year", "1850,1920", like="a bank")
@@ -173,6 +173,8 @@ def test_senses_over_slices(tmp_path: Path) -> None:
     result = usages("word.features", *options, "-k", "1", "--plot", str(picture))
     assert result.stdout.splitlines()[0].split() == ["year", "1850", "1920"]
     assert result.stdout.splitlines()[1].split() == ["sense", "1", "1", "(100%)", "0", "(", "0%)"]
+    rows = list(csv.DictReader(io.StringIO(usages("word.features", *options, "--csv").stdout)))
+    assert [(row["sense"], row["slice"], row["id"]) for row in rows] == [("1", "1850", "1"), ("2", "1920", "5")]
     assert "sense 2: " in picture.read_text()
     told = json.loads(usages("word.features", *options, "--json").stdout)
     assert sorted(sense["counts"] for sense in told["senses"]) == [[0, 1], [1, 0]]
@@ -217,8 +219,8 @@ def test_conditions() -> None:
     asked = ("bank", "--like", "the *river*", "--match", "any", "-k", "3", "--where", "left = 'a'", "--show", "year")
     by_scan, by_index = usages("word.features", *asked), usages("word.index", *asked)
     assert by_scan.stdout == by_index.stdout
-    assert "3 of 7 words compared in 1 documents" in by_scan.stderr
-    assert "3 of 8 words compared in 1 documents" in by_index.stderr  # an index holds punctuation too
+    assert "3 of 7 words compared in 1 document" in by_scan.stderr
+    assert "3 of 8 words compared in 1 document" in by_index.stderr  # an index holds punctuation too
     nothing = usages("word.features", "bank", "--where", "year = 3")
     assert (nothing.exit_code, nothing.stdout) == (0, "nothing found\n")
     assert "no document meets the condition; year goes from 1850 to" in nothing.stderr
@@ -276,7 +278,7 @@ def test_nothing_found() -> None:
         (
             ["word.features", "bank", "--show", "yaer"],
             2,
-            "there is no such kept column; there are: year, left; did you",
+            "there is no such kept column; did you mean year? there are: year, left",
         ),
         (["word.features", "bank", "--show", "text"], 2, "there is no such kept column"),
         (["word.features", "bank", "--where", "yaer > 3"], 2, "no column 'yaer'"),

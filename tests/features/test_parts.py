@@ -163,7 +163,12 @@ def test_an_unfinished_set_is_refused_unless_asked_for(folder: Path) -> None:
 def test_a_folder_without_parts_is_no_feature_set(tmp_path: Path) -> None:
     for allowed in (False, True):
         with pytest.raises(FeatureSetError, match="holds no feature set; bertfeat extract makes one"):
-            FeatureSet(tmp_path / "nowhere", allow_unfinished=allowed)
+            FeatureSet(tmp_path, allow_unfinished=allowed)
+        with pytest.raises(FeatureSetError, match=r"novles\.features: there is no such folder; bertfeat extract"):
+            FeatureSet(tmp_path / "novles.features", allow_unfinished=allowed)
+    (tmp_path / "novels.features").mkdir()
+    with pytest.raises(FeatureSetError, match=r"no such folder; did you mean .*novels\.features[?]"):
+        FeatureSet(tmp_path / "novles.features")
     with pytest.raises(FeatureSetError, match="holds no feature set"):
         write_manifest(tmp_path)
 

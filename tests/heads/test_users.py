@@ -62,7 +62,7 @@ def test_a_label_that_is_not_said_or_not_there() -> None:
         train("classify", "train.csv", "dev.csv"), "which column holds the labels is not said; name it with --label"
     )
     problem = (
-        "train.csv: there is no column 'tpic'; there are 'id', 'text', 'topic'; did you mean 'topic'[?] name it with"
+        "train.csv: there is no column 'tpic'; there are 'id', 'text', 'topic'; did you mean topic[?] name it with"
     )
     refused(train("classify", "train.csv", "dev.csv", "--label", "tpic"), problem)
 
@@ -213,7 +213,7 @@ def test_choices_that_are_not_said() -> None:
     refused(train("choose", *sources, "--choices", "a,b,z", "--label", "right"), "no such column in .*; there are", 2)
     problem = "which column holds the right choices is not said; name it with --label"
     refused(train("choose", *sources, "--choices", "a,b,c"), problem)
-    problem = "there is no column 'rigt'; there are 'id', 'text', 'a', 'b', 'c', 'right'; did you mean 'right'[?]"
+    problem = "there is no column 'rigt'; there are 'id', 'text', 'a', 'b', 'c', 'right'; did you mean right[?]"
     refused(train("choose", *sources, "--choices", "a,b,c", "--label", "rigt"), problem)
     refused(train("choose", *sources, "--choices", "a,b,c", "--label", "right:int"), "there is no column 'right:int'")
 
@@ -293,7 +293,7 @@ def test_a_head_of_another_kind_or_none() -> None:
         run("answer", "predict", "out.head", "dev.json"), "this is a classifier, not a span reader; bertfeat classify"
     )
     refused(run("choose", "evaluate", "out.head", "dev-choices.csv"), "this is a classifier, not a chooser")
-    refused(run("classify", "predict", "gone.head", "dev.csv"), r"gone\.head: this is no finished head")
+    refused(run("classify", "predict", "gone.head", "dev.csv"), r"gone\.head: there is no such folder")
     refused(run("classify", "predict", "dev.csv", "dev.csv"), r"dev\.csv: this is no finished head")
     given = ("--train", "train.csv", "--dev", "dev.csv", "--label", "topic", "--seed", "5", "-o", "out.head", *QUICK)
     refused(run("classify", "train", *given), r"differ in: seed\).*--overwrite")

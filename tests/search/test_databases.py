@@ -63,7 +63,7 @@ def test_a_set_without_such_vectors(tmp_path: Path) -> None:
     with pytest.raises(NotDerivableError, match="no column with mean pooling is stored"):
         rows_of(folder, "last_mean")
     empty = toy_set(tmp_path / "g", toy_part(rows=2, failures=[0, 1], poolings=["mean"]))
-    with pytest.raises(UsageError, match="there are no vectors of concat4_mean in it"):
+    with pytest.raises(UsageError, match="there are no vectors of last_mean in it"):
         rows_of(empty)
 
 

@@ -83,7 +83,7 @@ def test_a_missing_file(folder: Path) -> None:
 def test_no_index(tmp_path: Path) -> None:
     with pytest.raises(IndexFolderError, match="this is no index"):
         VectorIndex(tmp_path)
-    with pytest.raises(IndexFolderError, match="this is no index"):
+    with pytest.raises(IndexFolderError, match="nowhere: there is no such folder; bertfeat index makes one"):
         VectorIndex(tmp_path / "nowhere")
 
 

@@ -211,7 +211,7 @@ def test_words_and_tokens_are_found_in_their_places(kind: str, tmp_path: Path) -
     assert best.piece.number == (1 if kind == "word" else 2)
     assert {"start": 4, "end": 9, "string": "bank,"}.items() <= best.to_json().items()
     number = 1 if kind == "word" else 2
-    np.testing.assert_array_equal(index.reconstruct(np.array([best.number]))[0], documents[0].matrix()[number])
+    np.testing.assert_array_equal(index.reconstruct(np.array([best.number]))[0], documents[0].matrix("last")[number])
     with pytest.raises(UsageError, match="say which word"):
         index.search("The bank, by the river.")
     with pytest.raises(UsageError, match="say which word"):

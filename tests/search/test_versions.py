@@ -195,7 +195,7 @@ def test_places_where_no_index_can_be(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="circle cannot be read"):
         build_index(features, tmp_path / "circle")
     for nothing in (tmp_path / "no" / "such" / "folder", tmp_path / "no"):
-        with pytest.raises(IndexFolderError, match="this is no index"):
+        with pytest.raises(IndexFolderError, match="there is no such folder"):
             append_features(nothing, [features])
     assert not (tmp_path / "no").exists()
     assert len(VectorIndex(folder)) == 200

@@ -8,6 +8,8 @@ import random
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from benchmarks.senses import draw_candidates
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 NAMES = ("Ada", "London", "Acme", "Danube")
 TITLES = 10
@@ -25,6 +27,7 @@ def write_benchmark_data(folder: Path) -> Path:
     _write(folder / "novels" / "sentences.txt", sentences)
     _write(folder / "novels" / "paragraphs.txt", paragraphs)
     _write_novels(folder / "novels" / "dated.csv.gz", [" ".join(draw.sample(sentences, 6)) for _ in range(120)])
+    _write_senses(folder)
     _write_cranfield(folder / "cranfield", paragraphs, sentences)
     _write_tagged(folder, sentences, draw)
     _write_intents(folder / "banking77", sentences)
@@ -55,6 +58,16 @@ def _write_novels(path: Path, paragraphs: Sequence[str]) -> None:
         for number, text in enumerate(paragraphs)
     ]
     _table(path, [("author", "title", "year", "number", "text"), *rows])
+
+
+def _write_senses(folder: Path) -> None:
+    """Labels of usages of one word, by turns of one sense and of the other."""
+    usages = draw_candidates(folder, ["bank"])["bank"]
+    places = [
+        (place.word, f"sense {n % 2}", place.author, place.title, place.number)
+        for n, (place, _, _) in enumerate(usages)
+    ]
+    _table(folder / "senses.csv", [("word", "sense", "author", "title", "number"), *places])
 
 
 def _write_cranfield(folder: Path, documents: Sequence[str], queries: Sequence[str]) -> None:

@@ -77,7 +77,7 @@ def test_each_slice_has_the_usages_of_its_documents(
         assert scored(one.usages) == pytest.approx(scored(expected.usages), abs=1e-5)
     every = find_usages(features, "bank", like=like, k=99)
     assert found.outside + sum(one.found for one in found.slices) == every.found
-    assert (found.documents, found.like, found.column) == (len(RECORDS), like, "concat4_word")
+    assert (found.documents, found.like, found.column) == (len(RECORDS), like, "last_word")
 
 
 def test_the_score_of_a_slice_is_the_mean_of_all_its_usages(features: FeatureSet) -> None:
@@ -142,7 +142,7 @@ def two_senses(tmp_path_factory: pytest.TempPathFactory) -> tuple[FeatureSet, di
 
 def test_senses_are_counted_in_slices(two_senses: tuple[FeatureSet, dict[int, tuple[int, int]]]) -> None:
     features, planted = two_senses
-    found = find_senses(features, "cell", 2, by="year", slices="1850,1860,1900-1910")
+    found = find_senses(features, "cell", 2, by="year", slices="1850,1860,1900-1910", column="concat4")
     expected = [planted[1850], planted[1860], tuple(np.add(planted[1900], planted[1910]).tolist())]
     counts = {tuple(sense.counts) for sense in found.senses}
     assert counts == set(zip(*expected, strict=True))
@@ -163,7 +163,7 @@ def test_a_sample_keeps_its_slices(
     two_senses: tuple[FeatureSet, dict[int, tuple[int, int]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bertfeat.usages.senses.MOST", 12)
-    found = find_senses(two_senses[0], "cell", 2, by="year", slices="1850-1860,1900-1910", k=99)
+    found = find_senses(two_senses[0], "cell", 2, by="year", slices="1850-1860,1900-1910", column="concat4", k=99)
     assert found.grouped == sum(sense.count for sense in found.senses) == 12
     for sense in found.senses:
         years = list(map(year_of, sense.usages))

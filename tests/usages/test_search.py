@@ -245,7 +245,7 @@ def test_several_words_are_their_mean(subword: str, extract: Callable[..., Featu
     found = find_usages(features, "the river", like="by the river", k=9)
     assert where(found.usages[:1]) != []
     (sentence,) = Extractor(
-        features.header.model.name, layers="concat4", pooling="word", dtype="float32", subword=subword,
+        features.header.model.name, layers="last", pooling="word", dtype="float32", subword=subword,
         precision="fp32", device="cpu",
     ).features(["by the river"])  # fmt: skip
     asked = sentence.matrix()[1:3].astype(np.float64).mean(axis=0)
@@ -255,7 +255,7 @@ def test_several_words_are_their_mean(subword: str, extract: Callable[..., Featu
         strings = [same(string) for string in document.words.strings or ()]
         for at in range(len(strings) - 1):
             if strings[at : at + 2] == ["the", "river"]:
-                vector = document.matrix()[at : at + 2].astype(np.float64).mean(axis=0)
+                vector = document.matrix("last")[at : at + 2].astype(np.float64).mean(axis=0)
                 place = (document.row, int(document.words.start[at]), int(document.words.end[at + 1]))
                 scores[place] = cosine(vector, asked)
     assert set(where(found.usages)) == set(scores)
@@ -268,7 +268,7 @@ def test_token_features_find_what_word_features_find(word: str, extract: Callabl
     like = f"and {word} again"
     by_words = find_usages(extract(), word, like=like)
     by_tokens = find_usages(extract(pooling="token"), word, like=like)
-    assert by_tokens.column == "concat4_token"
+    assert by_tokens.column == "last_token"
     assert by_tokens.found == by_words.found > 0
     assert where(by_tokens.usages) == where(by_words.usages)
     np.testing.assert_allclose(scored(by_tokens.usages), scored(by_words.usages), atol=1e-5)
@@ -399,7 +399,7 @@ def test_senses_are_groups_of_like_usages(extract: Callable[..., FeatureSet]) ->
 def test_central_usages_come_first(extract: Callable[..., FeatureSet]) -> None:
     features = extract()
     found = find_senses(features, "bank", 2, k=99, match="prefix")
-    vectors = {(p.row, p.start): p.vector for p in places(features, "bank", "concat4_word", prefix=True)}
+    vectors = {(p.row, p.start): p.vector for p in places(features, "bank", "last_word", prefix=True)}
     assert sum(sense.count for sense in found.senses) == len(vectors) == found.grouped
     assert [sense.count for sense in found.senses] == sorted((s.count for s in found.senses), reverse=True)
     for sense in found.senses:
@@ -500,10 +500,11 @@ def test_columns_that_are_not_there(column: str, problem: str, extract: Callable
 
 def test_of_several_columns_one_is_chosen(extract: Callable[..., FeatureSet]) -> None:
     features = extract(layers=["last", "1"], pooling="word,token")
-    with pytest.raises(NotDerivableError, match="several columns fit"):
-        find_usages(features, "bank")
+    assert find_usages(features, "bank").column == "last_word"
     assert find_usages(features, "bank", column="1").column == "layer1_word"
     assert find_usages(features, "bank", column="last_token").column == "last_token"
+    with pytest.raises(NotDerivableError, match="several columns fit: layer2_word, layer1_word"):
+        find_usages(extract(layers=["2", "1"], pooling="word,token"), "bank")
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,16 @@ def test_equal_slices_of_whole_numbers_past_float64(features: FeatureSet, number
 def test_ranges_of_whole_numbers_past_float64(features: FeatureSet) -> None:
     spec = f"{EDGE + 1},{EDGE + 2}-{EDGE + 3},{EDGE + 4},{-EDGE - 2}"
     assert [one.documents for one in cut_slices(features, "stamp", spec)] == [2, 3, 1, 1]
+    with_a_dash = f"{EDGE + 2}–{EDGE + 3},{EDGE + 4}"
+    assert [one.documents for one in cut_slices(features, "stamp", with_a_dash)] == [3, 1]
     with pytest.raises(UsageError, match="overlap"):
         cut_slices(features, "stamp", f"{EDGE + 1}-{EDGE + 2},{EDGE + 2}")
+
+
+def test_an_empty_text_is_no_slice(tmp_path: Path) -> None:
+    kept = {KeptColumn("kind", "string"): ["a", "", None, "b", "a"]}
+    features = FeatureSet(vector_set(tmp_path / "toy.features", clustered(5), kept=kept))
+    assert [(one.name, one.documents) for one in cut_slices(features, "kind")] == [("a", 2), ("b", 1)]
 
 
 def test_real_numbers_keep_their_names(tmp_path: Path) -> None:

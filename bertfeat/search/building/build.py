@@ -72,6 +72,8 @@ def build_index(
 ) -> IndexSettings:
     """Build an index over one column of one or several feature sets; at the end it replaces an older index.
 
+    Without a ``column`` it is the last layer, stored or derived, where one pooling has it, else the only one.
+
     The target recall is tuned and told on ``queries``, texts such as users ask, which the model of the sets embeds
     (``model`` says where it is now, ``encoder`` replaces it): one half tunes, the other one tells, of at most 1,000 in
     all. Without any, some of the vectors are disturbed until they are as far from the others as questions are.

@@ -167,7 +167,7 @@ def _one_column(sets: Sequence[FeatureSet], column: str | None) -> ReadableColum
     if not sets:
         raise UsageError("name at least one feature set")
     first = sets[0]
-    shared = first.find(column)
+    shared = first.find(column, task="search")
     for other in sets[1:]:
         theirs = other.find(shared.name)
         problem = find_incomparability(first.header.model, first.header.settings, shared, other.header, theirs)
