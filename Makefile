@@ -166,7 +166,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # New kernels make .run anew and leave .made as it is.
 .venv/.made: .venv/.base | .venv/.run
-	$(INSTALL) -e '.[minilm,faiss,analysis,evaluate,finetune,cloud,ray,lance,qdrant,serve]' --group dev
+	$(INSTALL) -e '.[all]' --group dev
 	@$(BIN)/python -m compileall -qq -j 0 .venv/lib || true
 	@touch $@
 

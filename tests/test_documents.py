@@ -25,6 +25,7 @@ from bertfeat.cli import main
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("*/README.md")])
+TOUR = ROOT / "docs" / "tour.md"
 BLOCK = re.compile(r"((?:^<!-- (?:first|not run): [^\n]+ -->\n)*)^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 LANGUAGES = {"console", "python", "sql"}
 ELSEWHERE = {"ecosystem.md": "run by tests/ecosystem/test_docs.py"}
@@ -141,7 +142,7 @@ def test_page_runs(path: Path, run: list[CodeBlock], folder: Path) -> None:
         assert names[name].ndim == 2
     if path.name == "storage-format.md":
         assert names["rows"][0][0] == "1"  # the document nearest to "1" is itself
-    if path == ROOT / "README.md" and "features" in names:
+    if path == TOUR and "features" in names:
         assert names["vectors"].shape == (2, 1536)
         assert names["features"].matrix("sum4_mean").shape == (303, 384)
         assert names["matrix"].shape == (16, 1536)
@@ -166,7 +167,11 @@ def test_code_is_fenced_and_says_its_language(path: Path) -> None:
     assert re.findall(r"^ {4}(?:bertfeat |from |import |\$ ).*", re.sub(BLOCK, "", text), re.MULTILINE) == []
 
 
+def test_the_first_page_is_short() -> None:
+    assert len((ROOT / "README.md").read_text("utf-8").split()) <= 900
+
+
 def test_a_korean_example_is_warned_about() -> None:
-    commands = [command for block in blocks(ROOT / "README.md") for command in block.commands()]
+    commands = [command for block in blocks(TOUR) for command in block.commands()]
     (printed,) = [lines for command, _, lines in commands if command == "bertfeat extract korean.txt"]
     assert "unknown to the model" in printed[0]

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks.chart import CHARTS
-from benchmarks.provenance import BEGIN, MARK, pages
-from benchmarks.quoted import ROWS, TABLES, UNRECORDED
+from benchmarks.provenance import BEGIN, MARK, machines, pages
+from benchmarks.quoted import ROWS, SOURCES, TABLES, UNRECORDED, result
 
 ROOT = Path(__file__).resolve().parent.parent
+COMMIT = re.compile(r"`([0-9a-f]{7})`")
 NUMBER = re.compile(r"(?<![\w.,])\d[\d,]*(?:\.\d+)?(?:e-?\d+)?")
 
 
@@ -37,7 +38,9 @@ def says(quoted: str, value: float) -> bool:
 def test_numbers_are_those_of_the_results(label: str, cells: str) -> None:
     if label in UNRECORDED:
         pytest.skip(UNRECORDED[label])
-    quoted = NUMBER.findall(cells)
+    told = COMMIT.findall(cells)
+    assert {*told} <= {each["commit"] for name in SOURCES[label] for each in machines(result(name))}
+    quoted = NUMBER.findall(COMMIT.sub("", cells))
     assert len(quoted) == len(ROWS[label]), (quoted, ROWS[label])
     assert [(number, value) for number, value in zip(quoted, ROWS[label], strict=True) if not says(number, value)] == []
 

@@ -63,11 +63,13 @@ def bertfeat(folder: Path, *arguments: str) -> str:
     return printed.decode().replace("\r\n", "\n")
 
 
-def screen(command: str, printed: str) -> str:
-    """Draw a command and what it printed as SVG, without the font that rich would fetch."""
+def screen(commands: list[tuple[tuple[str, ...], str]]) -> str:
+    """Draw commands and what each printed as SVG, without the font that rich would fetch."""
     console = Console(record=True, width=COLUMNS, file=StringIO(), force_terminal=True)
-    console.print(Text(f"$ {command}"))
-    console.print(Text.from_ansi(printed), end="")
+    for words, printed in commands:
+        typed = " ".join(f'"{word}"' if " " in word else word for word in ("bertfeat", *words))
+        console.print(Text(f"$ {typed}"))
+        console.print(Text.from_ansi(printed), end="")
     form = re.sub(r"\s*@font-face \{\{.*?\}\}", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
     form = form.replace("Fira Code", "ui-monospace, Menlo, DejaVu Sans Mono")
     return console.export_svg(title="", code_format=form, unique_id="usages")
@@ -189,9 +191,10 @@ def main() -> None:
         folder = Path(name)
         (folder / "corpus.txt").write_bytes(CORPUS.read_bytes())
         bertfeat(folder, "extract", "corpus.txt", "--layers", "concat4", "--pooling", "word")
-        like = ("usages", "corpus.features", "bank", "--like", "He sat on the bank of the river.", "-k", "9")
-        command = " ".join(f'"{word}"' if " " in word else word for word in ("bertfeat", *like))
-        (IMAGES / "usages.svg").write_text(screen(command, bertfeat(folder, *like)), "utf-8")
+        likes = ("He sat on the bank of the river.", "She paid the money into the bank.")
+        asked = [("usages", "corpus.features", "bank", "--like", like, "-k", "4") for like in likes]
+        shown = screen([(command, bertfeat(folder, *command)) for command in asked])
+        (IMAGES / "usages.svg").write_text(shown, "utf-8")
 
         for precision in ("fp32", "bf16"):
             way = ("-o", f"{precision}.features", "--layers", "all", "--pooling", "mean", "--precision", precision)

@@ -25,7 +25,7 @@ from bertfeat.errors import DamagedError, RecipeError
 from tests.support.commands import COMMANDS, find_command
 from tests.support.features_toy import toy_part, toy_set
 
-README = (Path(__file__).parents[2] / "README.md").read_text()
+TOUR = (Path(__file__).parents[2] / "docs" / "tour.md").read_text()
 
 
 VERBS = main.list_commands(click.Context(main))
@@ -40,7 +40,7 @@ def test_command_is_documented(words: tuple[str, ...]) -> None:
     assert documented.name == words[-1]
     assert documented.help is not None
     assert f"{called} " in documented.help, "the help shows no example"
-    assert called in README, "the README does not show the command"
+    assert called in TOUR, "the tour does not show the command"
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
