@@ -398,9 +398,13 @@ def test_default_output(source: str, output: str) -> None:
     assert default_output((source,), ".features") == Path(output)
 
 
-@pytest.mark.parametrize("sources", [("a.txt", "b.txt"), ("-",), ("*.txt",)])
-def test_no_default_output(sources: tuple[str, ...]) -> None:
-    with pytest.raises(click.UsageError, match="-o"):
+@pytest.mark.parametrize(
+    "sources", [("a.txt", "b.txt"), ("a.txt", "*.txt"), ("a.txt", "s3://b/c.txt"), ("-",), ("*.txt",)]
+)
+def test_no_default_output(sources: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("b.txt").touch()
+    with pytest.raises(click.UsageError, match="name the output with -o"):
         default_output(sources, ".features")
 
 

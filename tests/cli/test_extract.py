@@ -195,7 +195,7 @@ def test_failed_rows_are_listed_and_the_exit_code_is_3() -> None:
         (["c.jsonl", "--device", "cuda:99"], 2, "cuda"),
         (["c.jsonl", "--pairs"], 2, "--pairs"),
         (["nowhere.txt"], 1, "nowhere.txt"),
-        (["c.jsonl", "nowhere.txt"], 2, "-o"),
+        (["c.jsonl", "nowhere.txt"], 2, "no file or folder 'nowhere.txt'"),
         (["-"], 2, "-o"),
         ([], 2, "CORPUS"),
         (["c.jsonl", "-o", "c.jsonl"], 1, "c.jsonl"),
