@@ -115,11 +115,13 @@ def test_an_index_and_what_its_recall_needs(tmp_path: Path) -> None:
     assert report.index == "IVF_PQ, cosine, 1 partitions, 2 codes a vector"
     assert report.recall is not None
     assert report.recall.default < 0.9 <= report.recall.best
-    assert report.recall.parameters == {"refine_factor": 10}
-    assert report.advice.endswith(f"and {report.recall.best:.3f} with refine_factor=10; search with these")
+    needed = dict(report.recall.parameters)  # more than refine_factor=10 where Lance drew its cells badly
+    assert needed["refine_factor"] >= 10
+    told = ", ".join(f"{name}={value}" for name, value in needed.items())
+    assert report.advice.endswith(f"and {report.recall.best:.3f} with {told}; search with these")
     assert list(dict.fromkeys(step.step for step in steps)) == ["sample", "load", "index", "evaluate"]
     # the same recall by brute force in float64, for other queries
-    for parameters, expected in (({}, report.recall.default), ({"refine_factor": 10}, report.recall.best)):
+    for parameters, expected in (({}, report.recall.default), (needed, report.recall.best)):
         shares = []
         for number in range(0, 3000, 30):
             query = {"column": "vector", "q": vectors[number], "k": 11, "metric": "cosine", **parameters}
