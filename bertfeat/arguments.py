@@ -110,7 +110,10 @@ class _Checks(NamedTuple):
 
 
 def _read_checks(function: Given, prefix: str) -> _Checks:
-    hints = typing.get_type_hints(function, include_extras=True)
+    of_arguments = {name: hint for name, hint in function.__annotations__.items() if name != "return"}
+    # what is returned may be of a library that only a type checker has imported
+    hinted = types.SimpleNamespace(__annotations__=of_arguments)
+    hints = typing.get_type_hints(hinted, function.__globals__, include_extras=True)
     positional, by_name = [], {}
     for name, expected in inspect.signature(function).parameters.items():
         hint = hints.get(name, object)

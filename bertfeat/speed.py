@@ -15,6 +15,7 @@ import torch
 
 from bertfeat.arguments import checked, require_at_least
 from bertfeat.corpus import Corpus, CorpusSettings, Document, memory_corpus
+from bertfeat.display import displayed
 from bertfeat.encoder import block_flop, is_packable, kernels_in_use, product_rate, synchronize
 from bertfeat.errors import CorpusError
 from bertfeat.extraction import (
@@ -33,6 +34,7 @@ COMPARED = 200  # documents whose features are compared between precisions
 OVERLAPPED = ("tokenize", "write")  # stages on threads of their own, beside the encoder
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class Speed:
     """How fast one corpus was extracted; times are of the run of median speed (stages on CUDA: of one more run)."""
@@ -69,6 +71,7 @@ class PrecisionSpeed:
     deviations: tuple[Deviation, ...]  # of each column
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class PrecisionComparison:
     """How fast one corpus was extracted in some precisions, in turn, and how far apart the features are."""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bertfeat.errors import ROWS_FAILED, pluralize
+from bertfeat.errors import ROWS_FAILED
 from bertfeat.study import ChangeSettings
 
 from .app import Command, option
@@ -14,7 +14,7 @@ from .command_line import on_command_line
 from .console import Console
 from .option_types import LOCAL_PATH, LOCATION
 from .options import output_options, width_option
-from .progress import ProgressView, progress_display
+from .progress import progress_display
 from .settings_options import settings_options
 
 if TYPE_CHECKING:
@@ -68,19 +68,14 @@ def command(
 
     if plot is not None:
         picture_path(plot)
-    with progress_display(console, _view_word) as show:
-        on_word = None if show is None else lambda done, total: show((done, total))
-        report = measure_change(folder, words or None, by, settings, on_word=on_word)
+    with progress_display(console) as progress:
+        report = measure_change(folder, words or None, by, settings, progress=progress)
     shown = len(report.words) if k is None and words else k or SHOWN
     if plot is not None:
         draw_change(report, plot, words=shown)
     print_change(report, ChangeView(console, shown, width))
     if report.unmeasured:
         raise click.exceptions.Exit(ROWS_FAILED)
-
-
-def _view_word(step: tuple[int, int]) -> ProgressView:
-    return ProgressView(step[0] / step[1], f"{step[0]:,} of {pluralize(step[1], 'word')}")
 
 
 def _check_change_options(words: tuple[str, ...], whole: bool, console: Console) -> None:

@@ -13,7 +13,7 @@ from .app import Command, option
 from .console import Console, two_columns
 from .option_types import LOCAL_PATH, LOCATION
 from .options import output_options
-from .progress import ProgressView, progress_display
+from .progress import progress_display
 from .settings_options import settings_options
 
 if TYPE_CHECKING:
@@ -50,9 +50,8 @@ def command(
 
     if picture is not None:
         picture_path(picture)  # before anything is computed
-    with progress_display(console, _view_comparison) as show:
-        on_step = None if show is None else lambda done, total: show((done, total))
-        comparison = compare_features(first, second, settings, on_step=on_step)
+    with progress_display(console) as progress:
+        comparison = compare_features(first, second, settings, progress=progress)
     if not comparison.by_text:
         console.warn("texts are not stored in both sets, so rows were matched by their numbers and ids alone")
     for compared in (comparison.first, comparison.second):
@@ -61,10 +60,6 @@ def command(
     if picture is not None:
         draw_comparison(comparison, picture)
     console.result(comparison, _likeness_lines(comparison))
-
-
-def _view_comparison(step: tuple[int, int]) -> ProgressView:
-    return ProgressView(step[0] / max(step[1], 1), f"{step[0]:,} of {step[1]:,} vectors of each layer")
 
 
 def _left_out(compared: "ComparedSet", pooling: str) -> Iterator[str]:

@@ -70,25 +70,6 @@ def two_columns(rows: Iterable[tuple[str, object]]) -> list[str]:
     ]
 
 
-def format_size(number: float) -> str:
-    """A number of bytes for people: ``1.5 MB``."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if number < 1000:
-            return f"{number:.3g} {unit}"
-        number /= 1000
-    return f"{number:,.3g} TB"
-
-
-def format_duration(seconds: float) -> str:
-    """A time for people: ``42 s``, ``3 min 20 s``, ``5 h 12 min``."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
-
-
 def fields_of(value: "DataclassInstance") -> dict[str, object]:
     """The fields of a dataclass by name."""
     return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}

@@ -15,7 +15,7 @@ from .console import Console, two_columns
 from .evaluate_output import own_ids_advice, print_layers
 from .option_types import LOCATION
 from .options import output_options
-from .progress import ProgressView, progress_display
+from .progress import progress_display
 from .rerank_options import RERANK_NAMES, rerank_options
 from .settings_options import option_names, settings_options
 
@@ -142,7 +142,7 @@ def _evaluate_features(source: "Location", beir: Path, judging: Judging, rows: L
 
     if rows.plot is not None:
         picture_path(rows.plot)  # before anything is computed
-    with progress_display(console, _view_scan) as show:
+    with progress_display(console) as progress:
         table = evaluate_layers(
             source,
             beir,
@@ -154,15 +154,11 @@ def _evaluate_features(source: "Location", beir: Path, judging: Judging, rows: L
             seed=rows.seed,
             model=judging.model,
             device=judging.device,
-            on_step=None if show is None else lambda done, total: show((done, total)),
+            progress=progress,
         )
     if rows.plot is not None:
         draw_retrieval(table, rows.plot)
     print_layers(table, console)
-
-
-def _view_scan(step: tuple[int, int]) -> ProgressView:
-    return ProgressView(step[0] / max(step[1], 1), f"{step[0]:,} of {step[1]:,} vectors")
 
 
 def _print_scores(scores: "RetrievalScores", console: Console) -> None:

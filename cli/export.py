@@ -12,7 +12,7 @@ from .export_output import print_database, print_files
 from .option_types import LOCATION
 from .options import output_options
 from .paths import default_output
-from .progress import progress_display, view_index_build
+from .progress import progress_display
 
 if TYPE_CHECKING:
     from bertfeat.io import Location
@@ -96,7 +96,7 @@ def command(
         from bertfeat.search import export_to_lance
 
         dataset = output or default_output([folder], ".lance")
-        with progress_display(console, view_index_build) as progress:
+        with progress_display(console) as progress:
             report = export_to_lance(
                 folder, dataset, column, index=index, evaluate=evaluate, overwrite=overwrite, progress=progress
             )
@@ -104,7 +104,7 @@ def command(
     else:
         from bertfeat.search import export_to_qdrant
 
-        with progress_display(console, view_index_build) as progress:
+        with progress_display(console) as progress:
             report = export_to_qdrant(
                 folder,
                 column,

@@ -2,9 +2,10 @@
 
 from typing import TYPE_CHECKING
 
+from bertfeat.display import format_size
 from bertfeat.errors import pluralize
 
-from .console import Console, escape_controls, format_size, two_columns
+from .console import Console, escape_controls, two_columns
 
 if TYPE_CHECKING:
     from bertfeat.features import ExportReport

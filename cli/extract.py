@@ -16,7 +16,7 @@ from .extract_ways import WaysToWork
 from .option_types import LOCATION, FiniteRange
 from .options import FeatureOptions, ModelOptions, feature_options, model_options, output_options, reading_options
 from .paths import default_output
-from .progress import progress_display, view_extraction
+from .progress import progress_display
 from .settings_options import settings_options
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def command(
         print_extraction_estimate(estimate, folder, price, console)
         return
     try:
-        with progress_display(console, view_extraction) as progress:
+        with progress_display(console) as progress:
             report = extractor.extract(
                 sources,
                 folder,

@@ -3,9 +3,10 @@
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from bertfeat.display import format_duration, format_size
 from bertfeat.errors import pluralize
 
-from .console import Console, escape_controls, fields_of, format_duration, format_size, two_columns
+from .console import Console, escape_controls, fields_of, two_columns
 
 if TYPE_CHECKING:
     from bertfeat.extraction import Estimate, ExtractionReport

@@ -15,7 +15,7 @@ from .index_output import print_index, print_update
 from .option_types import LOCATION
 from .options import output_options
 from .paths import default_output
-from .progress import progress_display, view_index_build
+from .progress import progress_display
 from .settings_options import option_names, settings_options
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def command(
     elif append:
         from bertfeat.search import append_features
 
-        with progress_display(console, view_index_build) as progress:
+        with progress_display(console) as progress:
             report = append_features(folder, features, progress=progress)
         print_update(report, folder, console)
     else:
@@ -167,7 +167,7 @@ def command(
             raise click.UsageError("--model is for embedding --queries; leave it out")
         engine, scratch = workers.make_engine(), workers.scratch
         texts = None if queries is None else _read_questions(queries)
-        with progress_display(console, view_index_build) as progress:
+        with progress_display(console) as progress:
             settings = build_index(
                 features,
                 folder,

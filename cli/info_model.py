@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from .console import format_size
+from bertfeat.display import format_size
+
 from .info_description import Description
 from .pretrain_output import pretraining_rows
 

@@ -4,9 +4,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bertfeat.display import format_size
 from bertfeat.errors import UsageError
 
-from .console import fields_of, format_size
+from .console import fields_of
 from .index_output import recall_line, tokens_line, transform_line
 from .info_description import Description
 from .info_head import describe_head

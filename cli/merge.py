@@ -9,7 +9,7 @@ from .console import Console
 from .merge_output import print_merge
 from .option_types import LOCATION
 from .options import output_options
-from .progress import progress_display, view_merge
+from .progress import progress_display
 
 if TYPE_CHECKING:
     from bertfeat.io import Location
@@ -35,6 +35,6 @@ def command(shards: tuple["Location", ...], output: "Location", overwrite: bool,
     """
     from bertfeat.distributed import merge_features
 
-    with progress_display(console, view_merge) as progress:
+    with progress_display(console) as progress:
         report = merge_features(shards, output, overwrite=overwrite, progress=progress)
     print_merge(report, console)

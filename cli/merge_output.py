@@ -2,9 +2,10 @@
 
 from typing import TYPE_CHECKING
 
+from bertfeat.display import format_size
 from bertfeat.errors import pluralize
 
-from .console import Console, escape_controls, fields_of, format_size
+from .console import Console, escape_controls, fields_of
 
 if TYPE_CHECKING:
     from bertfeat.distributed import MergeReport

@@ -15,7 +15,7 @@ from .option_types import LOCAL_PATH
 from .options import output_options, reading_options
 from .paths import default_output
 from .pretrain_output import print_pretraining, print_pretraining_estimate
-from .progress import progress_display, view_pretraining
+from .progress import progress_display
 from .settings_options import settings_options
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def command(
         print_pretraining_estimate(estimate, console)
         return
     try:
-        with progress_display(console, view_pretraining) as progress:
+        with progress_display(console) as progress:
             report = pretrain_model(
                 sources,
                 folder,

@@ -2,9 +2,10 @@
 
 from typing import TYPE_CHECKING
 
+from bertfeat.display import format_duration
 from bertfeat.errors import pluralize
 
-from .console import Console, fields_of, format_duration, two_columns
+from .console import Console, fields_of, two_columns
 
 if TYPE_CHECKING:
     from bertfeat.pretraining import HeldOutScores, PretrainingEstimate, PretrainingRecord, PretrainingReport

@@ -12,7 +12,7 @@ from .app import Command, option
 from .console import Console
 from .option_types import LOCATION
 from .options import output_options
-from .progress import ProgressView, progress_display
+from .progress import progress_display
 from .settings_options import settings_options
 from .terminal import single_line
 
@@ -43,19 +43,14 @@ def command(
     """
     from bertfeat.probes import probe_layers
 
-    with progress_display(console, _view_step) as show:
-        on_step = None if show is None else lambda done, total: show((done, total))
-        report = probe_layers(folder, label, settings, on_step=on_step)
+    with progress_display(console) as progress:
+        report = probe_layers(folder, label, settings, progress=progress)
     for line in _left_out_lines(report):
         console.say(line)
     for probe in report.layers:
         if not probe.converged:
             console.warn(f"{probe.column}: the classifier did not converge; a smaller --strength may help")
     console.result(report, _probe_lines(report))
-
-
-def _view_step(step: tuple[int, int]) -> ProgressView:
-    return ProgressView(step[0] / step[1], f"{step[0]} of {step[1]} classifiers")
 
 
 def _left_out_lines(report: "ProbeReport") -> Iterator[str]:

@@ -9,76 +9,24 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
 
-from .console import Console, format_duration, write_stderr
+from bertfeat.progress import AnyProgress, ignore_progress
 
-if TYPE_CHECKING:
-    from bertfeat.distributed import MergeProgress
-    from bertfeat.extraction import Progress
-    from bertfeat.pretraining import PretrainingProgress
-    from bertfeat.search import BuildProgress
+from .console import Console, write_stderr
 
 SECONDS_BETWEEN_LINES = 60.0
 
-ProgressT = TypeVar("ProgressT")  # the progress that a run reports
-
-
-@dataclass(frozen=True, slots=True)
-class ProgressView:
-    """Progress as it is shown."""
-
-    fraction: float  # 0..1
-    text: str
-
-
-def view_extraction(progress: "Progress") -> ProgressView:
-    """Documents, tokens a second and the time left, as far as they are known."""
-    text = f"{progress.documents:,} documents, {progress.tokens / max(progress.seconds, 1e-9):,.0f} tokens/s"
-    if progress.fraction > 0:
-        text += f", {format_duration(progress.seconds * (1.0 - progress.fraction) / progress.fraction)} left"
-    return ProgressView(progress.fraction, text)
-
-
-def view_index_build(progress: "BuildProgress") -> ProgressView:
-    """The step of the build of an index, and how far it is."""
-    return ProgressView(
-        progress.done / max(progress.total, 1), f"{progress.step} {progress.done:,} of {progress.total:,} vectors"
-    )
-
-
-def view_merge(progress: "MergeProgress") -> ProgressView:
-    """The step of a merge, and how far it is."""
-    return ProgressView(
-        progress.done / max(progress.total, 1), f"{progress.step} {progress.done:,} of {progress.total:,} parts"
-    )
-
-
-def view_pretraining(progress: "PretrainingProgress") -> ProgressView:
-    """The stage of a pre-training, its speed and loss, and the time left, as far as they are known."""
-    text = progress.stage
-    if progress.tokens_per_second is not None:
-        text += f", {progress.tokens_per_second:,.0f} tokens/s"
-    if progress.loss is not None:
-        text += f", loss {progress.loss:.3f}"
-    if progress.seconds_left is not None:
-        text += f", {format_duration(progress.seconds_left)} left"
-    return ProgressView(progress.fraction, text)
-
 
 @contextmanager
-def progress_display(
-    console: Console, view: Callable[[ProgressT], ProgressView]
-) -> Iterator[Callable[[ProgressT], None] | None]:
-    """Yield a function to call with the run's progress, which ``view`` formats; None with ``--quiet``."""
+def progress_display(console: Console) -> Iterator[Callable[[AnyProgress], None]]:
+    """Yield a function to call with the progress of a call; with ``--quiet`` it shows nothing."""
     if console.quiet:
-        yield None
+        yield ignore_progress
     elif _is_live_terminal():
         with _progress_bar() as show:
-            yield lambda progress: show(view(progress))
+            yield show
     else:
-        yield _ProgressLines(view)
+        yield _ProgressLines()
 
 
 def _is_live_terminal() -> bool:
@@ -86,26 +34,24 @@ def _is_live_terminal() -> bool:
     return sys.stderr.isatty() and not dumb and os.environ.get("CI", "") in ("", "0", "false")
 
 
-class _ProgressLines(Generic[ProgressT]):
+class _ProgressLines:
     """Writes a line a minute."""
 
-    def __init__(self, view: Callable[[ProgressT], ProgressView]) -> None:
-        self._view = view
+    def __init__(self) -> None:
         self._next = time.monotonic() + SECONDS_BETWEEN_LINES
 
-    def __call__(self, progress: ProgressT) -> None:
+    def __call__(self, progress: AnyProgress) -> None:
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + SECONDS_BETWEEN_LINES
-            shown = self._view(progress)
-            write_stderr(f"{shown.fraction:.0%}: {shown.text}")
+            write_stderr(f"{progress.fraction:.0%}: {progress}")
 
 
 @contextmanager
-def _progress_bar() -> Iterator[Callable[[ProgressView], None]]:
+def _progress_bar() -> Iterator[Callable[[AnyProgress], None]]:
     from rich.console import Console as RichConsole
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
     columns = (BarColumn(), TaskProgressColumn(), TextColumn("{task.description}", markup=False))
     with Progress(*columns, console=RichConsole(stderr=True), refresh_per_second=2, transient=True) as bar:
         task = bar.add_task("", total=1.0)
-        yield lambda shown: bar.update(task, completed=shown.fraction, description=shown.text)
+        yield lambda progress: bar.update(task, completed=progress.fraction, description=str(progress))

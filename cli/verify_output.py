@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from bertfeat.display import format_size
 from bertfeat.errors import pluralize
 
-from .console import Console, fields_of, format_size, two_columns
+from .console import Console, fields_of, two_columns
 
 if TYPE_CHECKING:
     from bertfeat.extraction import VerifyReport

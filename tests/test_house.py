@@ -24,6 +24,8 @@ ROOT = Path(__file__).parent.parent
 # A room imports only from rooms above it.
 ROOMS = (
     "errors",
+    "display",
+    "progress",
     "arguments",
     "options",
     "io",

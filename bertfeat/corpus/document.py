@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from bertfeat.display import displayed
+
 Value = str | int | float | bool | None
 """A value of a kept column."""
 
@@ -24,6 +26,7 @@ RESERVED_COLUMNS = (
 """Names of the columns that every feature set has for itself; no kept column may have one."""
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class Document:
     """One input text (or pair of texts, or list of words) with an id.
@@ -44,6 +47,7 @@ class Document:
     after: str = ""
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class Failure:
     """A row that could not be read or embedded.

@@ -1,5 +1,5 @@
 from .joining import Join as Join
-from .merging import MergeProgress as MergeProgress, MergeReport as MergeReport, merge_features as merge_features
+from .merging import MergeReport as MergeReport, merge_features as merge_features
 from .processes import Processes as Processes
 from .ray_cluster import RayCluster as RayCluster
 from .shards import Shard as Shard

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bertfeat.arguments import checked
+from bertfeat.display import displayed
 from bertfeat.distributed.shard_facts import times_of, version_warnings, versions_of
 from bertfeat.distributed.shard_folders import ShardFolder, ShardPart, collect_parts, open_shards, refuse_shard_place
 from bertfeat.errors import DamagedError, FeatureSetError, parameter
@@ -43,23 +44,13 @@ from bertfeat.io import (
     remove_stored,
     store_of,
 )
+from bertfeat.progress import OnStep, ProgressOption, StepProgress, telling
 
 _AT_ONCE = 8  # parts in object storage that are on their way
 _BLOCK = 16 << 20  # bytes of them that are fetched at once
 
 
-@dataclass(frozen=True, slots=True)
-class MergeProgress:
-    """How far a merge has come."""
-
-    step: str  # "checked" or "merged"
-    done: int  # parts
-    total: int
-
-
-OnMergeProgress = Callable[[MergeProgress], None]
-
-
+@displayed
 @dataclass(frozen=True, slots=True)
 class MergeReport:
     """The result of a merge: what the whole feature set holds."""
@@ -91,7 +82,7 @@ def merge_features(
     output: str | Path | Address,
     *,
     overwrite: bool = False,
-    progress: OnMergeProgress | None = None,
+    progress: ProgressOption[StepProgress] = None,
 ) -> MergeReport:
     """Put the parts of all shards of one run together; the result is the feature set of a single run.
 
@@ -108,16 +99,14 @@ def merge_features(
     target = as_location(output)
     shards = open_shards([as_location(folder) for folder in folders])
     refuse_shard_place(target, shards)
-    with releasing_if_failed(target), folder_lock(target) as lock:
-        return _Merge(shards, target, lock, progress or (lambda _: None)).execute(overwrite=overwrite)
+    with releasing_if_failed(target), folder_lock(target) as lock, telling(progress) as tell:
+        return _Merge(shards, target, lock, tell).execute(overwrite=overwrite)
 
 
 class _Merge:
     """One merge, in a locked folder."""
 
-    def __init__(
-        self, shards: Sequence[ShardFolder], folder: Location, lock: FolderLock, progress: OnMergeProgress
-    ) -> None:
+    def __init__(self, shards: Sequence[ShardFolder], folder: Location, lock: FolderLock, progress: OnStep) -> None:
         self._shards, self._folder, self._lock, self._progress = shards, folder, lock, progress
         self._parts = collect_parts(shards)
         records = [shard.record for shard in shards]
@@ -218,7 +207,7 @@ class _Merge:
             for done, (part, holds) in enumerate(zip(parts, pool.map(do, parts), strict=True), 1):
                 if holds:
                     held.add(part.entry.number)
-                self._progress(MergeProgress(step, done, len(parts)))
+                self._progress(StepProgress(step, done, len(parts), "parts"))
         finally:
             pool.shutdown(cancel_futures=True)
         return held

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from bertfeat.arguments import checked, require_at_least
 from bertfeat.corpus import BlankLine, Corpus, CorpusSettings, Document, Failure, check_readable
+from bertfeat.display import displayed
 from bertfeat.extraction.cores import held_to_threads, threads_in_use
 from bertfeat.extraction.embedder import Embedder
 from bertfeat.extraction.settings import TOKEN_ITEM_BYTES
@@ -19,6 +20,7 @@ _TEXT_SHARE = 0.45  # of the text's size that is left after compression
 _PIECE_BYTES = 6  # string and offsets of a token or word, compressed
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """The estimate: what a run would read, compute and write."""

@@ -9,7 +9,7 @@ from bertfeat.corpus import Corpus, CorpusItem, CorpusSettings, Failure, KeptCol
 from bertfeat.engine import Engine
 from bertfeat.errors import UsageError
 from bertfeat.extraction.embedder import Embedder, PartResult
-from bertfeat.extraction.report import ExtractionReport, OnProgress
+from bertfeat.extraction.report import ExtractionReport, Progress
 from bertfeat.extraction.run import ExtractionRun
 from bertfeat.extraction.run_options import ExtractionOptions
 from bertfeat.extraction.sharing import Sharing
@@ -17,6 +17,7 @@ from bertfeat.extraction.source import CorpusSource
 from bertfeat.extraction.texts import take_texts
 from bertfeat.features import DocumentFeatures, MemoryFeatures, PartContent, content_documents
 from bertfeat.io import Address, as_location, prefetched
+from bertfeat.progress import ProgressOption, telling
 
 _CHUNK = 2048  # texts at a time that encode() and features() hold
 
@@ -83,7 +84,7 @@ class CorpusExtractor(Embedder):
         overwrite: bool = False,
         prune: bool = False,
         keep_text: bool = True,
-        progress: OnProgress | None = None,
+        progress: ProgressOption[Progress] = None,
         engine: Engine | None = None,
         sharing: Sharing | None = None,
     ) -> ExtractionReport:
@@ -93,7 +94,7 @@ class CorpusExtractor(Embedder):
         fail are listed in the set; ``strict`` stops at the first, ``max_failures`` after so many. Finished parts whose
         rows the corpus no longer has are not removed unasked: ``prune`` removes them and keeps the rest, ``overwrite``
         starts anew. ``engine`` and ``sharing``, of :mod:`bertfeat.distributed`, have other processes and machines do
-        the work, or a share of it.
+        the work, or a share of it. ``progress``: see :data:`bertfeat.progress.ProgressOption`.
 
         Raises:
             CorpusError: the corpus cannot be read (:class:`WrongColumnsError`: its first rows all failed).
@@ -110,9 +111,10 @@ class CorpusExtractor(Embedder):
             prune=prune,
             keep_text=keep_text,
         )
-        return ExtractionRun(
-            self, corpus, as_location(folder), corpus_settings or CorpusSettings(), options, progress, engine, sharing
-        ).execute()
+        reading = corpus_settings or CorpusSettings()
+        with telling(progress) as tell:
+            run = ExtractionRun(self, corpus, as_location(folder), reading, options, tell, engine, sharing)
+            return run.execute()
 
 
 def _refuse_failures(failures: Sequence[Failure]) -> None:

@@ -11,6 +11,7 @@ from bertfeat.extraction.report import ExtractionReport, OnProgress, Progress
 from bertfeat.extraction.tasks import MadePart
 from bertfeat.features import Counts, Manifest
 from bertfeat.io import Location, list_files
+from bertfeat.progress import ignore_progress
 
 T = TypeVar("T")
 
@@ -18,8 +19,8 @@ T = TypeVar("T")
 class RunProgress:
     """Adds up the parts of a run and reports its progress."""
 
-    def __init__(self, progress: OnProgress | None) -> None:
-        self._progress = progress or (lambda _: None)
+    def __init__(self, on_progress: OnProgress = ignore_progress) -> None:
+        self._progress = on_progress
         self._begin = time.monotonic()
         self._counts, self._blank = Counts(), 0
         self._splits = self._kept = self._padded = self._computed = 0

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from bertfeat.display import Cells, displayed, format_duration, format_size
 from bertfeat.features import FAILURES_NAME, Counts
 from bertfeat.io import Location
 
@@ -16,10 +17,17 @@ class Progress:
     fraction: float  # of the corpus, 0 to 1
     seconds: float
 
+    def __str__(self) -> str:
+        text = f"{self.documents:,} documents, {self.tokens / max(self.seconds, 1e-9):,.0f} tokens/s"
+        if self.fraction > 0:
+            text += f", {format_duration(self.seconds * (1.0 - self.fraction) / self.fraction)} left"
+        return text
+
 
 OnProgress = Callable[[Progress], None]
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class ExtractionReport:
     """The result of a run, and the counts of the feature set."""
@@ -38,6 +46,13 @@ class ExtractionReport:
     waited_for_tokens: float  # seconds in which the encoder had nothing to do
     waited_for_disk: float
     warnings: tuple[str, ...]
+
+    def cells(self) -> Cells:
+        """The facts that a line or a table shows of the run."""
+        done = {"documents": self.counts.documents, "tokens": self.counts.tokens, "failed": self.failed}
+        speed = f"{self.tokens_per_second:,.0f} tokens/s"
+        took = {"size": format_size(self.bytes), "time": format_duration(self.seconds), "speed": speed}
+        return {"folder": str(self.folder), **done, **took, "warnings": self.warnings}
 
     @property
     def failure_list(self) -> Location:

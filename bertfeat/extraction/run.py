@@ -61,7 +61,7 @@ class ExtractionRun:
         folder: Location,
         corpus_settings: CorpusSettings,
         options: ExtractionOptions,
-        on_progress: OnProgress | None,
+        on_progress: OnProgress,
         engine: Engine | None = None,
         sharing: Sharing | None = None,
     ) -> None:

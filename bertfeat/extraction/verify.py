@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from bertfeat.arguments import checked, require_at_least
 from bertfeat.corpus import Corpus, CorpusSettings, Document
+from bertfeat.display import displayed
 from bertfeat.errors import BertfeatError, FeatureSetError, UsageError
 from bertfeat.extraction.source import CorpusSource, open_files
 from bertfeat.features import DocumentFeatures, FeatureSet, content_documents
@@ -35,6 +36,7 @@ class Deviation:
     mean_cosine: float
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
     """The result of a verification: the checks, and the deviation of a sample."""

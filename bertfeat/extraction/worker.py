@@ -53,7 +53,7 @@ class PartWorker:
         check_failures: CheckFailures | None = None,
     ) -> None:
         self._job, self._embedder = job, embedder
-        self._progress = progress or RunProgress(None)
+        self._progress = progress or RunProgress()
         self._check_failures = check_failures or self._stop_if_strict
         wait = self._progress.wait_for_write
         self._writer = PartWriter(

@@ -8,6 +8,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bertfeat.arguments import checked_methods
+from bertfeat.display import displayed
 from bertfeat.errors import DamagedError, FeatureSetError, UsageError, parameter
 from bertfeat.features.columns import ReadableColumn
 from bertfeat.features.open_parts import OpenParts
@@ -17,6 +18,7 @@ from bertfeat.features.vectors import piece_offsets, stored_matrices
 from bertfeat.recipe import FeatureColumn, Pooling
 
 
+@displayed
 @checked_methods
 @dataclass(frozen=True, slots=True)
 class StreamBatch:

@@ -134,7 +134,7 @@ def _parse_name(name: str, stored: Sequence[FeatureColumn], num_layers: int) -> 
     try:
         (parsed,) = parse_recipes(_recipe_spec(recipe), num_layers)
     except RecipeError as error:
-        meant = did_you_mean(name, [column.name for column in stored], alike=0.8)
+        meant = did_you_mean(name, _known_names(stored, num_layers), alike=0.8)
         why = "" if meant else f" ({error})"
         raise NotDerivableError(
             f"there is no column {name!r}", remedy=f"{meant}stored are: {column_names(stored)}{why}"
@@ -142,6 +142,16 @@ def _parse_name(name: str, stored: Sequence[FeatureColumn], num_layers: int) -> 
     except ValueError as error:
         raise NotDerivableError(f"{name!r} means several columns", remedy="name one of them") from error
     return parsed, pooling or None
+
+
+def _known_names(stored: Sequence[FeatureColumn], num_layers: int) -> list[str]:
+    """The names of stored columns, and of the usual layers that can be derived from them."""
+    names = [column.name for column in stored]
+    for spec in ("last", "second-to-last", "sum4", "mean4", "concat4"):
+        for pooling in {column.pooling for column in stored}:
+            with suppress(NotDerivableError):
+                names.append(find_column(stored, num_layers, spec, pooling).name)
+    return names
 
 
 def _candidate_poolings(name: str | None, stored: Sequence[FeatureColumn]) -> list[Pooling]:

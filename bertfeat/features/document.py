@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from bertfeat.arguments import checked_methods
 from bertfeat.corpus import RESERVED_COLUMNS, Value
+from bertfeat.display import Cells, displayed
 from bertfeat.errors import NotDerivableError
 from bertfeat.features.columns import column_names, find_column
 from bertfeat.features.pieces import DocumentPieces, Matrix, read_positions
@@ -17,6 +18,7 @@ from bertfeat.features.vectors import piece_offsets, stored_matrices
 from bertfeat.recipe import FeatureColumn, Unit
 
 
+@displayed
 @checked_methods
 @dataclass(frozen=True, slots=True)
 class DocumentFeatures:
@@ -36,6 +38,11 @@ class DocumentFeatures:
     columns: tuple[FeatureColumn, ...]  # the stored columns that were read
     stored: Mapping[str, Matrix]  # name of the column -> [width] or [n, width], as stored
     num_layers: int
+
+    def cells(self) -> Cells:
+        """The row of a table that shows the document, with the shapes of its vectors."""
+        known = {"row": self.row, "id": self.id, "text": self.text, "pair": self.pair, **self.values}
+        return {**known, "n_tokens": self.n_tokens, **{name: matrix.shape for name, matrix in self.stored.items()}}
 
     def vector(
         self, column: str | None = None, pooling: str | None = None, *, weights: Sequence[float] | None = None

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -10,8 +11,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bertfeat.features.columns import ReadableColumn
-from bertfeat.features.reader import FeatureSet
 from bertfeat.features.vectors import VectorBatch, vector_batch
+
+if TYPE_CHECKING:
+    from bertfeat.features.reader import FeatureSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +32,7 @@ class ExportBatch:
 
 
 def export_batches(
-    features: FeatureSet, columns: Sequence[ReadableColumn], names: Sequence[str]
+    features: "FeatureSet", columns: Sequence[ReadableColumn], names: Sequence[str]
 ) -> Iterator[ExportBatch]:
     """Stream the columns ``names``, and the vectors of the feature columns ``columns``."""
     read = list(
@@ -49,7 +52,7 @@ class VectorOwners:
     position_columns: tuple[str, ...]  # the columns of the set that hold strings and offsets
 
     @classmethod
-    def of(cls, features: FeatureSet, exported: ReadableColumn) -> "VectorOwners":
+    def of(cls, features: "FeatureSet", exported: ReadableColumn) -> "VectorOwners":
         """The owners of that column's vectors."""
         kind = exported.pooling
         fields = [("row", pa.int64()), ("id", pa.string())]

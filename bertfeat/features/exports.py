@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from bertfeat.arguments import checked
+from bertfeat.display import displayed
 from bertfeat.errors import DamagedError, FeatureSetError, NotDerivableError, UsageError, parameter
 from bertfeat.features.columns import ReadableColumn, column_names, find_column
 from bertfeat.features.export_batches import ExportBatch, VectorOwners, export_batches, number_lines
@@ -29,6 +30,7 @@ from bertfeat.io import (
 from bertfeat.recipe import Operation, Pooling
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class ExportReport:
     """The result of an export."""

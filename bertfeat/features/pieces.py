@@ -11,12 +11,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from bertfeat.display import displayed
 from bertfeat.errors import DamagedError
 
 Matrix: TypeAlias = NDArray[np.floating]
 """A feature matrix as it is stored, float16 or float32."""
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class DocumentPieces:
     """The tokens or the words of one document, n in number."""

@@ -2,8 +2,9 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from functools import cache, cached_property, partial
+from itertools import islice
 from pathlib import Path
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack, overload
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from bertfeat.arguments import checked, require_at_least, resolve_range
 from bertfeat.corpus import Failure, KeptColumn
+from bertfeat.display import format_size, html_facts, html_table
 from bertfeat.errors import FeatureSetError, NotDerivableError, did_you_mean
 from bertfeat.features.columns import ReadableColumn, column_names, find_column
 from bertfeat.features.document import DocumentFeatures, batch_documents
@@ -29,11 +31,18 @@ from bertfeat.features.part import check_part
 from bertfeat.features.part_check import check_part_values
 from bertfeat.features.parts import PartEntry
 from bertfeat.features.stream_settings import StreamOptions, StreamSettings
+from bertfeat.features.tables import arrow_reader, pandas_frame, polars_frame
 from bertfeat.features.vector_blocks import count_blocks
 from bertfeat.features.vector_stream import VectorStream
 from bertfeat.features.vectors import VectorBatch, join_batches, vector_batch
-from bertfeat.io import Address, Location, as_location, output_file, pickle_by_folder
+from bertfeat.io import Address, Location, as_location, output_file, physical_memory, pickle_by_folder
 from bertfeat.recipe import FeatureColumn, TaskName
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
+_PREVIEWED = 5  # documents that a notebook shows
 
 
 @checked
@@ -70,14 +79,25 @@ class FeatureSet:
         """The stored feature columns."""
         self.kept: tuple[KeptColumn, ...] = kept_columns(first)
         """The corpus's own columns."""
+        self.stored_schema: pa.Schema = first.schema
+        """All columns with their types, as any Parquet reader sees them."""
         self.names: tuple[str, ...] = tuple(first.schema.names)
-        """Names of all columns, as any Parquet reader sees them."""
+        """Names of all columns."""
 
     def __len__(self) -> int:
         return sum(entry.documents for entry in self.entries)
 
     def __repr__(self) -> str:
         return f"FeatureSet({str(self.folder)!r}: {len(self):,} documents, {column_names(self.columns)})"
+
+    def _repr_html_(self) -> str:
+        tables = [html_table([{"vectors": column.name, "width": column.width} for column in self.columns])]
+        names = [name for name in ("row", "id", "text", *(kept.name for kept in self.kept)) if name in self.names]
+        for batch in islice(self.stream(names, batch_rows=_PREVIEWED), 1):
+            tables.append(html_table(batch.to_pylist()))
+        counts = {"documents": len(self), "tokens": self.counts.tokens, "words": self.counts.words}
+        facts = {"folder": str(self.folder), "model": self.header.model.name, **counts, "failed": self._failed}
+        return html_facts("FeatureSet", facts, tables)
 
     def __reduce__(self) -> tuple[object, ...]:
         options = {"allow_unfinished": self._allow_unfinished}
@@ -87,6 +107,10 @@ class FeatureSet:
     def sources(self) -> tuple[str, ...]:
         """Names of the corpus's files, as the last run was given them."""
         return self.manifest.sources if self.manifest else self.header.sources
+
+    @property
+    def _failed(self) -> int:
+        return sum(entry.failed for entry in self.entries)
 
     @cached_property
     def parts(self) -> tuple[PartHeader, ...]:
@@ -187,18 +211,20 @@ class FeatureSet:
     def matrix(
         self, column: str | None = None, pooling: str | None = None, *, weights: Sequence[float] | None = None
     ) -> NDArray[np.float32]:
-        """The vectors of a document column as one matrix ``[D, width]``, in row order.
+        """The vectors of a column as one matrix ``[n, width]``, in row order: one a document, token or word.
+
+        ``features["last_mean"]`` is short for it. Of which document and word each vector is, :meth:`slice` tells.
 
         Raises:
-            NotDerivableError: see :meth:`find`; or a token or word column, which has a matrix for each document.
+            NotDerivableError: see :meth:`find`.
+            FeatureSetError: it is larger than this machine's memory.
         """
         feature = self.find(column, pooling, weights=weights)
-        if not feature.pooling.per_document:
-            raise NotDerivableError(
-                f"{feature.name} has a matrix for each document",
-                remedy=f"use documents(), batches() or to_numpy(); stored are: {column_names(self.columns)}",
-            )
-        matrix = np.empty((len(self), feature.width), np.float32)
+        count = len(self) if feature.pooling.per_document else len(self._count_blocks(feature.pooling, True))
+        if (needed := 4 * count * feature.width) > physical_memory():
+            problem = f"the vectors of {feature.name} take {format_size(needed)}, more than this machine's memory"
+            raise FeatureSetError(problem, where=self.folder, remedy="read them with batches(), or a part with slice()")
+        matrix = np.empty((count, feature.width), np.float32)
         at = 0
         for batch in self.batches(column, pooling, weights=weights):
             matrix[at : at + len(batch)] = batch.matrix
@@ -242,11 +268,7 @@ class FeatureSet:
         names = self.names if names is None else names
         known = frozenset(self.names)
         if unknown := [name for name in names if name not in known]:
-            raise FeatureSetError(
-                f"no column {unknown[0]!r}",
-                where=self.folder,
-                remedy=f"{did_you_mean(unknown[0], self.names)}there are: {', '.join(self.names)}",
-            )
+            raise self._no_column(unknown[0])
         rows = resolve_range(start, stop, self.entries[-1].last_row)
         require_at_least(1, batch_rows=batch_rows)
         for entry in self.entries if rows else ():
@@ -297,21 +319,85 @@ class FeatureSet:
     def __iter__(self) -> Iterator[DocumentFeatures]:
         return self.documents()
 
-    def __getitem__(self, row: int) -> DocumentFeatures:
-        """The document of that row of the corpus; its row group (about 8 MiB) is kept for the next one.
+    @overload
+    def __getitem__(self, key: int) -> DocumentFeatures: ...
+    @overload
+    def __getitem__(self, key: str) -> NDArray[np.float32]: ...
+    def __getitem__(self, key: int | str) -> DocumentFeatures | NDArray[np.float32]:
+        """The document of that row of the corpus, or the vectors of a column of that name (see :meth:`matrix`).
+
+        The document's row group (about 8 MiB) is kept for the next one.
 
         Raises:
             FeatureSetError: the row is blank, failed, or outside the corpus.
-            UsageError: the row is no whole number.
+            NotDerivableError: there is no such column.
+            UsageError: neither a whole number nor a name.
         """
-        batch = self._parts.find_row(row, self.names)
+        if isinstance(key, str):
+            return self.matrix(key)
+        batch = self._parts.find_row(key, self.names)
         if batch is None:
-            raise FeatureSetError(f"row {row} is not here: {self._why_missing(row)}", where=self.folder)
+            raise FeatureSetError(f"row {key} is not here: {self._why_missing(key)}", where=self.folder)
         return next(batch_documents(batch, self.columns, self.header.model.num_layers))
 
     def by_id(self, document_id: str) -> list[DocumentFeatures]:
         """The documents of that id, which need not be unique; empty where there is none."""
         return [self[row] for row in self._parts.rows_of_id(document_id)]
+
+    # ── tables ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def to_arrow(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """The columns of those names (default: all that are stored) as a table in memory.
+
+        A document's vector is a list of float32 of fixed size, those of its tokens or words are a list of such lists.
+        The set itself is a stream of them: DuckDB, polars and others take it as it is (``__arrow_c_stream__``).
+
+        Raises:
+            FeatureSetError: there is no such column.
+            NotDerivableError: see :meth:`find`.
+        """
+        return arrow_reader(self, columns).read_all()
+
+    def to_pandas(self, columns: Sequence[str] | None = None) -> "pd.DataFrame":
+        """The columns of those names as a frame of pandas, whose vectors are arrays ``[width]`` or ``[n, width]``.
+
+        Raises:
+            FeatureSetError, NotDerivableError: see :meth:`to_arrow`.
+            MissingLibraryError: pandas is not installed.
+        """
+        return pandas_frame(self, columns)
+
+    def to_polars(self, columns: Sequence[str] | None = None) -> "pl.DataFrame":
+        """The columns of those names as a frame of polars, with the types of :meth:`to_arrow`.
+
+        Raises:
+            FeatureSetError, NotDerivableError: see :meth:`to_arrow`.
+            MissingLibraryError: polars is not installed.
+        """
+        return polars_frame(self, columns)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return arrow_reader(self, None).__arrow_c_stream__(requested_schema)
+
+    def find_vectors(self, name: str) -> ReadableColumn | None:
+        """The feature column of that name, stored or derived; None for a column of another kind.
+
+        Raises:
+            FeatureSetError: there is no such column.
+            NotDerivableError: see :meth:`find`.
+        """
+        features = {column.name for column in self.columns}
+        others = [known for known in self.names if known not in features]
+        if name in others:
+            return None
+        try:
+            return self.find(name)
+        except NotDerivableError as error:
+            raise self._no_column(name) if did_you_mean(name, others) else error from error
+
+    def _no_column(self, name: str) -> FeatureSetError:
+        remedy = f"{did_you_mean(name, self.names)}there are: {', '.join(self.names)}"
+        return FeatureSetError(f"no column {name!r}", where=self.folder, remedy=remedy)
 
     def _why_missing(self, row: int) -> str:
         for failure in self.failures():

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.arguments import checked
+from bertfeat.display import Cells, displayed
 from bertfeat.errors import UsageError, parameter
 from bertfeat.features.block_reader import BlockReader, StreamBatch
 from bertfeat.features.columns import ReadableColumn
@@ -33,6 +34,7 @@ _BLOCKS, _VECTORS = 0, 1  # what is shuffled: each has random numbers of its own
 
 
 @checked
+@displayed
 @dataclass(frozen=True)
 class VectorStream:
     """The vectors of one column, a batch at a time, as :meth:`FeatureSet.vectors` gives them.
@@ -54,6 +56,10 @@ class VectorStream:
         if self.settings.start > self._batches_of_shard:
             remedy = f"there are {self._batches_of_shard} batches"
             raise UsageError(parameter("start", self.settings.start), remedy=remedy)
+
+    def cells(self) -> Cells:
+        """The facts that a line or a table shows of the stream."""
+        return {"column": self.column.name, "vectors": self.vectors, "batches": len(self)}
 
     def __len__(self) -> int:
         """Number of batches from ``start`` on; with ``drop_last`` the same in every shard."""

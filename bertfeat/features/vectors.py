@@ -8,6 +8,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bertfeat.derivation import Derivation
+from bertfeat.display import displayed
 from bertfeat.features.columns import ReadableColumn
 from bertfeat.features.pieces import Matrix, number_pieces, piece_owners
 from bertfeat.recipe import FeatureColumn
@@ -16,6 +17,7 @@ RecordBatch = pa.RecordBatch
 """Rows of a feature set, as :meth:`FeatureSet.stream` reads them."""
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class VectorBatch:
     """Vectors of one column with their owners: one vector a document, or one a token or word."""

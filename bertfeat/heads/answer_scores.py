@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.arguments import checked
+from bertfeat.display import displayed
 from bertfeat.heads.scores import NumberList, as_finite, refuse_unequal
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
@@ -30,6 +31,7 @@ class BestThreshold:
     threshold: float
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class SpanScores:
     """Agreement of predicted answers with gold ones; all scores are 0 to 1.

@@ -16,7 +16,8 @@ from bertfeat.heads.settings import Outputs
 from bertfeat.heads.task import HeadTexts
 from bertfeat.heads.tuned_heads import SavedTunedHead
 from bertfeat.models import Model
-from bertfeat.training import FineTuned, GridPoint, OnStep, fine_tuned
+from bertfeat.progress import OnStep, ignore_progress
+from bertfeat.training import FineTuned, GridPoint, fine_tuned
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ def fine_tuned_head(
     seed: int,
     device: str | None = None,
     precision: str = "auto",
-    on_step: OnStep | None = None,
+    on_step: OnStep = ignore_progress,
     max_answer: int = 30,
 ) -> Iterator[TunedHead]:
     """Fine-tune transformers' model of a head's kind on texts; inside the block it predicts.

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from bertfeat.arguments import checked
 from bertfeat.corpus import Corpus, CorpusItem, CorpusSettings, Failure, format_of, memory_corpus
+from bertfeat.display import displayed
 from bertfeat.encoder import resolve_device
 from bertfeat.errors import CorpusError, HeadError, UsageError, errors_within, parameter
 from bertfeat.extraction import Extractor
@@ -39,6 +40,7 @@ from bertfeat.training import MEMORY, Work, check_same_features, refuse_unread_o
 _BLOCK = 512  # rows of a corpus that are embedded at a time
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class HeadPredictions:
     """The predictions of a head for the examples of a source."""

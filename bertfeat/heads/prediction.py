@@ -7,6 +7,7 @@ from pathlib import Path
 
 from bertfeat.arguments import checked
 from bertfeat.corpus import CorpusSettings, Failure
+from bertfeat.display import displayed
 from bertfeat.errors import HeadError, UsageError, parameter
 from bertfeat.features import FeatureSet
 from bertfeat.heads.datasets import HeadSource, open_sets
@@ -19,6 +20,7 @@ from bertfeat.tagging import MarkSpan, PredictionForm
 from bertfeat.training import Work, refuse_unread_options
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class HeadEvaluation:
     """The agreement of a head's predictions with gold values."""
@@ -28,6 +30,7 @@ class HeadEvaluation:
     unknown: tuple[str, ...]  # gold labels that the head never learnt
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class PredictionReport:
     """The counts of written predictions, and the failures."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.arguments import checked
+from bertfeat.display import displayed
 from bertfeat.errors import UsageError
 from bertfeat.tagging import LabelScores
 
@@ -20,6 +21,7 @@ NumberList = NDArray[np.floating] | Sequence[float]
 """Numbers ``[n]``, one for each example."""
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class ClassScores:
     """Agreement of predicted classes with gold ones; 0 if there is nothing to count."""
@@ -81,6 +83,7 @@ def _matthews(by_label: Mapping[str, LabelScores], correct: int, examples: int) 
     return shared / sqrt(own * guessed) if own and guessed else 0.0
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class MultiLabelScores:
     """Agreement of predicted sets of labels with gold ones; 0 if there is nothing to count."""
@@ -134,6 +137,7 @@ def _flat(sets: Iterable[set[str]]) -> Iterator[str]:
     return (label for labels in sets for label in labels)
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class NumberScores:
     """Agreement of predicted numbers with gold ones; a correlation with numbers that are all equal is 0."""

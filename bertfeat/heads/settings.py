@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta
 
+from bertfeat.display import Cells, displayed
 from bertfeat.features import ModelIdentity
 from bertfeat.heads.kinds import HeadKind, PairForm
 from bertfeat.heads.networks import HeadShape
@@ -88,6 +89,7 @@ class ExampleColumns:
     choices: tuple[str, ...] = ()
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class HeadRecord:
     """A saved head: what it reads, what it predicts, and how it was trained. It is what ``head.json`` holds."""
@@ -121,6 +123,12 @@ class HeadRecord:
     point: GridPoint | None = None
     precision: Literal["fp32", "bf16"] | None = None  # that it was computed in
     files: Mapping[str, FileDigest] | None = None  # of the model and its tokenizer, by name
+
+    def cells(self) -> Cells:
+        """The facts that a line or a table shows of the head."""
+        kind = {"kind": str(self.kind), "approach": self.approach, "model": self.model.name, "layers": self.layers}
+        score = {"measure": self.measure, "score": self.score, "best_epoch": self.best_epoch}
+        return {**kind, **score, "labels": self.outputs.labels, "candidates": self.candidates, "history": self.history}
 
     def reads(self) -> HeadInput:
         """The features that a head on stored features reads."""

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bertfeat.display import displayed
 from bertfeat.errors import HeadError, UsageError, parameter
 from bertfeat.heads.gold import Gold, labels_of
 from bertfeat.heads.guesses import Guess, HeadScores, Threshold
@@ -83,6 +84,7 @@ class PassageSpans:
     longest: int
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class HeadPrediction:
     """The prediction of a head for one example, by the threshold that was chosen on the development set."""

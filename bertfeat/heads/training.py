@@ -10,8 +10,8 @@ import torch
 
 from bertfeat.arguments import checked
 from bertfeat.corpus import CorpusSettings
+from bertfeat.display import displayed
 from bertfeat.errors import HeadError, UsageError, parameter
-from bertfeat.extraction import OnProgress
 from bertfeat.features import FeatureSet
 from bertfeat.heads.datasets import (
     ALL_LAYERS,
@@ -45,12 +45,12 @@ from bertfeat.heads.tasks.table import task_of
 from bertfeat.heads.tuned_training import tune_head
 from bertfeat.io import ResultKind, installed_versions, keep_freed_memory
 from bertfeat.plots import draw_curves
+from bertfeat.progress import AnyProgress, ProgressOption, StepProgress, telling
 from bertfeat.tagging import list_labels
 from bertfeat.training import (
     GridPoint,
     OnEpoch,
     OnPace,
-    OnStep,
     best_epoch,
     check_same_features,
     check_tuning,
@@ -71,6 +71,7 @@ OpenSources = tuple[HeadInput, dict[str, HeadExamples]]
 """The features that a head reads, and the examples of each source by name."""
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class HeadReport:
     """The result of a training."""
@@ -101,10 +102,9 @@ def train_head(
     fine_tune: GridPoint | None = None,
     overwrite: bool = False,
     picture: bool = True,
-    progress: OnProgress | None = None,
+    progress: ProgressOption[AnyProgress] = None,
     on_dataset: OnDataset | None = None,
     on_epoch: OnEpoch | None = None,
-    on_step: OnStep | None = None,
     on_pace: OnPace | None = None,
     **extractor: Unpack[ExtractorArguments],
 ) -> HeadReport:
@@ -120,6 +120,7 @@ def train_head(
     training goes on after its last whole epoch.
 
     With ``fine_tune`` the whole model is fine-tuned on the texts instead, by transformers' own head and Trainer.
+    ``progress`` hears of extraction and fine-tuning, and of epochs unless ``on_epoch`` does.
 
     Raises:
         NotDerivableError: the sets do not hold the layers.
@@ -135,7 +136,7 @@ def train_head(
     task = task_of(HeadKind(kind), settings.task)
     if layers == ALL_LAYERS:
         raise UsageError("a head reads one recipe, and 'all' means every layer", remedy="mix-all weighs all layers")
-    options = HeadOptions(task, layers, pooling, form, label, choices, reading, extractor, progress, on_dataset)
+    options = HeadOptions(task, layers, pooling, form, label, choices, reading, extractor, None, on_dataset)
     stored, epochs = fine_tune is None, task.has_epochs(settings, mixed=(layers or "").startswith("mix"))
     check_examples(options, sources, settings, stored=stored, tuning=not stored, epochs=epochs)
     if fine_tune is not None:
@@ -144,15 +145,17 @@ def train_head(
             raise UsageError(problem, where=parameter("embed_pairs", form), remedy="leave it out")
         check_tuning([fine_tune], extractor.get("device"), extractor.get("precision", "auto"))
     warnings = merged_labels_warnings(sources.values(), label if task.name == "labels" else None)
-    with hold_result_folder(folder, ResultKind.HEAD):
+    with hold_result_folder(folder, ResultKind.HEAD), telling(progress) as tell:
+        options = replace(options, progress=tell)
         if fine_tune is not None:
             record, scores, seconds, failed = tune_head(
-                folder, sources, options, settings, fine_tune, overwrite=overwrite, on_step=on_step
+                folder, sources, options, settings, fine_tune, overwrite=overwrite, on_step=tell
             )
             return HeadReport(folder, record, scores, seconds, 0, warnings, failed)
         sets = extracted_sets(sources, options, folder, overwrite=overwrite)
+        hear = on_epoch or (lambda epoch: tell(StepProgress("", epoch.number, settings.epochs, "epochs")))
         loop = _open_loop(sets, options, folder, settings, extractor.get("device"))
-        report = _run_loop(loop, options, overwrite=overwrite, on_epoch=on_epoch, on_pace=on_pace, begun=begun)
+        report = _run_loop(loop, options, overwrite=overwrite, on_epoch=hear, on_pace=on_pace, begun=begun)
         warnings += _dev_warnings(loop)
         report = replace(report, warnings=warnings, failed=count_failed_rows(sources, sets))
         if not picture:

@@ -28,7 +28,8 @@ from bertfeat.heads.tables import CorpusTable, ExampleTable, FeatureTable
 from bertfeat.heads.task import HeadTexts, own_scores
 from bertfeat.io import canonical_json, installed_versions, to_plain
 from bertfeat.models import Model
-from bertfeat.training import GridPoint, OnStep, remove_checkpoint, tuning_precision
+from bertfeat.progress import OnStep, ignore_progress
+from bertfeat.training import GridPoint, remove_checkpoint, tuning_precision
 
 
 def tune_head(
@@ -39,7 +40,7 @@ def tune_head(
     point: GridPoint,
     *,
     overwrite: bool = False,
-    on_step: OnStep | None = None,
+    on_step: OnStep = ignore_progress,
 ) -> tuple[HeadRecord, HeadScores | None, float, int]:
     """Fine-tune a model for a head and save it, in a folder that :func:`hold_result_folder` holds.
 

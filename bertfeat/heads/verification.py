@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bertfeat.arguments import checked
+from bertfeat.display import displayed
 from bertfeat.errors import HeadError, parameter
 from bertfeat.features import FeatureSet
 from bertfeat.heads.examples import open_examples
@@ -22,6 +23,7 @@ from bertfeat.heads.tasks.table import task_of
 from bertfeat.training import FeaturesState, features_state, find_place, origin_problem, training_problem
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class HeadVerifyReport:
     """A sound head: what was read, and the state of its features."""

@@ -1,4 +1,4 @@
-"""How the C library keeps and gives back freed memory, where it is glibc.
+"""How much memory the machine has, and how the C library, where it is glibc, keeps and gives back what is freed.
 
 Keeping is a setting of the whole process. Loading an encoder or training a tagger makes it, since fp32 is 1.2 times as
 fast with it on a CPU (docs/speed.md); the environment variable ``BERTFEAT_MALLOC=0`` forbids it.
@@ -9,6 +9,11 @@ import os
 from contextlib import suppress
 
 _MMAP_THRESHOLD, _TRIM_THRESHOLD, _ARENA_MAX = -3, -1, -8  # as mallopt numbers them
+
+
+def physical_memory() -> int:
+    """Bytes of memory of the machine."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def give_back_memory() -> None:

@@ -14,11 +14,12 @@ from bertfeat.io import Location, ResultKind, real_path
 from bertfeat.models import Model, find_model, silence_transformers
 from bertfeat.plots import draw_pretraining
 from bertfeat.pretraining.estimate import estimate_run
-from bertfeat.pretraining.report import OnPretraining, PretrainingEstimate, PretrainingReport
+from bertfeat.pretraining.report import PretrainingEstimate, PretrainingProgress, PretrainingReport
 from bertfeat.pretraining.result_files import PICTURE_NAME
 from bertfeat.pretraining.run import PretrainingRun
 from bertfeat.pretraining.settings import PretrainingSettings
 from bertfeat.pretraining.texts import CorpusTexts
+from bertfeat.progress import ProgressOption, telling
 from bertfeat.training import draw_if_possible, hold_result_folder, keep_random_state, require_accelerate, single_device
 
 CHECKPOINT_MINUTES = 5.0
@@ -42,7 +43,7 @@ def pretrain_model(
     checkpoint_minutes: float = CHECKPOINT_MINUTES,
     overwrite: bool = False,
     picture: bool = True,
-    progress: OnPretraining | None = None,
+    progress: ProgressOption[PretrainingProgress] = None,
 ) -> PretrainingReport:
     """Pre-train a model on a corpus, from scratch or from ``model`` on; ``folder`` gets a model of Hugging Face.
 
@@ -72,8 +73,9 @@ def pretrain_model(
         raise UsageError(problem, where=folder, remedy=f"name another folder with {parameter('folder')}")
     texts = CorpusTexts(corpus, corpus_settings or CorpusSettings(), document_column)
     with hold_result_folder(folder, ResultKind.MODEL), silence_transformers(), keep_random_state():
-        run = PretrainingRun(texts, folder, resolved, going_on, where, checkpoint_minutes, progress)
-        report = run.run(overwrite=overwrite)
+        with telling(progress) as tell:
+            run = PretrainingRun(texts, folder, resolved, going_on, where, checkpoint_minutes, tell)
+            report = run.run(overwrite=overwrite)
         if not picture:
             return report
         unable = draw_if_possible(lambda: draw_pretraining(report.record, folder / PICTURE_NAME))

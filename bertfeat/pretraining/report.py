@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from bertfeat.display import displayed, format_duration
 from bertfeat.pretraining.settings import PretrainingSettings
 from bertfeat.training import FileDigest
 
@@ -58,6 +59,7 @@ class CorpusFigures:
     unknown: int  # pieces that the vocabulary does not know
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class PretrainingRecord:
     """``pretraining.json``."""
@@ -78,6 +80,7 @@ class PretrainingRecord:
     files: Mapping[str, FileDigest]  # of the model, by their names in its folder
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class PretrainingReport:
     """The result of a pre-training."""
@@ -101,7 +104,18 @@ class PretrainingProgress:
     loss: float | None = None
     seconds_left: float | None = None
 
+    def __str__(self) -> str:
+        text = self.stage
+        if self.tokens_per_second is not None:
+            text += f", {self.tokens_per_second:,.0f} tokens/s"
+        if self.loss is not None:
+            text += f", loss {self.loss:.3f}"
+        if self.seconds_left is not None:
+            text += f", {format_duration(self.seconds_left)} left"
+        return text
 
+
+@displayed
 @dataclass(frozen=True, slots=True)
 class PretrainingEstimate:
     """Time and memory of a pre-training, measured on a part of the corpus."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bertfeat.arguments import checked
+from bertfeat.display import displayed
 from bertfeat.errors import PretrainingError, parameter
 from bertfeat.io import JsonFormat, decode_json, encode_json, read_regular, remove_file, sync, write_json
 from bertfeat.models import Model
@@ -138,6 +139,7 @@ def remove_result(folder: Path) -> None:
         remove_file(folder / name)
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class PretrainedVerifyReport:
     """A sound model: what was read, and how long it was trained."""

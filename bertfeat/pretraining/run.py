@@ -63,10 +63,10 @@ class PretrainingRun:
         model: Model | None,
         device: torch.device,
         checkpoint_minutes: float,
-        told: OnPretraining | None,
+        tell: OnPretraining,
     ) -> None:
         self.texts, self.folder, self.settings, self.model = texts, folder, settings, model
-        self.device, self.checkpoint_minutes, self.told = device, checkpoint_minutes, told
+        self.device, self.checkpoint_minutes, self.tell = device, checkpoint_minutes, tell
         self.state = make_state_folder(folder) / "pretraining"
 
     def run(self, *, overwrite: bool) -> PretrainingReport:
@@ -119,8 +119,8 @@ class PretrainingRun:
         """Read the corpus, which has to be the same each time, and tell how far it is read."""
         before = self.texts.digest
         for number, row in enumerate(self.texts):
-            if self.told is not None and number % 1000 == 0:
-                self.told(PretrainingProgress(stage, self.texts.fraction))
+            if number % 1000 == 0:
+                self.tell(PretrainingProgress(stage, self.texts.fraction))
             yield row
         if before and self.texts.digest != before:
             raise PretrainingError(
@@ -182,7 +182,7 @@ class PretrainingRun:
         """Learn, score, and write the result; return its record, and the steps of earlier runs."""
         module, checkpoints = network.module, self.state / "checkpoints"
         task = make_task(material, module, self.model, plan.steps, checkpoints, 60 * self.checkpoint_minutes)
-        done = run_training(task, self.told)
+        done = run_training(task, self.tell)
         refuse_no_number(sum(float(weight.sum()) for weight in module.state_dict().values()), self.settings.rate)
         record = replace(
             plan,
@@ -201,8 +201,7 @@ class PretrainingRun:
         held_out = material.split.held_out
         if not len(held_out):
             return None
-        if self.told is not None:
-            self.told(PretrainingProgress(stage, 0.0))
+        self.tell(PretrainingProgress(stage, 0.0))
         examples = material.examples(held_out, min(SEQUENCES, material.examples(held_out).epoch))
         collator = material.collator(network.module)
         scores = score_examples(network.module, examples, collator, material.frequencies)

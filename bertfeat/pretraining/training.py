@@ -136,7 +136,7 @@ class TrainingLog:
         return FinishedTraining(self.resumed, int(state.num_input_tokens_seen), self.seconds, history)
 
 
-def run_training(task: TrainingTask, on_progress: OnPretraining | None) -> FinishedTraining:
+def run_training(task: TrainingTask, on_progress: OnPretraining) -> FinishedTraining:
     """Train a module in place, from its newest checkpoint on where there is one."""
     checkpoint = newest_checkpoint(task.folder)
     log = TrainingLog(task, 0.0 if checkpoint is None else checkpoint.seconds)
@@ -166,7 +166,7 @@ def refuse_no_number(loss: float, rate: float) -> None:
         raise PretrainingError(problem, remedy=remedy)
 
 
-def _trainer(task: TrainingTask, log: TrainingLog, on_progress: OnPretraining | None) -> "Trainer":
+def _trainer(task: TrainingTask, log: TrainingLog, on_progress: OnPretraining) -> "Trainer":
     from torch.utils.data import SequentialSampler
     from transformers import PrinterCallback, Trainer
 
@@ -192,7 +192,7 @@ def _trainer(task: TrainingTask, log: TrainingLog, on_progress: OnPretraining | 
     return trainer
 
 
-def _callback(task: TrainingTask, log: TrainingLog, on_progress: OnPretraining | None) -> "TrainerCallback":
+def _callback(task: TrainingTask, log: TrainingLog, on_progress: OnPretraining) -> "TrainerCallback":
     """Seeds each step, notes it, and asks for a checkpoint when it is time for one, and after the last step."""
     from transformers import TrainerCallback
 
@@ -217,8 +217,7 @@ def _callback(task: TrainingTask, log: TrainingLog, on_progress: OnPretraining |
             log.end_step(state, float(scheduler.get_last_lr()[0]))
             due = time.monotonic() - self._saved >= task.checkpoint_seconds
             control.should_save = due or state.global_step == task.steps
-            if on_progress is not None:
-                on_progress(log.shown(state))
+            on_progress(log.shown(state))
 
         def on_save(
             self, args: "TrainingArguments", state: "TrainerState", control: "TrainerControl", **_: object

@@ -1,6 +1,5 @@
 """The examples of a probe: labelled documents or words of a feature set, a sample if there are many."""
 
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -9,6 +8,7 @@ from numpy.typing import NDArray
 
 from bertfeat.errors import UsageError, parameter
 from bertfeat.features import FeatureSet
+from bertfeat.io import physical_memory
 
 TAGS = "tags"
 """The label that stands for the tags of words."""
@@ -130,7 +130,7 @@ def check_classifier_memory(examples: Examples, width: int) -> None:
     """
     classes, members = len(examples.classes), len(examples.members)
     takes = 4 * (_PROBABILITIES * members * classes + _WEIGHTS * classes * width)
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    memory = physical_memory()
     if takes > memory:
         raise UsageError(
             f"a classifier of {members:,} examples into {classes:,} classes takes about {takes / 2**30:,.0f} GiB, and "

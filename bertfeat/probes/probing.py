@@ -4,7 +4,7 @@ As in Alain & Bengio 2016 (arXiv:1610.01644): logistic regression on frozen feat
 """
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -26,13 +26,11 @@ from bertfeat.probes.examples import (
 )
 from bertfeat.probes.results import LayerProbe, ProbeReport, ProbeScores
 from bertfeat.probes.settings import ProbeSettings
+from bertfeat.progress import OnStep, ProgressOption, StepProgress, telling
 from bertfeat.recipe import Pooling
 
 _ITERATIONS = 500
 _MOST_VALUE = 1e18  # whose square a float32 holds
-
-OnStep = Callable[[int, int], None]
-"""Called with the number of classifiers trained, and of all."""
 
 
 @checked
@@ -41,7 +39,7 @@ def probe_layers(
     label: str,
     settings: ProbeSettings | None = None,
     *,
-    on_step: OnStep | None = None,
+    progress: ProgressOption[StepProgress] = None,
 ) -> ProbeReport:
     """Probe the layers of a feature set for a kept column (document vectors), or for ``tags`` (word vectors).
 
@@ -64,9 +62,10 @@ def probe_layers(
     folds = _make_folds(examples, by_word, settings)
     baseline = _score_baseline(examples, folds)
     results = []
-    for number, column in enumerate(columns):
-        counter = None if on_step is None else _StepCounter(on_step, number * len(folds), len(columns) * len(folds))
-        results.append(_probe_column(features, column, examples, folds, settings, counter))
+    with telling(progress) as tell:
+        counter = _ClassifierCounter(tell, len(columns) * len(folds))
+        for column in columns:
+            results.append(_probe_column(features, column, examples, folds, settings, counter))
     nulls = int((labels.numbers < 0).sum())
     return ProbeReport(
         features=str(features.folder),
@@ -145,15 +144,15 @@ def _make_folds(examples: Examples, by_word: bool, settings: ProbeSettings) -> F
     return list(cut.split(examples.members[:, None], examples.members, groups=examples.rows if by_word else None))
 
 
-class _StepCounter:
+class _ClassifierCounter:
     """Counts classifiers over all columns."""
 
-    def __init__(self, on_step: OnStep, done: int, total: int) -> None:
-        self._on_step, self._done, self._total = on_step, done, total
+    def __init__(self, tell: OnStep, total: int) -> None:
+        self._tell, self._done, self._total = tell, 0, total
 
     def __call__(self) -> None:
         self._done += 1
-        self._on_step(self._done, self._total)
+        self._tell(StepProgress("", self._done, self._total, "classifiers"))
 
 
 def _probe_column(
@@ -162,7 +161,7 @@ def _probe_column(
     examples: Examples,
     folds: Folds,
     settings: ProbeSettings,
-    counter: _StepCounter | None,
+    counter: _ClassifierCounter,
 ) -> LayerProbe:
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
@@ -178,8 +177,7 @@ def _probe_column(
             classifier.fit(vectors[train], examples.members[train])
         converged &= not any(issubclass(warning.category, ConvergenceWarning) for warning in caught)
         predicted.append(classifier.predict(vectors[test]))
-        if counter is not None:
-            counter()
+        counter()
     single = column.recipe.layers[0] if len(column.recipe.layers) == 1 else None
     name = column.recipe.name if single is None else f"layer{single}"
     return LayerProbe(name, single, _score_folds(examples, folds, predicted), converged)

@@ -8,6 +8,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from bertfeat.arguments import checked
+from bertfeat.display import displayed
 from bertfeat.errors import CorpusError
 from bertfeat.io import JsonError, decode_json, read_regular
 
@@ -36,6 +37,7 @@ class LayerProbe:
     converged: bool
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class ProbeReport:
     """A label probed layer by layer."""

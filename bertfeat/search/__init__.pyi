@@ -1,5 +1,4 @@
 from .building.build import build_index as build_index
-from .building.build_progress import BuildProgress as BuildProgress, OnBuildProgress as OnBuildProgress
 from .building.update import (
     UpdateReport as UpdateReport,
     append_features as append_features,
@@ -26,7 +25,7 @@ from .evaluation.layer_scores import (
     LayerTable as LayerTable,
     LeftOut as LeftOut,
 )
-from .evaluation.layer_table import OnScanned as OnScanned, evaluate_layers as evaluate_layers
+from .evaluation.layer_table import evaluate_layers as evaluate_layers
 from .evaluation.recall import measure_recall as measure_recall
 from .hits import Answer as Answer, Hit as Hit, HitPiece as HitPiece
 from .index import Index as Index, SearchScope as SearchScope

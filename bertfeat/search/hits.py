@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from bertfeat.arguments import checked_methods
 from bertfeat.corpus import Value
+from bertfeat.display import Cells, displayed
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,7 @@ class HitPiece:
     string: str | None  # None where the index keeps no texts
 
 
+@displayed
 @checked_methods
 @dataclass(frozen=True, slots=True)
 class Hit:
@@ -37,6 +39,12 @@ class Hit:
     first_score: float | None = None  # by vector, where ``score`` is by tokens too
     maxsim: float | None = None  # by tokens, where the hit was scored again
 
+    def cells(self) -> Cells:
+        """The row of a table that shows the hit."""
+        scores = {"rank": self.rank, "score": self.score, "first_score": self.first_score, "maxsim": self.maxsim}
+        word = None if self.piece is None else self.piece.string
+        return {**scores, "word": word, "text": self.text, "pair": self.pair, "id": self.id, "values": self.values}
+
     def to_json(self) -> dict[str, object]:
         """The hit as JSON values, without those that it does not have."""
         piece = {} if self.piece is None else {
@@ -49,6 +57,7 @@ class Hit:
         return {key: value for key, value in {**hit, **piece, "row": self.row, **kept}.items() if value is not None}
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class Answer:
     """The hits of one query, best first."""

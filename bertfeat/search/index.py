@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from bertfeat.arguments import checked
+from bertfeat.display import html_facts
 from bertfeat.errors import IndexFolderError
 from bertfeat.io import Address, Location, pickle_by_folder
 from bertfeat.search.document_store import SOURCE
@@ -67,6 +68,12 @@ class Index:
 
     def __len__(self) -> int:
         return len(self.vectors)
+
+    def __repr__(self) -> str:
+        return f"Index({str(self.folder)!r}: {len(self):,} vectors of {self.settings.column.name})"
+
+    def _repr_html_(self) -> str:
+        return html_facts("Index", {"folder": str(self.folder), **self.settings.cells(), "kept": self.kept})
 
     def __reduce__(self) -> tuple[object, ...]:
         options = {"model": self._model, "device": self._device, **self._given}

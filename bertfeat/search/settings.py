@@ -12,6 +12,7 @@ from typing import Annotated, Literal, get_args
 
 from msgspec import Meta
 
+from bertfeat.display import Cells, displayed
 from bertfeat.errors import IndexFolderError
 from bertfeat.features import FeatureSettings, ModelIdentity
 from bertfeat.io import STATE_FOLDER, JsonFormat, Location, explain_absence, write_json
@@ -101,6 +102,7 @@ class QueryKind(StrEnum):
         }[self]
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class RecallReport:
     """Recall and speed of an index against exact search over the same vectors, on queries left out of its tuning."""
@@ -117,6 +119,7 @@ class RecallReport:
     of: QueryKind = QueryKind.STORED  # for which queries this holds
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class IndexSettings:
     """Settings and provenance of an index."""
@@ -146,6 +149,12 @@ class IndexSettings:
     updates: Count = 0  # appends and removals since it was built
     tokens: StoredTokens | None = None
     transform: Whitening | None = None  # that index.faiss applies to vectors, with its width
+
+    def cells(self) -> Cells:
+        """The facts that a line or a table shows of the index."""
+        found = None if self.evaluation is None else self.evaluation.recall
+        kind = {"column": self.column.name, "model": self.model.name, "type": self.factory, "metric": str(self.metric)}
+        return {**kind, "documents": self.documents, "vectors": self.count - self.tombstones, "recall at": found}
 
     @property
     def width(self) -> int:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.arguments import numbers_below
+from bertfeat.display import displayed
 from bertfeat.errors import IndexFolderError, UsageError
 from bertfeat.io import Address, Location, as_location, pickle_by_folder
 from bertfeat.search.document_store import SOURCE, ArrowStore
@@ -37,6 +38,7 @@ class ScoreParts:
     maxsim: NDArray[np.float32]  # [Q, K] by tokens, see MaxSim
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class Neighbours:
     """The nearest vectors of each query, best first, the same number for each."""

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bertfeat.arguments import checked
+from bertfeat.display import displayed
 from bertfeat.errors import BertfeatError, IndexFolderError
 from bertfeat.features import FeatureSet
 from bertfeat.io import Address, Location
@@ -40,6 +41,7 @@ _UNKNOWN = np.iinfo(np.int64).max  # characters of a text that is not kept
 _LENGTH_ERROR = 1e-3  # of a vector that was scaled to length 1 in float32
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class IndexReport:
     """A sound index, and how much of it was checked."""

@@ -4,7 +4,7 @@ APD and JSD over senses as in Giulianelli, Del Tredici and Fernández 2020 (arXi
 Giulianelli 2020 (arXiv:2005.00050).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -16,15 +16,13 @@ from bertfeat.arguments import checked
 from bertfeat.errors import UsageError, parameter
 from bertfeat.features import FeatureSet, unit_vectors
 from bertfeat.io import Address
+from bertfeat.progress import ProgressOption, StepProgress, telling
 from bertfeat.study.change_measures import mean_usages, measure_distance
 from bertfeat.study.change_results import ChangeReport, UnmeasuredWord, WordChange
 from bertfeat.study.change_sample import EqualSample, WordReader, WordSample
 from bertfeat.study.settings import ChangeMeasure, ChangeSettings
 from bertfeat.usages import Usage, cluster_labels, find_usage_column
 from bertfeat.where import Slice, cut_slices
-
-OnWord = Callable[[int, int], None]
-"""Called with the number of words done, and of all."""
 
 _TOLD = 5  # words that could not be measured, where none could
 
@@ -36,7 +34,7 @@ def measure_change(
     by: str,
     settings: ChangeSettings | None = None,
     *,
-    on_word: OnWord | None = None,
+    progress: ProgressOption[StepProgress] = None,
 ) -> ChangeReport:
     """Measure how the meaning of words differs between slices of a kept column, such as years.
 
@@ -58,10 +56,10 @@ def measure_change(
     names = reader.frequent_words() if words is None else list(dict.fromkeys(words))
     samples = reader.sample_vocabulary(names) if words is None else map(reader.sample_word, names)
     results = []
-    for number, sample in enumerate(samples, 1):
-        results.append(_measure_word(sample, slices, settings))
-        if on_word is not None:
-            on_word(number, len(names))
+    with telling(progress) as tell:
+        for number, sample in enumerate(samples, 1):
+            results.append(_measure_word(sample, slices, settings))
+            tell(StepProgress("", number, len(names), "words"))
     measured = [result for result in results if isinstance(result, WordChange)]
     unmeasured = [result for result in results if isinstance(result, UnmeasuredWord)]
     if not measured:

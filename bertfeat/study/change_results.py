@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from bertfeat.display import Cells, displayed
 from bertfeat.search import Interval as Interval  # exported from here
 from bertfeat.study.settings import ChangeMeasure
 from bertfeat.usages import Usage
@@ -20,6 +21,7 @@ class SliceDistance:
     jsd: Interval
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class WordChange:
     """How a word changed."""
@@ -33,6 +35,11 @@ class WordChange:
     before: tuple[Usage, ...]  # of the first slice, farthest from the last one's prototype; scores are cosines to it
     after: tuple[Usage, ...]  # of the last slice, farthest from the first one's prototype
 
+    def cells(self) -> Cells:
+        """The row of a table that shows the word."""
+        overall = {"prt": self.overall.prt, "apd": self.overall.apd, "jsd": self.overall.jsd}
+        return {"word": self.word, **overall, "compared": self.compared, "usages": self.counts}
+
 
 @dataclass(frozen=True, slots=True)
 class UnmeasuredWord:
@@ -43,6 +50,7 @@ class UnmeasuredWord:
     reason: str
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class ChangeReport:
     """How words changed over a kept column, the most changed first."""

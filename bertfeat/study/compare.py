@@ -10,9 +10,10 @@ from bertfeat.arguments import checked
 from bertfeat.errors import NotDerivableError, UsageError, errors_within, parameter
 from bertfeat.features import FeatureSet, ReadableColumn, single_layer_columns
 from bertfeat.io import Address
+from bertfeat.progress import ProgressOption, StepProgress, telling
 from bertfeat.recipe import Pooling, parse_recipes
 from bertfeat.study.comparison import ComparedSet, ComparisonReport
-from bertfeat.study.layer_pairs import OnCompared, compare_layers, layer_name
+from bertfeat.study.layer_pairs import compare_layers, layer_name
 from bertfeat.study.matched_items import ItemCounts, MatchedItems
 from bertfeat.study.settings import ComparisonSettings
 
@@ -23,7 +24,7 @@ def compare_features(
     second: FeatureSet | str | Path | Address,
     settings: ComparisonSettings | None = None,
     *,
-    on_step: OnCompared | None = None,
+    progress: ProgressOption[StepProgress] = None,
 ) -> ComparisonReport:
     """Compare two feature sets over the same rows: of two models, two precisions, or before and after training.
 
@@ -42,7 +43,8 @@ def compare_features(
     items = MatchedItems(sets[0], sets[1], pooling)
     counts = items.counts
     chosen = _choose_sample(counts.items, settings)
-    pairs = tuple(compare_layers(items, ours, theirs, chosen, settings.k, on_step))
+    with telling(progress) as tell:
+        pairs = tuple(compare_layers(items, ours, theirs, chosen, settings.k, tell))
     return ComparisonReport(
         first=_describe_set(sets[0], ours, counts, 0),
         second=_describe_set(sets[1], theirs, counts, 1),

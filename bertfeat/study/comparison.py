@@ -6,6 +6,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from bertfeat.display import displayed
+
 Measure = Literal["cka", "rsa", "neighbours", "cosine", "least_cosine"]
 """What is measured of two layers; see :class:`LayerPair`."""
 
@@ -40,6 +42,7 @@ class LayerPair:
     least_cosine: float | None
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class ComparisonReport:
     """Two feature sets over the same rows, layer by layer."""

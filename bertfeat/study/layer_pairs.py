@@ -1,20 +1,18 @@
 """Every layer of one feature set compared with every layer of another, in one reading of both."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.features import ReadableColumn
+from bertfeat.progress import OnStep, StepProgress
 from bertfeat.study.comparison import LayerPair
 from bertfeat.study.cosines import CosineSums, SimilarityStructure, find_similarity_structure
 from bertfeat.study.matched_items import MatchedItems, Vectors
 from bertfeat.study.moments import CkaSums, Matrix64
 
 _MOST_BYTES = 1 << 30  # of the sums of CKA; both sets are read again for the layers that are left
-
-OnCompared = Callable[[int, int], None]
-"""Called with the number of items that were read, and of all that will be."""
 
 
 def compare_layers(
@@ -23,7 +21,7 @@ def compare_layers(
     second: Sequence[ReadableColumn],
     chosen: NDArray[np.int64],
     k: int,
-    on_step: OnCompared | None = None,
+    tell: OnStep,
 ) -> Iterator[LayerPair]:
     """Compare columns of the first set with those of the second, in this order.
 
@@ -32,9 +30,7 @@ def compare_layers(
     """
     groups, count = _layer_groups(first, second), items.counts.items
     for number, group in enumerate(groups):
-        vectors = items.vectors(group, second)
-        if on_step is not None:
-            vectors = _counted(vectors, on_step, number * count, len(groups) * count)
+        vectors = _counted(items.vectors(group, second), tell, number * count, len(groups) * count)
         yield from _compare_group(vectors, group, second, chosen, k)
 
 
@@ -46,12 +42,12 @@ def _layer_groups(first: Sequence[ReadableColumn], second: Sequence[ReadableColu
 
 
 def _counted(
-    pairs: Iterator[tuple[Vectors, Vectors]], on_step: OnCompared, done: int, total: int
+    pairs: Iterator[tuple[Vectors, Vectors]], tell: OnStep, done: int, total: int
 ) -> Iterator[tuple[Vectors, Vectors]]:
     for pair in pairs:
         yield pair
         done += len(pair[0][0])
-        on_step(done, total)
+        tell(StepProgress("", done, total, "vectors of each layer"))
 
 
 def _compare_group(

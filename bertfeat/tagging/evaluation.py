@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bertfeat.arguments import checked
+from bertfeat.display import displayed
 from bertfeat.errors import CorpusError, errors_within
 from bertfeat.tagging.prediction_files import TagPredictions, read_predictions
 from bertfeat.tagging.schemes import OUTSIDE, detect_scheme
@@ -17,6 +18,7 @@ from bertfeat.tagging.scores import Scores, score_tags
 STDIN = "-"
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class TagEvaluation:
     """The agreement of the predicted tags in a file with the gold ones beside them."""

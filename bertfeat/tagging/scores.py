@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from bertfeat.arguments import checked
+from bertfeat.display import displayed
 from bertfeat.errors import CorpusError, UsageError
 from bertfeat.tagging.schemes import OUTSIDE, Scheme, detect_scheme, is_span_tag, label_of, read_spans, to_bio
 
@@ -31,6 +32,7 @@ class LabelScores:
         return cls(precision, recall, _ratio(2 * correct, gold + predicted), gold, predicted, correct)
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class Scores:
     """Agreement of predicted tags with gold ones; all scores are 0 to 1, and 0 if there is nothing to count.

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from bertfeat.display import displayed
 from bertfeat.tagging.schemes import read_spans
 
 
@@ -15,6 +16,7 @@ class TextSpan:
     text: str | None  # None where the features were made without texts
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class TaggedText:
     """A text with a tag for each of its words."""

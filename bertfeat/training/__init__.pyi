@@ -69,7 +69,6 @@ from .tensors import (
 from .trainer import (
     UNLABELLED as UNLABELLED,
     Example as Example,
-    OnStep as OnStep,
     keep_random_state as keep_random_state,
     load_fine_tuned as load_fine_tuned,
     make_collator as make_collator,

@@ -1,12 +1,12 @@
 """Whether what is learnt fits the memory of this machine, checked before it is made."""
 
-import os
 from collections.abc import Callable
 
 import torch
 from torch import nn
 
 from bertfeat.errors import UsageError, parameter
+from bertfeat.io import physical_memory
 
 COPIES = 8  # weights, gradient, two moments, the best weights, and what writing a checkpoint takes
 _GIB = 2**30
@@ -30,7 +30,7 @@ def available_memory(device: torch.device) -> int:
     """Bytes of memory of the machine, or of the GPU."""
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).total_memory)
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return physical_memory()
 
 
 def gibibytes(size: int) -> str:

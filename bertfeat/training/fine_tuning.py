@@ -20,12 +20,12 @@ from bertfeat.encoder import Precision, resolve_precision
 from bertfeat.errors import BertfeatError, TrainingError, UsageError, parameter
 from bertfeat.features import ModelIdentity
 from bertfeat.models import Model, find_model, silence_transformers
+from bertfeat.progress import OnStep, ignore_progress
 from bertfeat.tokens import save_tokenizer
 from bertfeat.training.disk_errors import library_disk_errors
 from bertfeat.training.grid import GridPoint
 from bertfeat.training.trainer import (
     Example,
-    OnStep,
     keep_random_state,
     load_to_fine_tune,
     make_trainer,
@@ -70,7 +70,7 @@ def fine_tuned(
     seed: int,
     device: str | None = None,
     precision: str = "auto",
-    on_step: OnStep | None = None,
+    on_step: OnStep = ignore_progress,
     **config: object,
 ) -> Iterator[FineTuned]:
     """Fine-tune transformers' model of a ``kind`` on examples; inside the block it predicts.

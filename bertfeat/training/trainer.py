@@ -15,6 +15,7 @@ from torch import Tensor
 from bertfeat.encoder import resolve_device
 from bertfeat.errors import MissingLibraryError, ModelError, UsageError
 from bertfeat.models import Model, silence_transformers
+from bertfeat.progress import OnStep, StepProgress
 from bertfeat.training.grid import GridPoint
 
 if TYPE_CHECKING:
@@ -27,9 +28,6 @@ UNLABELLED = -100
 """The label that torch's cross entropy ignores."""
 
 _EVALUATED = 64  # sequences of a batch where nothing is learnt
-
-OnStep = Callable[[int, int], None]
-"""Called with the number of steps done, and of all."""
 
 Example = Mapping[str, NDArray[np.generic]]
 """What is read of an example: token ids and types ``[T]``, labels ``[T]`` or a number; of choices ``[C, T]``."""
@@ -98,7 +96,7 @@ def make_trainer(
     seed: int,
     on_cpu: bool,
     scratch_dir: str,
-    on_step: OnStep | None,
+    on_step: OnStep,
     precision: Literal["fp32", "bf16"],
 ) -> "Trainer":
     """The Trainer that learns from examples as the paper's section A.3 says; it writes to ``scratch_dir`` only.
@@ -125,8 +123,7 @@ def make_trainer(
         def on_step_end(
             self, args: "TrainingArguments", state: "TrainerState", control: "TrainerControl", **_: object
         ) -> None:
-            if on_step is not None:
-                on_step(state.global_step, state.max_steps)
+            on_step(StepProgress("fine-tuning", state.global_step, state.max_steps, "steps"))
 
     trainer = PrecisionTrainer(
         model=module,

@@ -4,12 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bertfeat.corpus import Value
+from bertfeat.display import Cells, ToTheRight, displayed
 from bertfeat.where import Slice
+
+_AROUND = 60  # characters that a table shows on either side of the word
 
 CONTEXT = 300
 """Characters that a usage keeps to the left and to the right of the word, by default."""
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class Usage:
     """One occurrence of the word in its context."""
@@ -25,7 +29,20 @@ class Usage:
     score: float | None  # cosine to the meaning asked for, or to the middle of the sense; None in corpus order
     values: Mapping[str, Value]  # of the kept columns
 
+    def cells(self) -> Cells:
+        """The row of a table that shows the usage: the word in its context, as a concordance has it."""
+        left, right = ToTheRight(self.left[-_AROUND:]), self.right[:_AROUND]
+        return {
+            "left": left,
+            "word": self.word,
+            "right": right,
+            "score": self.score,
+            "id": self.id,
+            "values": self.values,
+        }
 
+
+@displayed
 @dataclass(frozen=True, slots=True)
 class Usages:
     """The usages of a word."""
@@ -39,6 +56,7 @@ class Usages:
     usages: tuple[Usage, ...]  # nearest first, or in the order of the corpus
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class SliceUsages:
     """The usages of a word in one slice."""
@@ -50,6 +68,7 @@ class SliceUsages:
     usages: tuple[Usage, ...]  # nearest first, or in the order of the corpus
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class SlicedUsages:
     """The usages of a word, slice by slice of a kept column."""
@@ -63,6 +82,7 @@ class SlicedUsages:
     slices: tuple[SliceUsages, ...]
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class Sense:
     """Usages with similar vectors."""
@@ -71,7 +91,12 @@ class Sense:
     usages: tuple[Usage, ...]  # the most central ones first
     counts: tuple[int, ...] = ()  # of each slice
 
+    def cells(self) -> Cells:
+        """The row of a table that shows the sense by its most central usage."""
+        return {"count": self.count, "counts": self.counts, **(self.usages[0].cells() if self.usages else {})}
 
+
+@displayed
 @dataclass(frozen=True, slots=True)
 class Senses:
     """The usages of a word, grouped."""

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bertfeat.display import format_duration
 from bertfeat.errors import ROWS_FAILED, pluralize
+from bertfeat.progress import AnyProgress
 
-from ..console import Console, format_duration
-from ..progress import progress_display, view_extraction
+from ..console import Console
+from ..progress import progress_display
 
 if TYPE_CHECKING:
-    from bertfeat.extraction import Progress
     from bertfeat.heads import DatasetReport
     from bertfeat.training import Pace
 
@@ -34,14 +35,13 @@ class DatasetDisplay:
     def __init__(self, console: Console, noun: str) -> None:
         self._console, self._noun = console, noun
         self._open = ExitStack()
-        self._show: Callable[[Progress], None] | None = None
+        self._show: Callable[[AnyProgress], None] | None = None
         self._paced = False
 
-    def progress(self, progress: "Progress") -> None:
-        """Show how far an extraction has come."""
+    def progress(self, progress: AnyProgress) -> None:
+        """Show how far an extraction, or the fine-tuning, has come."""
         if self._show is None:
-            display = self._open.enter_context(progress_display(self._console, view_extraction))
-            self._show = display or (lambda _: None)
+            self._show = self._open.enter_context(progress_display(self._console))
         self._show(progress)
 
     def report(self, report: "DatasetReport") -> None:

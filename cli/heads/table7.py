@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bertfeat.display import format_duration
 from bertfeat.errors import pluralize
 
 from ..app import option
-from ..console import Console, format_duration, two_columns
+from ..console import Console, two_columns
 from ..option_types import listed_option
 from ..options import ModelOptions, model_options, output_options, reading_options
 from ..paths import default_output

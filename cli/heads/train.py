@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bertfeat.display import format_duration
+
 from ..app import option
-from ..console import Console, fields_of, format_duration, two_columns
+from ..console import Console, fields_of, two_columns
 from ..info_head import kept_line
 from ..options import ModelOptions, model_options, output_options, reading_options
 from ..paths import default_output

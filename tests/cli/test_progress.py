@@ -11,11 +11,12 @@ SHOW = """
 import time
 from bertfeat.cli import progress
 from bertfeat.cli.console import Console
+from bertfeat.progress import StepProgress
 progress.SECONDS_BETWEEN_LINES = 0.5
 begun = time.monotonic()
-with progress.progress_display(Console(False, False), lambda at: progress.ProgressView(at / 300, f"step {at}")) as show:
+with progress.progress_display(Console(False, False)) as show:
     for at in range(300):
-        show(at)
+        show(StepProgress("step", at, 300, "words"))
         time.sleep(0.005)
 print(time.monotonic() - begun)
 """

@@ -216,11 +216,6 @@ def test_what_cannot_be_had_lists_what_can(folder: Path, name: str, pooling: str
         FeatureSet(folder).matrix(name, pooling)
 
 
-def test_a_matrix_of_tokens_points_to_documents(folder: Path) -> None:
-    with pytest.raises(NotDerivableError, match="matrix for each document; use documents"):
-        FeatureSet(folder).matrix("last_token")
-
-
 def test_a_recipe_means_the_pooling_under_which_it_can_be_had() -> None:
     stored = feature_columns("concat4,cls", [Pooling.MEAN], num_layers=L, hidden_size=H, dtype="float32")
     assert find_column(stored, L, "sum4").name == "sum4_mean"
@@ -411,7 +406,7 @@ def test_documents_asked_for_by_row_read_their_row_group_once(tmp_path: Path, mo
             features[wrong]
 
 
-@pytest.mark.parametrize("wrong", [1.5, "2", None, np.float64(2)], ids=repr)
+@pytest.mark.parametrize("wrong", [1.5, None, np.float64(2)], ids=repr)
 def test_a_row_is_a_whole_number(folder: Path, wrong: Any) -> None:
     with pytest.raises(UsageError, match="must be a whole number"):
         FeatureSet(folder)[wrong]

@@ -16,6 +16,7 @@ from bertfeat.errors import NotDerivableError, UsageError
 from bertfeat.features import FeatureSet
 from bertfeat.probes import ProbeScores, ProbeSettings, probe_layers, read_probes
 from bertfeat.probes.examples import Examples, check_classifier_memory
+from bertfeat.progress import StepProgress
 from tests.support.features_toy import Toy, ToyDocument, toy_part, toy_set
 
 sklearn = pytest.importorskip("sklearn")
@@ -164,9 +165,9 @@ def test_rare_classes_may_be_left_out(toy: FeatureSet) -> None:
 
 
 def test_steps_are_told(toy: FeatureSet) -> None:
-    told: list[tuple[int, int]] = []
-    probe_layers(toy, "kind", ProbeSettings(layers=("1", "2"), folds=3), on_step=lambda *step: told.append(step))
-    assert told == [(step, 6) for step in range(1, 7)]
+    told: list[StepProgress] = []
+    probe_layers(toy, "kind", ProbeSettings(layers=("1", "2"), folds=3), progress=told.append)
+    assert [str(step) for step in told] == [f"{number} of 6 classifiers" for number in range(1, 7)]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from bertfeat.corpus import KeptColumn
 from bertfeat.errors import DatabaseError, IndexFolderError, UsageError
 from bertfeat.io import Address
-from bertfeat.search import BuildProgress, export_to_lance
+from bertfeat.progress import StepProgress
+from bertfeat.search import export_to_lance
 from bertfeat.search.databases.database_rows import DatabaseRows, RowBlock
 from tests.support.features_toy import KEPT, toy_parts, toy_set
 from tests.support.index_toy import clustered, files_of, neighbours, vector_set
@@ -106,7 +107,7 @@ def test_without_texts(tmp_path: Path) -> None:
 
 def test_an_index_and_what_its_recall_needs(tmp_path: Path) -> None:
     vectors = clustered(3000)
-    steps: list[BuildProgress] = []
+    steps: list[StepProgress] = []
     folder = vector_set(tmp_path / "f", vectors)
     report = export_to_lance(folder, tmp_path / "f.lance", index=True, progress=steps.append)
     dataset = lance.dataset(tmp_path / "f.lance")

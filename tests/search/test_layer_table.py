@@ -15,6 +15,7 @@ from scipy.stats import bootstrap
 from bertfeat.cli import main
 from bertfeat.errors import BertfeatError, CorpusError, IndexFolderError, NotDerivableError, UsageError
 from bertfeat.features import DocumentFeatures, FeatureSet, ModelIdentity
+from bertfeat.progress import StepProgress
 from bertfeat.search import BuildOptions, LayerTable, build_index, evaluate_beir, evaluate_layers
 from bertfeat.search.evaluation.intervals import QueryResamples
 from bertfeat.search.index import Index
@@ -191,12 +192,10 @@ def test_what_whitening_does_not_bear_is_left_out(tmp_path: Path) -> None:
 
 
 def test_progress_reaches_its_end(features: FeatureSet, beir: Path) -> None:
-    seen: list[tuple[int, int]] = []
-    table_of(
-        features, beir, layers=["all"], transforms=["none", "half-whiten"], on_step=lambda *step: seen.append(step)
-    )
-    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
-    assert seen[-1] == (2 * 3 * (L + 1) * ROWS,) * 2
+    seen: list[StepProgress] = []
+    table_of(features, beir, layers=["all"], transforms=["none", "half-whiten"], progress=seen.append)
+    assert [step.done for step in seen] == sorted(step.done for step in seen)
+    assert (seen[-1].done, seen[-1].fraction) == (2 * 3 * (L + 1) * ROWS, 1.0)
 
 
 def test_resamples_are_paired_and_seeded() -> None:

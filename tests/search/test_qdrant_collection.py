@@ -17,7 +17,8 @@ from qdrant_client import QdrantClient, models
 
 from bertfeat.corpus import KeptColumn
 from bertfeat.errors import DatabaseError, UsageError
-from bertfeat.search import BuildProgress, export_to_qdrant
+from bertfeat.progress import StepProgress
+from bertfeat.search import export_to_qdrant
 from bertfeat.search.databases import qdrant_collection
 from bertfeat.search.databases.database_rows import RowBlock
 from bertfeat.search.databases.qdrant_collection import _batches
@@ -252,7 +253,7 @@ def test_a_folder_in_use(folder: Path, tmp_path: Path) -> None:
 def test_a_server_with_faults(folder: Path, server: QdrantServer) -> None:
     server.faults.extend([503, "drop", 429, 500, "drop", "drop"])
     server.states.extend(["green", "green", "yellow", "green", "yellow", "green", "green"])
-    steps: list[BuildProgress] = []
+    steps: list[StepProgress] = []
     report = export_to_qdrant(folder, url=server.url, progress=steps.append)
     assert report.index == "HNSW, cosine, m 16, ef_construct 100, 0 vectors indexed"
     found = records(server.local, "books")

@@ -15,9 +15,9 @@ import pytest
 
 from bertfeat.errors import FolderLockedError, IndexFolderError, StorageError, UsageError
 from bertfeat.io import folder_lock
+from bertfeat.progress import StepProgress
 from bertfeat.search import (
     BuildOptions,
-    BuildProgress,
     VectorIndex,
     append_features,
     build_index,
@@ -50,7 +50,7 @@ def test_a_version_with_other_things_is_left_alone(folder: Path, tmp_path: Path)
 
 
 def test_what_is_put_into_a_version_meanwhile_stays(folder: Path, tmp_path: Path) -> None:
-    def put(_progress: BuildProgress) -> None:
+    def put(_progress: StepProgress) -> None:
         (folder / "version-1" / "thesis.txt").write_text("irreplaceable")
 
     build_index(tmp_path / "toy.features", folder, progress=put)

@@ -1,7 +1,7 @@
 """Change of words: measures equal brute force over all pairs, slices are those asked for, plants are found."""
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from scipy.spatial.distance import cdist, jensenshannon
 from bertfeat.corpus import Value
 from bertfeat.errors import BertfeatError, FeatureSetError, NotDerivableError, UsageError
 from bertfeat.features import FeatureSet
+from bertfeat.progress import StepProgress
 from bertfeat.study import ChangeMeasure, ChangeSettings, Interval, WordChange, measure_change
 from bertfeat.study.change_measures import mean_usages, measure_distance, sense_divergence
 from bertfeat.where import cut_slices, slice_number
@@ -344,7 +345,6 @@ def test_sets_without_what_is_needed(
 
 
 def test_progress_counts_words(features: FeatureSet) -> None:
-    told: list[tuple[int, int]] = []
-    on_word: Callable[[int, int], None] = lambda done, total: told.append((done, total))  # noqa: E731
-    measure_change(features, ["cell", "door"], "year", ChangeSettings(least=5), on_word=on_word)
-    assert told == [(1, 2), (2, 2)]
+    told: list[StepProgress] = []
+    measure_change(features, ["cell", "door"], "year", ChangeSettings(least=5), progress=told.append)
+    assert [str(step) for step in told] == ["1 of 2 words", "2 of 2 words"]

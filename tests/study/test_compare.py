@@ -14,6 +14,7 @@ from scipy.stats import spearmanr
 
 from bertfeat.errors import BertfeatError, DamagedError, FeatureSetError, NotDerivableError, RecipeError, UsageError
 from bertfeat.features import FeatureSet, Pieces
+from bertfeat.progress import StepProgress
 from bertfeat.study import ComparisonReport, ComparisonSettings, LayerPair, compare_features
 from tests.support.features_toy import L, Toy, ToyDocument, toy_part, toy_set
 
@@ -92,12 +93,12 @@ def check(compared: ComparisonReport, wanted: Sequence[LayerPair]) -> None:
 def test_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pooling: str, sums: int) -> None:
     monkeypatch.setattr("bertfeat.study.layer_pairs._MOST_BYTES", sums)
     first, second = first_parts(poolings=[pooling]), second_parts(poolings=[pooling])
-    steps: list[tuple[int, int]] = []
+    steps: list[StepProgress] = []
     compared = compare_features(
         opened(tmp_path, "first", first),
         opened(tmp_path, "second", second),
         ComparisonSettings(k=K),
-        on_step=lambda done, total: steps.append((done, total)),
+        progress=steps.append,
     )
     documents = common_documents(first, second)
     vectors = [
@@ -108,7 +109,7 @@ def test_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pooling: str
     assert (compared.documents, compared.items, compared.sample) == (15, 15, 15)
     assert (compared.first.failed, compared.second.failed) == (1, 1)
     assert (compared.pooling, compared.by_text, compared.first.model) == (pooling, True, "toy/model")
-    assert steps[-1] == ((15, 15) if sums > 1 else (75, 75))
+    assert (steps[-1].done, steps[-1].total) == ((15, 15) if sums > 1 else (75, 75))
     assert [pair.first for pair in compared.partners] == [pair.second for pair in compared.partners]
 
 

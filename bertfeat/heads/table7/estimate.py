@@ -13,6 +13,7 @@ import torch
 
 from bertfeat.arguments import checked
 from bertfeat.corpus import CorpusSettings
+from bertfeat.display import displayed
 from bertfeat.encoder import resolve_device
 from bertfeat.extraction import estimate_extraction
 from bertfeat.heads.datasets import (
@@ -53,6 +54,7 @@ _TIMED = 12  # batches that a network is timed on, after half as many to warm up
 _TUNED = 48  # examples that fine-tuning is timed on
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class HeadTableEstimate:
     """The time that a table would take, in seconds."""

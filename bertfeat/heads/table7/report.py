@@ -9,6 +9,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from bertfeat.arguments import checked
+from bertfeat.display import displayed
 from bertfeat.heads.kinds import HeadKind
 from bertfeat.heads.table7.rows import FINE_TUNING, PAPER_SOURCE
 from bertfeat.heads.table7.runs import FORMAT_VERSION, HeadRun
@@ -21,6 +22,7 @@ MARKDOWN_NAME = "table7.md"
 PICTURE_NAME = "table7.png"
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class HeadRow:
     """A row of the table and its runs."""
@@ -44,6 +46,7 @@ class HeadRow:
         return sum(run.seconds for run in self.runs) / max(1, len(self.runs))
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class HeadTable:
     """The rows that were trained, in order."""

@@ -7,8 +7,8 @@ from typing import Unpack
 
 from bertfeat.arguments import checked
 from bertfeat.corpus import CorpusSettings
+from bertfeat.display import displayed
 from bertfeat.errors import UsageError
-from bertfeat.extraction import OnProgress
 from bertfeat.heads.datasets import (
     ALL_LAYERS,
     ExtractorArguments,
@@ -33,6 +33,7 @@ from bertfeat.heads.tasks.table import task_of
 from bertfeat.heads.training import OpenSources, extracted_sets, open_sources
 from bertfeat.io import ResultKind
 from bertfeat.plots import draw_table7
+from bertfeat.progress import AnyProgress, OnStep, ProgressOption, StepProgress, telling
 from bertfeat.recipe import Pooling
 from bertfeat.training import (
     PAPER_GRID,
@@ -48,6 +49,7 @@ from bertfeat.training import (
 )
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class HeadTableReport:
     """A Table 7 of heads that is done."""
@@ -77,7 +79,7 @@ def train_head_table7(
     grid: Sequence[GridPoint] = (),
     corpus_settings: CorpusSettings | None = None,
     picture: bool = True,
-    progress: OnProgress | None = None,
+    progress: ProgressOption[AnyProgress] = None,
     on_dataset: OnDataset | None = None,
     on_run: OnHeadRun | None = None,
     on_epoch: OnEpoch | None = None,
@@ -89,7 +91,7 @@ def train_head_table7(
     Corpora are extracted into the folder with every layer. Every row is trained with every seed; beside them stand the
     most frequent answer, of numbers of pairs the cosine of their vectors, and with ``fine_tune`` the model fine-tuned:
     the first seed chooses the best point of the ``grid`` (default: the paper's) on ``dev``, and all seeds are run with
-    it. What is done is kept, and not done again.
+    it. What is done is kept, and not done again. ``progress`` hears of extraction, and of runs unless ``on_run`` does.
 
     Raises:
         HeadError: the folder holds a table of other data or settings; or see :func:`train_head`.
@@ -103,14 +105,15 @@ def train_head_table7(
     settings = settle_task(HeadKind(kind), settings, label, sources["train"], reading)
     task = task_of(HeadKind(kind), settings.task)
     settings = replace(settings, crf=bool(settings.crf)) if task.reads is Pooling.WORD else settings  # as the paper
-    options = HeadOptions(task, None, pooling, form, label, choices, reading, extractor, progress, on_dataset)
+    options = HeadOptions(task, None, pooling, form, label, choices, reading, extractor, None, on_dataset)
     epochs = rows_have_epochs(rows, task, settings)
     check_examples(options, sources, settings, tuning=fine_tune, epochs=epochs, grid=tuple(grid))
     points, tuned, precision = tuple(grid or PAPER_GRID), None, None
     if fine_tune:
         tuned = find_tuned_model(extractor.get("model"), extractor.get("revision"), recorded_model(sources))
         precision = check_tuning(points, extractor.get("device"), extractor.get("precision", "auto"))
-    with hold_result_folder(folder, ResultKind.TABLE7):
+    with hold_result_folder(folder, ResultKind.TABLE7), telling(progress) as tell:
+        options = replace(options, progress=tell)
         sets = extracted_sets(sources, replace(options, layers=ALL_LAYERS), folder)
         if task.reads is Pooling.WORD and any(isinstance(source, Path) for source in sources.values()):
             warn_of_lower_case(extractor.get("model"), extractor.get("revision"), sets["train"][0])
@@ -118,14 +121,27 @@ def train_head_table7(
         last = open_sources(sets, replace(options, layers="last"), settings)  # refuses sets before anything is written
         places = {name: tuple(record_place(each.folder, folder) for each in made) for name, made in sets.items()}
         runs = HeadRuns(folder, _table_identity(last, options, settings), places)
-        training = HeadTableTraining(sets, options, settings, last, runs, on_run, on_epoch, on_pace)
         chosen = parse_rows(rows, model.num_layers)
+        total = (len(chosen) + fine_tune) * len(seeds) + (len(points) if fine_tune and len(points) > 1 else 0)
+        hear = on_run or _RunCounter(tell, total)
+        training = HeadTableTraining(sets, options, settings, last, runs, hear, on_epoch, on_pace)
         table = training.run(chosen, tuple(seeds), tuned=tuned, grid=points, precision=precision)
         write_head_table(folder, table)
         warnings = merged_labels_warnings(sources.values(), label if isinstance(task, Labels) else None)
         if picture:
             warnings += draw_if_possible(lambda: draw_table7(table, folder / PICTURE_NAME))
     return HeadTableReport(folder, table, warnings, count_failed_rows(sources, sets))
+
+
+class _RunCounter:
+    """Tells how many runs of a table are done."""
+
+    def __init__(self, tell: OnStep, total: int) -> None:
+        self._tell, self._total, self._done = tell, total, 0
+
+    def __call__(self, *_: object) -> None:
+        self._done += 1
+        self._tell(StepProgress("", self._done, self._total, "runs"))
 
 
 def _table_identity(sources: OpenSources, options: HeadOptions, settings: HeadSettings) -> TableIdentity:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bertfeat.arguments import checked
+from bertfeat.display import displayed
 from bertfeat.errors import HeadError
 from bertfeat.heads.settings import Outputs
 from bertfeat.heads.table7.baselines import TITLES
@@ -16,6 +17,7 @@ from bertfeat.tagging import Scheme
 from bertfeat.training import FeaturesState, features_state
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class Table7VerifyReport:
     """A sound Table 7."""

@@ -16,8 +16,8 @@ from bertfeat.arguments import checked
 from bertfeat.engine import Engine
 from bertfeat.errors import IndexFolderError, UsageError, parameter
 from bertfeat.io import Address, as_location
+from bertfeat.progress import OnStep, ProgressOption, StepProgress, telling
 from bertfeat.recipe import FeatureColumn
-from bertfeat.search.building.build_progress import BuildProgress, OnBuildProgress, ignore_build_progress
 from bertfeat.search.building.feature_source import FeatureSource
 from bertfeat.search.building.filling import Filling, Keep, check_complete, fill_here
 from bertfeat.search.building.shard_files import refuse_indivisible
@@ -66,7 +66,7 @@ def build_index(
     queries: Sequence[str] | None = None,
     model: str | Path | None = None,
     encoder: QueryEncoder | None = None,
-    progress: OnBuildProgress | None = None,
+    progress: ProgressOption[StepProgress] = None,
     engine: Engine | None = None,
     scratch: str | Path | Address | None = None,
 ) -> IndexSettings:
@@ -95,13 +95,13 @@ def build_index(
     workers = None if engine is None else Workers(engine, None if scratch is None else as_location(scratch))
     if workers is not None:
         workers.check([features.folder for features in sets])
-    with hold_index_folder(folder, new=True) as held:
+    with hold_index_folder(folder, new=True) as held, telling(progress) as tell:
         source = FeatureSource(sets, column, keep_text=options.keep_text)
         if not source.count:
             raise UsageError(
                 f"there are no vectors of {source.column.name} in it, so nothing to index", where=sets[0].folder
             )
-        clock = _StepClock(progress or ignore_build_progress)
+        clock = _StepClock(tell)
         given = None if queries is None else _queries_to_tune_on(queries, source, options, model, encoder, clock)
         whitener = _fit_to_source(source, options.whitening, clock)
         width = whitener.width if whitener else source.width
@@ -246,7 +246,7 @@ def _fit_to_source(source: FeatureSource, whitening: Whitening | None, clock: "_
 class _StepClock:
     """Times the steps and reports their progress."""
 
-    on_progress: OnBuildProgress
+    on_progress: OnStep
     seconds: dict[str, float] = field(default_factory=dict)
     _step: str = ""
     _total: int = 0
@@ -260,7 +260,7 @@ class _StepClock:
         self.seconds[name] = round(time.perf_counter() - began, 3)
 
     def done(self, count: int) -> None:
-        self.on_progress(BuildProgress(self._step, count, self._total))
+        self.on_progress(StepProgress(self._step, count, self._total, "vectors"))
 
 
 def _library_versions() -> dict[str, str]:

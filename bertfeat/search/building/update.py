@@ -10,10 +10,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bertfeat.arguments import checked
+from bertfeat.display import displayed
 from bertfeat.errors import IndexFolderError, parameter
 from bertfeat.features import FeatureSet
 from bertfeat.io import Address
-from bertfeat.search.building.build_progress import BuildProgress, OnBuildProgress, ignore_build_progress
+from bertfeat.progress import OnStep, ProgressOption, StepProgress, telling
 from bertfeat.search.building.feature_source import FeatureSource, find_incomparability
 from bertfeat.search.building.filling import check_complete, fill_index, kept_blocks
 from bertfeat.search.building.token_writer import KeptTokensWriter, check_token_sets
@@ -30,6 +31,7 @@ from bertfeat.search.versions import hold_index_folder
 _RECONSTRUCTED = 16_384
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class UpdateReport:
     """An update, in documents."""
@@ -45,7 +47,7 @@ def append_features(
     folder: str | Path | Address,
     features: FeatureSets,
     *,
-    progress: OnBuildProgress | None = None,
+    progress: ProgressOption[StepProgress] = None,
 ) -> UpdateReport:
     """Append feature sets to an index; documents that have the id of a new one are replaced.
 
@@ -76,11 +78,12 @@ def append_features(
             remaining = _RemainingIndex(index, replaced)
             source.first_document = remaining.documents
             schema = document_schema([(index.folder, index.documents.schema), *source.schemas])
-            with IndexStoresWriter(fresh, schema, per_document=source.per_document) as stores:
+            with (
+                IndexStoresWriter(fresh, schema, per_document=source.per_document) as stores,
+                telling(progress) as tell,
+            ):
                 remaining.copy(stores)
-                grown, zero = _extend_index(
-                    remaining.faiss_index, source, index.settings, stores, fresh, progress or ignore_build_progress
-                )
+                grown, zero = _extend_index(remaining.faiss_index, source, index.settings, stores, fresh, tell)
             settings = replace(
                 remaining.settings(fresh, added=source.count),
                 sources=sources,
@@ -187,14 +190,14 @@ def _extend_index(
     settings: IndexSettings,
     stores: IndexStoresWriter,
     folder: Path,
-    progress: OnBuildProgress,
+    progress: OnStep,
 ) -> tuple[FaissIndex, int]:
     """The index with a source's vectors added, and how many zero vectors there were among them."""
     before = int(index.ntotal)
     on_disk = DiskListsBuilder(index, folder, None) if has_lists_on_disk(index) else None
 
     def report(done: int) -> None:
-        progress(BuildProgress("add", done, source.count))
+        progress(StepProgress("add", done, source.count, "vectors"))
 
     zero = fill_index(on_disk or index, kept_blocks(source, stores.write), settings.preparation, report)
     index = on_disk.merged() if on_disk else index

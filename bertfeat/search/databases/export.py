@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.arguments import SECRET, checked
+from bertfeat.display import displayed
 from bertfeat.errors import DatabaseError, UsageError, needed_library, parameter
 from bertfeat.features import FeatureSet
 from bertfeat.io import Address, as_location
-from bertfeat.search.building.build_progress import BuildProgress, OnBuildProgress, ignore_build_progress
+from bertfeat.progress import OnStep, ProgressOption, StepProgress, telling
 from bertfeat.search.databases.database_recall import ENOUGH, DatabaseRecall, ExactRows, judge_database, sample_queries
 from bertfeat.search.databases.database_rows import DatabaseRows, RowBlock
 
@@ -53,6 +54,7 @@ class VectorDatabase(Protocol):
         ...
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class DatabaseReport:
     """What was loaded into a database."""
@@ -79,7 +81,7 @@ def export_to_lance(
     index: bool | None = None,
     evaluate: bool = True,
     overwrite: bool = False,
-    progress: OnBuildProgress | None = None,
+    progress: ProgressOption[StepProgress] = None,
 ) -> DatabaseReport:
     """Write one column of a feature set as a Lance dataset, on this machine or at an address, and measure its recall.
 
@@ -97,7 +99,8 @@ def export_to_lance(
         from bertfeat.search.databases.lance_dataset import LanceTable
     place = as_location(dataset)
     rows = DatabaseRows(_opened_set(features), column)
-    return _fill_database(rows, LanceTable(place, index=index), str(place), None, evaluate, overwrite, progress)
+    with telling(progress) as tell:
+        return _fill_database(rows, LanceTable(place, index=index), str(place), None, evaluate, overwrite, tell)
 
 
 @checked
@@ -111,7 +114,7 @@ def export_to_qdrant(
     api_key: Annotated[str | None, SECRET] = None,
     evaluate: bool = True,
     overwrite: bool = False,
-    progress: OnBuildProgress | None = None,
+    progress: ProgressOption[StepProgress] = None,
 ) -> DatabaseReport:
     """Load one column of a feature set into a collection of a Qdrant server, or of a local folder; measure its recall.
 
@@ -137,10 +140,10 @@ def export_to_qdrant(
         from bertfeat.search.databases.qdrant_collection import QdrantCollection, open_qdrant
     opened, place = _opened_set(features), str(url or folder)
     name = collection or opened.folder.absolute().name.removesuffix(".features")
-    with open_qdrant(url, local, api_key) as client:
+    with open_qdrant(url, local, api_key) as client, telling(progress) as tell:
         database = QdrantCollection(client, place, name, remote=url is not None)
         rows = DatabaseRows(opened, column)
-        return _fill_database(rows, database, place, name, evaluate, overwrite, progress)
+        return _fill_database(rows, database, place, name, evaluate, overwrite, tell)
 
 
 def _opened_set(features: FeatureSet | str | Path | Address) -> FeatureSet:
@@ -154,10 +157,10 @@ def _fill_database(
     collection: str | None,
     evaluate: bool,
     overwrite: bool,
-    progress: OnBuildProgress | None,
+    tell: OnStep,
 ) -> DatabaseReport:
     def step(name: str) -> Callable[[int], None]:
-        return lambda done: (progress or ignore_build_progress)(BuildProgress(name, done, rows.count))
+        return lambda done: tell(StepProgress(name, done, rows.count, "vectors"))
 
     resumed = database.begin(rows, overwrite=overwrite)
     exact = sample_queries(rows, step("sample")) if evaluate else None

@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bertfeat.arguments import checked
+from bertfeat.display import displayed
 from bertfeat.errors import CorpusError, UsageError, needed_library, parameter
 from bertfeat.io import Address
 from bertfeat.search.evaluation.beir_folder import BeirFolder, read_beir
@@ -56,6 +57,7 @@ class OwnIds(StrEnum):
     DROP = "drop"  # queries are documents of the corpus, and none should find itself: BEIR's rule
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class RetrievalScores:
     """Means over the judged queries."""

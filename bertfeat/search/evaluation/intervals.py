@@ -22,6 +22,9 @@ class Interval:
     low: float
     high: float
 
+    def __str__(self) -> str:
+        return f"{self.value:.3f} ({self.low:.3f} to {self.high:.3f})"
+
 
 class QueryResamples:
     """Resamples of queries: each draws as many with replacement as there are.

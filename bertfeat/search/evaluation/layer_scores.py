@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from bertfeat.display import displayed
 from bertfeat.search.evaluation.beir import RETRIEVAL_METRICS, OwnIds, seem_documents
 from bertfeat.search.evaluation.intervals import Interval
 
@@ -10,6 +11,7 @@ RANKED_BY = RETRIEVAL_METRICS[0]
 """The metric by which rows are compared: nDCG@10."""
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class LayerScores:
     """How well one column under one transform finds what is judged to be relevant."""
@@ -31,6 +33,7 @@ class LeftOut:
     reason: str
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
 class LayerTable:
     """The columns of a feature set scored on a BEIR folder, in the order asked for."""

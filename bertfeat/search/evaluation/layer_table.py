@@ -6,7 +6,7 @@ built: the vectors stream by, once for the search, and once before it where they
 Shapes: Q queries, n vectors of a block, K hits, W values in a vector.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from bertfeat.arguments import checked
 from bertfeat.errors import NotDerivableError, UsageError, parameter
 from bertfeat.features import FeatureSet, ReadableColumn, single_layer_columns
 from bertfeat.io import Address
+from bertfeat.progress import OnStep, ProgressOption, StepProgress, telling
 from bertfeat.recipe import Pooling, Recipe, parse_poolings
 from bertfeat.search.evaluation.beir import (
     DEPTH,
@@ -44,9 +45,6 @@ from bertfeat.search.vectors.whitening_names import NONE, Whitening, as_whitenin
 
 _QUERIES_AT_ONCE = 256
 
-OnScanned = Callable[[int, int], None]
-"""Called with the number of vectors that were read, and of all that will be."""
-
 
 @checked
 def evaluate_layers(
@@ -62,7 +60,7 @@ def evaluate_layers(
     model: str | Path | None = None,
     device: str | None = None,
     encoder: WordEncoder | None = None,
-    on_step: OnScanned | None = None,
+    progress: ProgressOption[StepProgress] = None,
 ) -> LayerTable:
     """Score layers of a feature set on a BEIR folder by exact search under cosine, with intervals over the queries.
 
@@ -92,9 +90,10 @@ def evaluate_layers(
         stored = {name for column in columns for name in column.derivation.columns}
         needed = [column for column in features.columns if column.name in stored]
         encoder = open_feature_encoder(features, needed, model, device)
-    scan = _Scan(features, data, ids, rule is OwnIds.DROP, wanted, on_step, len(columns))
     queries = _encode_queries(encoder, list(data.queries.values()), columns)
-    scored = [row for column in columns for row in scan.rows(column, queries[column.name])]
+    with telling(progress) as tell:
+        scan = _Scan(features, data, ids, rule is OwnIds.DROP, wanted, tell, len(columns))
+        scored = [row for column in columns for row in scan.rows(column, queries[column.name])]
     if not scored:
         raise UsageError(scan.left_out[0].reason, where=features.folder)
     return LayerTable(
@@ -217,7 +216,7 @@ class _Scan:
     ids: pa.ChunkedArray  # of the documents
     drop: bool  # leave out hits with their query's own id
     transforms: Sequence[Whitening | None]
-    on_step: OnScanned | None
+    tell: OnStep
     columns: int  # that will be read
     left_out: list[LeftOut] = field(default_factory=list)
     _read: int = 0
@@ -267,9 +266,8 @@ class _Scan:
 
     def _count(self, vectors: int) -> None:
         self._read += vectors
-        if self.on_step is not None:
-            passes = 2 if any(self.transforms) else 1
-            self.on_step(self._read, passes * self.columns * len(self.features))
+        passes = 2 if any(self.transforms) else 1
+        self.tell(StepProgress("", self._read, passes * self.columns * len(self.features), "vectors"))
 
     def _retrieved(self, search: _StreamedSearch) -> RetrievedDocuments:
         scores, numbers = search.found

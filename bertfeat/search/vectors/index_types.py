@@ -4,13 +4,13 @@ A new type is a member of :class:`IndexType` and a function in the table :data:`
 """
 
 import math
-import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from bertfeat.errors import UsageError
+from bertfeat.io import physical_memory
 
 EXACT_SCAN_BYTES = 256 << 20  # about 20 ms a query; below that nothing is gained by being approximate
 POINTS_PER_CLUSTER = 64  # to train on; FAISS itself asks for 39 to 256
@@ -58,7 +58,7 @@ def choose_index(kind: str, *, count: int, width: int, memory: int | None, recal
     Raises:
         UsageError: a product quantiser does not fit the width or the number of vectors.
     """
-    budget = memory or _half_of_memory()
+    budget = memory or physical_memory() // 2
     if kind == IndexType.AUTO:
         return _choose_automatically(count, width, budget, recall)
     if kind not in list(IndexType):
@@ -170,7 +170,3 @@ def _over_budget(size: int, budget: int) -> str:
 
 def _gigabytes(number: float) -> str:
     return f"{number / 1e9:.1f} GB" if number >= 1e8 else f"{number / 1e6:.0f} MB"
-
-
-def _half_of_memory() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2

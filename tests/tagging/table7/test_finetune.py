@@ -12,6 +12,7 @@ from transformers import AutoModelForTokenClassification, AutoTokenizer
 from bertfeat.errors import BertfeatError, HeadError, ModelError, UsageError
 from bertfeat.heads import HeadReport, HeadSettings, Tagger, evaluate_head, train_head
 from bertfeat.heads.word_windows import cut_into_windows
+from bertfeat.progress import AnyProgress
 from bertfeat.tagging import score_tags
 from bertfeat.tokens import Tokenizer
 from bertfeat.training import PAPER_GRID, UNLABELLED, GridPoint
@@ -157,7 +158,7 @@ def test_it_tags_texts_and_files(done: HeadReport, files: dict[str, Path], tmp_p
 def test_equal_seeds_give_equal_results_quietly(
     bert: Tiny, files: dict[str, Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    heard: list[tuple[int, int]] = []
+    heard: list[AnyProgress] = []
     torch.manual_seed(5)
     before = (torch.get_rng_state(), random.getstate(), repr(np.random.get_state()))
     runs = [
@@ -167,7 +168,7 @@ def test_equal_seeds_give_equal_results_quietly(
             tmp_path / str(number),
             point=GridPoint(4, 2e-3, 1),
             seed=seed,
-            on_step=lambda *at: heard.append(at),
+            progress=heard.append,
         ).record
         for number, seed in enumerate((1, 1, 2))
     ]
@@ -175,7 +176,7 @@ def test_equal_seeds_give_equal_results_quietly(
     weights = [run.files["model.safetensors"] for run in runs if run.files]
     assert weights[0] == weights[1] != weights[2]
     assert runs[0].score == runs[1].score
-    assert heard[:25] == [(step, 25) for step in range(1, 26)]
+    assert list(map(str, heard)) == [f"fine-tuning {step} of 25 steps" for step in range(1, 26)] * 3
     assert torch.equal(before[0], after[0])
     assert before[1:] == after[1:]
     assert capfd.readouterr() == ("", "")

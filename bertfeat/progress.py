@@ -1,0 +1,86 @@
+"""Progress of long calls: the steps that they tell, and the bar that notebooks show."""
+
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+_SECONDS_BETWEEN = 0.2  # two pictures of a bar
+
+
+class AnyProgress(Protocol):
+    """How far a call has come; as a text, what a bar says beside it."""
+
+    @property
+    def fraction(self) -> float:
+        """The share that is done, 0 to 1."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StepProgress:
+    """How far a step of a call has come; of some calls it is the only one."""
+
+    step: str  # such as train; empty where there is only one
+    done: int
+    total: int
+    noun: str  # of what is counted: vectors, words, parts
+
+    @property
+    def fraction(self) -> float:
+        """The share that is done, 0 to 1."""
+        return self.done / max(self.total, 1)
+
+    def __str__(self) -> str:
+        return f"{self.step} {self.done:,} of {self.total:,} {self.noun}".lstrip()
+
+
+ProgressT = TypeVar("ProgressT", bound=AnyProgress)
+
+OnStep = Callable[[StepProgress], None]
+
+ProgressOption = Callable[[ProgressT], None] | bool | None
+"""Who hears of the progress of a call: a function; True: a bar; False: nobody; None: a bar in notebooks alone."""
+
+
+def ignore_progress(_: object) -> None:
+    """Hear nothing."""
+
+
+@contextmanager
+def telling(progress: ProgressOption[ProgressT]) -> Iterator[Callable[[ProgressT], None]]:
+    """Yield the function that a call tells its progress to."""
+    if callable(progress):
+        yield progress
+    elif progress or (progress is None and in_notebook()):
+        with _bar() as show:
+            yield show
+    else:
+        yield ignore_progress
+
+
+def in_notebook() -> bool:
+    """Whether the code runs in the kernel of a notebook (Jupyter, Colab, VS Code), and not in a terminal or script."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return hasattr(shell, "kernel")
+
+
+@contextmanager
+def _bar() -> Iterator[Callable[[AnyProgress], None]]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # without ipywidgets the bar is of text, which does as well
+        from tqdm.auto import tqdm  # type: ignore[import-untyped]
+    next_time = 0.0
+    with tqdm(total=1.0, bar_format="{percentage:3.0f}%|{bar}| {desc} [{elapsed}]") as bar:
+
+        def show(progress: AnyProgress) -> None:
+            nonlocal next_time
+            if progress.fraction >= 1 or time.monotonic() >= next_time:
+                next_time = time.monotonic() + _SECONDS_BETWEEN
+                bar.n = progress.fraction
+                bar.set_description_str(str(progress))
+
+        yield show
