@@ -45,6 +45,7 @@ from .plots import (
     draw_retrieval as draw_retrieval,
     draw_senses as draw_senses,
     draw_table7 as draw_table7,
+    write_map_page as write_map_page,
 )
 from .pretraining import (
     PretrainingSettings as PretrainingSettings,

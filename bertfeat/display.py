@@ -63,8 +63,9 @@ def html_table(rows: Sequence[Cells], caption: str = "") -> str:
     """Rows as a table of HTML, at most fifty; columns that are empty in all of them are left out."""
     visible = rows[:_MOST_ROWS]
     names = dict.fromkeys(name for row in visible for name, value in row.items() if not _is_empty(value))
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
-    body = "".join(f"<tr>{''.join(_cell(row.get(name)) for name in names)}</tr>" for row in visible)
+    side = {name: _side([row[name] for row in visible if name in row]) for name in names}
+    head = "".join(f'<th style="text-align: {side[name]}">{html.escape(name)}</th>' for name in names)
+    body = "".join(f"<tr>{''.join(_cell(row.get(name), side[name]) for name in names)}</tr>" for row in visible)
     rest = len(rows) - len(visible)
     more = f'<tr><td colspan="{len(names)}">… and {rest:,} more</td></tr>' if rest else ""
     told = f'<caption style="text-align: left">{html.escape(caption)}</caption>' if caption else ""
@@ -76,7 +77,7 @@ def html_facts(title: str, facts: Cells, tables: Iterable[str] = ()) -> str:
     below = "".join(tables)
     known = {name: value for name, value in facts.items() if not _is_empty(value)}
     if not below:
-        rows = "".join(f"<tr><th>{html.escape(name)}</th>{_cell(value)}</tr>" for name, value in known.items())
+        rows = "".join(f"<tr><th>{html.escape(name)}</th>{_cell(value, 'left')}</tr>" for name, value in known.items())
         return f'<div><b>{html.escape(title)}</b><table class="dataframe"><tbody>{rows}</tbody></table></div>'
     line = " · ".join(f"{name} {_cell_text(value)}" for name, value in known.items())
     return f'<div><b>{html.escape(title)}</b> <span dir="auto">{html.escape(line)}</span>{below}</div>'
@@ -157,10 +158,15 @@ def _are_few(values: Collection[object], entries: int) -> bool:
     return len(values) <= entries and all(isinstance(value, str | int | float | None) for value in values)
 
 
-def _cell(value: object) -> str:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    align = "right" if number or isinstance(value, ToTheRight) else "left"
-    return f'<td dir="auto" style="text-align: {align}">{html.escape(_cell_text(value))}</td>'
+def _side(column: Sequence[object]) -> str:
+    """The side on which the cells of a column end: numbers at the right."""
+    to_the_right = (isinstance(value, int | float | ToTheRight) and not isinstance(value, bool) for value in column)
+    known = [right for right, value in zip(to_the_right, column, strict=True) if value is not None]
+    return "right" if all(known) else "left"
+
+
+def _cell(value: object, side: str) -> str:
+    return f'<td dir="auto" style="text-align: {side}">{html.escape(_cell_text(value))}</td>'
 
 
 def _cell_text(value: object) -> str:

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bertfeat.errors import UsageError
+
 from .app import Callback, Command, option
 from .console import Console, two_columns
 from .option_types import LOCAL_PATH, LOCATION
@@ -90,25 +92,25 @@ def draw(
     bertfeat plot map corpus.features --color author -o map.html
     bertfeat plot map corpus.features --column concat4_mean --method tsne -o map.pdf --width 3.5
     """
-    from bertfeat.plots import draw_map
+    from bertfeat.plots import FORMS, PAGE, draw_points, form_of, map_documents, picture_path, write_page
 
     if page is not None and output is not None:
         raise click.UsageError("-o and --html both say where to; give one of the two")
     if page is not None and page.suffix.lower() != ".html":
         raise click.UsageError(f"--html {page} does not end in .html; other pictures are drawn by -o")
-    report = draw_map(
-        features,
-        page or output or default_output([features], ".map.png"),
-        column=column,
-        color=color,
-        method=method,
-        points=points,
-        width=width,
-        height=height,
-    )
-    kept = f"{report.explained:.1%} of the variance" if report.explained is not None else None
-    rows = [("picture", report.path), ("points", f"{report.points:,} of {report.of:,}"), ("keeps", kept)]
-    console.result(report, two_columns(rows))
+    path = picture_path(page or output or default_output([features], ".map.png"), (*FORMS, PAGE))
+    is_page = form_of(path) == PAGE
+    if is_page and (width is not None or height is not None):
+        raise UsageError("a page fits itself to its window", remedy="--width and --height are for png, pdf and svg")
+    made = map_documents(features, column=column, color=color, method=method, points=points, with_texts=is_page)
+    if is_page:
+        write_page(made, path)
+    else:
+        draw_points(made, path, None, width, height)
+    kept = None if made.explained is None else f"{made.explained:.1%} of the variance"
+    rows = [("picture", path), ("points", f"{len(made):,} of {made.of:,}"), ("keeps", kept)]
+    values = {"path": path, "points": len(made), "of": made.of, "explained": made.explained}
+    console.result(values, two_columns(rows))
 
 
 @command.command(cls=Command, name="layers")
@@ -144,9 +146,12 @@ def layers(
     bertfeat plot layers tags.json
     bertfeat plot layers minilm.json bert.json --measure accuracy -o both.pdf
     """
-    from bertfeat.plots import draw_layers
+    from bertfeat.plots import draw_layers, layer_columns
+    from bertfeat.probes import read_probes
 
     path = output or default_output(probes, ".layers.png")
-    report = draw_layers(probes, path, measure=measure, width=width, height=height)
-    rows = [("picture", report.path), ("probes", report.probes), ("columns", ", ".join(report.columns))]
-    console.result(report, two_columns(rows))
+    reports = [report for file in probes for report in read_probes(file)]
+    draw_layers(reports, path, measure=measure, width=width, height=height)
+    columns = layer_columns(reports)
+    rows = [("picture", path), ("probes", len(reports)), ("columns", ", ".join(columns))]
+    console.result({"path": path, "probes": len(reports), "columns": columns}, two_columns(rows))

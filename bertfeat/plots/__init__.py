@@ -1,29 +1,44 @@
-"""Every picture: maps of vectors, probes and searches by layer, change, two sets compared, training, Table 7."""
+"""Every picture: maps of vectors, probes and searches by layer, change, two sets compared, training, Table 7.
+
+Each ``draw_…`` returns matplotlib's figure, which notebooks show. With a ``path`` it is written, too, in the form that
+its ending says: png, pdf or svg. ``width`` and ``height`` are in inches. With ``axes`` the picture is drawn on those of
+a figure of the caller's, in its style, one for each panel; they get a title, and no note.
+"""
 
 from bertfeat.plots.change import MOST_WORDS, draw_change, draw_senses
 from bertfeat.plots.comparison import draw_comparison
 from bertfeat.plots.curves import draw_curves
-from bertfeat.plots.figure import picture_path
-from bertfeat.plots.layers import MEASURES, LayersReport, draw_layers
-from bertfeat.plots.map import MOST_POINTS, MapReport, draw_map
+from bertfeat.plots.figure import FORMS, form_of, picture_path
+from bertfeat.plots.layers import MEASURES, draw_layers, layer_columns
+from bertfeat.plots.map import MOST_POINTS, draw_map, map_documents, write_map_page
+from bertfeat.plots.map_content import DocumentMap
+from bertfeat.plots.map_page import PAGE, write_page
+from bertfeat.plots.map_picture import draw_points
 from bertfeat.plots.pretraining import draw_pretraining
 from bertfeat.plots.retrieval import draw_retrieval
 from bertfeat.plots.table7 import draw_table7
 
 __all__ = [
+    "FORMS",
     "MEASURES",
     "MOST_POINTS",
     "MOST_WORDS",
-    "LayersReport",
-    "MapReport",
+    "PAGE",
+    "DocumentMap",
     "draw_change",
     "draw_comparison",
     "draw_curves",
     "draw_layers",
     "draw_map",
+    "draw_points",
     "draw_pretraining",
     "draw_retrieval",
     "draw_senses",
     "draw_table7",
+    "form_of",
+    "layer_columns",
+    "map_documents",
     "picture_path",
+    "write_map_page",
+    "write_page",
 ]

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from bertfeat.arguments import checked, require_at_least
 from bertfeat.errors import UsageError, parameter
-from bertfeat.plots.figure import drawing, picture_path
-from bertfeat.plots.header import MARGIN, header
+from bertfeat.plots.figure import drawing
 from bertfeat.plots.palette import MARKERS, NAMED, NO_VALUE
+from bertfeat.plots.sheet import LEGEND_SIZE, GivenAxes, Sheet
 from bertfeat.plots.texts import shortened, width_of
 from bertfeat.study import ChangeReport, WordChange
 from bertfeat.usages import Sense, Senses
@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 _PANELS = {"prt": "prototype distance", "apd": "average pairwise distance", "jsd": "divergence of senses"}
-_SIZE = 8.0  # of the words and of the names of slices
 _LONGEST = 1.2  # inches of the name of a slice
-_HANDLE = 0.45  # inches that a legend's line takes before its word
 _ASIDE = 0.3  # of the distance of two slices: all words at one step together
 _AROUND = 40  # characters of a usage on either side of the word
 MOST_WORDS = len(NAMED)
@@ -30,26 +28,32 @@ MOST_WORDS = len(NAMED)
 
 
 @checked
-def draw_change(report: ChangeReport, path: str | Path, *, words: int = MOST_WORDS) -> None:
-    """Draw how the most changed words differ between each slice and the next one, as png, pdf or svg, with intervals.
+def draw_change(
+    report: ChangeReport,
+    path: str | Path | None = None,
+    *,
+    axes: Sequence[GivenAxes] | None = None,
+    words: int = MOST_WORDS,
+) -> "Figure":
+    """Draw how the most changed words differ between each slice and the next one, with intervals.
 
-    ``report`` is what :func:`bertfeat.measure_change` gives; at most :data:`MOST_WORDS` are drawn.
+    ``report`` is what :func:`bertfeat.measure_change` gives; at most :data:`MOST_WORDS` are drawn,
+    on three panels. ``path`` and ``axes``: see :mod:`bertfeat.plots`.
 
     Raises:
         UsageError: the name's ending stands for no form.
         MissingLibraryError: matplotlib is not installed.
         StorageError: the file cannot be written.
     """
-    path = picture_path(path)
     require_at_least(1, words=words)
     changes = report.words[: min(words, MOST_WORDS)]
     texts = [report.by, *(change.word for change in changes), *(one.name for one in report.slices)]
-    with drawing(path, _width(len(report.slices)), 7.0, texts) as figure:
-        paint_change(figure, report, changes)
+    with drawing(path, axes, (_width(len(report.slices)), 7.0), texts) as sheet:
+        _paint_change(sheet, report, changes)
+    return sheet.figure
 
 
-def paint_change(figure: "Figure", report: ChangeReport, changes: Sequence[WordChange]) -> None:
-    """Draw these words on an empty figure."""
+def _paint_change(sheet: Sheet, report: ChangeReport, changes: Sequence[WordChange]) -> None:
     note = f"Between each slice of {report.by} and the next one, with intervals of 95 %, on {report.column}"
     few = len(changes) < len(report.words)
     note += f"; the {len(changes)} most changed of {len(report.words):,} words." if few else "."
@@ -61,8 +65,8 @@ def paint_change(figure: "Figure", report: ChangeReport, changes: Sequence[WordC
     )
     if above:  # the basic bootstrap's, see study/change_measures.py
         note += " A mark above its line: chance is a part of the value, and the interval leaves it out."
-    header(figure, "How far the usages of words moved", note)
-    panels: Sequence[Axes] = figure.subplots(len(_PANELS), 1, sharex=True)
+    sheet.header("How far the usages of words moved", note)
+    panels = sheet.panels(len(_PANELS), sharex=True)
     lines: Sequence[Line2D] = ()
     for panel, (measure, label) in zip(panels, _PANELS.items(), strict=True):
         panel.set(ylabel=label)
@@ -71,45 +75,43 @@ def paint_change(figure: "Figure", report: ChangeReport, changes: Sequence[WordC
         for at in range(len(report.slices) - 2):  # between two steps
             panel.axvline(at + 0.5, color=NO_VALUE, linewidth=0.6, linestyle=":")
     names = [one.name for one in report.slices]
-    _name_places(figure, panels[-1], [[first, f"to {last}"] for first, last in pairwise(names)])
+    _name_places(sheet, panels[-1], [[first, f"to {last}"] for first, last in pairwise(names)])
     panels[-1].set(xlabel=report.by)
-    figure.align_ylabels()
-    _name_words(figure, lines, changes)
+    sheet.figure.align_ylabels(panels)
+    sheet.legend(lines, [change.word for change in changes])
 
 
 @checked
-def draw_senses(senses: Senses, path: str | Path) -> None:
-    """Draw the share of each sense in every slice as png, pdf or svg, with intervals of 95 % (Wilson 1927).
+def draw_senses(senses: Senses, path: str | Path | None = None, *, axes: GivenAxes | None = None) -> "Figure":
+    """Draw the share of each sense in every slice, with intervals of 95 % (Wilson 1927).
 
     ``senses`` is what :func:`bertfeat.find_senses` gives with ``by``; the ten largest are drawn, each named by its most
-    central usage.
+    central usage. ``path`` and ``axes``: see :mod:`bertfeat.plots`.
 
     Raises:
         UsageError: the name's ending stands for no form, or the senses were not counted in slices.
         MissingLibraryError: matplotlib is not installed.
         StorageError: the file cannot be written.
     """
-    path = picture_path(path)
     if senses.by is None:
         raise UsageError("these senses were not counted in slices", remedy=f"find them with {parameter('by', 'year')}")
     drawn = senses.senses[: len(NAMED)]
     names = [one.name for one in senses.slices]
     labels = [_name_sense(number, sense) for number, sense in enumerate(drawn, 1)]
-    with drawing(path, _width(len(names)), 3.6 + 0.2 * len(drawn), [senses.word, senses.by, *labels, *names]) as figure:
+    size = (_width(len(names)), 3.6 + 0.2 * len(drawn))
+    with drawing(path, axes, size, [senses.word, senses.by, *labels, *names]) as sheet:
         note = f"Share of the usages in each slice of {senses.by}, with intervals of 95 %, on {senses.column}"
         few = len(drawn) < len(senses.senses)
         note += f"; the {len(drawn)} largest of {len(senses.senses)} senses." if few else "."
-        header(figure, f"The senses of {senses.word}", note)
-        panel: Axes = figure.subplots()
+        sheet.header(f"The senses of {senses.word}", note)
+        (panel,) = sheet.panels()
         totals = [sum(counts) for counts in zip(*(sense.counts for sense in senses.senses), strict=True)]
         lines = [_draw_shares(panel, sense.counts, totals, (at, len(drawn))) for at, sense in enumerate(drawn)]
         panel.set(ylabel="share", xlabel=senses.by, ylim=(-0.03, 1.03))
         panel.grid(axis="y")
-        _name_places(figure, panel, [[name] for name in names])
-        room = figure.get_figwidth() - 2 * MARGIN - _HANDLE
-        legend = figure.legend(lines, [""] * len(labels), loc="outside lower left", handletextpad=0.5)
-        for text, label in zip(legend.get_texts(), labels, strict=True):
-            text.set_text(shortened(figure, label, room, _SIZE))
+        _name_places(sheet, panel, [[name] for name in names])
+        sheet.legend(lines, labels, columns=1)
+    return sheet.figure
 
 
 def _width(slices: int) -> float:
@@ -140,11 +142,11 @@ def _draw_shares(panel: "Axes", counts: Sequence[int], totals: Sequence[int], pl
     return line
 
 
-def _name_places(figure: "Figure", panel: "Axes", names: Sequence[Sequence[str]]) -> None:
+def _name_places(sheet: Sheet, panel: "Axes", names: Sequence[Sequence[str]]) -> None:
     """Name the slices or steps below, in lines; where one is too wide for its place, all stand upright."""
-    shown = [[shortened(figure, line, _LONGEST, _SIZE) for line in name] for name in names]
-    place = (figure.get_figwidth() - 1) / len(names)
-    upright = any(width_of(figure, line, _SIZE) > 0.9 * place for name in shown for line in name)
+    shown = [[shortened(sheet.figure, line, _LONGEST, LEGEND_SIZE) for line in name] for name in names]
+    place = (sheet.width - 1) / len(names)
+    upright = any(width_of(sheet.figure, line, LEGEND_SIZE) > 0.9 * place for name in shown for line in name)
     panel.set_xticks(range(len(names)), ["\n".join(name) for name in shown], rotation=90 if upright else 0)
     panel.set_xlim(-0.5, len(names) - 0.5)
 
@@ -160,14 +162,3 @@ def _draw_steps(panel: "Axes", change: WordChange, measure: str, place: tuple[in
     panel.vlines(at, low, high, color=NAMED[number], linewidth=0.8)
     (line,) = panel.plot(at, [interval.value for interval in intervals], color=NAMED[number], marker=MARKERS[number])
     return line
-
-
-def _name_words(figure: "Figure", lines: Sequence["Line2D"], changes: Sequence[WordChange]) -> None:
-    """Name the words below the panels, in as many columns as fit."""
-    room = figure.get_figwidth() - 2 * MARGIN - _HANDLE
-    names = [shortened(figure, change.word, room, _SIZE) for change in changes]
-    widest = max(width_of(figure, name, _SIZE) for name in names) + _HANDLE
-    fitting = max(1, int((room + _HANDLE) / widest))
-    legend = figure.legend(lines, [""] * len(names), loc="outside lower left", ncols=fitting, handletextpad=0.5)
-    for text, name in zip(legend.get_texts(), names, strict=True):
-        text.set_text(name)

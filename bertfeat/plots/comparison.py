@@ -1,5 +1,6 @@
 """Two feature sets compared layer by layer, as heat maps: a cell for each pair of layers."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -7,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.arguments import checked
-from bertfeat.plots.figure import drawing, fair_height, picture_path
-from bertfeat.plots.header import header
+from bertfeat.plots.figure import drawing, fair_height, refuse_size
 from bertfeat.plots.palette import OTHERS, SCALE
+from bertfeat.plots.sheet import GivenAxes, Sheet
 from bertfeat.plots.texts import shortened, width_of
 from bertfeat.study import ComparedSet, ComparisonReport, Measure
 
@@ -27,44 +28,50 @@ _LIGHT = 0.62  # from which value on numbers are black
 
 @checked
 def draw_comparison(
-    comparison: ComparisonReport, path: str | Path, *, width: float | None = None, height: float | None = None
-) -> None:
-    """Draw a comparison as png, pdf or svg: CKA, RSA and common neighbours of each pair of layers, the first's down.
+    comparison: ComparisonReport,
+    path: str | Path | None = None,
+    *,
+    axes: Sequence[GivenAxes] | None = None,
+    width: float | None = None,
+    height: float | None = None,
+) -> "Figure":
+    """Draw a comparison on three panels: CKA, RSA and common neighbours of each pair of layers, the first's down.
 
     ``comparison`` is what :func:`bertfeat.compare_features` gives. Colours go from 0 to 1 in every picture; where RSA
-    is below 0, from its least value on. Cells without a value are grey. ``width`` and ``height`` are in inches.
+    is below 0, from its least value on. Cells without a value are gray. ``path``, ``axes`` and sizes: see
+    :mod:`bertfeat.plots`.
 
     Raises:
         UsageError: the name's ending stands for no form, or a size does not fit the texts.
         MissingLibraryError: matplotlib is not installed.
         StorageError: the file cannot be written.
     """
-    path = picture_path(path)
+    refuse_size(axes, width, height)
     down, across = len(comparison.first.layers), len(comparison.second.layers)
     width = min(16.0, max(6.5, _BESIDE + len(_PANELS) * (0.5 + _CELL * across))) if width is None else width
     cell = (width - _BESIDE - 0.5 * len(_PANELS)) / len(_PANELS) / across
     height = fair_height(1.4 + cell * down) if height is None else height
     texts = [text for each in (comparison.first, comparison.second) for text in (each.model, each.features)]
-    with drawing(path, width, height, texts) as figure:
-        paint_comparison(figure, comparison)
+    with drawing(path, axes, (width, height), texts) as sheet:
+        _paint_comparison(sheet, comparison)
+    return sheet.figure
 
 
-def paint_comparison(figure: "Figure", comparison: ComparisonReport) -> None:
-    """Draw the heat maps on an empty figure, side by side."""
+def _paint_comparison(sheet: Sheet, comparison: ComparisonReport) -> None:
     from matplotlib.colors import LinearSegmentedColormap, Normalize
 
     first, second = comparison.first, comparison.second
-    header(figure, f"{_set_name(first)} (down) and {_set_name(second)} (across)", _comparison_note(comparison))
+    sheet.header(f"{_set_name(first)} (down) and {_set_name(second)} (across)", _comparison_note(comparison))
     least = min(0.0, float(np.nanmin([*comparison.matrix("rsa").flat, 0.0])))
     scale = LinearSegmentedColormap.from_list("likeness", SCALE).with_extremes(bad=OTHERS)
-    panels = figure.subplots(1, len(_PANELS), sharey=True)
+    panels = sheet.panels(1, len(_PANELS), sharey=True)
     for axes, (measure, title) in zip(panels, _PANELS, strict=True):
         values = comparison.matrix(measure)
         image = axes.imshow(values, cmap=scale, norm=Normalize(least, 1.0))
         axes.set_title(title)
-        _label_layers(figure, axes, comparison)
-        _write_numbers(figure, axes, values)
-    figure.colorbar(image, ax=list(panels), shrink=0.8, pad=0.02)
+        _label_layers(sheet, axes, comparison)
+        _write_numbers(sheet.figure, axes, values)
+    sheet.figure.colorbar(image, ax=panels, shrink=0.8, pad=0.02)
 
 
 def _set_name(compared: ComparedSet) -> str:
@@ -79,17 +86,18 @@ def _comparison_note(comparison: ComparisonReport) -> str:
     )
 
 
-def _label_layers(figure: "Figure", axes: "Axes", comparison: ComparisonReport) -> None:
+def _label_layers(sheet: Sheet, axes: "Axes", comparison: ComparisonReport) -> None:
     """Name the layers of the second set below and those of the first on the left; wide names below stand upright."""
     down, across = (
-        [shortened(figure, name.removeprefix("layer"), _LONGEST, _LABEL_SIZE) for name in compared.layers]
+        [shortened(sheet.figure, name.removeprefix("layer"), _LONGEST, _LABEL_SIZE) for name in compared.layers]
         for compared in (comparison.first, comparison.second)
     )
     axes.set_xticks(range(len(across)), across)
     axes.set_yticks(range(len(down)), down)
-    place = (figure.get_figwidth() - _BESIDE) / len(_PANELS) / len(across)
+    wide = sheet.width if sheet.given else (sheet.width - _BESIDE) / len(_PANELS)
+    place = wide / len(across)
     for label, name in zip(axes.get_xticklabels(), across, strict=True):
-        label.set_rotation(90 if width_of(figure, name, _LABEL_SIZE) > 0.9 * place else 0)
+        label.set_rotation(90 if width_of(sheet.figure, name, _LABEL_SIZE) > 0.9 * place else 0)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
 

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypedDict
 
 from bertfeat.arguments import checked
-from bertfeat.plots.figure import drawing, picture_path
-from bertfeat.plots.header import header
+from bertfeat.plots.figure import drawing
 from bertfeat.plots.palette import NAMED, NO_VALUE
+from bertfeat.plots.sheet import GivenAxes, Sheet
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -45,30 +45,32 @@ class _LearningHistory(Protocol):
 
 
 @checked
-def draw_curves(settings: _LearningHistory, path: str | Path) -> None:
-    """Draw how a head learnt as png, pdf or svg: loss and score on the development set, the best epoch marked.
+def draw_curves(
+    settings: _LearningHistory, path: str | Path | None = None, *, axes: Sequence[GivenAxes] | None = None
+) -> "Figure":
+    """Draw how a head learnt, on two panels: loss, and score on the development set, the best epoch marked.
 
-    ``settings`` is the record of a saved head: ``Head(folder).record``.
+    ``settings`` is the record of a saved head: ``Head(folder).record``. ``path`` and ``axes``: see
+    :mod:`bertfeat.plots`.
 
     Raises:
         UsageError: the name's ending stands for no form.
         MissingLibraryError: matplotlib is not installed.
         StorageError: the file cannot be written.
     """
-    path = picture_path(path)
-    with drawing(path, 5.5, 4.5, [settings.model.name]) as figure:
-        paint_curves(figure, settings)
+    with drawing(path, axes, (5.5, 4.5), [settings.model.name]) as sheet:
+        _paint_curves(sheet, settings)
+    return sheet.figure
 
 
-def paint_curves(figure: "Figure", settings: _LearningHistory) -> None:
-    """Draw the curves on an empty figure, one panel each over the same epochs."""
-    from matplotlib.ticker import LogLocator, NullFormatter
+def _paint_curves(sheet: Sheet, settings: _LearningHistory) -> None:
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
     measure = settings.measure
     note = f"Best: {measure} {settings.score:.4f} on the development set, in epoch {settings.best_epoch}"
     note += f" of {len(settings.history)} (dotted)."
-    header(figure, f"A tagger learns from {settings.input.name} of {settings.model.name.rsplit('/', 1)[-1]}", note)
-    losses, scores = figure.subplots(2, 1, sharex=True)
+    sheet.header(f"A tagger learns from {settings.input.name} of {settings.model.name.rsplit('/', 1)[-1]}", note)
+    losses, scores = sheet.panels(2, sharex=True)
     epochs = range(1, len(settings.history) + 1)
     values = [epoch["loss"] for epoch in settings.history]
     losses.plot(epochs, values, "o-", markersize=3, color=NAMED[0])
@@ -80,9 +82,9 @@ def paint_curves(figure: "Figure", settings: _LearningHistory) -> None:
         losses.yaxis.set_minor_formatter(NullFormatter())
     scores.plot(epochs, [epoch["score"] for epoch in settings.history], "s-", markersize=3, color=NAMED[1])
     scores.set(ylabel=f"{measure}, development", xlabel="epoch")
-    scores.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
+    scores.xaxis.set_major_locator(MaxNLocator("auto", integer=True, min_n_ticks=1, steps=[1, 2, 2.5, 5, 10]))
     scores.set_xlim(0.5, len(settings.history) + 0.5)
-    figure.align_ylabels()
+    sheet.figure.align_ylabels([losses, scores])
     for axes in (losses, scores):
         axes.axvline(settings.best_epoch, color=NO_VALUE, linestyle=":", linewidth=1)
         axes.grid(axis="y")

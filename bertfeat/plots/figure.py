@@ -1,16 +1,15 @@
 """A picture's file: its form by the ending, the same bytes for the same input, a size that its texts fit into."""
 
 import os
-import threading
-import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bertfeat.errors import UsageError, needed_library
+from bertfeat.errors import UsageError, needed_library, parameter
 from bertfeat.io import is_special, output_file, output_target, refuse_folder_path, storage_errors
 from bertfeat.plots.font_choice import choose_fonts
+from bertfeat.plots.sheet import GivenAxes, Sheet
 from bertfeat.plots.texts import wrapped
 
 if TYPE_CHECKING:
@@ -18,43 +17,15 @@ if TYPE_CHECKING:
 
 FORMS = ("png", "pdf", "svg")
 """The forms of every picture, and the endings that stand for them."""
-DPI = 300  # dots an inch: what journals ask of a picture in dots
 MIN_WIDTH, MIN_HEIGHT, MOST_INCHES = 3.0, 2.5, 30.0
 _LEAST_AXES = 0.7  # inches, of the part that shows something
 _ROUNDING = 0.005  # inches, by which texts may seem to stand out
 
-_STYLE: Mapping[str, object] = {
-    "font.family": ["sans-serif"],  # an svg names it last, after the fonts in mind
-    "font.size": 9.0,
-    "axes.labelsize": 9.0,
-    "axes.titlesize": 9.0,
-    "xtick.labelsize": 8.0,
-    "ytick.labelsize": 8.0,
-    "legend.fontsize": 8.0,
-    "legend.title_fontsize": 8.0,
-    "legend.frameon": False,
-    "figure.titlesize": 10.0,
-    "figure.dpi": DPI,  # texts are measured in the dots that they are drawn in
-    "axes.linewidth": 0.6,
-    "axes.edgecolor": "#555555",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.axisbelow": True,
-    "grid.color": "#dddddd",
-    "grid.linewidth": 0.6,
-    "lines.linewidth": 1.3,
-    "lines.markersize": 4.5,
-    "text.parse_math": False,  # a dollar sign in a name is no formula
-    "svg.fonttype": "none",  # text stays text, to be searched and edited
-    "svg.hashsalt": "bertfeat",  # else every file gets other ids
-    "pdf.fonttype": 42,
-}
 _METADATA: Mapping[str, Mapping[str, str | None]] = {  # without dates, and without matplotlib's version
     "png": {"Software": "bertfeat"},
     "pdf": {"Creator": "bertfeat", "Producer": "matplotlib", "CreationDate": None},
     "svg": {"Creator": "bertfeat", "Date": None},
 }
-_DRAWING = threading.Lock()  # matplotlib's settings are the process's
 
 
 def picture_path(path: str | Path, forms: tuple[str, ...] = FORMS) -> Path:
@@ -86,33 +57,59 @@ def form_of(path: Path) -> str:
 
 
 @contextmanager
-def drawing(path: Path, width: float, height: float, texts: Iterable[str] = ()) -> "Iterator[Figure]":
-    """Yield an empty figure of that size in inches, and write it at the end of the block.
+def drawing(
+    path: str | Path | None,
+    axes: GivenAxes | Sequence[GivenAxes] | None,
+    size: tuple[float, float],
+    texts: Iterable[str] = (),
+) -> Iterator[Sheet]:
+    """Yield an empty figure of that size in inches, or the given axes, and lay it out at the end of the block.
 
-    matplotlib's own defaults hold in the block, not the user's settings. ``texts`` are those that come
-    from outside; fonts that know their characters are looked for.
+    A figure is written to ``path``, if there is one. In the block matplotlib's own defaults hold, not the user's
+    settings, but for axes of theirs. ``texts`` are those that come from outside; fonts that know their characters are
+    looked for.
 
     Raises:
-        UsageError: the size is out of bounds, or too small for the texts.
+        UsageError: the size is out of bounds, or too small for the texts; another form; or axes and a path.
         MissingLibraryError: matplotlib is not installed.
         StorageError: the file cannot be written.
     """
-    _check_picture_size(width, height)
     with needed_library("pictures need matplotlib", "bertfeat[analysis]"):
-        import matplotlib
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    is_text = form_of(path) == "svg"  # the reader's fonts draw it
-    with _DRAWING, matplotlib.rc_context(), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing")  # choose_fonts() warns once
-        warnings.filterwarnings("error", message="constrained_layout not applied")
-        matplotlib.rcdefaults()
-        settings = {**_STYLE, "font.sans-serif": choose_fonts(texts, warn=not is_text)}
-        matplotlib.rcParams.update(settings)  # type: ignore[arg-type]  # names of settings are a Literal there
-        figure = Figure(figsize=(width, height), layout="constrained")
-        FigureCanvasAgg(figure)
-        yield figure
-        _save_figure(figure, path)
+        from bertfeat.plots.picture import DPI, Picture, styled
+    path = None if path is None else picture_path(path)
+    if axes is not None:
+        if path is not None:
+            problem = f"{parameter('axes')} are of a figure of yours, which its savefig() writes"
+            raise UsageError(problem, remedy=f"leave out {parameter('path')}")
+        sheet = Sheet.of(axes)
+        with sheet.plain_texts():
+            yield sheet
+        return
+    _check_picture_size(*size)
+    is_text = path is not None and form_of(path) == "svg"  # the reader's fonts draw it
+    fonts = choose_fonts(texts, warn=not is_text)
+    with styled(fonts):
+        figure = Picture(*size, fonts)
+        yield Sheet(figure)
+        _lay_out(figure)
+        if path is not None:
+            figure.set_layout_engine("none")
+            form = form_of(path)
+            with output_file(path) as temporary:
+                figure.savefig(temporary, format=form, dpi=DPI, metadata=dict(_METADATA[form]))
+        figure.finish()
+
+
+def refuse_size(axes: object, width: float | None, height: float | None) -> None:
+    """Refuse a size where axes are given, whose figure has one.
+
+    Raises:
+        UsageError: says so.
+    """
+    for name, value in (("width", width), ("height", height)):
+        if axes is not None and value is not None:
+            remedy = f"leave out {parameter(name)}"
+            raise UsageError(f"{parameter('axes')} are of a figure of yours, which has a size", remedy=remedy)
 
 
 def fair_height(inches: float) -> float:
@@ -126,16 +123,12 @@ def _check_picture_size(width: float, height: float) -> None:
             raise UsageError(f"a picture is {least:g} to {MOST_INCHES:g} inches {name}, not {value:g}")
 
 
-def _save_figure(figure: "Figure", path: Path) -> None:
-    """Lay the figure out, check that no text is cut off, and write it."""
-    form = form_of(path)
+def _lay_out(figure: "Figure") -> None:
+    """Lay the figure out, and check that no text is cut off."""
     try:
         fit_labels(figure)
         if not all_inside(figure):
             raise UserWarning
-        figure.set_layout_engine("none")  # which would compute the same layout once more
-        with output_file(path) as temporary:
-            figure.savefig(temporary, format=form, dpi=DPI, metadata=dict(_METADATA[form]))
     except UserWarning as error:  # matplotlib's, of a layout that does not work out, too
         width, height = figure.get_size_inches()
         raise UsageError(

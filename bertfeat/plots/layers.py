@@ -1,15 +1,14 @@
 """The scores of probes by layer: a line for each probe."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from bertfeat.arguments import checked
 from bertfeat.errors import UsageError
-from bertfeat.plots.figure import drawing, fair_height, picture_path
-from bertfeat.plots.header import MARGIN, header
+from bertfeat.plots.figure import drawing, fair_height, refuse_size
 from bertfeat.plots.palette import MARKERS, NAMED, NO_VALUE
+from bertfeat.plots.sheet import LEGEND_SIZE, GivenAxes, Sheet
 from bertfeat.plots.texts import shortened, width_of
 from bertfeat.probes import LayerProbe, ProbeReport, ProbeScores, read_probes
 
@@ -21,35 +20,26 @@ if TYPE_CHECKING:
 MEASURES = {"macro-f1": "macro F1", "accuracy": "accuracy"}
 """The scores of a probe that can be drawn, with their names in the picture."""
 
-_LEGEND_SIZE = 8.0
-_HANDLE = 0.45  # inches that a legend's line takes before its name
 _ASIDE = 0.12  # of the distance of two layers: the shift between the probes at one layer
 _LINES: tuple[Literal["-", ":", "-."], ...] = ("-", ":", "-.")
 _BASELINE = "dashed: always the most frequent"
 
 
-@dataclass(frozen=True, slots=True)
-class LayersReport:
-    """Probes that were drawn."""
-
-    path: Path
-    probes: int
-    columns: tuple[str, ...]  # from left to right
-
-
 @checked
 def draw_layers(
     probes: Sequence[ProbeReport | str | Path],
-    path: str | Path,
+    path: str | Path | None = None,
     *,
+    axes: GivenAxes | None = None,
     measure: str = "macro-f1",
     width: float | None = None,
     height: float | None = None,
-) -> LayersReport:
-    """Draw probes as png, pdf or svg: a line each over the layers, the spread of the folds, its baseline dashed.
+) -> "Figure":
+    """Draw probes: a line each over the layers, the spread of the folds, its baseline dashed.
 
     ``probes`` are what :func:`bertfeat.probe_layers` gives, or files of what ``bertfeat probe --json`` printed.
-    Combinations of layers stand to the right of the single ones. ``width`` and ``height`` are in inches.
+    Combinations of layers stand to the right of the single ones. ``path``, ``axes`` and sizes: see
+    :mod:`bertfeat.plots`.
 
     Raises:
         UsageError: no probes, an unknown measure or form, or a size that does not fit the texts.
@@ -60,46 +50,41 @@ def draw_layers(
         raise UsageError("there are no probes to draw", remedy="bertfeat probe FEATURES --label COL --json prints one")
     if measure not in MEASURES:
         raise UsageError(f"layers are drawn by {' or '.join(MEASURES)}, not by {measure!r}")
-    path = picture_path(path)
+    refuse_size(axes, width, height)
     reports = [report for source in probes for report in _read_reports(source)]
-    columns = _layer_columns(reports)
+    columns = layer_columns(reports)
     texts = [text for report in reports for text in (report.label, report.features, report.model)]
     width = min(12.0, max(5.5, 2.0 + 0.35 * len(columns))) if width is None else width
     height = fair_height(4.0 + 0.18 * len(reports)) if height is None else height
-    with drawing(path, width, height, texts) as figure:
-        paint_layers(figure, reports, measure)
-    return LayersReport(path, len(reports), tuple(columns))
+    with drawing(path, axes, (width, height), texts) as sheet:
+        _paint_layers(sheet, reports, measure)
+    return sheet.figure
 
 
 def _read_reports(source: ProbeReport | str | Path) -> Sequence[ProbeReport]:
     return [source] if isinstance(source, ProbeReport) else read_probes(source)
 
 
-def _layer_columns(probes: Sequence[ProbeReport]) -> list[str]:
+def layer_columns(probes: Sequence[ProbeReport]) -> list[str]:
+    """The columns of probes as the picture has them, from left to right: single layers, then combinations."""
     layers = [layer for report in probes for layer in report.layers]
     single = sorted({probe.layer for probe in layers if probe.layer is not None})
     combined = dict.fromkeys(probe.column for probe in layers if probe.layer is None)
     return [*(f"layer{layer}" for layer in single), *combined]
 
 
-def paint_layers(figure: "Figure", probes: Sequence[ProbeReport], measure: str) -> None:
-    """Draw probes on an empty figure."""
+def _paint_layers(sheet: Sheet, probes: Sequence[ProbeReport], measure: str) -> None:
     models = list(dict.fromkeys(_model(report) for report in probes))
     folds = " or ".join(str(number) for number in sorted({report.folds for report in probes}))
     note = f"Logistic regression on each column: mean and spread of {folds} folds; {_BASELINE}."
-    header(figure, f"What the layers of {', '.join(models)} tell", note)
-    axes = figure.add_subplot(ylabel=MEASURES[measure])
-    columns = _layer_columns(probes)
+    sheet.header(f"What the layers of {', '.join(models)} tell", note)
+    (axes,) = sheet.panels()
+    axes.set(ylabel=MEASURES[measure])
+    columns = layer_columns(probes)
     lines = [_draw_probe(axes, report, columns, measure, (at, len(probes))) for at, report in enumerate(probes)]
-    _name_columns(figure, axes, columns)
+    _name_columns(sheet, axes, columns)
     axes.grid(axis="y")
-    room = figure.get_figwidth() - 2 * MARGIN - _HANDLE
-    names = [shortened(figure, _name(report, len(models) > 1), room, _LEGEND_SIZE) for report in probes]
-    widest = max(width_of(figure, name, _LEGEND_SIZE) for name in names) + _HANDLE
-    fitting = max(1, int((figure.get_figwidth() - 2 * MARGIN) / widest))
-    legend = figure.legend(lines, [""] * len(lines), loc="outside lower left", ncols=fitting, handletextpad=0.5)
-    for text, name in zip(legend.get_texts(), names, strict=True):
-        text.set_text(name)  # a legend leaves out labels that begin with an underscore
+    sheet.legend(lines, [_name(report, len(models) > 1) for report in probes])
 
 
 def _model(report: ProbeReport) -> str:
@@ -132,15 +117,15 @@ def _draw_probe(
     return Line2D([], [], color=color, marker=marker, linestyle=line)
 
 
-def _name_columns(figure: "Figure", axes: "Axes", columns: Sequence[str]) -> None:
+def _name_columns(sheet: Sheet, axes: "Axes", columns: Sequence[str]) -> None:
     """Name the columns below; a name that is too wide for its place stands upright."""
     single = sum(column.startswith("layer") for column in columns)
-    longest = figure.get_figheight() * 0.18
-    shown = [shortened(figure, column.removeprefix("layer"), longest, _LEGEND_SIZE) for column in columns]
-    place = (figure.get_figwidth() - 0.8) / len(columns)
+    longest = sheet.height * 0.18
+    shown = [shortened(sheet.figure, column.removeprefix("layer"), longest, LEGEND_SIZE) for column in columns]
+    place = (sheet.width - 0.8) / len(columns)
     axes.set_xticks(range(len(columns)), shown)
     for label, name in zip(axes.get_xticklabels(), shown, strict=True):
-        label.set_rotation(90 if width_of(figure, name, _LEGEND_SIZE) > 0.9 * place else 0)
+        label.set_rotation(90 if width_of(sheet.figure, name, LEGEND_SIZE) > 0.9 * place else 0)
     axes.set_xlim(-0.5, len(columns) - 0.5)
     axes.set_xlabel("layer (0: embeddings)" + (", then combinations" if len(columns) > single else ""))
     if 0 < single < len(columns):

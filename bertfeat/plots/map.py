@@ -1,7 +1,7 @@
 """Maps: the vectors of a document column as points in the plane, as a picture or as a page."""
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,30 +10,55 @@ from bertfeat.errors import FeatureSetError, UsageError, parameter
 from bertfeat.features import FeatureSet, ReadableColumn, find_column
 from bertfeat.io import Address
 from bertfeat.plots.coloring import decide_colors
-from bertfeat.plots.figure import FORMS, form_of, picture_path
-from bertfeat.plots.map_content import MapContent
+from bertfeat.plots.figure import picture_path
+from bertfeat.plots.map_content import DocumentMap
 from bertfeat.plots.map_page import PAGE, page_fields, write_page
 from bertfeat.plots.map_picture import draw_points
 from bertfeat.plots.map_sample import MapSample, sample_documents
 from bertfeat.plots.projection import METHOD_NAMES, METHODS, Projection
+from bertfeat.plots.sheet import GivenAxes
 from bertfeat.recipe import Pooling
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MOST_POINTS = 20_000
 _FEWEST = 3
 
 
-@dataclass(frozen=True, slots=True)
-class MapReport:
-    """A map that was drawn."""
+@checked
+def draw_map(
+    features: FeatureSet | str | Path | Address,
+    path: str | Path | None = None,
+    *,
+    axes: GivenAxes | None = None,
+    column: str | None = None,
+    color: str | None = None,
+    method: str = "pca",
+    points: int = MOST_POINTS,
+    width: float | None = None,
+    height: float | None = None,
+) -> "Figure":
+    """Draw the vectors of a document column as points, by PCA, t-SNE or UMAP, colored by a kept column.
 
-    path: Path
-    points: int
-    of: int  # documents in the feature set
-    explained: float | None  # share of the variance that the two dimensions keep, under PCA
+    Without a ``column`` it is the last layer, stored or derived, where one pooling has it, else the only one. At most
+    ``points`` documents are drawn, an even sample of all; their colors are decided from all. ``path``, ``axes`` and
+    sizes: see :mod:`bertfeat.plots`.
+
+    Raises:
+        FeatureSetError: vectors that are not finite.
+        UsageError: no such column, form or method; too many different names for colors; fewer than three documents; a
+            size that does not fit the texts.
+        MissingLibraryError: matplotlib, scikit-learn (for t-SNE) or umap-learn (for UMAP) is not installed.
+        StorageError: the file cannot be written.
+    """
+    path = None if path is None else picture_path(path)
+    made = map_documents(features, column=column, color=color, method=method, points=points)
+    return draw_points(made, path, axes, width, height)
 
 
 @checked
-def draw_map(
+def write_map_page(
     features: FeatureSet | str | Path | Address,
     path: str | Path,
     *,
@@ -41,29 +66,35 @@ def draw_map(
     color: str | None = None,
     method: str = "pca",
     points: int = MOST_POINTS,
-    width: float | None = None,
-    height: float | None = None,
-) -> MapReport:
-    """Draw the vectors of a document column as points, by PCA, t-SNE or UMAP, coloured by a kept column.
+) -> DocumentMap:
+    """Write the map that :func:`draw_map` draws as a page: one HTML file that shows texts, zooms and searches.
 
-    Without a ``column`` it is the last layer, stored or derived, where one pooling has it, else the only one.
-
-    The ending of ``path`` says the form: png, pdf or svg, ``width`` and ``height`` in inches; or html, a page in one
-    file that shows texts, zooms and searches. At most ``points`` documents are drawn, an even sample of all; their
-    colours are decided from all.
+    It needs no network, and no matplotlib.
 
     Raises:
-        FeatureSetError: vectors that are not finite.
-        UsageError: no such column, form or method; too many different names for colours; fewer than three documents;
-            a size that does not fit the texts.
-        MissingLibraryError: matplotlib, scikit-learn (for t-SNE) or umap-learn (for UMAP) is not installed.
-        StorageError: the file cannot be written.
+        FeatureSetError, UsageError, MissingLibraryError, StorageError: see :func:`draw_map`.
     """
-    path = picture_path(path, (*FORMS, PAGE))
-    is_page = form_of(path) == PAGE
-    if is_page and (width is not None or height is not None):
-        remedy = f"{parameter('width')} and {parameter('height')} are for png, pdf and svg"
-        raise UsageError("a page fits itself to its window", remedy=remedy)
+    path = picture_path(path, (PAGE,))
+    made = map_documents(features, column=column, color=color, method=method, points=points, with_texts=True)
+    write_page(made, path)
+    return made
+
+
+@checked
+def map_documents(
+    features: FeatureSet | str | Path | Address,
+    *,
+    column: str | None = None,
+    color: str | None = None,
+    method: str = "pca",
+    points: int = MOST_POINTS,
+    with_texts: bool = False,
+) -> DocumentMap:
+    """The points of a map and what they show, to be drawn by other means; ``with_texts``: their texts and values too.
+
+    Raises:
+        FeatureSetError, UsageError, MissingLibraryError: see :func:`draw_map`.
+    """
     if method not in METHODS:
         raise UsageError(f"a map is drawn by {', '.join(METHODS)}, not by {method!r}")
     if points < _FEWEST:
@@ -71,18 +102,24 @@ def draw_map(
     features = features if isinstance(features, FeatureSet) else FeatureSet(features)
     source = _document_column(features, column)
     coloring = decide_colors(features, color) if color is not None else None
-    names = {"row", *([coloring.column] if coloring else []), *(page_fields(features) if is_page else [])}
-    sample = sample_documents(features, source.name, points, sorted(names))
+    on_page = page_fields(features) if with_texts else ()
+    sample = sample_documents(
+        features, source.name, points, sorted({"row", *([coloring.column] if coloring else []), *on_page})
+    )
     _check_sample(features, source, sample)
     projection = METHODS[method](sample.vectors)
-    title, note, axes = _describe_map(features, source, method, projection)
-    values = None if coloring is None else sample.fields[coloring.column]
-    content = MapContent(projection.flat, title, note, axes, coloring, values)
-    if is_page:
-        write_page(content, {name: sample.fields[name] for name in page_fields(features)}, path)
-    else:
-        draw_points(content, path, width, height)
-    return MapReport(path, len(sample), len(features), projection.explained)
+    title, note, axis_names = _describe_map(features, source, method, projection)
+    return DocumentMap(
+        flat=projection.flat,
+        title=title,
+        note=note,
+        axis_names=axis_names,
+        coloring=coloring,
+        values=None if coloring is None else sample.fields[coloring.column],
+        fields={name: sample.fields[name] for name in on_page},
+        of=len(features),
+        explained=projection.explained,
+    )
 
 
 def _document_column(features: FeatureSet, column: str | None) -> ReadableColumn:

@@ -1,26 +1,38 @@
 """A map before it is drawn: the points, their colours, and the texts around them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.corpus import Value
+from bertfeat.display import Cells, displayed
 from bertfeat.plots.coloring import NONE, OTHER, Coloring, NameColors
 from bertfeat.plots.texts import one_line
 
 
+@displayed
 @dataclass(frozen=True, slots=True)
-class MapContent:
-    """Points of a map, with all that a picture or a page of it shows."""
+class DocumentMap:
+    """Documents as points in the plane, with all that a picture or a page of them shows."""
 
     flat: NDArray[np.float64]  # [n, 2]
     title: str
     note: str  # what a point is, how many there are, and how they were laid out
-    axes: tuple[str, str]
+    axis_names: tuple[str, str]
     coloring: Coloring | None
-    values: Sequence[Value] | None  # [n] of the column that gives the colours
+    values: Sequence[Value] | None  # [n] of the column that gives the colors
+    fields: Mapping[str, Sequence[Value]]  # [n] of each column that a page shows
+    of: int  # documents in the feature set
+    explained: float | None  # share of the variance that the two dimensions keep, under PCA
+
+    def cells(self) -> Cells:
+        """The facts that a line or a table shows of the map."""
+        return {"title": self.title, "points": len(self), "of": self.of, "explained": self.explained}
+
+    def __len__(self) -> int:
+        return len(self.flat)
 
     def codes(self) -> NDArray[np.int64]:
         """The group of each point: a place in the palette (0 where there are no colours), or OTHER, or NONE."""

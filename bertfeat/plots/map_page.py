@@ -6,7 +6,6 @@ import html
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,7 @@ from bertfeat.corpus import Value
 from bertfeat.features import FeatureSet
 from bertfeat.io import output_file
 from bertfeat.plots.coloring import OTHER, NumberScale
-from bertfeat.plots.map_content import MapContent
+from bertfeat.plots.map_content import DocumentMap
 from bertfeat.plots.palette import (
     NAMED,
     NAMED_ON_DARK,
@@ -46,7 +45,7 @@ def page_fields(features: FeatureSet) -> tuple[str, ...]:
     return (*texts, "id", *(kept.name for kept in features.kept))
 
 
-def write_page(content: MapContent, fields: Mapping[str, Sequence[Value]], path: Path) -> None:
+def write_page(content: DocumentMap, path: Path) -> None:
     """Write a map as one HTML file.
 
     Raises:
@@ -59,7 +58,7 @@ def write_page(content: MapContent, fields: Mapping[str, Sequence[Value]], path:
         "note": html.escape(one_line(content.note)),
         "policy": f"default-src 'none'; style-src '{_csp_digest(style)}'; script-src '{_csp_digest(script)}'",
         "style": style,
-        "data": json.dumps(page_data(content, fields), ensure_ascii=False, allow_nan=False).translate(_SCRIPT_SIGNS),
+        "data": json.dumps(page_data(content), ensure_ascii=False, allow_nan=False).translate(_SCRIPT_SIGNS),
         "script": script,
     }
     # in one pass, so that placeholders in the inserted content stay as they are
@@ -68,21 +67,21 @@ def write_page(content: MapContent, fields: Mapping[str, Sequence[Value]], path:
         temporary.write_text(page, encoding="utf-8", errors="replace", newline="\n")
 
 
-def page_data(content: MapContent, fields: Mapping[str, Sequence[Value]]) -> dict[str, object]:
+def page_data(content: DocumentMap) -> dict[str, object]:
     """The data that the page's script reads: lists of coordinates, groups and fields, with an entry for each point."""
-    named = {name: [_page_value(value, name) for value in values] for name, values in fields.items()}
+    named = {name: [_page_value(value, name) for value in values] for name, values in content.fields.items()}
     texts = [name for name in _TEXTS if name in named]
     return {
         "x": _rounded(content.flat[:, 0]),
         "y": _rounded(content.flat[:, 1]),
-        "axes": [one_line(name) for name in content.axes],
+        "axes": [one_line(name) for name in content.axis_names],
         "texts": [named.pop(name) for name in texts],
         "fields": [{"name": one_line(name), "values": values} for name, values in named.items()],
         **_legend_groups(content),
     }
 
 
-def _legend_groups(content: MapContent) -> dict[str, object]:
+def _legend_groups(content: DocumentMap) -> dict[str, object]:
     """The groups of the legend, which of them each point is in, and the scale of numbers if colours are one."""
     codes, numbers = content.codes(), content.numbers()
     drawn = sorted(set(codes.tolist()), key=lambda code: (code < 0, -code if code < 0 else code))
@@ -106,7 +105,7 @@ def _legend_groups(content: MapContent) -> dict[str, object]:
     return legend
 
 
-def _legend_group(content: MapContent, code: int) -> dict[str, object]:
+def _legend_group(content: DocumentMap, code: int) -> dict[str, object]:
     if code >= 0:
         label = "" if content.coloring is None else _column_or_label(content, code)
         return {"label": label, "light": NAMED[code], "dark": NAMED_ON_DARK[code], "mark": "dot", "grey": False}
@@ -115,7 +114,7 @@ def _legend_group(content: MapContent, code: int) -> dict[str, object]:
     return {"label": content.label(code), "light": light, "dark": dark, "mark": mark, "grey": True}
 
 
-def _column_or_label(content: MapContent, code: int) -> str:
+def _column_or_label(content: DocumentMap, code: int) -> str:
     return "a number" if isinstance(content.coloring, NumberScale) else content.label(code)
 
 

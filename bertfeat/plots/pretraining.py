@@ -5,12 +5,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from bertfeat.arguments import checked
-from bertfeat.plots.figure import drawing, picture_path
-from bertfeat.plots.header import header
+from bertfeat.plots.figure import drawing
 from bertfeat.plots.palette import NAMED, NO_VALUE
+from bertfeat.plots.sheet import GivenAxes, Sheet
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
@@ -56,23 +55,26 @@ class _PretrainingHistory(Protocol):
 
 
 @checked
-def draw_pretraining(record: _PretrainingHistory, path: str | Path) -> None:
-    """Draw the losses of a pre-training by step, as png, pdf or svg.
+def draw_pretraining(
+    record: _PretrainingHistory, path: str | Path | None = None, *, axes: Sequence[GivenAxes] | None = None
+) -> "Figure":
+    """Draw the losses of a pre-training by step: of words, and those of pairs and of the anchor, a panel each.
+
+    ``path`` and ``axes``: see :mod:`bertfeat.plots`.
 
     Raises:
         UsageError: the name's ending stands for no form.
         MissingLibraryError: matplotlib is not installed.
         StorageError: the file cannot be written.
     """
-    path = picture_path(path)
-    with drawing(path, 5.5, 4.5, [record.model or ""]) as figure:
-        paint_pretraining(figure, record)
+    with drawing(path, axes, (5.5, 4.5), [record.model or ""]) as sheet:
+        _paint_pretraining(sheet, record)
+    return sheet.figure
 
 
-def paint_pretraining(figure: "Figure", record: _PretrainingHistory) -> None:
-    """Draw the curves on an empty figure: the loss of words above, those of pairs and of the anchor below it."""
+def _paint_pretraining(sheet: Sheet, record: _PretrainingHistory) -> None:
     name = "A new model" if record.model is None else record.model.rsplit("/", 1)[-1]
-    header(figure, f"{name} learns for {record.steps:,} steps", _note(record))
+    sheet.header(f"{name} learns for {record.steps:,} steps", _note(record))
     below = [
         (label, values)
         for label, values in (
@@ -81,7 +83,7 @@ def paint_pretraining(figure: "Figure", record: _PretrainingHistory) -> None:
         )
         if any(value is not None for value in values)
     ]
-    panels: list[Axes] = figure.subplots(1 + len(below), 1, sharex=True, squeeze=False)[:, 0].tolist()
+    panels = sheet.panels(1 + len(below), sharex=True)
     steps = [point.step for point in record.history]
     panels[0].plot(steps, [point.words for point in record.history], color=NAMED[0])
     panels[0].set(ylabel="loss of predicted pieces")
@@ -92,7 +94,7 @@ def paint_pretraining(figure: "Figure", record: _PretrainingHistory) -> None:
         panel.plot(steps, [float("nan") if value is None else value for value in values], color=NAMED[1])
         panel.set(ylabel=label)
     panels[-1].set(xlabel="step")
-    figure.align_ylabels()
+    sheet.figure.align_ylabels(panels)
     for panel in panels:
         panel.grid(axis="y")
 

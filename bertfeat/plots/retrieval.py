@@ -4,14 +4,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bertfeat.arguments import checked
-from bertfeat.plots.figure import drawing, fair_height, picture_path
-from bertfeat.plots.header import header
+from bertfeat.plots.figure import drawing, fair_height, refuse_size
 from bertfeat.plots.palette import MARKERS, NAMED, NO_VALUE
+from bertfeat.plots.sheet import GivenAxes
 from bertfeat.plots.texts import shortened
 from bertfeat.search import RANKED_BY, LayerTable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
 _LABEL_SIZE = 8.0
@@ -21,35 +22,44 @@ _APART = 0.7  # of the distance of two columns: what the transforms of one take
 
 @checked
 def draw_retrieval(
-    table: LayerTable, path: str | Path, *, width: float | None = None, height: float | None = None
-) -> None:
-    """Draw which layers search best as png, pdf or svg: nDCG@10 of each column, a colour for each transform.
+    table: LayerTable,
+    path: str | Path | None = None,
+    *,
+    axes: GivenAxes | None = None,
+    width: float | None = None,
+    height: float | None = None,
+) -> "Figure":
+    """Draw which layers search best: nDCG@10 of each column, a color for each transform.
 
     ``table`` is what :func:`bertfeat.evaluate_layers` gives; bars are its intervals of 95 %, and a line stands at the
-    best row. ``width`` and ``height`` are in inches.
+    best row. ``path``, ``axes`` and sizes: see :mod:`bertfeat.plots`.
 
     Raises:
         UsageError: the name's ending stands for no form, or a size does not fit the texts.
         MissingLibraryError: matplotlib is not installed.
         StorageError: the file cannot be written.
     """
-    path = picture_path(path)
+    refuse_size(axes, width, height)
     columns = list(dict.fromkeys(row.column for row in table.rows))
     transforms = list(dict.fromkeys(row.transform for row in table.rows))
     width = 6.5 if width is None else width
     each = 0.13 + 0.11 * len(transforms)
     height = fair_height(1.7 + each * len(columns)) if height is None else height
-    with drawing(path, width, height, [table.model, table.features]) as figure:
+    with drawing(path, axes, (width, height), [table.model, table.features]) as sheet:
         model = table.model.rstrip("/").rsplit("/", 1)[-1]
-        header(figure, f"Which layers of {model} search best", _retrieval_note(table))
-        axes = figure.add_subplot(xlabel=f"{RANKED_BY.title}, mean and interval of 95 %")
-        handles = _draw_rows(axes, table, columns, transforms)
-        axes.set_yticks(range(len(columns)), [shortened(figure, column, _LONGEST, _LABEL_SIZE) for column in columns])
-        axes.set_ylim(len(columns) - 0.4, -0.6)
-        axes.grid(axis="x")
-        axes.tick_params(axis="y", length=0)
+        sheet.header(f"Which layers of {model} search best", _retrieval_note(table))
+        (panel,) = sheet.panels()
+        panel.set(xlabel=f"{RANKED_BY.title}, mean and interval of 95 %")
+        handles = _draw_rows(panel, table, columns, transforms)
+        panel.set_yticks(
+            range(len(columns)), [shortened(sheet.figure, column, _LONGEST, _LABEL_SIZE) for column in columns]
+        )
+        panel.set_ylim(len(columns) - 0.4, -0.6)
+        panel.grid(axis="x")
+        panel.tick_params(axis="y", length=0)
         if len(transforms) > 1:
-            figure.legend(handles, transforms, loc="outside lower left", ncols=min(4, len(transforms)))
+            sheet.legend(handles, transforms, columns=min(4, len(transforms)))
+    return sheet.figure
 
 
 def _retrieval_note(table: LayerTable) -> str:

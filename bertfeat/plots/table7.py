@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from bertfeat.arguments import checked
-from bertfeat.plots.figure import drawing, fair_height, picture_path
-from bertfeat.plots.header import header
+from bertfeat.plots.figure import drawing, fair_height
 from bertfeat.plots.palette import NAMED, NO_VALUE
+from bertfeat.plots.sheet import GivenAxes
 from bertfeat.plots.texts import wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _LABEL_SIZE = 8.0
 _PAPERS = "D"  # the mark of the paper's numbers
@@ -53,34 +54,35 @@ class _Panel:
 
 
 @checked
-def draw_table7(table: _TableScores, path: str | Path) -> None:
-    """Draw Table 7 as png, pdf or svg: a dot a seed, a bar at their mean, and beside them the paper's numbers in grey.
+def draw_table7(
+    table: _TableScores, path: str | Path | None = None, *, axes: Sequence[GivenAxes] | None = None
+) -> "Figure":
+    """Draw Table 7: a dot a seed, a bar at their mean, and beside them the paper's numbers in gray.
 
-    ``table`` is a :class:`bertfeat.heads.HeadTable`.
+    ``table`` is a :class:`bertfeat.heads.HeadTable`. There is a panel for the development set, one for the test set and
+    one for the paper, where there are such scores. ``path`` and ``axes``: see :mod:`bertfeat.plots`.
 
     Raises:
         UsageError: the name's ending stands for no form.
         MissingLibraryError: matplotlib is not installed.
         StorageError: the file cannot be written.
     """
-    path = picture_path(path)
     panels = _panels(table)
     titles = [result.title for result in table.rows]
-    with drawing(
-        path, 2.2 + 2.0 * len(panels), fair_height(1.6 + 0.35 * len(titles)), [*titles, table.model]
-    ) as figure:
-        header(
-            figure,
+    size = (2.2 + 2.0 * len(panels), fair_height(1.6 + 0.35 * len(titles)))
+    with drawing(path, axes, size, [*titles, table.model]) as sheet:
+        sheet.header(
             f"Which layers of {table.model.rstrip('/').rsplit('/', 1)[-1]} {table.purpose} best",
             _table_note(table, panels),
         )
-        drawn = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-        for axes, panel in zip(drawn, panels, strict=True):
-            _draw_panel(axes, panel)
-            axes.set_xlabel(f"{'span F1' if panel.marker == _PAPERS else table.measure}, %")
-        shown = [wrapped(figure, title, 2.0, _LABEL_SIZE, lines=2) for title in titles]
+        drawn = sheet.panels(1, len(panels), sharey=True)
+        for place, panel in zip(drawn, panels, strict=True):
+            _draw_panel(place, panel)
+            place.set_xlabel(f"{'span F1' if panel.marker == _PAPERS else table.measure}, %")
+        shown = [wrapped(sheet.figure, title, 2.0, _LABEL_SIZE, lines=2) for title in titles]
         drawn[0].set_yticks(range(len(titles)), shown)
         drawn[0].set_ylim(len(titles) - 0.4, -0.6)
+    return sheet.figure
 
 
 def _panels(table: _TableScores) -> list[_Panel]:

@@ -27,9 +27,11 @@ def _is_unsafe(sign: str) -> bool:
 
 def width_of(figure: "Figure", text: str, size: float) -> float:
     """How wide a line of text of that size in points is drawn, in inches."""
+    from matplotlib.backends.backend_agg import RendererAgg
     from matplotlib.font_manager import FontProperties
 
-    renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]  # drawing() gives figures an Agg canvas
+    known = getattr(figure.canvas, "get_renderer", None)  # which a canvas for pdf or svg lacks
+    renderer = known() if known else RendererAgg(1, 1, figure.dpi)  # type: ignore[no-untyped-call]
     width: float = renderer.get_text_width_height_descent(text, FontProperties(size=size), False)[0]
     return width / figure.dpi
 

@@ -25,7 +25,6 @@ from rich.text import Text
 from bertfeat import Extractor
 from bertfeat.features import unit_vectors
 from bertfeat.plots.figure import drawing
-from bertfeat.plots.header import header
 from bertfeat.plots.palette import NAMED
 
 IMAGES = Path(__file__).resolve().parent
@@ -151,13 +150,12 @@ def draw_maxsim(path: Path, query: str, document: str) -> None:
     names = [each.tokens.strings[1:-1] for each in features]  # without [CLS] and [SEP]
     units = [unit_vectors(each.matrix("last_token")[1:-1]) for each in features]
     cosines = units[0] @ units[1].T
-    with drawing(path, 7.0, 3.4) as figure:
-        header(
-            figure,
+    with drawing(path, None, (7.0, 3.4)) as sheet:
+        sheet.header(
             "The largest cosine of each token of the query counts",
             f"“{query}” against “{document}”, last layer",
         )
-        axes = figure.subplots()
+        (axes,) = sheet.panels()
         axes.imshow(cosines, cmap=LinearSegmentedColormap.from_list("white", ["#ffffff", NAMED[2]]), vmin=0, vmax=1)
         for row, values in enumerate(cosines):
             best = int(values.argmax())
@@ -168,9 +166,9 @@ def draw_maxsim(path: Path, query: str, document: str) -> None:
 def draw_left_context(path: Path, words: list[str], before: int) -> None:
     """Draw which words each word's vector was computed from."""
     read = [[max(0, at - before) <= other <= at for other in range(len(words))] for at in range(len(words))]
-    with drawing(path, 4.2, 3.2) as figure:
-        header(figure, f"--context left:{before}", "Which words (across) the vector of each word (down) has read")
-        axes = figure.subplots()
+    with drawing(path, None, (4.2, 3.2)) as sheet:
+        sheet.header(f"--context left:{before}", "Which words (across) the vector of each word (down) has read")
+        (axes,) = sheet.panels()
         axes.imshow(read, cmap=LinearSegmentedColormap.from_list("white", ["#ffffff", NAMED[2]]), vmin=0, vmax=1)
         for at in range(len(words)):
             axes.plot(at, at, "o", color=NAMED[0])

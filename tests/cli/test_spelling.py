@@ -13,7 +13,8 @@ from tests.support.commands import declared_options
 ROOT = Path(__file__).parents[2]
 
 _STREAM = "streams of vectors are for Python"
-NOT_IN_THE_SHELL = {"shards": _STREAM, "start": _STREAM}
+_FIGURE = "a figure of the caller's own"
+NOT_IN_THE_SHELL = {"shards": _STREAM, "start": _STREAM, "axes": _FIGURE, "path": _FIGURE}
 """Parameters that messages name and no command sets, and why."""
 
 

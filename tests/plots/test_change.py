@@ -1,10 +1,8 @@
 """The pictures of change and of senses: every text in it, intervals, and no more lines than there are colours."""
 
 import dataclasses
-import itertools
 import math
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,27 +10,12 @@ import pytest
 from bertfeat.errors import UsageError
 from bertfeat.plots import MOST_WORDS, draw_change, draw_senses
 from bertfeat.plots.palette import NAMED
-from bertfeat.study import ChangeMeasure, ChangeReport, Interval, SliceDistance, WordChange
-from bertfeat.usages import Sense, Senses, Usage
-from bertfeat.where import Slice
+from tests.support.drawn_reports import report_of, senses_of
 from tests.support.plots_toy import LONG, drawn_texts, inside, svg_texts
 
 pytest.importorskip("matplotlib")
 
 MANY = [f"{year}-{year + 4}" for year in range(1800, 2050, 5)]
-
-
-def changed(word: str, names: list[str]) -> WordChange:
-    interval = Interval(0.3, 0.2, 0.25)  # which does not hold its value, as happens to a small change
-    steps = [SliceDistance(one, other, interval, interval, interval) for one, other in itertools.pairwise(names)]
-    counts = dict.fromkeys(names, 30)
-    return WordChange(word, counts, 30, steps[0], tuple(steps), dict.fromkeys(names, (20, 10)), (), ())
-
-
-def report_of(words: list[str], names: list[str]) -> ChangeReport:
-    slices = tuple(Slice(name, name, name, 9) for name in names)
-    changes = tuple(changed(word, names) for word in words)
-    return ChangeReport("toy.features", "year", "last_word", ChangeMeasure.PRT, slices, 0, changes, ())
 
 
 MOST = [f"word{number}" for number in range(MOST_WORDS)]
@@ -85,13 +68,6 @@ def test_a_step_stands_above_its_name_and_a_mark_above_its_interval_is_explained
 
 
 # ── senses ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def senses_of(word: str, names: list[str], counts: Sequence[tuple[int, ...]]) -> Senses:
-    usage = Usage(0, "1", "in the ", word, " of the prison\n", 7, 11, False, 0.9, {})
-    slices = tuple(Slice(name, name, name, 9) for name in names)
-    senses = tuple(Sense(sum(count), (usage,), count) for count in counts)
-    return Senses(word, "last_word", 9, 30, 0, 30, senses, "year", slices)
 
 
 @pytest.mark.parametrize(

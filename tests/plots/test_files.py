@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from bertfeat.cli import main
 from bertfeat.errors import BertfeatError, StorageError, UsageError
 from bertfeat.features import FeatureSet
-from bertfeat.plots import draw_map
+from bertfeat.plots import draw_map, write_map_page
 from tests.support.index_toy import clustered, vector_set
 from tests.support.plots_toy import Page, plotted, svg_texts
 
@@ -35,8 +35,9 @@ def refused(features: FeatureSet, *arguments: str) -> tuple[int, str]:
 
 
 def test_the_ending_says_the_form(features: FeatureSet, tmp_path: Path) -> None:
-    for name in ("map.png", "MAP.PDF", "map.svg", "map.html"):
-        draw_map(features, tmp_path / name, width=None if name.endswith("html") else 4.0, color="lang")
+    for name in ("map.png", "MAP.PDF", "map.svg"):
+        draw_map(features, tmp_path / name, width=4.0, color="lang")
+    write_map_page(features, tmp_path / "map.html", color="lang")
     png = (tmp_path / "map.png").read_bytes()
     assert png.startswith(b"\x89PNG\r\n\x1a\n")
     assert struct.unpack(">I", png[16:20]) == (1200,)  # 4 inches of 300 dots
@@ -152,7 +153,8 @@ def test_a_page_has_no_size(features: FeatureSet, tmp_path: Path) -> None:
 
 def test_without_matplotlib(features: FeatureSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.delitem(sys.modules, "bertfeat.plots.picture", raising=False)
     with pytest.raises(BertfeatError, match=r"pip install 'bertfeat\[analysis\]'"):
         draw_map(features, tmp_path / "map.png")
-    draw_map(features, tmp_path / "map.html", color="lang")  # needs none
+    write_map_page(features, tmp_path / "map.html", color="lang")  # needs none
     assert [path.name for path in tmp_path.iterdir()] == ["map.html"]

@@ -12,7 +12,7 @@ import pytest
 from bertfeat.corpus import KeptColumn
 from bertfeat.errors import BertfeatError, FeatureSetError, NotDerivableError, UsageError
 from bertfeat.features import FeatureSet
-from bertfeat.plots import draw_map
+from bertfeat.plots import draw_map, map_documents, write_map_page
 from bertfeat.plots.palette import NAMED, NO_VALUE, OTHERS, SCALE
 from bertfeat.plots.projection import METHODS
 from tests.support.features_toy import toy_part, toy_set
@@ -144,14 +144,13 @@ def test_numbers_may_be_taken_for_names(features: FeatureSet, tmp_path: Path) ->
     ],
 )
 def test_every_kind_of_colour(features: FeatureSet, color: str | None, form: str, tmp_path: Path) -> None:
-    drawn = draw_map(features, tmp_path / f"map.{form}", color=color)
-    assert (drawn.points, drawn.of) == (COUNT, COUNT)
+    (write_map_page if form == "html" else draw_map)(features, tmp_path / f"map.{form}", color=color)
     assert [path.name for path in tmp_path.iterdir()] == [f"map.{form}"]
     assert form != "svg" or svg_texts(tmp_path / "map.svg")  # it is XML, whatever the names hold
 
 
 def colors_of(features: FeatureSet, path: Path, **options: object) -> dict[str, str]:
-    draw_map(features, path, color="author", **options)  # type: ignore[arg-type]
+    write_map_page(features, path, color="author", **options)  # type: ignore[arg-type]
     return {group["label"]: group["light"] for group in Page(path).data["groups"]}
 
 
@@ -162,7 +161,7 @@ def test_a_value_has_one_colour_in_all_pictures_of_a_set(features: FeatureSet, t
         sample = colors_of(features, tmp_path / f"{points}.html", points=points)
         assert sample.items() <= whole.items()
     assert colors_of(features, tmp_path / "recipe.html", column="last_mean") == whole
-    draw_map(features, tmp_path / "year.html", color="year", points=10)
+    write_map_page(features, tmp_path / "year.html", color="year", points=10)
     assert Page(tmp_path / "year.html").data["scale"]["ends"] == ["1900", "2019"]
 
 
@@ -198,10 +197,12 @@ def test_a_long_tail_of_values_is_drawn_if_some_are_frequent(tmp_path: Path) -> 
 
 
 def test_a_picture_says_what_a_point_is(features: FeatureSet, tmp_path: Path) -> None:
-    drawn = draw_map(features, tmp_path / "map.svg", points=50)
+    draw_map(features, tmp_path / "map.svg", points=50)
+    made = map_documents(features, points=50)
     shares = METHODS["pca"](features.matrix("last_mean")[np.linspace(0, COUNT - 1, 50).astype(int)]).shares
     assert shares is not None
-    assert drawn.explained == pytest.approx(sum(shares))
+    assert (len(made), made.of) == (50, COUNT)
+    assert made.explained == pytest.approx(sum(shares))
     said = " ".join(svg_texts(tmp_path / "map.svg"))
     assert "last_mean of toy.features (model)" in said
     assert f"Each point is a document: 50 of 120. PCA, {sum(shares):.1%} of the variance kept." in said

@@ -16,7 +16,7 @@ import pytest
 
 from bertfeat.corpus import KeptColumn
 from bertfeat.features import FeatureSet
-from bertfeat.plots import draw_map
+from bertfeat.plots import write_map_page
 from bertfeat.plots.palette import NAMED, NAMED_ON_DARK
 from tests.support.index_toy import clustered, vector_set
 from tests.support.plots_toy import COUNT, KEPT, LONG, Page, kept, plotted
@@ -36,7 +36,7 @@ def features(tmp_path_factory: pytest.TempPathFactory) -> FeatureSet:
 @pytest.fixture(scope="module")
 def path(features: FeatureSet, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("pages") / "map.html"
-    draw_map(features, path, color="hostile")
+    write_map_page(features, path, color="hostile")
     return path
 
 
@@ -85,7 +85,7 @@ def test_groups_are_those_of_the_column(page: Page) -> None:
 
 
 def test_numbers_are_on_a_scale(features: FeatureSet, tmp_path: Path) -> None:
-    draw_map(features, tmp_path / "map.html", color="year")
+    write_map_page(features, tmp_path / "map.html", color="year")
     data = Page(tmp_path / "map.html").data
     assert data["scale"]["ends"] == ["1900", "2019"]
     for at, (year, share, group) in enumerate(zip(kept("year"), data["scale"]["at"], data["of"], strict=True)):
@@ -100,13 +100,13 @@ def test_long_texts_are_cut_and_missing_ones_left_out(tmp_path: Path) -> None:
     column = KeptColumn("title", "string")
     long = ["é" * 10_000, "short", "x" * 200, "y" * 201]
     vector_set(tmp_path / "set.features", clustered(4), ids=long, kept={column: long}, text=False)
-    draw_map(FeatureSet(tmp_path / "set.features"), tmp_path / "map.html")
+    write_map_page(FeatureSet(tmp_path / "set.features"), tmp_path / "map.html")
     data = Page(tmp_path / "map.html").data
     assert data["texts"] == []
     cut = ["é" * 199 + "…", "short", "x" * 200, "y" * 199 + "…"]
     assert data["fields"] == [{"name": "id", "values": cut}, {"name": "title", "values": cut}]
     vector_set(tmp_path / "texts.features", clustered(4), ids=long)
-    draw_map(FeatureSet(tmp_path / "texts.features"), tmp_path / "texts.html")
+    write_map_page(FeatureSet(tmp_path / "texts.features"), tmp_path / "texts.html")
     (texts,) = Page(tmp_path / "texts.html").data["texts"]
     assert (len(texts[0]), texts[0][-1], texts[1]) == (1000, "…", "text of short")
 

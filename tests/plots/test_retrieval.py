@@ -6,19 +6,10 @@ import pytest
 
 from bertfeat.errors import UsageError
 from bertfeat.plots import draw_retrieval
-from bertfeat.search import Interval, LayerScores, LayerTable, OwnIds
+from tests.support.drawn_reports import layer_table_of
 from tests.support.plots_toy import LONG, drawn_texts, inside, svg_texts
 
 pytest.importorskip("matplotlib")
-
-
-def table_of(columns: list[str], transforms: list[str], features: str = "toy.features") -> LayerTable:
-    rows = tuple(
-        LayerScores(column, transform, 8, {"ndcg_at_10": Interval(0.3 + at / 100, 0.2, 0.6)}, Interval(0, 0, 0), False)
-        for at, column in enumerate(columns)
-        for transform in transforms
-    )
-    return LayerTable(features, "some/model", 1000, 20, 30, 0, OwnIds.KEEP, rows, ())
 
 
 @pytest.mark.parametrize("transforms", [["none"], ["none", "whiten", "half-whiten:128", "whiten:12", LONG[:30]]])
@@ -27,7 +18,7 @@ def test_every_text_is_inside(
     columns: list[str], transforms: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with drawn_texts(monkeypatch) as drawn:
-        draw_retrieval(table_of(columns, transforms, LONG), tmp_path / "table.png")
+        draw_retrieval(layer_table_of(columns, transforms, LONG), tmp_path / "table.png")
     assert inside(drawn)
     shown = [text for text, _, _ in drawn]
     assert any(text.startswith(columns[-1][:5]) for text in shown)
@@ -35,7 +26,7 @@ def test_every_text_is_inside(
 
 
 def test_what_it_says(tmp_path: Path) -> None:
-    draw_retrieval(table_of(["layer1_mean", "last_mean"], ["none", "whiten"]), tmp_path / "table.svg")
+    draw_retrieval(layer_table_of(["layer1_mean", "last_mean"], ["none", "whiten"]), tmp_path / "table.svg")
     texts = " ".join(svg_texts(tmp_path / "table.svg"))
     assert "Which layers of model search best" in texts
     assert "toy.features: exact search for 20 queries among 1,000 documents, by cosine." in texts
@@ -44,4 +35,4 @@ def test_what_it_says(tmp_path: Path) -> None:
 
 def test_a_form_that_there_is_not(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="goes by the ending"):
-        draw_retrieval(table_of(["last_mean"], ["none"]), tmp_path / "table.gif")
+        draw_retrieval(layer_table_of(["last_mean"], ["none"]), tmp_path / "table.gif")

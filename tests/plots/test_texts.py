@@ -2,10 +2,8 @@
 
 import logging
 import re
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +14,7 @@ from bertfeat.plots import draw_curves, draw_layers, draw_map, draw_table7
 from bertfeat.plots.font_choice import choose_fonts
 from bertfeat.plots.palette import NAMED
 from bertfeat.plots.texts import number_labels, one_line
-from bertfeat.probes import LayerProbe, ProbeReport, ProbeScores
+from tests.support.drawn_reports import head_table_of, history_of, probed
 from tests.support.plots_toy import LONG, drawn_texts, inside, plotted, svg_texts
 
 pytest.importorskip("matplotlib")
@@ -54,19 +52,6 @@ def test_maps_of_a_given_size_fit_or_are_refused(
     assert (f"{width:g} × {height:g} inches are too few" in told) == (not (tmp_path / "map.png").exists())
     assert told == "" or height < 8
     assert told != "" or inside(drawn)
-
-
-def probed(layers: Sequence[str], label: str = "tags", model: str = "some/model") -> ProbeReport:
-    measured = ProbeScores(0.8, 0.02, 0.7, 0.03)
-    found = [
-        LayerProbe(name, int(name.removeprefix("layer")) if name.startswith("layer") else None, measured, True)
-        for name in layers
-    ]
-    baseline = ProbeScores(0.3, 0.0, 0.1, 0.0)
-    counts: Mapping[str, int] = {"a": 60, "b": 40}
-    return ProbeReport(
-        *("corpus.features", model, label, "mean", 5, 100, 100, 0, 0, 0, counts, "a", baseline, tuple(found))
-    )
 
 
 SINGLE = [f"layer{number}" for number in range(7)]
@@ -113,40 +98,18 @@ def test_lines_of_layers_differ_in_colour_and_marker_and_are_named(tmp_path: Pat
 @pytest.mark.parametrize("epochs", [1, 40])
 @pytest.mark.parametrize("losses", [(2.0, 0.5), (0.0, 0.0)], ids=["loss", "no loss"])
 def test_curves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epochs: int, losses: tuple[float, float]) -> None:
-    history = tuple({"loss": losses[number % 2], "score": number / 50} for number in range(epochs))
-    settings: Any = SimpleNamespace(
-        history=history,
-        measure="span F1",
-        input=SimpleNamespace(name="concat4"),
-        model=SimpleNamespace(name=f"someone/{LONG}"),
-        best_epoch=1,
-        score=0.5,
-    )
     with drawn_texts(monkeypatch) as drawn:
-        draw_curves(settings, tmp_path / "curves.png")
+        draw_curves(history_of(epochs, losses), tmp_path / "curves.png")
     assert inside(drawn)
     shown = [text for text, _, _ in drawn]
     assert any("span F1 0.5000 on the development set, in epoch 1" in text for text in shown)
     assert [text for text in shown if "$" in text] == []  # no formula shows its source
 
 
-def table(rows: Sequence[tuple[str, float | None]], runs: int, test: bool) -> Any:
-    results = [
-        SimpleNamespace(
-            title=title,
-            paper=paper,
-            dev=tuple(0.6 + run / 50 for run in range(runs)),
-            test=tuple(0.5 + run / 50 for run in range(runs)) if test else (),
-        )
-        for title, paper in rows
-    ]
-    return SimpleNamespace(model=f"someone/{LONG}", measure="accuracy", purpose="tag", rows=results)
-
-
 TABLES = {
-    "paper": table([("Embeddings", 91.0), ("Weighted Sum Last Four Hidden", 95.9)], 3, True),
-    "one run": table([("Last Hidden", 94.9)], 1, False),
-    "own rows": table([(LONG, None), *((f"Layer {number}", None) for number in range(48))], 5, True),
+    "paper": head_table_of([("Embeddings", 91.0), ("Weighted Sum Last Four Hidden", 95.9)], 3, True),
+    "one run": head_table_of([("Last Hidden", 94.9)], 1, False),
+    "own rows": head_table_of([(LONG, None), *((f"Layer {number}", None) for number in range(48))], 5, True),
 }
 
 

@@ -460,6 +460,7 @@ CALLS: Mapping[str, Callable[[PublicWorld], Call]] = {
     },
     "format_head_table": lambda world: {"table": world.head_table7.table},
     "log_as_json": lambda world: {},
+    "map_documents": lambda world: {"features": world.plain},
     "measure_change": lambda world: {
         "features": world.words,
         "words": [_WORD],
@@ -509,6 +510,7 @@ CALLS: Mapping[str, Callable[[PublicWorld], Call]] = {
     "verify_head_table7": lambda world: {"folder": world.head_table7.folder},
     "verify_index": lambda world: {"folder": world.index_folder},
     "verify_pretrained": lambda world: {"folder": world.pretrained.folder},
+    "write_map_page": lambda world: {"features": world.plain, "path": world.new(".html")},
     "write_predictions": lambda world: {"head": world.head, "source": world.plain, "out": world.new()},
 }
 """The arguments of one valid call of everything public, by ``function``, ``Class`` or ``Class.method``."""

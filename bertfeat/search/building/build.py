@@ -257,6 +257,7 @@ class _StepClock:
         self.done(0)
         began = time.perf_counter()
         yield
+        self.done(total)
         self.seconds[name] = round(time.perf_counter() - began, 3)
 
     def done(self, count: int) -> None:

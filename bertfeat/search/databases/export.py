@@ -174,6 +174,7 @@ def _fill_database(
     index = database.finish(step("index"))
     step("evaluate")(0)
     recall = judge_database(exact.truth(), database.search, database.trials) if exact else None
+    step("evaluate")(rows.count)
     return DatabaseReport(
         place=place,
         collection=collection,
